@@ -1,0 +1,244 @@
+//! Answers: a value, what is promised about it, and how it came about.
+
+use serde_json::{Map, Value, json};
+
+/// A value with its promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer<T> {
+    /// The value.
+    pub value: T,
+    /// What is promised about it.
+    pub guarantee: Guarantee,
+    /// How it came about.
+    pub diagnostics: Diagnostics,
+}
+
+/// An answer that is one number: nats for log Z and entropy.
+pub type Estimate = Answer<f64>;
+
+/// What an answer promises. Tests hold every method to it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Guarantee {
+    /// Right up to the rounding allowance in the diagnostics.
+    Exact,
+    /// The true value lies in [low, high] with this confidence; 1 means certified. An end may be infinite.
+    Bounds {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Probability, over the method's randomness, that the interval covers.
+        confidence: f64,
+    },
+    /// E\[Ẑ\] = Z where the value is log Ẑ.
+    ///
+    /// Markov's inequality on R independent replicates always gives a lower bound:
+    /// log Z ≥ minᵣ log Ẑᵣ − ln(1/δ)/R with probability 1 − δ.
+    Unbiased {
+        /// Standard error of Ẑ over Z, estimated from the replicates.
+        relative_std_error: f64,
+        /// How many independent replicates there were.
+        replicates: usize,
+        /// The lower bound by Markov's inequality.
+        low: f64,
+        /// 1 − δ of that bound.
+        confidence: f64,
+    },
+    /// Nothing is promised.
+    Heuristic {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// The kinds of promise, weakest first, so that the larger one is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promise {
+    /// [`Guarantee::Heuristic`].
+    Heuristic,
+    /// [`Guarantee::Unbiased`].
+    Unbiased,
+    /// [`Guarantee::Bounds`].
+    Bounds,
+    /// [`Guarantee::Exact`].
+    Exact,
+}
+
+impl Promise {
+    /// One word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Promise::Heuristic => "heuristic",
+            Promise::Unbiased => "unbiased",
+            Promise::Bounds => "bounds",
+            Promise::Exact => "exact",
+        }
+    }
+}
+
+impl Guarantee {
+    /// A certified or confident interval, its ends moved outward by the rounding allowance.
+    pub fn bounds(low: f64, high: f64, confidence: f64, allowance: f64) -> Self {
+        Guarantee::Bounds { low: low - allowance, high: high + allowance, confidence }
+    }
+
+    /// The kind of promise.
+    pub fn promise(&self) -> Promise {
+        match self {
+            Guarantee::Exact => Promise::Exact,
+            Guarantee::Bounds { .. } => Promise::Bounds,
+            Guarantee::Unbiased { .. } => Promise::Unbiased,
+            Guarantee::Heuristic { .. } => Promise::Heuristic,
+        }
+    }
+
+    /// The interval that is promised for a value, and its confidence; `None` if nothing is.
+    ///
+    /// `rounding` is the allowance of the diagnostics, which makes an interval of an exact answer.
+    pub fn interval(&self, value: f64, rounding: f64) -> Option<(f64, f64, f64)> {
+        match *self {
+            Guarantee::Exact => Some((value - rounding, value + rounding, 1.0)),
+            Guarantee::Bounds { low, high, confidence } => Some((low, high, confidence)),
+            Guarantee::Unbiased { low, confidence, .. } => Some((low, f64::INFINITY, confidence)),
+            Guarantee::Heuristic { .. } => None,
+        }
+    }
+
+    /// The `guarantee` object of the program's JSON; infinite ends are `null`.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Guarantee::Exact => json!({"kind": "exact"}),
+            Guarantee::Bounds { low, high, confidence } => {
+                let kind = match (low.is_finite(), high.is_finite()) {
+                    (false, true) => "upper",
+                    (true, false) => "lower",
+                    _ => "interval",
+                };
+                json!({"kind": kind, "low": low, "high": high, "confidence": confidence})
+            }
+            Guarantee::Unbiased { relative_std_error, replicates, low, confidence } => json!({
+                "kind": "unbiased", "low": low, "high": null, "confidence": confidence,
+                "relative_std_error": relative_std_error, "replicates": replicates,
+            }),
+            Guarantee::Heuristic { reason } => json!({"kind": "heuristic", "reason": reason}),
+        }
+    }
+}
+
+impl std::fmt::Display for Guarantee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Guarantee::Exact => write!(f, "exact"),
+            Guarantee::Bounds { low, high, confidence } if *confidence >= 1.0 => {
+                write!(f, "certified between {low:.6} and {high:.6}")
+            }
+            Guarantee::Bounds { low, high, confidence } => {
+                write!(f, "between {low:.6} and {high:.6} with {}% confidence", confidence * 100.0)
+            }
+            Guarantee::Unbiased { relative_std_error, low, confidence, .. } => write!(
+                f,
+                "unbiased, standard error {}; at least {low:.6} with {}% confidence",
+                percent(*relative_std_error),
+                confidence * 100.0
+            ),
+            Guarantee::Heuristic { reason } => write!(f, "no promise: {reason}"),
+        }
+    }
+}
+
+/// `0.32%`, `41%`, `unknown`.
+fn percent(fraction: f64) -> String {
+    match fraction * 100.0 {
+        p if !p.is_finite() => "unknown".into(),
+        p if p >= 10.0 => format!("{p:.0}%"),
+        p => format!("{p:.2}%"),
+    }
+}
+
+/// How an answer came about: figures that differ from method to method, in the order they were noted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnostics {
+    /// The method that gave the answer.
+    pub method: &'static str,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// By how much rounding may have moved the value, in the value's unit.
+    pub rounding: f64,
+    /// True if the run was cancelled or ran out of time and this is the answer so far.
+    pub stopped_early: bool,
+    figures: Map<String, Value>,
+}
+
+impl Diagnostics {
+    /// Starts the diagnostics of a method.
+    pub fn new(method: &'static str) -> Self {
+        Diagnostics { method, ..Self::default() }
+    }
+
+    /// Notes a figure.
+    pub fn note(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.figures.insert(name.into(), value.into());
+        self
+    }
+
+    /// The figures noted.
+    pub fn figures(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.figures.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The `diagnostics` object of the program's JSON.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("seconds".into(), json!(self.seconds));
+        object.insert("rounding".into(), json!(self.rounding));
+        object.insert("stopped_early".into(), json!(self.stopped_early));
+        object.extend(self.figures.clone());
+        Value::Object(object)
+    }
+}
+
+impl<T> Answer<T> {
+    /// An exact answer.
+    pub fn exact(value: T, diagnostics: Diagnostics) -> Self {
+        Answer { value, guarantee: Guarantee::Exact, diagnostics }
+    }
+
+    /// The same promise and diagnostics about another value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
+        Answer { value: change(self.value), guarantee: self.guarantee, diagnostics: self.diagnostics }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.value, self.guarantee)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_kinds_follow_the_ends() {
+        let kind = |low, high| Guarantee::bounds(low, high, 1.0, 0.0).to_json()["kind"].clone();
+        assert_eq!(kind(f64::NEG_INFINITY, 1.0), "upper");
+        assert_eq!(kind(1.0, f64::INFINITY), "lower");
+        assert_eq!(kind(1.0, 2.0), "interval");
+        assert!(Guarantee::bounds(f64::NEG_INFINITY, 1.0, 1.0, 0.0).to_json()["low"].is_null());
+    }
+
+    #[test]
+    fn the_allowance_moves_both_ends_outward() {
+        let bounds = Guarantee::bounds(1.0, 2.0, 1.0, 0.25);
+        assert_eq!(bounds.interval(1.5, 0.0), Some((0.75, 2.25, 1.0)));
+    }
+
+    #[test]
+    fn promises_are_ordered_by_strength() {
+        assert!(Promise::Exact > Promise::Bounds);
+        assert!(Promise::Bounds > Promise::Unbiased);
+        assert!(Promise::Unbiased > Promise::Heuristic);
+    }
+}

@@ -1,0 +1,431 @@
+//! Which method answers which query for which kind of model: one table, and the one chooser.
+//!
+//! `--method`, `zhat info`, completions, Python's `method=`, the README's table and `auto` are all read off
+//! [`CATALOGUE`]. A row names a method's configuration type and the queries it implements; the traits are the only
+//! implementation. Within one kind of promise the better method stands first.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{Kind, Model};
+use crate::query::{self, Beliefs, BestState, Query, Samples};
+use crate::run::Run;
+use crate::units;
+use crate::{exact, montecarlo};
+
+/// Options of a method by name, as `--set` and Python's keyword arguments give them.
+pub type Settings = Map<String, Value>;
+
+/// `auto` looks this far ahead where there is no time budget.
+pub const DEFAULT_HORIZON: f64 = 600.0;
+
+/// A method for a kind of model.
+pub struct Row {
+    /// The name for `--method` and `method=`.
+    pub method: &'static str,
+    /// The kind of model.
+    pub kind: Kind,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// The queries it answers; the count of a sample is of no account here.
+    pub queries: &'static [Query],
+    /// Its options with their default values.
+    pub options: fn() -> Value,
+    forecast: fn(&Model, Query, &Settings, &Run) -> Result<Forecast>,
+    run: fn(&Model, Query, &Settings, &Run) -> Result<AnyAnswer>,
+}
+
+/// An answer to a query that is chosen at run time.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AnyAnswer {
+    /// To [`Query::LogPartition`] and [`Query::Entropy`].
+    Estimate(Estimate),
+    /// To [`Query::Marginals`].
+    Beliefs(Answer<Beliefs>),
+    /// To [`Query::Map`].
+    Best(Answer<BestState>),
+    /// To [`Query::Sample`].
+    Samples(Answer<Samples>),
+}
+
+impl AnyAnswer {
+    /// What is promised.
+    pub fn guarantee(&self) -> &Guarantee {
+        match self {
+            AnyAnswer::Estimate(answer) => &answer.guarantee,
+            AnyAnswer::Beliefs(answer) => &answer.guarantee,
+            AnyAnswer::Best(answer) => &answer.guarantee,
+            AnyAnswer::Samples(answer) => &answer.guarantee,
+        }
+    }
+
+    /// How it came about.
+    pub fn diagnostics(&self) -> &Diagnostics {
+        match self {
+            AnyAnswer::Estimate(answer) => &answer.diagnostics,
+            AnyAnswer::Beliefs(answer) => &answer.diagnostics,
+            AnyAnswer::Best(answer) => &answer.diagnostics,
+            AnyAnswer::Samples(answer) => &answer.diagnostics,
+        }
+    }
+}
+
+/// Builds a row from a model type, a configuration type and the names of the query traits it implements.
+macro_rules! row {
+    ($method:literal, $kind:ident, $config:ty, [$($query:ident),*], $about:literal) => {
+        Row {
+            method: $method,
+            kind: Kind::$kind,
+            about: $about,
+            queries: &[$(row!(@query $query)),*],
+            options: || serde_json::to_value(<$config>::default()).unwrap_or_default(),
+            forecast: |model, query, settings, run| {
+                let config: $config = configure($method, settings)?;
+                match model {
+                    Model::$kind(model) => Ok(config.forecast(model, query, run)),
+                    #[allow(unreachable_patterns)]
+                    _ => Err(unsupported($method, query, model.kind())),
+                }
+            },
+            run: |model, query, settings, run| {
+                let config: $config = configure($method, settings)?;
+                match (model, query) {
+                    $((Model::$kind(model), row!(@pattern $query)) => row!(@call $query config model query run),)*
+                    #[allow(unreachable_patterns)]
+                    _ => Err(unsupported($method, query, model.kind())),
+                }
+            },
+        }
+    };
+    (@query LogPartition) => { Query::LogPartition };
+    (@query Marginals) => { Query::Marginals };
+    (@query Entropy) => { Query::Entropy };
+    (@query Map) => { Query::Map };
+    (@query Sample) => { Query::Sample(1) };
+    (@pattern Sample) => { Query::Sample(_) };
+    (@pattern $query:ident) => { Query::$query };
+    (@call LogPartition $config:ident $model:ident $query:ident $run:ident) => {
+        query::LogPartition::log_partition(&$config, $model, $run).map(AnyAnswer::Estimate)
+    };
+    (@call Marginals $config:ident $model:ident $query:ident $run:ident) => {
+        query::Marginals::marginals(&$config, $model, $run).map(AnyAnswer::Beliefs)
+    };
+    (@call Entropy $config:ident $model:ident $query:ident $run:ident) => {
+        query::Entropy::entropy(&$config, $model, $run).map(AnyAnswer::Estimate)
+    };
+    (@call Map $config:ident $model:ident $query:ident $run:ident) => {
+        query::Map::map(&$config, $model, $run).map(AnyAnswer::Best)
+    };
+    (@call Sample $config:ident $model:ident $query:ident $run:ident) => {{
+        let count = if let Query::Sample(count) = $query { count } else { 0 };
+        query::Sample::sample(&$config, $model, count, $run).map(AnyAnswer::Samples)
+    }};
+}
+
+/// All methods.
+pub static CATALOGUE: &[Row] = &[
+    row!(
+        "elimination",
+        FactorGraph,
+        exact::Elimination,
+        [LogPartition, Marginals, Entropy, Map, Sample],
+        "sums out one variable after the other in min-fill order"
+    ),
+    row!(
+        "enumeration",
+        FactorGraph,
+        exact::Enumeration,
+        [LogPartition, Marginals, Entropy, Map, Sample],
+        "adds up every state; for small models, and to check the others"
+    ),
+    row!(
+        "importance",
+        FactorGraph,
+        montecarlo::ImportanceSampling,
+        [LogPartition, Marginals, Entropy, Map, Sample],
+        "weighted draws from a spanning tree of the model, or uniform ones"
+    ),
+];
+
+fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
+    serde_json::from_value(Value::Object(settings.clone()))
+        .map_err(|error| Error::argument(format!("options of {method}"), error.to_string()))
+}
+
+fn unsupported(method: &str, query: Query, kind: Kind) -> Error {
+    let available = rows(kind).filter(|row| row.answers(query)).map(|row| row.method).collect();
+    Error::Unsupported { method: method.into(), query: query.name(), kind: kind.name(), available }
+}
+
+/// The rows for a kind of model.
+pub fn rows(kind: Kind) -> impl Iterator<Item = &'static Row> {
+    CATALOGUE.iter().filter(move |row| row.kind == kind)
+}
+
+impl Row {
+    /// Whether it answers this query.
+    pub fn answers(&self, query: Query) -> bool {
+        self.queries.iter().any(|own| own.name() == query.name())
+    }
+
+    /// What it would cost and promise.
+    pub fn forecast(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<Forecast> {
+        (self.forecast)(model, query, settings, run)
+    }
+}
+
+/// How the method is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The strongest promise among the methods whose forecast fits the budget.
+    Auto,
+    /// The cheapest method with a promise of this kind or a stronger one.
+    AtLeast(Promise),
+    /// The method of this name.
+    Named(String),
+}
+
+impl Choice {
+    /// The words that are not method names.
+    pub const WORDS: [&'static str; 4] = ["auto", "exact", "bounds", "unbiased"];
+
+    /// Reads `auto`, a kind of promise, or a method's name.
+    pub fn parse(text: &str) -> Choice {
+        let named = CATALOGUE.iter().any(|row| row.method == text);
+        match text {
+            _ if named => Choice::Named(text.into()),
+            "auto" => Choice::Auto,
+            "exact" => Choice::AtLeast(Promise::Exact),
+            "bounds" => Choice::AtLeast(Promise::Bounds),
+            "unbiased" => Choice::AtLeast(Promise::Unbiased),
+            _ => Choice::Named(text.into()),
+        }
+    }
+}
+
+/// Every value that `--method` and `method=` take.
+pub fn method_names() -> Vec<&'static str> {
+    let mut names = Choice::WORDS.to_vec();
+    for row in CATALOGUE {
+        if !names.contains(&row.method) {
+            names.push(row.method);
+        }
+    }
+    names
+}
+
+/// A chosen row and its forecast.
+pub struct Plan {
+    /// The row.
+    pub row: &'static Row,
+    /// What it will cost.
+    pub forecast: Forecast,
+}
+
+/// Chooses the method for a query.
+///
+/// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
+/// methods the fastest, of others the one that stands first in the catalogue.
+pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
+    if let Choice::Named(name) = choice {
+        return choose_named(model, query, name, settings, run);
+    }
+    let least = if let Choice::AtLeast(promise) = choice { *promise } else { Promise::Heuristic };
+    let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+    let mut plans = Vec::new();
+    let mut refusal = None;
+    for row in rows(model.kind()).filter(|row| row.answers(query)) {
+        match row.forecast(model, query, settings, run) {
+            Ok(forecast) => plans.push(Plan { row, forecast }),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    plans.retain(|plan| plan.forecast.promise >= least);
+    let Some(cheapest) = plans.iter().map(|plan| plan.forecast).min_by(|a, b| a.bytes.total_cmp(&b.bytes))
+    else {
+        let wanted = if let Choice::AtLeast(promise) = choice { promise.name() } else { "auto" };
+        return Err(refusal.unwrap_or_else(|| unsupported(wanted, query, model.kind())));
+    };
+    let best = plans.into_iter().filter(|plan| plan.forecast.fits(run, horizon)).reduce(|best, plan| {
+        let (new, old) = (plan.forecast, best.forecast);
+        let faster = new.promise == Promise::Exact && new.seconds < old.seconds;
+        if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
+    });
+    best.ok_or_else(|| {
+        let fitting = fitting(model, query, run, horizon);
+        if cheapest.bytes > run.memory() as f64 {
+            with_fitting(run.over_memory("the cheapest such method", cheapest.bytes), fitting)
+        } else {
+            Error::OverBudget {
+                method: "the cheapest such method".into(),
+                needed: format!("about {}", units::seconds(cheapest.seconds)),
+                budget: units::seconds(horizon),
+                fitting,
+            }
+        }
+    })
+}
+
+fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, run: &Run) -> Result<Plan> {
+    let kind = model.kind();
+    if !CATALOGUE.iter().any(|row| row.method == name) {
+        let known = method_names().join(", ");
+        return Err(Error::argument("method", format!("there is no method `{name}`; there are {known}")));
+    }
+    let row = rows(kind)
+        .find(|row| row.method == name && row.answers(query))
+        .ok_or_else(|| unsupported(name, query, kind))?;
+    let forecast = row.forecast(model, query, settings, run)?;
+    run.require_memory(name, forecast.bytes)
+        .map_err(|error| with_fitting(error, fitting(model, query, run, DEFAULT_HORIZON)))?;
+    Ok(Plan { row, forecast })
+}
+
+/// The methods that would answer within the budget.
+fn fitting(model: &Model, query: Query, run: &Run, horizon: f64) -> Vec<&'static str> {
+    let fits = |row: &&Row| {
+        let forecast = row.forecast(model, query, &Settings::new(), run);
+        row.answers(query) && forecast.is_ok_and(|forecast| forecast.fits(run, horizon))
+    };
+    rows(model.kind()).filter(fits).map(|row| row.method).collect()
+}
+
+fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
+    match error {
+        Error::OverBudget { method, needed, budget, .. } => {
+            Error::OverBudget { method, needed, budget, fitting: methods }
+        }
+        other => other,
+    }
+}
+
+impl Plan {
+    /// Runs the chosen method.
+    pub fn answer(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<AnyAnswer> {
+        (self.row.run)(model, query, settings, run)
+    }
+}
+
+/// Chooses a method and runs it.
+///
+/// ```
+/// use zhat::catalogue::{AnyAnswer, Choice, Settings, answer};
+/// use zhat::{Promise, Query, Run, model::generate};
+/// let model = generate::tree(20, 3, 1.0, 0)?.into();
+/// let z = answer(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &Run::default())?;
+/// assert_eq!(z.guarantee().promise(), Promise::Exact);
+/// assert!(matches!(z, AnyAnswer::Estimate(_)));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+pub fn answer(
+    model: &Model,
+    query: Query,
+    choice: &Choice,
+    settings: &Settings,
+    run: &Run,
+) -> Result<AnyAnswer> {
+    choose(model, query, choice, settings, run)?.answer(model, query, settings, run)
+}
+
+/// The catalogue as a Markdown table: the README's.
+pub fn markdown_table() -> String {
+    let mut text = String::from(
+        "| method | model | answers | options (default) | what it does |\n|---|---|---|---|---|\n",
+    );
+    for row in CATALOGUE {
+        let queries: Vec<&str> = row.queries.iter().map(|query| query.name()).collect();
+        let options: Vec<String> = (row.options)()
+            .as_object()
+            .map(|options| {
+                options.iter().map(|(name, value)| format!("`{name}` ({})", plain(value))).collect()
+            })
+            .unwrap_or_default();
+        text += &format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            row.method,
+            row.kind.name(),
+            queries.join(", "),
+            if options.is_empty() { "none".into() } else { options.join(", ") },
+            row.about
+        );
+    }
+    text
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FactorGraph, generate};
+    use std::time::Duration;
+
+    fn grid(side: usize) -> Model {
+        let grid = generate::Grid { rows: side, columns: side, torus: false };
+        generate::ising(grid, 0.3, 0.3, false, 1).unwrap().into()
+    }
+
+    fn chosen(model: &Model, choice: &str, run: &Run) -> Result<&'static str> {
+        let plan = choose(model, Query::LogPartition, &Choice::parse(choice), &Settings::new(), run)?;
+        Ok(plan.row.method)
+    }
+
+    #[test]
+    fn auto_takes_the_strongest_promise_that_fits() {
+        let run = Run::default().with_memory(1 << 30);
+        assert_eq!(chosen(&grid(12), "auto", &run).unwrap(), "elimination");
+        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "importance");
+        let short = run.clone().with_time(Duration::from_millis(1));
+        assert!(matches!(chosen(&grid(60), "auto", &short), Err(Error::OverBudget { .. })));
+    }
+
+    #[test]
+    fn a_kind_of_promise_can_be_asked_for() {
+        let run = Run::default().with_memory(1 << 30);
+        assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
+        let error = chosen(&grid(60), "exact", &run).unwrap_err();
+        assert!(error.is_unanswerable() && error.to_string().contains("these fit: importance"), "{error}");
+    }
+
+    #[test]
+    fn unknown_methods_and_options_name_what_there_is() {
+        let run = Run::default();
+        let error = chosen(&grid(3), "magic", &run).unwrap_err().to_string();
+        assert!(error.contains("no method `magic`") && error.contains("elimination"), "{error}");
+        let settings = Settings::from_iter([("smaples".to_string(), Value::from(3))]);
+        let choice = Choice::parse("importance");
+        let error = answer(&grid(3), Query::LogPartition, &choice, &settings, &run).unwrap_err().to_string();
+        assert!(error.contains("smaples") && error.contains("samples"), "{error}");
+    }
+
+    #[test]
+    fn every_row_answers_every_query_it_lists() {
+        let model: Model = generate::random(5, 2, 6, 2, 1.0, 0.0, 0).unwrap().into();
+        for row in CATALOGUE {
+            for &query in row.queries {
+                let choice = Choice::Named(row.method.into());
+                let answer = answer(&model, query, &choice, &Settings::new(), &Run::default()).unwrap();
+                let forecast = row.forecast(&model, query, &Settings::new(), &Run::default()).unwrap();
+                assert_eq!(answer.guarantee().promise(), forecast.promise, "{} {}", row.method, query.name());
+                assert_eq!(answer.diagnostics().method, row.method);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_model_has_one_state() {
+        let model: Model = FactorGraph::new(vec![]).unwrap().into();
+        for row in CATALOGUE {
+            let choice = Choice::Named(row.method.into());
+            let z = answer(&model, Query::LogPartition, &choice, &Settings::new(), &Run::default()).unwrap();
+            let AnyAnswer::Estimate(z) = z else { panic!() };
+            assert!(z.value.abs() < 1e-12, "{}: {}", row.method, z.value);
+        }
+    }
+}

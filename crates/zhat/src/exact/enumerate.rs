@@ -1,0 +1,429 @@
+//! Enumeration of every state: the oracle of all tests.
+//!
+//! Z = Σₓ exp score(x), term by term. The states are the leaves of a tree that fixes one variable a level; a factor is
+//! added to the score at the level of its last variable, so that a leaf costs a constant number of
+//! factors, and a branch of weight zero is not entered. A first walk finds the best score, a second one
+//! sums exp(score − best). The walk starts from fixed subtrees in parallel, joined in order: the same bits for
+//! any number of threads.
+//!
+//! Time O(|X|), memory O(variables). Exact.
+//!
+//! ```
+//! use zhat::{FactorGraph, LogPartition, Run, exact::Enumeration};
+//! let graph = FactorGraph::new(vec![2; 10])?; // no factors: Z counts the states
+//! let z = Enumeration::default().log_partition(&graph, &Run::default())?;
+//! assert!((z.value - 1024f64.ln()).abs() < 1e-12);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, Diagnostics, Estimate, Promise};
+use crate::error::Result;
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{FactorGraph, Reduced, table};
+use crate::numeric::{self, CompensatedSum};
+use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::random::Streams;
+use crate::run::{Clock, Run};
+
+const NAME: &str = "enumeration";
+/// The walk is cut into at least this many subtrees, where there are as many.
+const SUBTREES: usize = 256;
+/// Measured cost of one state and of one factor at a state, for both walks together.
+const SECONDS_PER_STATE: f64 = 1.2e-8;
+/// A subtree this large is checked for cancellation on the way.
+const CHECK_EVERY: u64 = 1 << 16;
+
+/// Exact inference by adding up every state.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Enumeration {}
+
+/// The tree of states.
+struct States<'g> {
+    graph: &'g FactorGraph,
+    /// The factors whose last variable stands at each level.
+    factors: Vec<Vec<usize>>,
+    /// The variables fixed by the choice of a subtree.
+    prefix: usize,
+    subtrees: usize,
+}
+
+/// What a walk through a subtree is for.
+trait Visitor {
+    /// A state and its score.
+    fn leaf(&mut self, score: f64, state: &[usize]);
+    /// The branch (level, state) is done.
+    fn leave(&mut self, _level: usize, _state: usize) {}
+    /// True to walk no further.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+impl<'g> States<'g> {
+    fn new(graph: &'g FactorGraph) -> Self {
+        let n = graph.variable_count();
+        let mut factors = vec![Vec::new(); n];
+        for (f, factor) in graph.factors().enumerate() {
+            if let Some(&last) = factor.scope.iter().max() {
+                factors[last].push(f);
+            }
+        }
+        let (mut prefix, mut subtrees) = (0, 1);
+        while prefix < n && subtrees < SUBTREES {
+            subtrees *= graph.cardinalities()[prefix];
+            prefix += 1;
+        }
+        States { graph, factors, prefix, subtrees }
+    }
+
+    /// What the factors that end at `level` add.
+    fn gain(&self, level: usize, state: &[usize]) -> f64 {
+        let entry = |&f: &usize| {
+            let factor = self.graph.factor(f);
+            factor.log_values[self.graph.entry(factor.scope, state)]
+        };
+        self.factors[level].iter().map(entry).sum()
+    }
+
+    /// Walks through one subtree in lexicographic order.
+    fn walk(&self, subtree: usize, clock: &Clock<'_>, visitor: &mut impl Visitor) -> Result<()> {
+        let cardinalities = self.graph.cardinalities();
+        let n = cardinalities.len();
+        let mut state = vec![0; n];
+        let mut rest = subtree;
+        for level in (0..self.prefix).rev() {
+            state[level] = rest % cardinalities[level];
+            rest /= cardinalities[level];
+        }
+        // scores[level] is the sum of all factors that end before `level`.
+        let mut scores = vec![0.0; n + 1];
+        for level in 0..self.prefix {
+            scores[level + 1] = scores[level] + self.gain(level, &state);
+        }
+        let mut level = self.prefix;
+        let mut steps = 0u64;
+        let mut descending = scores[level] > f64::NEG_INFINITY;
+        loop {
+            steps += 1;
+            if steps.is_multiple_of(CHECK_EVERY) {
+                clock.check()?;
+            }
+            if descending {
+                if level == n {
+                    visitor.leaf(scores[n], &state);
+                    if visitor.is_done() {
+                        return Ok(());
+                    }
+                    descending = false;
+                } else {
+                    scores[level + 1] = scores[level] + self.gain(level, &state);
+                    level += 1;
+                    descending = scores[level] > f64::NEG_INFINITY;
+                }
+            } else {
+                if level == self.prefix {
+                    break;
+                }
+                level -= 1;
+                visitor.leave(level, state[level]);
+                state[level] += 1;
+                if state[level] < cardinalities[level] {
+                    descending = true;
+                } else {
+                    state[level] = 0;
+                }
+            }
+        }
+        for level in (0..self.prefix).rev() {
+            visitor.leave(level, state[level]);
+        }
+        Ok(())
+    }
+
+    /// Walks through all subtrees with a visitor each, and returns the visitors in order.
+    fn walk_all<V: Visitor + Send>(
+        &self,
+        phase: &'static str,
+        clock: &Clock<'_>,
+        visitor: impl Fn() -> V + Sync,
+    ) -> Result<Vec<V>> {
+        let done = std::sync::atomic::AtomicU64::new(0);
+        (0..self.subtrees)
+            .into_par_iter()
+            .map(|subtree| {
+                let mut visitor = visitor();
+                self.walk(subtree, clock, &mut visitor)?;
+                let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                clock.progress(phase, done, self.subtrees as u64);
+                Ok(visitor)
+            })
+            .collect()
+    }
+}
+
+/// Finds the best score and the first state that has it.
+struct Best {
+    score: f64,
+    state: Vec<usize>,
+}
+
+impl Visitor for Best {
+    fn leaf(&mut self, score: f64, state: &[usize]) {
+        if score > self.score {
+            self.score = score;
+            self.state.clear();
+            self.state.extend_from_slice(state);
+        }
+    }
+}
+
+/// Sums w = exp(score − best) and w·(score − best), and w by variable and state if there are beliefs.
+struct Mass {
+    best: f64,
+    /// By level the mass of the branch now walked; a finished branch is added to the one above it.
+    mass: Vec<f64>,
+    weighted: CompensatedSum,
+    beliefs: Option<Beliefs>,
+}
+
+impl Visitor for Mass {
+    fn leaf(&mut self, score: f64, state: &[usize]) {
+        let gap = score - self.best;
+        let weight = gap.exp();
+        self.mass[state.len()] += weight;
+        self.weighted.add(weight * gap);
+    }
+
+    fn leave(&mut self, level: usize, state: usize) {
+        let mass = std::mem::take(&mut self.mass[level + 1]);
+        self.mass[level] += mass;
+        if let Some(beliefs) = &mut self.beliefs {
+            beliefs.variable_mut(level)[state] += mass;
+        }
+    }
+}
+
+/// Notes the states at which the running sum of weights passes given points.
+struct Pick<'a> {
+    best: f64,
+    mass: CompensatedSum,
+    points: &'a [f64],
+    states: Vec<usize>,
+    last: Vec<usize>,
+}
+
+impl Visitor for Pick<'_> {
+    fn leaf(&mut self, score: f64, state: &[usize]) {
+        self.mass.add((score - self.best).exp());
+        self.last.clear();
+        self.last.extend_from_slice(state);
+        while let Some((_, rest)) = self.points.split_first().filter(|(point, _)| **point < self.mass.value())
+        {
+            self.points = rest;
+            self.states.extend_from_slice(state);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.points.is_empty()
+    }
+}
+
+/// The sums of the whole model.
+struct Total {
+    best: BestState,
+    /// Σ exp(score − best), by subtree and in all.
+    subtree_masses: Vec<f64>,
+    mass: f64,
+    weighted: f64,
+    beliefs: Beliefs,
+}
+
+impl Enumeration {
+    fn answer<T: Send>(
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        finish: impl FnOnce(Total, &States<'_>, &Reduced, &Clock<'_>) -> Result<T> + Send,
+    ) -> Result<Answer<T>> {
+        let clock = run.start(NAME);
+        let reduced = Reduced::new(graph)?;
+        run.require_memory(NAME, Self::bytes(&reduced.graph, query))?;
+        let value = run.install(|| {
+            let states = States::new(&reduced.graph);
+            let total = Self::total(&states, query, &clock)?.ok_or_else(|| graph.zero_error())?;
+            finish(total, &states, &reduced, &clock)
+        })?;
+        let levels = reduced.graph.variable_count() as f64;
+        let operations = reduced.graph.factor_count() as f64 + levels + 8.0;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("log2_states", reduced.graph.log_state_count() / std::f64::consts::LN_2);
+        diagnostics.rounding = numeric::rounding_allowance(operations, reduced.graph.magnitude());
+        diagnostics.seconds = clock.seconds();
+        Ok(Answer::exact(value, diagnostics))
+    }
+
+    /// Both walks; `None` if every state has weight zero.
+    fn total(states: &States<'_>, query: Query, clock: &Clock<'_>) -> Result<Option<Total>> {
+        let bests = states.walk_all("looking for the best state", clock, || Best {
+            score: f64::NEG_INFINITY,
+            state: Vec::new(),
+        })?;
+        let Some(best) = bests.into_iter().reduce(|a, b| if b.score > a.score { b } else { a }) else {
+            return Ok(None);
+        };
+        if best.score == f64::NEG_INFINITY {
+            return Ok(None);
+        }
+        let mut total = Total {
+            best: BestState { state: best.state, score: best.score },
+            subtree_masses: Vec::new(),
+            mass: 0.0,
+            weighted: 0.0,
+            beliefs: Beliefs::zeros(states.graph.cardinalities()),
+        };
+        if query == Query::Map {
+            return Ok(Some(total));
+        }
+        let parts = states.walk_all("adding up states", clock, || Mass {
+            best: best.score,
+            mass: vec![0.0; states.graph.variable_count() + 1],
+            weighted: CompensatedSum::default(),
+            beliefs: (query == Query::Marginals).then(|| Beliefs::zeros(states.graph.cardinalities())),
+        })?;
+        for part in &parts {
+            if let Some(beliefs) = &part.beliefs {
+                let sums = total.beliefs.as_mut_slice().iter_mut();
+                sums.zip(beliefs.as_slice()).for_each(|(sum, mass)| *sum += mass);
+            }
+        }
+        total.subtree_masses = parts.iter().map(|part| part.mass[0]).collect();
+        total.mass = total.subtree_masses.iter().copied().collect::<CompensatedSum>().value();
+        total.weighted = parts.iter().map(|part| part.weighted.value()).collect::<CompensatedSum>().value();
+        Ok(Some(total))
+    }
+
+    fn bytes(graph: &FactorGraph, query: Query) -> f64 {
+        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
+        let (n, subtrees) = (graph.variable_count() as f64, SUBTREES as f64);
+        let per_query = match query {
+            Query::LogPartition | Query::Entropy => 0.0,
+            Query::Marginals => subtrees * states * 8.0,
+            Query::Map => subtrees * n * 8.0,
+            Query::Sample(count) => count as f64 * (n * 16.0 + 24.0),
+        };
+        graph.bytes() as f64 + subtrees * 64.0 + per_query
+    }
+
+    /// Draws samples by inverting the running sum of weights.
+    fn draw(
+        total: &Total,
+        states: &States<'_>,
+        count: usize,
+        seed: u64,
+        clock: &Clock<'_>,
+    ) -> Result<Samples> {
+        let n = states.graph.variable_count();
+        let mut random = Streams::new(seed, "enumeration sample").block(0);
+        let mut points: Vec<(f64, usize)> = (0..count).map(|s| (random.uniform() * total.mass, s)).collect();
+        points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        // Cut the sorted points by subtree, each relative to where its subtree starts.
+        let mut work = Vec::new();
+        let (mut start, mut taken) = (0.0, 0);
+        let positive =
+            states.subtrees - 1 - total.subtree_masses.iter().rev().take_while(|m| **m == 0.0).count();
+        for (subtree, &mass) in total.subtree_masses.iter().enumerate().take(positive + 1) {
+            let end =
+                if subtree == positive { count } else { points.partition_point(|p| p.0 < start + mass) };
+            if end > taken {
+                work.push((subtree, points[taken..end].iter().map(|p| p.0 - start).collect::<Vec<f64>>()));
+                taken = end;
+            }
+            start += mass;
+        }
+        let drawn: Vec<Vec<usize>> = work
+            .par_iter()
+            .map(|(subtree, points)| {
+                let mut pick = Pick {
+                    best: total.best.score,
+                    mass: CompensatedSum::default(),
+                    points,
+                    states: Vec::with_capacity(points.len() * n),
+                    last: Vec::new(),
+                };
+                states.walk(*subtree, clock, &mut pick)?;
+                // Rounding can leave points a crumb beyond the subtree's mass: they belong to its last state.
+                for _ in 0..pick.points.len() {
+                    pick.states.extend_from_slice(&pick.last);
+                }
+                Ok(pick.states)
+            })
+            .collect::<Result<_>>()?;
+        let mut result = vec![0; count * n];
+        for (state, (_, s)) in drawn.concat().chunks_exact(n.max(1)).zip(&points) {
+            result[s * n..(s + 1) * n].copy_from_slice(state);
+        }
+        Ok(Samples::new(count, n, result, Law::Exact))
+    }
+}
+
+impl Forecasts<FactorGraph> for Enumeration {
+    fn forecast(&self, graph: &FactorGraph, query: Query, _run: &Run) -> Forecast {
+        let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
+        let Ok(reduced) = Reduced::new(graph) else {
+            return exact(0.0, 0.0);
+        };
+        let states = table::size(reduced.graph.cardinalities().iter().copied())
+            .map_or_else(|| reduced.graph.log_state_count().exp(), |states| states as f64);
+        // A state visits the factors of the last level, and a share of those above.
+        let last = States::new(&reduced.graph).factors.last().map_or(0, Vec::len) as f64;
+        exact(Self::bytes(&reduced.graph, query), states * SECONDS_PER_STATE * (1.0 + last))
+    }
+}
+
+impl LogPartition<FactorGraph> for Enumeration {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        Self::answer(graph, Query::LogPartition, run, |total, _, reduced, _| {
+            Ok(reduced.constant + total.best.score + total.mass.ln())
+        })
+    }
+}
+
+impl Marginals<FactorGraph> for Enumeration {
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        Self::answer(graph, Query::Marginals, run, |mut total, _, reduced, _| {
+            total.beliefs.normalise();
+            Ok(reduced.expand_beliefs(graph, &total.beliefs))
+        })
+    }
+}
+
+impl Entropy<FactorGraph> for Enumeration {
+    /// H = ln Σw − Σ w·(score − best) / Σw: both terms are small, whatever the scores.
+    fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        Self::answer(graph, Query::Entropy, run, |total, _, _, _| {
+            Ok((total.mass.ln() - total.weighted / total.mass).max(0.0))
+        })
+    }
+}
+
+impl Map<FactorGraph> for Enumeration {
+    fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
+        Self::answer(graph, Query::Map, run, |total, _, reduced, _| {
+            let state = reduced.expand_state(&total.best.state);
+            Ok(BestState { score: graph.score(&state), state })
+        })
+    }
+}
+
+impl Sample<FactorGraph> for Enumeration {
+    fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
+        Self::answer(graph, Query::Sample(count), run, |total, states, reduced, clock| {
+            Ok(reduced.expand_samples(Self::draw(&total, states, count, run.seed(), clock)?))
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Files: reading with errors that name the place, writing that never leaves half a file.
+
+pub mod model_file;
+mod tokens;
+pub mod uai;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::platform;
+
+/// The formats a model can be written in, chosen by a file's ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// [`uai`].
+    Uai,
+    /// [`model_file`].
+    Zhat,
+}
+
+impl Format {
+    /// The format that a file of this name is to be written in.
+    pub fn of(path: &Path) -> Result<Format> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("uai") => Ok(Format::Uai),
+            Some("zhat") => Ok(Format::Zhat),
+            _ => Err(Error::argument(
+                path.display().to_string(),
+                "the ending tells the format to write: .zhat or .uai",
+            )),
+        }
+    }
+}
+
+/// How much of a file is looked at to tell its format.
+const SNIFF: usize = 4096;
+
+/// Reads a model from a file, `-` being the standard input. The content tells the format, never the name.
+pub fn read_model(path: &Path) -> Result<Model> {
+    let name = path.display().to_string();
+    if path == Path::new("-") {
+        return read_model_from(std::io::stdin().lock(), "standard input", u64::MAX);
+    }
+    let file = File::open(path).map_err(|source| Error::io(path, source))?;
+    let length = file.metadata().map_err(|source| Error::io(path, source))?.len();
+    read_model_from(file, &name, length)
+}
+
+fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Model> {
+    let fail = |source| Error::io(Path::new(name), source);
+    let mut bytes = Vec::new();
+    source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)?;
+    let format = sniff(&bytes, name)?;
+    let budget = platform::available_memory() / 4;
+    if length != u64::MAX && length > budget {
+        return Err(Error::argument(
+            name,
+            format!("the file has {length} bytes, too many for the free memory"),
+        ));
+    }
+    source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
+    Ok(Model::FactorGraph(match format {
+        Format::Uai => uai::parse_model(&bytes, name)?,
+        Format::Zhat => return model_file::parse(&bytes, name),
+    }))
+}
+
+/// Tells the format from the first bytes.
+fn sniff(start: &[u8], name: &str) -> Result<Format> {
+    let message = |line, message: String| Error::Parse { source_name: name.into(), line, message };
+    if model_file::looks_like(start) {
+        return Ok(Format::Zhat);
+    }
+    let mut tokens = tokens::Tokens::new(start, name);
+    match tokens.next() {
+        None => Err(message(0, "the file is empty; expected a model".into())),
+        Some(b"MARKOV" | b"BAYES") => Ok(Format::Uai),
+        Some(token) => Err(message(
+            tokens.line(),
+            format!(
+                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file) or a .zhat file",
+                tokens::shown(token)
+            ),
+        )),
+    }
+}
+
+/// Writes a model in the format that the path's ending names, or to the standard output as UAI for `-`.
+pub fn write_model(model: &Model, path: &Path) -> Result<()> {
+    let Model::FactorGraph(graph) = model;
+    if path == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        return uai::write_model(graph, &mut out).map_err(|source| Error::io(path, source));
+    }
+    match Format::of(path)? {
+        Format::Uai => write_atomically(path, |out| uai::write_model(graph, out)),
+        Format::Zhat => write_atomically(path, |out| out.write_all(&model_file::to_bytes(graph))),
+    }
+}
+
+/// Writes to a temporary name beside `path`, syncs and renames, so that `path` is never half a file.
+pub fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<()> {
+    let fail = |source| Error::io(path, source);
+    let file_name = path.file_name().ok_or_else(|| {
+        Error::argument(path.display().to_string(), "is not the name of a file that can be written")
+    })?;
+    let mut temporary = file_name.to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let attempt = || {
+        let mut out = std::io::BufWriter::new(File::create(&temporary)?);
+        write(&mut out)?;
+        out.flush()?;
+        out.get_ref().sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    attempt().map_err(|source| {
+        // The first error is the one to tell; a leftover may not even exist.
+        let _ = std::fs::remove_file(&temporary);
+        fail(source)
+    })
+}

@@ -1,0 +1,39 @@
+//! zhat computes log Z = log Σₓ exp score(x) of structured probabilistic models, and what hangs on it: marginals,
+//! entropy, samples, the best state. Exactly where that is possible, and otherwise with an answer that says how far it
+//! may be trusted.
+//!
+//! Three words hold it together. A **model** ([`model`]) is data, a **query** ([`query`]) is a trait with one method, a
+//! **method** ([`exact`], [`montecarlo`]) is a small configuration struct that implements the queries it can answer. Every answer
+//! ([`Answer`]) carries a [`Guarantee`]. Where method and query are chosen at run time there is the [`catalogue`].
+//!
+//! ```
+//! use zhat::{LogPartition, Run, exact::Elimination, model::generate};
+//!
+//! let grid = generate::Grid { rows: 10, columns: 10, torus: false };
+//! let model = generate::ising(grid, 0.5, 0.1, false, 42)?;
+//! let z = Elimination::default().log_partition(&model, &Run::default())?;
+//! println!("log Z = {z}");
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+mod answer;
+pub mod catalogue;
+mod error;
+pub mod exact;
+mod forecast;
+pub mod io;
+pub mod model;
+pub mod montecarlo;
+pub mod numeric;
+pub mod platform;
+pub mod query;
+pub mod random;
+mod run;
+pub mod units;
+
+pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+pub use error::{Error, Result};
+pub use forecast::{Forecast, Forecasts};
+pub use model::{FactorGraph, Model};
+pub use query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+pub use run::{Clock, Observer, Run};

@@ -1,0 +1,86 @@
+//! Tables over several variables: row-major, the last axis fastest.
+
+/// The row-major strides of a table with these axis lengths.
+pub(crate) fn strides(lengths: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; lengths.len()];
+    for axis in (1..lengths.len()).rev() {
+        strides[axis - 1] = strides[axis] * lengths[axis];
+    }
+    strides
+}
+
+/// Π lengths, `None` on overflow.
+pub(crate) fn size(lengths: impl IntoIterator<Item = usize>) -> Option<usize> {
+    lengths.into_iter().try_fold(1usize, |size, length| size.checked_mul(length))
+}
+
+/// Steps `digits` to the next state in row-major order; false after the last one, with all digits at zero.
+pub(crate) fn advance(digits: &mut [usize], lengths: &[usize]) -> bool {
+    for (digit, &length) in digits.iter_mut().zip(lengths).rev() {
+        *digit += 1;
+        if *digit < length {
+            return true;
+        }
+        *digit = 0;
+    }
+    false
+}
+
+/// The sub-table of the states `keep[axis]` on every axis, in that order.
+pub(crate) fn select(values: &[f64], lengths: &[usize], keep: &[&[usize]]) -> Vec<f64> {
+    let strides = strides(lengths);
+    gather(values, keep.iter().zip(strides).map(|(states, stride)| (stride, states.to_vec())))
+}
+
+/// The table with its axes in another order: new axis i is old axis `order[i]`.
+pub(crate) fn permute(values: &[f64], lengths: &[usize], order: &[usize]) -> Vec<f64> {
+    let strides = strides(lengths);
+    gather(values, order.iter().map(|&axis| (strides[axis], (0..lengths[axis]).collect())))
+}
+
+/// The table whose axes step through `values` by a stride, over a list of states.
+fn gather(values: &[f64], axes: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<f64> {
+    let mut offsets = vec![0];
+    for (stride, states) in axes {
+        let step = |offset: usize| states.iter().map(move |&s| offset + s * stride);
+        offsets = offsets.into_iter().flat_map(step).collect();
+    }
+    offsets.into_iter().map(|offset: usize| values[offset]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permuting_moves_every_entry_to_its_place() {
+        let values: Vec<f64> = (0..24).map(f64::from).collect();
+        let moved = permute(&values, &[2, 3, 4], &[2, 0, 1]);
+        for (i, j, k) in (0..2).flat_map(|i| (0..3).flat_map(move |j| (0..4).map(move |k| (i, j, k)))) {
+            assert_eq!(moved[k * 6 + i * 3 + j], values[i * 12 + j * 4 + k]);
+        }
+    }
+
+    #[test]
+    fn selecting_keeps_order_and_axes() {
+        let values: Vec<f64> = (0..6).map(f64::from).collect();
+        assert_eq!(select(&values, &[2, 3], &[&[1], &[2, 0]]), [5.0, 3.0]);
+        assert_eq!(select(&[7.0], &[], &[]), [7.0]);
+    }
+
+    #[test]
+    fn advancing_visits_every_state_once() {
+        let (lengths, mut digits, mut count) = ([2, 1, 3], [0; 3], 1);
+        while advance(&mut digits, &lengths) {
+            count += 1;
+        }
+        assert_eq!((count, digits), (6, [0; 3]));
+        assert!(!advance(&mut [], &[]));
+    }
+
+    #[test]
+    fn overflowing_sizes_are_none() {
+        assert_eq!(size([usize::MAX, 2]), None);
+        assert_eq!(size([]), Some(1));
+    }
+}

@@ -1,0 +1,9 @@
+//! Monte Carlo methods.
+
+mod importance;
+mod proposal;
+mod replicates;
+
+pub use importance::{ImportanceSampling, Partial};
+pub use proposal::Proposal;
+pub(crate) use replicates::unbiased;

@@ -1,0 +1,146 @@
+//! Matrix products: the one wrapper of the `gemm` crate.
+
+/// A read-only matrix: element (i, j) stands at `data[i·row_stride + j·column_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    data: &'a [T],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// A view of `rows × columns` numbers stored row after row.
+    ///
+    /// # Panics
+    /// If `data` does not hold exactly `rows · columns` numbers.
+    pub fn row_major(data: &'a [T], rows: usize, columns: usize) -> Self {
+        assert_eq!(data.len(), rows * columns, "a {rows} × {columns} matrix");
+        Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The same numbers with rows and columns exchanged; nothing is moved.
+    pub fn transposed(self) -> Self {
+        Matrix {
+            data: self.data,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+}
+
+mod sealed {
+    pub trait Scalar: Copy + Send + Sync + 'static {
+        const ZERO: Self;
+        const ONE: Self;
+    }
+    impl Scalar for f32 {
+        const ZERO: f32 = 0.0;
+        const ONE: f32 = 1.0;
+    }
+    impl Scalar for f64 {
+        const ZERO: f64 = 0.0;
+        const ONE: f64 = 1.0;
+    }
+}
+use sealed::Scalar;
+
+/// C ← A·B, or C ← C + A·B with `accumulate`, for `f32` or `f64`; C is row-major.
+///
+/// Costs 2·m·n·k operations. Uses the rayon pool it is called in; the result has the same bits for any number
+/// of threads, because only rows and columns are shared out, never the inner sum.
+///
+/// ```
+/// use zhat::numeric::{Matrix, multiply};
+/// let a = [1.0, 2.0, 3.0, 4.0];
+/// let mut c = [0.0; 4];
+/// multiply(Matrix::row_major(&a, 2, 2), Matrix::row_major(&a, 2, 2).transposed(), &mut c, false);
+/// assert_eq!(c, [5.0, 11.0, 11.0, 25.0]);
+/// ```
+///
+/// # Panics
+/// If the shapes do not fit.
+pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
+    assert_eq!(a.columns, b.rows, "inner dimensions of the product");
+    assert_eq!(c.len(), a.rows * b.columns, "size of the result");
+    if c.is_empty() {
+        return;
+    }
+    let threads = rayon::current_num_threads();
+    let parallelism = if threads > 1 && a.rows * b.columns * a.columns > 1 << 16 {
+        gemm::Parallelism::Rayon(threads)
+    } else {
+        gemm::Parallelism::None
+    };
+    // SAFETY: the constructors and the assertions above keep every index
+    // i·row_stride + j·column_stride inside its slice; `c` is not aliased. gemm takes the column stride first.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            c.as_mut_ptr(),
+            1,
+            b.columns as isize,
+            accumulate,
+            a.data.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            if accumulate { T::ONE } else { T::ZERO },
+            T::ONE,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    #[test]
+    fn agrees_with_the_definition_and_does_not_depend_on_threads() {
+        let mut random = Streams::new(1, "product tests").block(0);
+        for (m, n, k) in [(1, 1, 1), (3, 5, 2), (17, 33, 9), (130, 70, 64), (4, 6, 0), (0, 3, 2)] {
+            let a: Vec<f64> = (0..m * k).map(|_| random.uniform() - 0.5).collect();
+            let b: Vec<f64> = (0..k * n).map(|_| random.uniform() - 0.5).collect();
+            let start: Vec<f64> = (0..m * n).map(|_| random.uniform()).collect();
+            for accumulate in [false, true] {
+                let product = |threads| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    let mut c = start.clone();
+                    let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
+                    pool.install(|| multiply(a, b, &mut c, accumulate));
+                    c
+                };
+                let c = product(1);
+                assert_eq!(c, product(2));
+                for i in 0..m {
+                    for j in 0..n {
+                        let dot: f64 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
+                        let want = dot + if accumulate { start[i * n + j] } else { 0.0 };
+                        assert!((c[i * n + j] - want).abs() < 1e-13, "({i}, {j})");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transposed_operands_and_single_precision() {
+        let a: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let mut c = vec![0.0f32; 16];
+        multiply(Matrix::row_major(&a, 3, 4).transposed(), Matrix::row_major(&a, 3, 4), &mut c, false);
+        let want: f32 = (0..3).map(|i| a[i * 4 + 1] * a[i * 4 + 2]).sum();
+        assert_eq!(c[6], want);
+    }
+}

@@ -1,0 +1,80 @@
+//! Which vector instructions the kernels use: chosen once at run time, forced by `ZHAT_SIMD`.
+//!
+//! Every kernel of [`crate::numeric`] is written once, as plain Rust without branches, and compiled for
+//! each [`Level`]; the compiler vectorises it. AVX2 and AVX-512 round alike (both fuse multiply and add),
+//! the portable level may differ from them in the last bit.
+
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+
+/// An instruction set that the kernels are compiled for, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What every CPU of this architecture has.
+    Portable,
+    /// AVX2 with fused multiply-add: four doubles at a time.
+    Avx2,
+    /// AVX-512 (F, DQ, VL, BW): eight doubles at a time.
+    Avx512,
+}
+
+impl Level {
+    /// All levels, weakest first.
+    pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+
+    /// The name that `ZHAT_SIMD` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
+    /// The strongest level this CPU has.
+    pub fn detected() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw");
+            if avx512 {
+                return Level::Avx512;
+            }
+            if avx2 {
+                return Level::Avx2;
+            }
+        }
+        Level::Portable
+    }
+}
+
+fn requested() -> &'static Result<Level, String> {
+    static REQUESTED: OnceLock<Result<Level, String>> = OnceLock::new();
+    REQUESTED.get_or_init(|| {
+        let detected = Level::detected();
+        let Some(wanted) = std::env::var_os("ZHAT_SIMD").filter(|value| !value.is_empty()) else {
+            return Ok(detected);
+        };
+        let wanted = wanted.to_string_lossy().into_owned();
+        match Level::ALL.into_iter().find(|level| level.name() == wanted) {
+            Some(level) if level <= detected => Ok(level),
+            Some(_) => Err(format!("`{wanted}` is more than this CPU has; it has `{}`", detected.name())),
+            None => Err(format!("unknown value `{wanted}`; known are portable, avx2 and avx512")),
+        }
+    })
+}
+
+/// The level in use: `ZHAT_SIMD` where that can be honoured, else the strongest this CPU has.
+pub fn level() -> Level {
+    requested().as_ref().copied().unwrap_or_else(|_| Level::detected())
+}
+
+/// Says whether `ZHAT_SIMD` names a level that this CPU has; programs call it once as they start.
+pub fn check() -> Result<Level> {
+    requested().clone().map_err(|message| Error::argument("ZHAT_SIMD", message))
+}

@@ -1,0 +1,53 @@
+//! What the operating system knows: memory that is free, processors that may be used.
+
+/// The memory assumed free where the system does not say.
+const UNKNOWN_MEMORY: u64 = 4 << 30;
+
+/// Bytes that can be allocated now without swapping, limits of control groups included.
+pub fn available_memory() -> u64 {
+    let system = read_number("/proc/meminfo", Some("MemAvailable:")).map(|kib| kib.saturating_mul(1024));
+    let free = system.unwrap_or(UNKNOWN_MEMORY);
+    group_headroom().map_or(free, |headroom| free.min(headroom))
+}
+
+/// The processors this process may use.
+pub fn available_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Limit minus use of the memory control group, version 2 or 1; `None` where there is no limit.
+fn group_headroom() -> Option<u64> {
+    const GROUPS: [(&str, &str); 2] = [
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ];
+    GROUPS.iter().find_map(|(limit, used)| {
+        Some(read_number(limit, None)?.saturating_sub(read_number(used, None).unwrap_or(0)))
+    })
+}
+
+/// The number after `key` in a text file, or the first one; `None` if there is none (such as `max`).
+fn read_number(path: &str, key: Option<&str>) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let rest = match key {
+        Some(key) => text.lines().find_map(|line| line.strip_prefix(key))?,
+        None => &text,
+    };
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_plausible() {
+        assert!(available_memory() > 1 << 20);
+        assert!(available_processors() >= 1);
+    }
+
+    #[test]
+    fn a_missing_or_unlimited_file_is_none() {
+        assert_eq!(read_number("/nonexistent", None), None);
+    }
+}

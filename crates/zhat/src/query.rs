@@ -1,0 +1,204 @@
+//! The questions one can ask of a model: one small trait each. A method implements those it can answer.
+
+use crate::answer::{Answer, Estimate};
+use crate::error::Result;
+use crate::run::Run;
+
+/// log Z = log Σₓ exp score(x), in nats.
+pub trait LogPartition<M: ?Sized> {
+    /// Answers the query.
+    fn log_partition(&self, model: &M, run: &Run) -> Result<Estimate>;
+}
+
+/// P(xᵢ = s) for every variable and state.
+pub trait Marginals<M: ?Sized> {
+    /// Answers the query.
+    fn marginals(&self, model: &M, run: &Run) -> Result<Answer<Beliefs>>;
+}
+
+/// H = −Σₓ p(x) log p(x), in nats.
+pub trait Entropy<M: ?Sized> {
+    /// Answers the query.
+    fn entropy(&self, model: &M, run: &Run) -> Result<Estimate>;
+}
+
+/// The state of largest weight. The guarantee is about its score.
+pub trait Map<M: ?Sized> {
+    /// Answers the query.
+    fn map(&self, model: &M, run: &Run) -> Result<Answer<BestState>>;
+}
+
+/// States drawn from the model.
+pub trait Sample<M: ?Sized> {
+    /// Draws `count` states.
+    fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<Samples>>;
+}
+
+/// The name of a query, where it is chosen at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Query {
+    /// [`LogPartition`].
+    LogPartition,
+    /// [`Marginals`].
+    Marginals,
+    /// [`Entropy`].
+    Entropy,
+    /// [`Map`].
+    Map,
+    /// [`Sample`] of this many states.
+    Sample(usize),
+}
+
+impl Query {
+    /// One of each, to go through them all.
+    pub const ALL: [Query; 5] =
+        [Query::LogPartition, Query::Marginals, Query::Entropy, Query::Map, Query::Sample(1)];
+
+    /// The name in JSON and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Query::LogPartition => "log_partition",
+            Query::Marginals => "marginals",
+            Query::Entropy => "entropy",
+            Query::Map => "map",
+            Query::Sample(_) => "sample",
+        }
+    }
+}
+
+/// One probability vector a variable.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Beliefs {
+    offsets: Vec<usize>,
+    probabilities: Vec<f64>,
+}
+
+impl Beliefs {
+    /// All-zero vectors of the given lengths.
+    pub fn zeros(cardinalities: &[usize]) -> Self {
+        let mut offsets = Vec::with_capacity(cardinalities.len() + 1);
+        offsets.push(0);
+        let mut end = 0;
+        for &states in cardinalities {
+            end += states;
+            offsets.push(end);
+        }
+        Beliefs { offsets, probabilities: vec![0.0; end] }
+    }
+
+    /// The number of variables.
+    pub fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// True if there are no variables.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The probabilities of variable `v`'s states.
+    pub fn variable(&self, v: usize) -> &[f64] {
+        &self.probabilities[self.offsets[v]..self.offsets[v + 1]]
+    }
+
+    /// The same, to be written.
+    pub fn variable_mut(&mut self, v: usize) -> &mut [f64] {
+        &mut self.probabilities[self.offsets[v]..self.offsets[v + 1]]
+    }
+
+    /// The vectors in variable order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        (0..self.len()).map(|v| self.variable(v))
+    }
+
+    /// All probabilities, one variable after the other.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.probabilities
+    }
+
+    /// All probabilities, to be written.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
+        &mut self.probabilities
+    }
+
+    /// Scales every vector to sum to one; an all-zero vector is left alone.
+    pub(crate) fn normalise(&mut self) {
+        for v in 0..self.len() {
+            let vector = self.variable_mut(v);
+            let total: f64 = vector.iter().sum();
+            if total > 0.0 {
+                vector.iter_mut().for_each(|p| *p /= total);
+            }
+        }
+    }
+}
+
+/// A state and its score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestState {
+    /// The state of each variable.
+    pub state: Vec<usize>,
+    /// Its log weight.
+    pub score: f64,
+}
+
+/// States drawn from a model, and the law they follow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Samples {
+    count: usize,
+    variables: usize,
+    states: Vec<usize>,
+    /// What they may be used for.
+    pub law: Law,
+}
+
+/// The law that samples follow.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Law {
+    /// Independent draws from the model.
+    Exact,
+    /// Independent draws from a proposal; sample s stands for the model with weight exp(log_weights\[s\]).
+    Weighted {
+        /// log of (model weight / proposal probability), one a sample.
+        log_weights: Vec<f64>,
+    },
+    /// Draws whose law is within this total-variation distance of the model.
+    Approximate {
+        /// The distance.
+        distance: f64,
+    },
+}
+
+impl Samples {
+    /// Wraps `count` states stored sample after sample.
+    pub(crate) fn new(count: usize, variables: usize, states: Vec<usize>, law: Law) -> Self {
+        debug_assert_eq!(states.len(), count * variables);
+        Samples { count, variables, states, law }
+    }
+
+    /// The number of samples.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The number of variables.
+    pub fn variables(&self) -> usize {
+        self.variables
+    }
+
+    /// The samples, each a state of every variable.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[usize]> {
+        (0..self.count).map(|s| &self.states[s * self.variables..(s + 1) * self.variables])
+    }
+
+    /// All states, sample after sample.
+    pub fn as_slice(&self) -> &[usize] {
+        &self.states
+    }
+}

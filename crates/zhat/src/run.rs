@@ -1,0 +1,232 @@
+//! How a query is to be run: seed, threads, budgets, progress, cancellation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::platform;
+use crate::units;
+
+/// Somebody who wants to know how far the work has come.
+///
+/// It is called from worker threads, a few times a second to a few thousand times, so it must be quick.
+pub trait Observer: Send + Sync {
+    /// `done` of `total` units of the named phase are finished.
+    fn progress(&self, phase: &'static str, done: u64, total: u64);
+}
+
+/// Seed, threads, memory and time budget, observer and cancel flag of a query.
+///
+/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit.
+///
+/// ```
+/// use std::time::Duration;
+/// use zhat::Run;
+/// let run = Run::default().with_seed(7).with_threads(2).with_time(Duration::from_secs(60));
+/// assert_eq!(run.seed(), 7);
+/// ```
+#[derive(Clone)]
+pub struct Run {
+    seed: u64,
+    threads: usize,
+    memory: u64,
+    time: Option<Duration>,
+    observer: Option<Arc<dyn Observer>>,
+    cancel: Arc<AtomicBool>,
+    pool: OnceLock<Arc<rayon::ThreadPool>>,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run {
+            seed: 0,
+            threads: platform::available_processors(),
+            memory: platform::available_memory() / 5 * 4,
+            time: None,
+            observer: None,
+            cancel: Arc::default(),
+            pool: OnceLock::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run")
+            .field("seed", &self.seed)
+            .field("threads", &self.threads)
+            .field("memory", &self.memory)
+            .field("time", &self.time)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// Uses this seed for everything random.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Uses this many threads, at least one. Answers do not depend on it.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self.pool = OnceLock::new();
+        self
+    }
+
+    /// Takes at most this many bytes for tables and samples.
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Stops after this long: anytime methods with the answer so far, the others with an error.
+    pub fn with_time(mut self, time: Duration) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Reports progress to `observer`.
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Shares a flag: once it is true the work stops at the next chance.
+    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The memory budget in bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// The time budget, if there is one.
+    pub fn time(&self) -> Option<Duration> {
+        self.time
+    }
+
+    /// Runs `work` in this run's own thread pool, which is made on first use and lives as long as the run.
+    ///
+    /// An own pool, not rayon's global one: it obeys `threads` and survives a fork of the process.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        if let Some(pool) = self.pool.get() {
+            return pool.install(work);
+        }
+        match rayon::ThreadPoolBuilder::new().num_threads(self.threads).build() {
+            Ok(pool) => self.pool.get_or_init(|| Arc::new(pool)).install(work),
+            // No threads to be had: the caller's own does it all.
+            Err(_) => work(),
+        }
+    }
+
+    /// An error if `bytes` is over the memory budget; every method asks before it allocates.
+    pub fn require_memory(&self, method: &str, bytes: f64) -> Result<()> {
+        if bytes <= self.memory as f64 { Ok(()) } else { Err(self.over_memory(method, bytes)) }
+    }
+
+    /// The error of a method that needs more memory than there is.
+    pub(crate) fn over_memory(&self, method: &str, bytes: f64) -> Error {
+        Error::OverBudget {
+            method: method.into(),
+            needed: format!("{} of memory", units::bytes(bytes)),
+            budget: units::bytes(self.memory as f64),
+            fitting: Vec::new(),
+        }
+    }
+
+    /// Starts the clock for one query of `method`.
+    pub fn start(&self, method: &'static str) -> Clock<'_> {
+        Clock { run: self, method, started: Instant::now() }
+    }
+}
+
+/// The clock of one query: how long it has run, whether it must stop, and whom to tell.
+pub struct Clock<'a> {
+    run: &'a Run,
+    method: &'static str,
+    started: Instant,
+}
+
+impl Clock<'_> {
+    /// Seconds since the start.
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// True once the run is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.run.cancel.load(Ordering::Relaxed)
+    }
+
+    /// True once the time budget is spent.
+    pub fn is_out_of_time(&self) -> bool {
+        self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)
+    }
+
+    /// For methods that have nothing to show before the end: an error once they must stop.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        match self.run.time {
+            Some(limit) if self.started.elapsed() >= limit => Err(Error::OverBudget {
+                method: self.method.into(),
+                needed: format!("more than {}", units::seconds(self.seconds())),
+                budget: units::seconds(limit.as_secs_f64()),
+                fitting: Vec::new(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the observer.
+    pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
+        if let Some(observer) = &self.run.observer {
+            observer.progress(phase, done, total);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_run_and_one_out_of_time_say_so() {
+        let run = Run::default();
+        assert!(run.start("m").check().is_ok());
+        run.cancel.store(true, Ordering::Relaxed);
+        assert!(matches!(run.start("m").check(), Err(Error::Interrupted)));
+        let run = Run::default().with_time(Duration::ZERO);
+        assert!(matches!(run.start("m").check(), Err(Error::OverBudget { .. })));
+    }
+
+    #[test]
+    fn memory_over_the_budget_names_both_figures() {
+        let error = Run::default().with_memory(1 << 20).require_memory("elimination", 3e9).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "over budget: elimination needs 2.8 GiB of memory, the budget is 1.0 MiB"
+        );
+    }
+
+    #[test]
+    fn the_pool_has_the_threads_asked_for() {
+        assert_eq!(Run::default().with_threads(3).install(rayon::current_num_threads), 3);
+    }
+}

@@ -1,0 +1,125 @@
+//! What several test files need: the reference models, and random small ones.
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+
+use zhat::{FactorGraph, Model, model::generate};
+
+/// The folder that `ZHAT_DATA` names; without it the caller's test says what it skips and passes.
+pub fn data(test: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("ZHAT_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("skipped: {test} needs ZHAT_DATA");
+    }
+    folder
+}
+
+/// One line of `uai/INDEX.tsv`.
+pub struct Reference {
+    pub path: PathBuf,
+    pub log10_partition: Option<f64>,
+    pub log2_max_clique: f64,
+}
+
+/// The models of the index whose largest clique has at most 2^`limit` entries.
+pub fn references(test: &str, limit: f64) -> Vec<Reference> {
+    let Some(data) = data(test) else {
+        return Vec::new();
+    };
+    let index = std::fs::read_to_string(data.join("uai/INDEX.tsv")).unwrap();
+    let header: Vec<&str> = index.lines().next().unwrap().split('\t').collect();
+    let column = |name: &str| header.iter().position(|h| *h == name).unwrap();
+    let rows = index.lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        Reference {
+            path: data.join("uai").join(cells[column("family")]).join(cells[column("name")]),
+            log10_partition: cells[column("ref_log10PR")].parse().ok(),
+            log2_max_clique: cells[column("log2_max_clique")].parse().unwrap_or(f64::INFINITY),
+        }
+    });
+    let found: Vec<Reference> = rows.filter(|row| row.log2_max_clique <= limit).collect();
+    assert!(!found.is_empty(), "no model in the index");
+    found
+}
+
+impl Reference {
+    /// The model with its evidence.
+    pub fn model(&self) -> FactorGraph {
+        let Model::FactorGraph(graph) = zhat::io::read_model(&self.path).unwrap() else { panic!() };
+        let evidence = self.beside("evid");
+        if !evidence.exists() {
+            return graph;
+        }
+        graph.condition(&zhat::io::uai::read_evidence(&evidence, &graph).unwrap()).unwrap()
+    }
+
+    /// The reference marginals, if there are any.
+    pub fn marginals(&self) -> Option<Vec<Vec<f64>>> {
+        let text = std::fs::read_to_string(self.beside("MAR")).ok()?;
+        let mut numbers = text.split_whitespace().skip(1).map(|token| token.parse::<f64>().unwrap());
+        let n = numbers.next()? as usize;
+        Some(
+            (0..n)
+                .map(|_| (0..numbers.next().unwrap() as usize).map(|_| numbers.next().unwrap()).collect())
+                .collect(),
+        )
+    }
+
+    /// The file with another ending added.
+    pub fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".");
+        name.push(ending);
+        name.into()
+    }
+}
+
+/// Small models of every shape that has ever made trouble, with a name each.
+pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
+    let mut models = Vec::new();
+    for seed in 0..count {
+        let pick = |k: u64| (seed / 7 + k) as usize;
+        let (kind, model) = match seed % 7 {
+            0 => ("pairwise", generate::random(7, 2 + pick(0) % 2, 9, 2, 1.5, 0.0, seed)),
+            1 => ("zeros", generate::random(6, 3, 7, 3, 1.0, 0.6, seed)),
+            2 => ("huge scores", generate::random(6, 2, 8, 2, 1e4, 0.0, seed)),
+            3 => (
+                "grid",
+                generate::ising(generate::Grid { rows: 3, columns: 3, torus: true }, 2.0, 1.0, false, seed),
+            ),
+            4 => ("network", generate::bayes(7, 2 + pick(1) % 2, 3, 0.5, seed)),
+            5 => ("tree", generate::tree(8, 2, 3.0, seed)),
+            _ => (
+                "potts",
+                generate::potts(
+                    generate::Grid { rows: 2, columns: 4, torus: false },
+                    3,
+                    1.0,
+                    0.0,
+                    true,
+                    seed,
+                ),
+            ),
+        };
+        models.push((format!("{kind} {seed}"), model.unwrap()));
+    }
+    let mut odd = FactorGraph::new(vec![1, 3, 1, 2]).unwrap(); // one state, no neighbours
+    odd.add_factor(&[0, 1], &[0.5, f64::NEG_INFINITY, -2.0]).unwrap();
+    odd.add_factor(&[], &[7.25]).unwrap();
+    odd.add_factor(&[2], &[-1e4]).unwrap();
+    models.push(("odd".into(), odd));
+    models.push(("empty".into(), FactorGraph::new(vec![]).unwrap()));
+    models.push(("free".into(), FactorGraph::new(vec![3, 2, 4]).unwrap()));
+    let mut ties = FactorGraph::new(vec![2, 2]).unwrap();
+    ties.add_factor(&[0, 1], &[1.0, 0.0, 0.0, 1.0]).unwrap();
+    models.push(("ties".into(), ties));
+    let mut repeated = FactorGraph::new(vec![3, 2, 2]).unwrap();
+    for scope in [[0, 1], [1, 0], [1, 2], [0, 2]] {
+        let values: Vec<f64> = (0..repeated.cardinalities()[scope[0]] * repeated.cardinalities()[scope[1]])
+            .map(|i| (i as f64).sin())
+            .collect();
+        repeated.add_factor(&scope, &values).unwrap();
+    }
+    models.push(("repeated scopes".into(), repeated));
+    models
+}
