@@ -1,5 +1,5 @@
 //! What several test files need: the reference models, and random small ones.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::path::PathBuf;
 
