@@ -1,1 +1,33 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask test | fresh | readme`.
+
+mod fresh;
+mod python;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask test [--rust] [--python]   formatting, lints, all tests; both parts without a flag
+cargo xtask fresh                      the README's two commands in an empty folder with empty caches
+cargo xtask readme                     rewrites the README's method table from the catalogue";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["test"] => test::run(true, true),
+        ["test", "--rust"] => test::run(true, false),
+        ["test", "--python"] => test::run(false, true),
+        ["fresh"] => fresh::run(),
+        ["readme"] => test::bless_readme(),
+        _ => Err(USAGE.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,8 +1,84 @@
 //! The `zhat` program as a library, so that the Python package can offer the same command.
 
+mod arguments;
+mod complete;
+mod convert;
+mod demo;
+mod generate;
+mod info;
+mod output;
+mod picture;
+mod progress;
+mod query;
+
 use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Parser;
+use serde_json::json;
+use zhat::{Error, Result};
+
+use arguments::{Arguments, Command};
+use output::Exit;
 
 /// Runs the program with these arguments, the first its own name, and returns its exit status.
-pub fn run(_args: impl IntoIterator<Item = OsString>) -> u8 {
-    0
+///
+/// 0: answered; 1: the question has no answer, or none within the budget; 2: bad command line or input;
+/// 130: interrupted.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let json = args.iter().any(|arg| arg == "--json");
+    let outcome = match Arguments::try_parse_from(&args) {
+        Ok(arguments) => zhat::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
+        Err(error) if !error.use_stderr() => {
+            let _ = error.print();
+            return 0;
+        }
+        Err(error) => {
+            let _ = error.print();
+            if json {
+                print_error_object("arguments", error.to_string().lines().next().unwrap_or_default());
+            }
+            return 2;
+        }
+    };
+    match outcome {
+        Ok(Exit::Answered) => 0,
+        Ok(Exit::Interrupted) => 130,
+        // The reader of our output has gone; that is its right.
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            eprintln!("zhat: {error}");
+            if json {
+                print_error_object(error.kind(), &error.to_string());
+            }
+            match error {
+                Error::Interrupted => 130,
+                error if error.is_unanswerable() => 1,
+                _ => 2,
+            }
+        }
+    }
+}
+
+fn print_error_object(kind: &str, message: &str) {
+    let object = json!({"error": {"kind": kind, "message": message}});
+    // Nobody may be listening, and there is nowhere left to say so.
+    let _ = writeln!(std::io::stdout(), "{object}");
+}
+
+fn dispatch(command: Command) -> Result<Exit> {
+    match command {
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Logz(arguments) => query::log_partition(&arguments),
+        Command::Marginals(arguments) => query::marginals(&arguments),
+        Command::Entropy(arguments) => query::entropy(&arguments),
+        Command::Map(arguments) => query::map(&arguments),
+        Command::Sample(arguments) => query::sample(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Completions { shell } => complete::completions(shell),
+        Command::Man => complete::man(),
+    }
 }

@@ -173,8 +173,59 @@ impl Tree {
         plan.children[i].iter().for_each(|&c| add(&self.messages[c].values, &plan.order.neighbours[c]));
     }
 
+    /// The number of variables.
+    pub fn len(&self) -> usize {
+        self.plan.cardinalities.len()
+    }
+
+    /// The variable eliminated at position `i` and its number of states.
+    pub fn variable(&self, i: usize) -> (usize, usize) {
+        let v = self.plan.order.variables[i];
+        (v, self.plan.cardinalities[v])
+    }
+
+    /// The others at position `i` with their numbers of states, in the order of their axes.
+    pub fn others(&self, i: usize) -> impl DoubleEndedIterator<Item = (usize, usize)> {
+        self.plan.order.neighbours[i].iter().map(|&u| (u, self.plan.cardinalities[u]))
+    }
+
+    /// Goes through p(x_v | others) at position `i` in tiles: `visit(start, slabs)`, one slab a state of v, for the
+    /// others' states from `start` on. Zero where the others' state is impossible.
+    pub fn conditional(
+        &self,
+        i: usize,
+        clock: &Clock<'_>,
+        mut visit: impl FnMut(usize, &[f64]),
+    ) -> Result<()> {
+        self.log_conditional(i, clock, |start, slabs| {
+            numeric::exp_in_place(slabs);
+            visit(start, slabs);
+        })
+    }
+
+    /// The same in logarithms.
+    fn log_conditional(
+        &self,
+        i: usize,
+        clock: &Clock<'_>,
+        mut visit: impl FnMut(usize, &mut [f64]),
+    ) -> Result<()> {
+        let Message { values, shift } = &self.messages[i];
+        let (_, states) = self.variable(i);
+        self.plan.bucket(i, &self.messages).visit(clock, |start, slabs| {
+            let width = slabs.len() / states;
+            for slab in slabs.chunks_exact_mut(width) {
+                for (x, &m) in slab.iter_mut().zip(&values[start..start + width]) {
+                    // Where the message is −∞ so is every entry; the conditional is of no account there.
+                    *x = if m == f64::NEG_INFINITY { m } else { *x - (m + shift) };
+                }
+            }
+            visit(start, slabs);
+        })
+    }
+
     /// Draws a state from the model.
-    pub fn draw(&self, random: &mut Stream, state: &mut [usize], scores: &mut Vec<f64>) {
+    fn draw(&self, random: &mut Stream, state: &mut [usize], scores: &mut Vec<f64>) {
         for i in (0..state.len()).rev() {
             self.local_scores(i, state, scores);
             let shift = numeric::max(scores);
@@ -207,27 +258,20 @@ impl Tree {
         for i in (0..n).rev() {
             clock.progress("computing marginals", (n - 1 - i) as u64, n as u64);
             let v = plan.order.variables[i];
-            let bucket = plan.bucket(i, &self.messages);
             let others = std::mem::take(&mut above[i]);
             let others = if plan.order.neighbours[i].is_empty() { vec![1.0] } else { others };
-            let Message { values: message, shift } = &self.messages[i];
-            let (states, len) = (plan.cardinalities[v], bucket.len());
+            let (states, len) = (plan.cardinalities[v], others.len());
             let mut clique = vec![0.0; states * len];
-            bucket.visit(clock, |start, slabs| {
+            self.log_conditional(i, clock, |start, slabs| {
                 let width = slabs.len() / states;
-                let (message, others) = (&message[start..start + width], &others[start..start + width]);
-                for slab in slabs.chunks_exact_mut(width) {
-                    for (x, &m) in slab.iter_mut().zip(message) {
-                        // Where the message is −∞ so is every entry; the conditional is of no account there.
-                        *x = if m == f64::NEG_INFINITY { m } else { *x - (m + shift) };
-                    }
-                }
-                for (s, slab) in slabs.chunks_exact_mut(width).enumerate() {
+                for (s, slab) in slabs.chunks_exact(width).enumerate() {
                     let target = &mut clique[s * len + start..][..width];
                     target.copy_from_slice(slab);
                     numeric::exp_in_place(target);
                     let mut surprise = 0.0;
-                    for ((p, &log_conditional), &above) in target.iter_mut().zip(&*slab).zip(others) {
+                    for ((p, &log_conditional), &above) in
+                        target.iter_mut().zip(slab).zip(&others[start..start + width])
+                    {
                         *p *= above;
                         surprise += if *p > 0.0 { *p * log_conditional } else { 0.0 };
                     }

@@ -129,11 +129,15 @@ fn format_exp(log: f64) -> String {
         return "0".into();
     }
     if log.abs() < 690.0 {
-        let value = log.exp();
-        return if (1e-5..1e15).contains(&value) { format!("{value}") } else { format!("{value:e}") };
+        return decimal(log.exp());
     }
     let log10 = log / std::f64::consts::LN_10;
     format!("{}e{}", 10f64.powf(log10 - log10.floor()), log10.floor())
+}
+
+/// A double in full, without long rows of zeros.
+fn decimal(x: f64) -> String {
+    if x == 0.0 || (1e-5..1e15).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
 }
 
 /// Writes a model; the values lose at most the last digits that `exp` and `ln` do.
@@ -213,7 +217,7 @@ pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<V
 
 /// The competition's result file for log Z: `PR` and its base-10 logarithm.
 pub fn format_partition(log_partition: f64) -> String {
-    format!("PR\n{}\n", log_partition / std::f64::consts::LN_10)
+    format!("PR\n{}\n", decimal(log_partition / std::f64::consts::LN_10))
 }
 
 /// The competition's result file for marginals: `MAR`, then for each variable its states' probabilities.
@@ -221,7 +225,7 @@ pub fn format_marginals(beliefs: &Beliefs) -> String {
     let mut text = format!("MAR\n{}", beliefs.len());
     for vector in beliefs.iter() {
         text += &format!(" {}", vector.len());
-        vector.iter().for_each(|p| text += &format!(" {p}"));
+        vector.iter().for_each(|&p| text += &format!(" {}", decimal(p)));
     }
     text + "\n"
 }

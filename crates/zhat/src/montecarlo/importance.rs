@@ -103,7 +103,6 @@ impl Partial {
 struct Replicate {
     random: Stream,
     state: Vec<usize>,
-    scratch: Vec<f64>,
     /// The largest log weight so far; all sums are relative to it.
     shift: f64,
     sum: CompensatedSum,
@@ -117,7 +116,6 @@ impl Replicate {
         Replicate {
             random,
             state: vec![0; graph.variable_count()],
-            scratch: Vec::new(),
             shift: f64::NEG_INFINITY,
             sum: CompensatedSum::default(),
             score_sum: CompensatedSum::default(),
@@ -127,7 +125,7 @@ impl Replicate {
     }
 
     fn draw(&mut self, sampler: &Sampler<'_>, graph: &FactorGraph, query: Query) {
-        let log_weight = sampler.draw(&mut self.random, &mut self.state, &mut self.scratch);
+        let log_weight = sampler.draw(&mut self.random, &mut self.state);
         if log_weight == f64::NEG_INFINITY {
             return;
         }
@@ -198,8 +196,8 @@ impl ImportanceSampling {
         let n = graph.variable_count() as f64;
         let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 8.0) } else { 0.0 };
-        // Reduced model, tree and messages are each no larger than the model.
-        3.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
+        // Reduced model, tree, messages and conditionals are each no larger than the model.
+        4.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
     }
 
     fn draw(
@@ -413,10 +411,10 @@ impl Sample<FactorGraph> for ImportanceSampling {
             }
             blocks.into_par_iter().enumerate().try_for_each(|(block, (states, weights))| {
                 clock.check()?;
-                let (mut random, mut scratch) = (streams.block(block as u64), Vec::new());
+                let mut random = streams.block(block as u64);
                 for (i, weight) in weights.iter_mut().enumerate() {
                     let state = &mut states[i * n..(i + 1) * n];
-                    *weight = reduced.constant + sampler.draw(&mut random, state, &mut scratch);
+                    *weight = reduced.constant + sampler.draw(&mut random, state);
                 }
                 Ok(())
             })

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::exact::{Tree, min_fill};
+use crate::exact::{Ancestral, Tree, min_fill};
 use crate::model::FactorGraph;
 use crate::random::Stream;
 use crate::run::Clock;
@@ -22,7 +22,8 @@ pub enum Proposal {
 /// A proposal made ready for one model: draws states x with log(exp score(x) / q(x)).
 pub(crate) struct Sampler<'g> {
     graph: &'g FactorGraph,
-    tree: Option<Tree>,
+    /// Draws from the tree; `None` for uniform draws.
+    tree: Option<Ancestral>,
     /// log of the proposal's own normaliser.
     log_normaliser: f64,
     /// The factors that the proposal leaves out.
@@ -56,13 +57,18 @@ impl<'g> Sampler<'g> {
         if tree.log_value == f64::NEG_INFINITY {
             return Err(graph.zero_error());
         }
-        Ok(Sampler { graph, log_normaliser: tree.log_value, tree: Some(tree), residual })
+        Ok(Sampler {
+            graph,
+            log_normaliser: tree.log_value,
+            tree: Some(Ancestral::new(&tree, clock)?),
+            residual,
+        })
     }
 
     /// Draws a state and returns log(exp score / q), −∞ where the model forbids it.
-    pub fn draw(&self, random: &mut Stream, state: &mut [usize], scratch: &mut Vec<f64>) -> f64 {
+    pub fn draw(&self, random: &mut Stream, state: &mut [usize]) -> f64 {
         match &self.tree {
-            Some(tree) => tree.draw(random, state, scratch),
+            Some(tree) => tree.draw(random, state),
             None => {
                 let cardinalities = self.graph.cardinalities();
                 state.iter_mut().zip(cardinalities).for_each(|(s, &states)| *s = random.below(states));

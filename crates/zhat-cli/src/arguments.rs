@@ -1,0 +1,246 @@
+//! What the command line looks like.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use zhat::catalogue;
+
+/// Partition functions of structured probabilistic models, with answers that say how far they may be trusted.
+#[derive(Parser, Debug)]
+#[command(name = "zhat", version, max_term_width = 110, after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit status: 0 answered; 1 no answer (zero partition, over budget); 2 bad command line or input; 130 interrupted.
+Environment: ZHAT_SIMD=portable|avx2|avx512 forces a set of vector instructions.
+Start with: zhat demo";
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Size and width of a model, and for each method: can it, what it promises, memory, rough time
+    Info(InfoArguments),
+    /// log Z, the logarithm of the partition function; with evidence, the log weight of the evidence
+    Logz(QueryArguments),
+    /// The probability of every state of every variable
+    Marginals(QueryArguments),
+    /// The entropy of the model
+    Entropy(PlainQueryArguments),
+    /// The state of largest weight
+    Map(QueryArguments),
+    /// States drawn from the model, as CSV or JSON lines
+    Sample(SampleArguments),
+    /// Random models to play with
+    Generate(GenerateArguments),
+    /// Converts a model between formats
+    Convert(ConvertArguments),
+    /// A tour in ten seconds: a model, log Z by several methods, a picture
+    Demo(DemoArguments),
+    /// Prints a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page (view it with: zhat man | man -l -)
+    Man,
+}
+
+/// Which model, given what.
+#[derive(Args, Debug)]
+pub struct ModelArguments {
+    /// The model: a .uai or .zhat file, or - for the standard input
+    pub model: PathBuf,
+    /// Evidence in the UAI format
+    #[arg(long, value_name = "FILE")]
+    pub evidence: Option<PathBuf>,
+    /// Evidence by name or number, such as rain=yes,x3=1
+    #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
+    pub given: Vec<String>,
+}
+
+/// How to run.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// The method: one by name, or the cheapest with a kind of promise, or auto for the strongest that fits
+    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(catalogue::method_names()))]
+    pub method: String,
+    /// An option of the method, such as samples=1000000; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',')]
+    pub set: Vec<String>,
+    /// Seed of everything random; the same seed gives the same answer
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; all processors by default. Answers do not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// Memory budget, such as 4GiB; 80% of what is free by default
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+    /// Time budget, such as 60s or 5min
+    #[arg(long, value_parser = parse_duration)]
+    pub time: Option<Duration>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct PlainQueryArguments {
+    #[command(flatten)]
+    pub model: ModelArguments,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+#[derive(Args, Debug)]
+pub struct QueryArguments {
+    #[command(flatten)]
+    pub plain: PlainQueryArguments,
+    /// Print the result file of the UAI competitions
+    #[arg(long, conflicts_with = "json")]
+    pub format: Option<ResultFormat>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ResultFormat {
+    /// PR, MAR or MAP
+    Uai,
+}
+
+#[derive(Args, Debug)]
+pub struct SampleArguments {
+    #[command(flatten)]
+    pub plain: PlainQueryArguments,
+    /// How many states to draw
+    #[arg(short = 'n', long, default_value_t = 1)]
+    pub count: usize,
+}
+
+#[derive(Args, Debug)]
+pub struct InfoArguments {
+    #[command(flatten)]
+    pub model: ModelArguments,
+    /// Memory budget to judge by, such as 4GiB; 80% of what is free by default
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ConvertArguments {
+    /// The model to read; its content tells the format
+    pub from: PathBuf,
+    /// The file to write; its ending tells the format: .zhat or .uai (- for UAI on the standard output)
+    pub to: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// Where to write the picture
+    #[arg(short, long, default_value = "zhat-demo.svg")]
+    pub output: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct GenerateArguments {
+    #[command(subcommand)]
+    pub what: Generate,
+    /// The file to write; its ending tells the format: .zhat or .uai (- for UAI on the standard output)
+    #[arg(short, long, global = true, default_value = "-")]
+    pub output: PathBuf,
+    /// Seed; the same seed gives the same model
+    #[arg(long, global = true, default_value_t = 0)]
+    pub seed: u64,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Generate {
+    /// Ising grid: score Σ J s s' + Σ h s with s = ±1
+    Ising(GridArguments),
+    /// Potts grid: score Σ J [x = x'] + Σ h(x)
+    Potts {
+        #[command(flatten)]
+        grid: GridArguments,
+        /// States of each variable
+        #[arg(long, default_value_t = 3)]
+        states: usize,
+    },
+    /// Random tree with normal log potentials
+    Tree {
+        #[arg(long, default_value_t = 100)]
+        variables: usize,
+        /// States of each variable
+        #[arg(long, default_value_t = 3)]
+        states: usize,
+        /// Standard deviation of the log potentials
+        #[arg(long, default_value_t = 1.0)]
+        strength: f64,
+    },
+    /// Factors over random scopes with normal log potentials
+    Random {
+        #[arg(long, default_value_t = 30)]
+        variables: usize,
+        /// States of each variable
+        #[arg(long, default_value_t = 2)]
+        states: usize,
+        #[arg(long, default_value_t = 40)]
+        factors: usize,
+        /// Variables in each factor
+        #[arg(long, default_value_t = 3)]
+        arity: usize,
+        /// Standard deviation of the log potentials
+        #[arg(long, default_value_t = 1.0)]
+        strength: f64,
+        /// Fraction of forbidden combinations
+        #[arg(long, default_value_t = 0.0)]
+        zeros: f64,
+    },
+    /// Random Bayesian network
+    Bayes {
+        #[arg(long, default_value_t = 30)]
+        variables: usize,
+        /// States of each variable
+        #[arg(long, default_value_t = 2)]
+        states: usize,
+        /// At most this many parents each
+        #[arg(long, default_value_t = 3)]
+        parents: usize,
+        /// Fraction of table rows that are certain
+        #[arg(long, default_value_t = 0.0)]
+        deterministic: f64,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct GridArguments {
+    #[arg(long, default_value_t = 10)]
+    pub rows: usize,
+    #[arg(long, default_value_t = 10)]
+    pub columns: usize,
+    /// Join opposite sides
+    #[arg(long)]
+    pub torus: bool,
+    /// Standard deviation of the couplings, or their value with --uniform
+    #[arg(long, default_value_t = 0.5, allow_negative_numbers = true)]
+    pub coupling: f64,
+    /// Standard deviation of the fields
+    #[arg(long, default_value_t = 0.1)]
+    pub field: f64,
+    /// All couplings alike
+    #[arg(long)]
+    pub uniform: bool,
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    zhat::units::parse_bytes(text).ok_or_else(|| "expected a size such as 4GiB, 500MB or 1000000".into())
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    zhat::units::parse_duration(text).ok_or_else(|| "expected a duration such as 60s, 5min or 300ms".into())
+}

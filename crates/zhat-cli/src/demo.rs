@@ -1,0 +1,121 @@
+//! `zhat demo`: a model, the same question put to every method, and a picture.
+
+use zhat::catalogue::{self, AnyAnswer, Choice, DEFAULT_HORIZON, Settings};
+use zhat::model::generate::{self, Grid};
+use zhat::{Beliefs, Error, Estimate, Guarantee, Model, Query, Result, Run, io, units};
+
+use crate::arguments::DemoArguments;
+use crate::output::{self, Exit};
+use crate::picture::{self, Panels, Track};
+use crate::progress;
+
+const SIDE: usize = 12;
+/// How many samples the estimates in the picture use.
+const BUDGETS: [u64; 7] = [64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
+
+pub fn run(arguments: &DemoArguments) -> Result<Exit> {
+    let grid = Grid { rows: SIDE, columns: SIDE, torus: false };
+    let model: Model = generate::ising(grid, 0.6, 0.3, false, 3)?.into();
+    let run = progress::attend(Run::default());
+    output::print(&format!(
+        "An Ising grid of {SIDE} × {SIDE} spins with random couplings and fields. Its partition function Z adds up 2^{} \
+         states.\nEvery method says what its answer is worth, and what it would cost before it is run:\n\n",
+        SIDE * SIDE
+    ))?;
+    output::print(&table(&model, &run)?)?;
+
+    let exact = scalar(ask(&model, Query::LogPartition, "exact", &[], &run)?)?;
+    let AnyAnswer::Beliefs(beliefs) = ask(&model, Query::Marginals, "exact", &[], &run)? else {
+        return Err(odd());
+    };
+    let AnyAnswer::Best(best) = ask(&model, Query::Map, "exact", &[], &run)? else { return Err(odd()) };
+    let AnyAnswer::Samples(samples) = ask(&model, Query::Sample(1), "exact", &[], &run)? else {
+        return Err(odd());
+    };
+    let svg = picture::demo(&Panels {
+        side: SIDE,
+        up: up(&beliefs.value),
+        best: best.value.state.iter().map(|&s| s as f64).collect(),
+        sample: samples.value.as_slice().iter().map(|&s| s as f64).collect(),
+        exact: exact.value,
+        tracks: vec![track(&model, "tree", &run)?, track(&model, "uniform", &run)?],
+    })?;
+    io::write_atomically(&arguments.output, |out| out.write_all(svg.as_bytes()))?;
+    output::print(&format!(
+        "\nThe picture is in {}: what the model looks like, and how the estimates close in on log Z.\n\nNext:\n  \
+         zhat generate ising --rows 20 --columns 20 -o grid.uai   make a model\n  \
+         zhat info grid.uai                                       what it would cost\n  \
+         zhat logz grid.uai                                       ask\n",
+        arguments.output.display()
+    ))?;
+    Ok(Exit::Answered)
+}
+
+fn ask(model: &Model, query: Query, method: &str, options: &[(&str, &str)], run: &Run) -> Result<AnyAnswer> {
+    let option = |(name, value): &(&str, &str)| {
+        (name.to_string(), serde_json::from_str(value).unwrap_or_else(|_| (*value).into()))
+    };
+    let settings: Settings = options.iter().map(option).collect();
+    catalogue::answer(model, query, &Choice::parse(method), &settings, run)
+}
+
+fn scalar(answer: AnyAnswer) -> Result<Estimate> {
+    match answer {
+        AnyAnswer::Estimate(estimate) => Ok(estimate),
+        _ => Err(odd()),
+    }
+}
+
+fn odd() -> Error {
+    Error::argument("demo", "a method gave an answer to another question")
+}
+
+/// One line a method: log Z and its promise, or why it is not run.
+fn table(model: &Model, run: &Run) -> Result<String> {
+    let mut rows = Vec::new();
+    for row in catalogue::rows(model.kind()).filter(|row| row.answers(Query::LogPartition)) {
+        let forecast = row.forecast(model, Query::LogPartition, &Settings::new(), run)?;
+        if !forecast.fits(run, DEFAULT_HORIZON) {
+            let time = units::seconds(forecast.seconds);
+            rows.push(vec![
+                row.method.into(),
+                "-".into(),
+                format!("not run: it would take {time}"),
+                "-".into(),
+            ]);
+            continue;
+        }
+        let proposals: &[&str] = if row.method == "importance" { &["tree", "uniform"] } else { &[""] };
+        for proposal in proposals {
+            let options: Vec<(&str, &str)> =
+                Some(("proposal", *proposal)).filter(|(_, p)| !p.is_empty()).into_iter().collect();
+            let z = scalar(ask(model, Query::LogPartition, row.method, &options, run)?)?;
+            let name =
+                if proposal.is_empty() { row.method.into() } else { format!("{}, {proposal}", row.method) };
+            rows.push(vec![
+                name,
+                format!("{:.6}", z.value),
+                output::promise(&z.guarantee, &z.diagnostics),
+                units::seconds(z.diagnostics.seconds),
+            ]);
+        }
+    }
+    Ok(output::table(&["method", "log Z", "what is promised", "time"], rows, usize::MAX))
+}
+
+fn up(beliefs: &Beliefs) -> Vec<f64> {
+    beliefs.iter().map(|p| p[1]).collect()
+}
+
+/// Estimates with more and more samples.
+fn track(model: &Model, proposal: &'static str, run: &Run) -> Result<Track> {
+    let mut points = Vec::new();
+    for samples in BUDGETS {
+        let options = [("proposal", proposal), ("samples", &samples.to_string())];
+        let z = scalar(ask(model, Query::LogPartition, "importance", &options, run)?)?;
+        if let Guarantee::Unbiased { low, .. } = z.guarantee {
+            points.push((samples as f64, z.value, low));
+        }
+    }
+    Ok(Track { name: proposal, points })
+}

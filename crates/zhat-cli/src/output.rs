@@ -1,0 +1,126 @@
+//! Writing answers: plain tables, JSON objects.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::{Map, Value, json};
+use zhat::catalogue::{AnyAnswer, Plan};
+use zhat::{Diagnostics, Error, Guarantee, Promise, Result, Run, units};
+
+/// How a command ended when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// With an answer.
+    Answered,
+    /// With the answer so far, on the user's wish.
+    Interrupted,
+}
+
+/// Writes to the standard output.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::io(Path::new("standard output"), source))
+}
+
+/// A table with a header; columns from `right_from` on are aligned to the right.
+pub fn table(header: &[&str], rows: Vec<Vec<String>>, right_from: usize) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if i >= right_from {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// Lines of `label  content` with the contents aligned.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    facts.iter().map(|(label, content)| format!("{label:<width$}  {content}\n")).collect()
+}
+
+/// A number with as many digits as are of use.
+pub fn number(x: f64) -> String {
+    if x.is_infinite() {
+        return if x > 0.0 { "∞".into() } else { "-∞".into() };
+    }
+    format!("{x:.10}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The promise in words, with the rounding allowance of an exact answer.
+pub fn promise(guarantee: &Guarantee, diagnostics: &Diagnostics) -> String {
+    match guarantee {
+        Guarantee::Exact => format!("exact (rounding at most {:.0e})", diagnostics.rounding),
+        other => other.to_string(),
+    }
+}
+
+/// `elimination, 12 ms; width 13, …`.
+pub fn provenance(diagnostics: &Diagnostics) -> String {
+    let figures: Vec<String> = diagnostics
+        .figures()
+        .filter(|(name, _)| *name != "warning")
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), figure(name, value)))
+        .collect();
+    format!("{}, {}; {}", diagnostics.method, units::seconds(diagnostics.seconds), figures.join(", "))
+}
+
+fn figure(name: &str, value: &Value) -> String {
+    match value.as_f64() {
+        Some(bytes) if name.ends_with("bytes") => units::bytes(bytes),
+        Some(x) if x.fract() != 0.0 => format!("{x:.1}"),
+        _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+/// Lines for what the user should know besides: a warning, an early stop.
+pub fn remarks(diagnostics: &Diagnostics) -> Vec<(&'static str, String)> {
+    let warning = diagnostics.figures().find(|(name, _)| *name == "warning");
+    let mut remarks: Vec<(&'static str, String)> = warning
+        .map(|(_, text)| ("warning", text.as_str().unwrap_or_default().to_owned()))
+        .into_iter()
+        .collect();
+    if diagnostics.stopped_early {
+        remarks.push(("stopped", "before the end; this is the answer so far".into()));
+    }
+    remarks
+}
+
+/// The object that every query prints with `--json`, the value's own members first.
+pub fn object(query: &str, value: Map<String, Value>, answer: &AnyAnswer, plan: &Plan, run: &Run) -> String {
+    let mut object = Map::new();
+    object.insert("schema".into(), json!(1));
+    object.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+    object.insert("query".into(), json!(query));
+    object.extend(value);
+    object.insert("guarantee".into(), answer.guarantee().to_json());
+    object.insert("method".into(), json!(answer.diagnostics().method));
+    object.insert("seed".into(), json!(run.seed()));
+    object.insert(
+        "plan".into(),
+        json!({"bytes": plan.forecast.bytes, "seconds": plan.forecast.seconds, "promise": plan.forecast.promise.name()}),
+    );
+    object.insert("diagnostics".into(), answer.diagnostics().to_json());
+    format!("{}\n", Value::Object(object))
+}
+
+/// The kind of promise for a cell of a table.
+pub fn promise_cell(promise: Promise) -> String {
+    promise.name().into()
+}

@@ -1,0 +1,86 @@
+//! Progress on the terminal, and Ctrl-C.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use zhat::{Observer, Run};
+
+/// Work shorter than this shows no bar.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Adds progress to a run if the standard error is a terminal, and cancellation by Ctrl-C.
+pub fn attend(run: Run) -> Run {
+    let run = run.with_cancel(cancel_flag());
+    if std::io::stderr().is_terminal() { run.with_observer(Arc::new(Bar::new())) } else { run }
+}
+
+/// True once Ctrl-C was pressed.
+pub fn is_cancelled() -> bool {
+    cancel_flag().load(Ordering::Relaxed)
+}
+
+/// The flag that Ctrl-C raises; pressed again it ends the process.
+fn cancel_flag() -> Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let flag = FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        let raised = Arc::clone(&flag);
+        // Without a handler Ctrl-C ends the process at once, which is no worse than before.
+        let _ = ctrlc::set_handler(move || {
+            if raised.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+        flag
+    });
+    Arc::clone(flag)
+}
+
+/// One bar a phase, with a rate and the time left.
+struct Bar {
+    started: Instant,
+    phase: Mutex<Option<(&'static str, ProgressBar)>>,
+}
+
+impl Bar {
+    fn new() -> Self {
+        Bar { started: Instant::now(), phase: Mutex::new(None) }
+    }
+}
+
+impl Observer for Bar {
+    fn progress(&self, phase: &'static str, done: u64, total: u64) {
+        if self.started.elapsed() < PATIENCE {
+            return;
+        }
+        let mut current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_none_or(|(name, _)| *name != phase) {
+            if let Some((_, bar)) = current.take() {
+                bar.finish_and_clear();
+            }
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
+            if let Ok(style) =
+                ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {per_sec}, {eta} left")
+            {
+                bar.set_style(style);
+            }
+            bar.set_message(phase);
+            *current = Some((phase, bar));
+        }
+        if let Some((_, bar)) = current.as_ref() {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some((_, bar)) = self.phase.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
+        }
+    }
+}

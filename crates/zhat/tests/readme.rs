@@ -1,0 +1,20 @@
+//! The README's method table is the catalogue's. `cargo xtask readme` rewrites it.
+
+use std::path::Path;
+
+const START: &str = "<!-- methods: written by `cargo xtask readme` -->\n";
+const END: &str = "<!-- end of methods -->";
+
+#[test]
+fn the_method_table_is_the_catalogue() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let start = readme.find(START).expect("the README has a mark for the table") + START.len();
+    let end = start + readme[start..].find(END).expect("the README has a mark for the table's end");
+    let table = zhat::catalogue::markdown_table();
+    if std::env::var_os("ZHAT_BLESS").is_some() {
+        std::fs::write(&path, format!("{}{table}{}", &readme[..start], &readme[end..])).unwrap();
+    } else {
+        assert_eq!(&readme[start..end], table, "run `cargo xtask readme`");
+    }
+}

@@ -1,0 +1,70 @@
+//! Running commands: what is run is said, and what fails is named.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// A message for the user; there is nobody else to handle it.
+pub type Outcome<T = ()> = Result<T, String>;
+
+/// One command of a chore.
+pub struct Step {
+    command: Command,
+    shown: String,
+}
+
+impl Step {
+    /// A program with arguments, run in the workspace's root.
+    pub fn new(program: impl AsRef<Path>, args: &[&str]) -> Self {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command.args(args).current_dir(root());
+        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+        Step { command, shown: format!("{name} {}", args.join(" ")) }
+    }
+
+    /// `cargo` with arguments.
+    pub fn cargo(args: &[&str]) -> Self {
+        Step::new(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from), args)
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self.shown = format!("{name}={value} {}", self.shown);
+        self
+    }
+
+    /// Changes the command in ways that are not shown.
+    pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
+        change(&mut self.command);
+        self
+    }
+
+    /// Runs it; an error unless it succeeds.
+    pub fn run(mut self) -> Outcome {
+        eprintln!("\n▶ {}", self.shown);
+        let started = Instant::now();
+        let status = self.command.status().map_err(|error| format!("{}: {error}", self.shown))?;
+        if !status.success() {
+            return Err(format!("failed ({status}): {}", self.shown));
+        }
+        eprintln!("  {:.0} s", started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Runs it and returns what it prints.
+    pub fn output(mut self) -> Outcome<String> {
+        let output = self.command.output().map_err(|error| format!("{}: {error}", self.shown))?;
+        if !output.status.success() {
+            return Err(format!("failed ({}): {}", output.status, self.shown));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// The workspace's root.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
