@@ -10,7 +10,11 @@ const REQUIREMENTS: &str = "python/requirements-dev.txt";
 pub fn test() -> Outcome {
     let environment = environment()?;
     let tool = |name: &str| environment.join("bin").join(name);
-    let in_python = |step: Step| step.with(|command| drop(command.current_dir(root().join("python"))));
+    let in_python = |step: Step| {
+        step.with(|command| {
+            command.current_dir(root().join("python"));
+        })
+    };
     in_python(Step::new(tool("ruff"), &["format", "--check", "."])).run()?;
     in_python(Step::new(tool("ruff"), &["check", "."])).run()?;
     let develop = ["develop", "--profile", "ci", "--locked", "--quiet"];

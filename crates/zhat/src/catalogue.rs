@@ -219,6 +219,7 @@ pub fn method_names() -> Vec<&'static str> {
 }
 
 /// A chosen row and its forecast.
+#[derive(Clone, Copy)]
 pub struct Plan {
     /// The row.
     pub row: &'static Row,
@@ -245,27 +246,29 @@ pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings,
         }
     }
     plans.retain(|plan| plan.forecast.promise >= least);
-    let Some(cheapest) = plans.iter().map(|plan| plan.forecast).min_by(|a, b| a.bytes.total_cmp(&b.bytes))
-    else {
+    if plans.is_empty() {
         let wanted = if let Choice::AtLeast(promise) = choice { promise.name() } else { "auto" };
         return Err(refusal.unwrap_or_else(|| unsupported(wanted, query, model.kind())));
-    };
-    let best = plans.into_iter().filter(|plan| plan.forecast.fits(run, horizon)).reduce(|best, plan| {
+    }
+    let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
+    let best = plans.iter().filter(fits).copied().reduce(|best, plan| {
         let (new, old) = (plan.forecast, best.forecast);
         let faster = new.promise == Promise::Exact && new.seconds < old.seconds;
         if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
     });
     best.ok_or_else(|| {
-        let fitting = fitting(model, query, run, horizon);
-        if cheapest.bytes > run.memory() as f64 {
-            with_fitting(run.over_memory("the cheapest such method", cheapest.bytes), fitting)
-        } else {
-            Error::OverBudget {
-                method: "the cheapest such method".into(),
-                needed: format!("about {}", units::seconds(cheapest.seconds)),
-                budget: units::seconds(horizon),
-                fitting,
+        let need = |plan: &Plan| match plan.forecast {
+            Forecast { bytes, .. } if bytes > run.memory() as f64 => {
+                format!("{} needs {} of memory", plan.row.method, units::bytes(bytes))
             }
+            Forecast { seconds, .. } => {
+                format!("{} needs about {}", plan.row.method, units::seconds(seconds))
+            }
+        };
+        Error::OverBudget {
+            needs: plans.iter().map(need).collect::<Vec<_>>().join(", "),
+            budget: format!("{} and {}", units::bytes(run.memory() as f64), units::seconds(horizon)),
+            fitting: fitting(model, query, run, horizon),
         }
     })
 }
@@ -296,9 +299,7 @@ fn fitting(model: &Model, query: Query, run: &Run, horizon: f64) -> Vec<&'static
 
 fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
     match error {
-        Error::OverBudget { method, needed, budget, .. } => {
-            Error::OverBudget { method, needed, budget, fitting: methods }
-        }
+        Error::OverBudget { needs, budget, .. } => Error::OverBudget { needs, budget, fitting: methods },
         other => other,
     }
 }

@@ -66,13 +66,11 @@ pub enum Error {
     ImpossibleEvidence,
 
     /// The forecast, or the clock, is over the budget.
-    #[error("over budget: {method} needs {needed}, the budget is {budget}{}", list_fitting(.fitting))]
+    #[error("over budget: {needs}; the budget is {budget}{}", list_fitting(.fitting))]
     OverBudget {
-        /// The method that does not fit.
-        method: String,
-        /// What it needs, with its unit.
-        needed: String,
-        /// What it may take, with its unit.
+        /// Which method needs how much of what.
+        needs: String,
+        /// What there is of it.
         budget: String,
         /// Methods whose forecast fits.
         fitting: Vec<&'static str>,

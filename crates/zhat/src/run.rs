@@ -142,8 +142,7 @@ impl Run {
     /// The error of a method that needs more memory than there is.
     pub(crate) fn over_memory(&self, method: &str, bytes: f64) -> Error {
         Error::OverBudget {
-            method: method.into(),
-            needed: format!("{} of memory", units::bytes(bytes)),
+            needs: format!("{method} needs {} of memory", units::bytes(bytes)),
             budget: units::bytes(self.memory as f64),
             fitting: Vec::new(),
         }
@@ -185,8 +184,7 @@ impl Clock<'_> {
         }
         match self.run.time {
             Some(limit) if self.started.elapsed() >= limit => Err(Error::OverBudget {
-                method: self.method.into(),
-                needed: format!("more than {}", units::seconds(self.seconds())),
+                needs: format!("{} needs more than {}", self.method, units::seconds(self.seconds())),
                 budget: units::seconds(limit.as_secs_f64()),
                 fitting: Vec::new(),
             }),
@@ -221,7 +219,7 @@ mod tests {
         let error = Run::default().with_memory(1 << 20).require_memory("elimination", 3e9).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "over budget: elimination needs 2.8 GiB of memory, the budget is 1.0 MiB"
+            "over budget: elimination needs 2.8 GiB of memory; the budget is 1.0 MiB"
         );
     }
 

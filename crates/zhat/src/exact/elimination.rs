@@ -340,9 +340,9 @@ impl Elimination {
         let plan = Plan::new(&reduced.graph, order);
         let forecast = plan.forecast(query, reduced.graph.bytes());
         run.require_memory(NAME, forecast.bytes)?;
-        let operations = reduced.graph.factor_count() as f64
+        let operations = graph.factor_count() as f64
             + plan.cardinalities.iter().map(|&states| states as f64 + 5.0).sum::<f64>();
-        let rounding = numeric::rounding_allowance(operations, reduced.graph.magnitude());
+        let rounding = numeric::rounding_allowance(operations, graph.magnitude());
         Ok(Prepared { reduced, plan, forecast, rounding })
     }
 

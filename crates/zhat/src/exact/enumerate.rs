@@ -259,10 +259,10 @@ impl Enumeration {
             finish(total, &states, &reduced, &clock)
         })?;
         let levels = reduced.graph.variable_count() as f64;
-        let operations = reduced.graph.factor_count() as f64 + levels + 8.0;
+        let operations = graph.factor_count() as f64 + levels + 8.0;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("log2_states", reduced.graph.log_state_count() / std::f64::consts::LN_2);
-        diagnostics.rounding = numeric::rounding_allowance(operations, reduced.graph.magnitude());
+        diagnostics.rounding = numeric::rounding_allowance(operations, graph.magnitude());
         diagnostics.seconds = clock.seconds();
         Ok(Answer::exact(value, diagnostics))
     }

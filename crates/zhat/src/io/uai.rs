@@ -175,18 +175,18 @@ pub fn read_evidence(path: &Path, graph: &FactorGraph) -> Result<Vec<(usize, usi
 /// Reads evidence: an odd number of tokens is `k v x …`, an even one has a leading count of sets, which must be 1.
 pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<Vec<(usize, usize)>> {
     let mut all = Tokens::new(bytes, name);
-    let total = std::iter::from_fn(|| all.next()).count();
+    let numbers: Vec<Option<usize>> = std::iter::from_fn(|| all.next())
+        .map(|token| std::str::from_utf8(token).ok().and_then(|text| text.parse().ok()))
+        .collect();
     let mut tokens = Tokens::new(bytes, name);
-    if total == 0 {
+    if numbers.is_empty() {
         return Err(tokens.error("the file is empty; evidence starts with the number of observed variables"));
     }
-    if total.is_multiple_of(2) {
-        let sets = tokens.integer(|| "the number of evidence sets".into())?;
-        if sets != 1 {
-            return Err(
-                tokens.error(format!("the file holds {sets} evidence sets; one at a time can be used"))
-            );
-        }
+    if let Some(sets) = evidence_sets(&numbers) {
+        return Err(tokens.error(format!("the file holds {sets} evidence sets; one at a time can be used")));
+    }
+    if numbers.len().is_multiple_of(2) {
+        tokens.integer(|| "the number of evidence sets".into())?;
     }
     let count = tokens.count(|| "the number of observed variables".into())?;
     let mut observed = std::collections::HashSet::new();
@@ -213,6 +213,19 @@ pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<V
         Some(token) => Err(tokens
             .error(format!("expected the end after {count} observed variables, found `{}`", shown(token)))),
     }
+}
+
+/// How many evidence sets the numbers are, `sets k v x … k v x …`, if they are several and not one set.
+fn evidence_sets(numbers: &[Option<usize>]) -> Option<usize> {
+    let sets = numbers[0]?;
+    if numbers.len().is_multiple_of(2) {
+        return (sets != 1).then_some(sets);
+    }
+    let mut at = 1;
+    for _ in 0..sets {
+        at = (*numbers.get(at)?)?.checked_mul(2)?.checked_add(1 + at)?;
+    }
+    (sets > 1 && at == numbers.len() && numbers.len() != 1 + 2 * sets).then_some(sets)
 }
 
 /// The competition's result file for log Z: `PR` and its base-10 logarithm.
@@ -339,7 +352,8 @@ mod tests {
         assert_eq!(evidence("1\n1 2 0").unwrap(), [(2, 0)]);
         let failure = |text: &str| evidence(text).unwrap_err().to_string();
         assert!(failure("").contains("empty"));
-        assert!(failure("2 1 0 0 1 0 1 0").contains("2 evidence sets"));
+        assert!(failure("2 1 0 0 1 1 1").contains("2 evidence sets"));
+        assert!(failure("3 1 0 0 1 1 1 1 2 1").contains("3 evidence sets"));
         assert!(failure("1 3 0").contains("no variable 3"));
         assert!(failure("1 1 3").contains("no state 3"));
         assert!(failure("2 1 0 1 0").contains("twice"));

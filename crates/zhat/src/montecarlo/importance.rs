@@ -211,7 +211,7 @@ impl ImportanceSampling {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query))?;
         let reduced = Reduced::new(graph)?;
-        let rounding = rounding(&reduced.graph);
+        let rounding = rounding(graph);
         let streams = Streams::new(run.seed(), "importance sampling");
         let target = self.samples.div_ceil(self.replicates as u64);
         run.install(|| {
@@ -419,7 +419,7 @@ impl Sample<FactorGraph> for ImportanceSampling {
                 Ok(())
             })
         })?;
-        let rounding = rounding(&reduced.graph);
+        let rounding = rounding(graph);
         let (_, guarantee) =
             if count > 0 { unbiased(&log_weights, self.confidence, rounding) } else { (0.0, ratio()) };
         let mut diagnostics = Diagnostics::new(NAME).note("samples", count);

@@ -1,9 +1,37 @@
-//! What several test files need: the reference models, and random small ones.
+//! What several test files need: the reference models, random small ones, an oracle and its statistics.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
+
+pub mod double_double;
+pub mod oracle;
+pub mod statistics;
 
 use std::path::PathBuf;
 
-use zhat::{FactorGraph, Model, model::generate};
+use zhat::random::Streams;
+use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Model, Sample, model::generate};
+
+/// A method that answers everything about a factor graph.
+pub trait Method:
+    LogPartition<FactorGraph>
+    + Marginals<FactorGraph>
+    + Entropy<FactorGraph>
+    + Map<FactorGraph>
+    + Sample<FactorGraph>
+{
+}
+
+impl<T> Method for T where
+    T: LogPartition<FactorGraph>
+        + Marginals<FactorGraph>
+        + Entropy<FactorGraph>
+        + Map<FactorGraph>
+        + Sample<FactorGraph>
+{
+}
+
+/// The methods that promise exact answers.
+pub const EXACT: [(&str, &dyn Method); 2] =
+    [("elimination", &zhat::exact::Elimination {}), ("enumeration", &zhat::exact::Enumeration {})];
 
 /// The folder that `ZHAT_DATA` names; without it the caller's test says what it skips and passes.
 pub fn data(test: &str) -> Option<PathBuf> {
@@ -122,4 +150,60 @@ pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
     }
     models.push(("repeated scopes".into(), repeated));
     models
+}
+
+/// Complete graphs over variables of many sizes: one clique that holds everything, wide enough for tiles and threads.
+pub fn wide_models(count: u64) -> Vec<(String, FactorGraph)> {
+    let mut models = Vec::new();
+    for seed in 0..count {
+        let mut random = Streams::new(seed, "wide models").block(0);
+        let mut cardinalities = vec![7, 2, 5, 3, 4, 2, 3, 2, 3, 2];
+        random.shuffle(&mut cardinalities);
+        let mut graph = FactorGraph::new(cardinalities).unwrap();
+        for u in 0..graph.variable_count() {
+            for v in 0..u {
+                let scope = if random.below(2) == 0 { [u, v] } else { [v, u] };
+                let size = graph.cardinalities()[u] * graph.cardinalities()[v];
+                let values: Vec<f64> = (0..size).map(|_| random.normal()).collect();
+                graph.add_factor(&scope, &values).unwrap();
+            }
+        }
+        models.push((format!("wide {seed}"), graph));
+    }
+    models
+}
+
+/// Models in which every state has weight zero: found at once, and only by looking at all variables.
+pub fn zero_models() -> Vec<(&'static str, FactorGraph)> {
+    const ZERO: f64 = f64::NEG_INFINITY;
+    let different = |graph: &mut FactorGraph, u: usize, v: usize, states: usize| {
+        let value = |i: usize| if i / states == i % states { ZERO } else { 0.5 };
+        graph.add_factor(&[u, v], &(0..states * states).map(value).collect::<Vec<f64>>()).unwrap();
+    };
+    let mut constant = FactorGraph::new(vec![2, 3]).unwrap();
+    constant.add_factor(&[], &[ZERO]).unwrap();
+    let mut unary = FactorGraph::new(vec![2, 3]).unwrap();
+    unary.add_factor(&[1], &[ZERO; 3]).unwrap();
+    let mut clash = FactorGraph::new(vec![2, 2]).unwrap();
+    clash.add_factor(&[0, 1], &[1.0, ZERO, ZERO, 2.0]).unwrap();
+    clash.add_factor(&[0], &[0.0, ZERO]).unwrap();
+    clash.add_factor(&[1], &[ZERO, 0.0]).unwrap();
+    // Two colours for a triangle, three for a complete graph of four: every pair by itself is fine.
+    let mut triangle = FactorGraph::new(vec![2; 3]).unwrap();
+    let mut complete = FactorGraph::new(vec![3; 5]).unwrap();
+    for u in 0..4 {
+        for v in 0..u {
+            if u < 3 {
+                different(&mut triangle, u, v, 2);
+            }
+            different(&mut complete, u, v, 3);
+        }
+    }
+    vec![
+        ("constant", constant),
+        ("unary", unary),
+        ("clash", clash),
+        ("triangle", triangle),
+        ("complete", complete),
+    ]
 }

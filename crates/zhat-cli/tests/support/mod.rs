@@ -1,0 +1,97 @@
+//! Running the program and reading what it prints.
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of its own for each test, removed with it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zhat-cli-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file and returns its name.
+    pub fn write(&self, name: &str, content: &str) -> String {
+        std::fs::write(self.0.join(name), content).unwrap();
+        name.into()
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zhat"));
+        command.args(args).current_dir(&self.0);
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran(self.command(args).output().unwrap())
+    }
+
+    /// Runs and expects an answer.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.status(), 0, "{args:?}: {}", ran.stderr());
+        ran.stdout()
+    }
+
+    /// Runs with `--json` and expects an answer.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let mut args = args.to_vec();
+        args.push("--json");
+        serde_json::from_str(&self.ok(&args)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub struct Ran(pub Output);
+
+impl Ran {
+    pub fn status(&self) -> i32 {
+        self.0.status.code().unwrap_or(-1)
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8(self.0.stdout.clone()).unwrap()
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+}
+
+/// Sprinkler network with numbered states: cloudy, sprinkler, rain, wet.
+pub const SPRINKLER: &str = "BAYES\n4\n2 2 2 2\n4\n1 0\n2 0 1\n2 0 2\n3 1 2 3\n
+2\n .5 .5\n4\n .5 .5\n .9 .1\n4\n .8 .2\n .2 .8\n8\n 1 0\n .1 .9\n .1 .9\n .01 .99\n";
+
+/// Times differ from run to run; everything else must not.
+pub fn without_times(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("method   ") {
+        Some(rest) => {
+            let (method, rest) = rest.split_once(", ").unwrap();
+            let (_, figures) = rest.split_once("; ").unwrap();
+            format!("method   {method}, [time]; {figures}")
+        }
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A JSON answer without what differs from run to run.
+pub fn without_seconds(mut answer: Value) -> Value {
+    answer["diagnostics"].as_object_mut().unwrap().remove("seconds");
+    answer
+}

@@ -1,0 +1,205 @@
+//! `Exact` means: within the stated rounding of the truth, and the truth here has thirty digits.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::ops::Add;
+
+use support::EXACT;
+use support::double_double::{Double, Truth, log_sum_exp};
+use support::oracle::Oracle;
+use zhat::exact::Elimination;
+use zhat::random::Streams;
+use zhat::{FactorGraph, LogPartition, Marginals, Run};
+
+const ZERO: f64 = f64::NEG_INFINITY;
+
+/// Holds all answers of the exact methods to their stated rounding, with no tolerance.
+fn hold(name: &str, graph: &FactorGraph, run: &Run) {
+    let truth = Truth::new(graph);
+    for (method, exact) in EXACT {
+        let check = |what: &str, want: Double, got: f64, rounding: f64| {
+            let off = want.distance(got);
+            assert!(
+                off <= rounding,
+                "{method}, {name}: {what} is {got}, off by {off:e}, stated {rounding:e}"
+            );
+        };
+        let z = exact.log_partition(graph, run).unwrap();
+        check("log Z", truth.log_partition, z.value, z.diagnostics.rounding);
+        let entropy = exact.entropy(graph, run).unwrap();
+        check("the entropy", truth.entropy, entropy.value, entropy.diagnostics.rounding);
+        let best = exact.map(graph, run).unwrap();
+        check("the best score", truth.best, best.value.score, best.diagnostics.rounding);
+        let beliefs = exact.marginals(graph, run).unwrap();
+        for (got, want) in beliefs.value.iter().zip(&truth.marginals) {
+            got.iter().zip(want).for_each(|(&p, &q)| check("a marginal", q, p, beliefs.diagnostics.rounding));
+        }
+    }
+}
+
+#[test]
+fn exact_answers_lie_within_their_stated_rounding() {
+    for (name, graph) in support::small_models(140).into_iter().chain(support::wide_models(1)) {
+        hold(&name, &graph, &Run::default());
+    }
+}
+
+#[test]
+fn the_stated_rounding_covers_what_evidence_decides() {
+    for (seed, (name, graph)) in support::small_models(70).into_iter().enumerate() {
+        if graph.variable_count() > 0 {
+            let v = seed % graph.variable_count();
+            let evidence = [(v, seed % graph.cardinalities()[v])];
+            if !Oracle::given(&graph, &evidence).is_zero() {
+                hold(&name, &graph.condition(&evidence).unwrap(), &Run::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_stated_rounding_covers_constants() {
+    // ln 2 is lost in 10¹⁶ altogether; the answer has to say so.
+    let mut graph = FactorGraph::new(vec![2]).unwrap();
+    graph.add_factor(&[], &[1e16]).unwrap();
+    hold("a large constant", &graph, &Run::default());
+    let mut graph = FactorGraph::new(vec![1; 1000]).unwrap();
+    (0..1000).for_each(|v| drop(graph.add_factor(&[v], &[0.1]).unwrap()));
+    hold("many decided variables", &graph, &Run::default());
+}
+
+#[test]
+fn the_stated_rounding_covers_long_sums() {
+    // The same term 40,000 times: every addition errs in the same direction.
+    let mut graph = FactorGraph::new(vec![256, 40_000]).unwrap();
+    let first: Vec<f64> = (0..256).map(|s| if s == 0 { 0.0 } else { -50.0 }).collect();
+    let second: Vec<f64> = (0..40_000).map(|s| if s == 0 { 0.0 } else { -0.3 }).collect();
+    graph.add_factor(&[0], &first).unwrap();
+    graph.add_factor(&[1], &second).unwrap();
+    let sum = |rest: f64, log: f64| log_sum_exp(&[Double::ZERO, Double::from(rest).ln() + log.into()]);
+    let want = sum(255.0, -50.0) + sum(39_999.0, -0.3);
+    for (method, exact) in EXACT {
+        let z = exact.log_partition(&graph, &Run::default()).unwrap();
+        let (off, stated) = (want.distance(z.value), z.diagnostics.rounding);
+        assert!(off <= stated, "{method}: {}, off by {off:e}, stated {stated:e}", z.value);
+    }
+}
+
+/// Holds log Z by elimination to a closed form.
+fn hold_log_partition(name: &str, graph: &FactorGraph, want: Double) {
+    let z = Elimination::default().log_partition(graph, &Run::default()).unwrap();
+    let (off, stated) = (want.distance(z.value), z.diagnostics.rounding);
+    assert!(off <= stated, "{name}: {}, off by {off:e}, stated {stated:e}", z.value);
+    // A promise so wide that it says nothing would pass, too.
+    assert!(stated <= 1e-6 * want.high.abs(), "{name}: {} with a stated rounding of {stated:e}", z.value);
+}
+
+/// n·x for a count n.
+fn times(n: usize, x: Double) -> Double {
+    x * (n as f64).into()
+}
+
+#[test]
+fn a_million_independent_variables() {
+    let n = 1_000_000;
+    let tables = [[0.3, -1.0], [2.5, 2.0], [ZERO, 0.7], [-4.0, -4.0], [0.0, 30.0]];
+    let mut graph = FactorGraph::new(vec![2; n]).unwrap();
+    (0..n).for_each(|v| drop(graph.add_factor(&[v], &tables[v % 5]).unwrap()));
+    let term = |table: &[f64; 2]| times(n / 5, log_sum_exp(&table.map(Double::from)));
+    let want = tables.iter().map(term).fold(Double::ZERO, Double::add);
+    hold_log_partition("independent variables", &graph, want);
+}
+
+#[test]
+fn half_a_million_pairs() {
+    let n = 500_000;
+    let table = [0.5, -0.25, 1.0, 3.0];
+    let mut graph = FactorGraph::new(vec![2; 2 * n]).unwrap();
+    (0..n).for_each(|k| drop(graph.add_factor(&[2 * k + 1, 2 * k], &table).unwrap()));
+    hold_log_partition("pairs", &graph, times(n, log_sum_exp(&table.map(Double::from))));
+}
+
+#[test]
+fn a_star_with_a_hundred_thousand_leaves() {
+    let leaves = 100_000;
+    let mut graph = FactorGraph::new(vec![3; leaves + 1]).unwrap();
+    let rows = [[0.1, 0.7, -1.0], [0.2, ZERO, 0.4], [0.9, 0.3, 0.30001]];
+    for leaf in 1..=leaves {
+        graph.add_factor(&[0, leaf], &rows.concat()).unwrap();
+    }
+    let hub = rows.map(|row| times(leaves, log_sum_exp(&row.map(Double::from))));
+    hold_log_partition("star", &graph, log_sum_exp(&hub));
+}
+
+#[test]
+fn a_chain_of_a_hundred_thousand_variables_by_its_transfer_matrix() {
+    for offset in [0.0, 10.0, -10.0] {
+        let n = 100_000;
+        let mut random = Streams::new(1, "transfer matrix").block(0);
+        let kinds: Vec<[f64; 4]> =
+            (0..32).map(|_| std::array::from_fn(|_| 2.0 * random.normal() + offset)).collect();
+        let mut graph = FactorGraph::new(vec![2; n]).unwrap();
+        let weights: Vec<[Double; 4]> =
+            kinds.iter().map(|kind| kind.map(|x| Double::from(x - offset).exp())).collect();
+        let shifts: Vec<Double> = kinds.iter().map(|_| offset.into()).collect();
+        let (mut a, mut b, mut log) = (Double::from(1.0), Double::from(1.0), Double::ZERO);
+        for v in 0..n - 1 {
+            let k = random.below(kinds.len());
+            graph.add_factor(&[v, v + 1], &kinds[k]).unwrap();
+            let w = &weights[k];
+            (a, b) = (a * w[0] + b * w[2], a * w[1] + b * w[3]);
+            log = log + shifts[k];
+            if v % 16 == 0 {
+                let scale = (a + b).high;
+                (a, b, log) = (a.over(scale), b.over(scale), log + Double::from(scale).ln());
+            }
+        }
+        hold_log_partition(&format!("chain, offset {offset}"), &graph, log + (a + b).ln());
+    }
+}
+
+#[test]
+fn a_ring_by_the_eigenvalues_of_its_transfer_matrix() {
+    for (n, j, h) in [(3, 0.4, 0.3), (1000, 0.7, -0.2), (20_000, -0.5, 0.0), (501, -1.5, 0.0)] {
+        let mut graph = FactorGraph::new(vec![2; n]).unwrap();
+        for v in 0..n {
+            graph.add_factor(&[v], &[-h, h]).unwrap();
+            graph.add_factor(&[v, (v + 1) % n], &[j, -j, -j, j]).unwrap();
+        }
+        // λ± = e^J·cosh h ± √(e^2J·sinh² h + e^−2J), Z = λ₊ⁿ + λ₋ⁿ.
+        let exp = |x: f64| Double::from(x).exp();
+        let (cosh, sinh) = ((exp(h) + exp(-h)).over(2.0), (exp(h) - exp(-h)).over(2.0));
+        let root = (exp(j) * exp(j) * sinh * sinh + exp(-j) * exp(-j)).sqrt();
+        let (plus, minus) = (exp(j) * cosh + root, exp(j) * cosh - root);
+        // For J < 0 the second one is negative; the sign of its power is that of n.
+        let mut ratio = Double::from(1.0);
+        let (size, negative) = if minus.high < 0.0 { (-minus, n % 2 == 1) } else { (minus, false) };
+        ratio = if size.high == 0.0 { Double::ZERO } else { ratio * times(n, size.ln() - plus.ln()).exp() };
+        let correction = Double::from(1.0) + if negative { -ratio } else { ratio };
+        hold_log_partition(&format!("ring {n}"), &graph, times(n, plus.ln()) + correction.ln());
+    }
+}
+
+#[test]
+fn trees_count_their_colourings_and_paths_their_independent_sets() {
+    let (n, colours) = (50_000, 4);
+    let mut random = Streams::new(2, "random tree").block(0);
+    let mut tree = FactorGraph::new(vec![colours; n]).unwrap();
+    let different: Vec<f64> = (0..16).map(|i| if i / 4 == i % 4 { ZERO } else { 0.0 }).collect();
+    for v in 1..n {
+        tree.add_factor(&[v, random.below(v)], &different).unwrap();
+    }
+    let want = Double::from(4.0).ln() + times(n - 1, Double::from(3.0).ln());
+    hold_log_partition("colourings", &tree, want);
+    let beliefs = Elimination::default().marginals(&tree, &Run::default()).unwrap().value;
+    assert!(beliefs.as_slice().iter().all(|p| (p - 0.25).abs() < 1e-10));
+
+    let mut path = FactorGraph::new(vec![2; 75]).unwrap();
+    for v in 1..75 {
+        path.add_factor(&[v - 1, v], &[0.0, 0.0, 0.0, ZERO]).unwrap();
+    }
+    let (mut one, mut two) = (1u64, 2u64);
+    (0..74).for_each(|_| (one, two) = (two, one + two));
+    hold_log_partition("independent sets", &path, Double::from(two as f64).ln());
+}
