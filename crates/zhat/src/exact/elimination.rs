@@ -40,8 +40,8 @@ const LOG2_LIMIT: f64 = 60.0;
 /// Samples that share one random stream.
 const BLOCK: usize = 256;
 /// Measured cost of one clique entry (exp, ln, reduction), and of adding one table to it.
-const SECONDS_PER_ENTRY: f64 = 1.6e-9;
-const SECONDS_PER_ADDITION: f64 = 0.5e-9;
+const SECONDS_PER_ENTRY: f64 = 4e-9;
+const SECONDS_PER_ADDITION: f64 = 0.6e-9;
 /// Measured cost of setting up one variable, and of drawing one variable's state.
 const SECONDS_PER_VARIABLE: f64 = 2e-6;
 

@@ -196,8 +196,8 @@ impl ImportanceSampling {
         let n = graph.variable_count() as f64;
         let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 8.0) } else { 0.0 };
-        // Reduced model, tree, messages and conditionals are each no larger than the model.
-        4.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
+        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model.
+        6.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
     }
 
     fn draw(
