@@ -2,16 +2,12 @@
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::exact::min_fill;
-use zhat::model::Form;
+use zhat::model::{Form, elimination_order};
 use zhat::{Error, Forecast, Model, Query, Result, Run, units};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};
 use crate::query;
-
-/// Beyond this the width is not looked for.
-const LOG2_LIMIT: f64 = 60.0;
 
 pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let model = query::load(&arguments.model)?;
@@ -29,7 +25,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let largest = graph.cardinalities().iter().max().copied().unwrap_or(0);
     let arity = graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0);
     let log2_states = graph.log_state_count() / std::f64::consts::LN_2;
-    let order = min_fill(graph, LOG2_LIMIT);
+    let order = elimination_order(graph);
     let form = if graph.form() == Form::Bayes { "bayes" } else { "markov" };
     if arguments.json {
         let methods: Vec<Value> = forecasts
@@ -53,7 +49,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
         return Ok(Exit::Answered);
     }
     let width = match order {
-        Ok(order) => format!("{} (min-fill), largest table 2^{:.1} entries", order.width, order.log2_table),
+        Ok(order) => format!("{}, largest table 2^{:.1} entries", order.width, order.log2_table),
         Err(log2) => format!("large: a table of 2^{log2:.0} entries and more"),
     };
     let mut facts = vec![

@@ -133,7 +133,7 @@ pub static CATALOGUE: &[Row] = &[
         FactorGraph,
         exact::Elimination,
         [LogPartition, Marginals, Entropy, Map, Sample],
-        "sums out one variable after the other in min-fill order"
+        "sums out one variable after the other in the best order found"
     ),
     row!(
         "enumeration",

@@ -69,9 +69,9 @@ impl Run {
         self
     }
 
-    /// Uses this many threads, at least one. Answers do not depend on it.
+    /// Uses this many threads, between 1 and 1024. Answers do not depend on it.
     pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.threads = threads.clamp(1, 1024);
         self.pool = OnceLock::new();
         self
     }

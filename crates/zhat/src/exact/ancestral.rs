@@ -1,7 +1,10 @@
 //! Fast draws from a model of small width: every conditional p(x_v | others) as a table of cumulative probabilities.
 
-use super::elimination::Tree;
+use super::bucket::Reduce;
+use super::tree::{Plan, Tree};
 use crate::error::Result;
+use crate::model::{FactorGraph, Order};
+use crate::numeric::Pool;
 use crate::random::Stream;
 use crate::run::Clock;
 
@@ -22,9 +25,12 @@ struct Step {
 }
 
 impl Ancestral {
-    /// Tabulates the conditionals; takes as much memory as all cliques together.
-    pub fn new(tree: &Tree, clock: &Clock<'_>) -> Result<Self> {
+    /// Sweeps through a graph of small width and tabulates its conditionals, which takes as much memory as all
+    /// cliques together. Also returns log Z.
+    pub fn new(graph: &FactorGraph, order: Order, clock: &Clock<'_>) -> Result<(Self, f64)> {
+        let tree = Tree::sweep(graph, Plan::new(graph, order), Reduce::Sum, true, clock)?;
         let mut sampler = Ancestral { steps: Vec::new(), cumulative: Vec::new() };
+        let mut pool = Pool::default();
         for i in (0..tree.len()).rev() {
             let (variable, states) = tree.variable(i);
             let start = sampler.cumulative.len();
@@ -34,21 +40,18 @@ impl Ancestral {
                 others.push((u, stride));
                 stride *= states;
             }
-            sampler.cumulative.resize(start + stride, 0.0);
-            let table = &mut sampler.cumulative[start..];
-            tree.conditional(i, clock, |at, slabs| {
-                let width = slabs.len() / states;
-                for j in 0..width {
-                    let mut sum = 0.0;
-                    for (s, cumulative) in table[(at + j) * states..][..states].iter_mut().enumerate() {
-                        sum += slabs[s * width + j];
-                        *cumulative = sum;
-                    }
+            let rows = stride / states;
+            let conditional = tree.clique(i, vec![1.0; rows], &mut pool, clock)?;
+            for row in 0..rows {
+                let mut sum = 0.0;
+                for state in 0..states {
+                    sum += conditional[state * rows + row];
+                    sampler.cumulative.push(sum);
                 }
-            })?;
+            }
             sampler.steps.push(Step { variable, states, start, others });
         }
-        Ok(sampler)
+        Ok((sampler, tree.log_value))
     }
 
     /// Draws a state.

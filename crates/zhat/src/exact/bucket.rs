@@ -1,43 +1,62 @@
 //! One step of variable elimination: the tables that meet at a variable v, over a clique (v, others).
 //!
 //! All tables have their axes in elimination order, v first and slowest, so that for each state of v a table is
-//! contiguous over the others. The clique's own table is never formed: for a tile of the others' states the sum of
-//! all tables is built in a small buffer, one slab a state of v, and reduced over v right away.
+//! contiguous over the others. The clique's own table is never formed: for a tile of the others' states the
+//! product of all tables is built in a buffer that stays in the cache, one state of v after the other, and added
+//! up right away. Small tables are first multiplied into one pattern over the tile's axes, so that a tile reads
+//! little more than the large tables.
+//!
+//! Products are taken in the linear domain where nothing can underflow, else in the logarithmic one.
+
+use std::borrow::Cow;
 
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::model::table;
-use crate::numeric;
+use crate::numeric::{self, Offsets};
 use crate::run::Clock;
 
-/// Entries of the slab buffer: small enough to stay in the second-level cache.
-const BUFFER: usize = 1 << 14;
+/// Entries of a tile: with one buffer a thread it stays in the first-level cache.
+const TILE: usize = 1024;
+/// Entries of the slabs of a tile, one a state of v, where all are needed at once.
+const SLABS: usize = 1 << 14;
 /// Fewer entries than this are not worth a second thread.
 const PARALLEL: usize = 1 << 14;
+/// Entries of a pattern; it must stay in the second-level cache.
+const PATTERN: usize = 1 << 15;
+
+/// What the numbers of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// Weights; tables are multiplied.
+    Linear,
+    /// Logarithms of weights; tables are added.
+    Log,
+}
 
 /// How v is eliminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduce {
-    /// log Σ exp: sums out v.
-    LogSumExp,
-    /// max: for the best state.
+    /// Sums out v: Σ, or log Σ exp.
+    Sum,
+    /// max, for the best state; logarithms only.
     Max,
 }
 
 /// The tables of one variable.
 pub(crate) struct Bucket<'a> {
+    domain: Domain,
     states: usize,
     lengths: Vec<usize>,
     operands: Vec<Operand<'a>>,
     /// Trailing axes are handled `block` entries at a time, with precomputed offsets.
     block: usize,
     outer_axes: usize,
-    tile: usize,
 }
 
 struct Operand<'a> {
-    values: &'a [f64],
+    values: Cow<'a, [f64]>,
     /// How far a step of v moves.
     variable_stride: usize,
     /// How far a step on each of the others' axes moves; 0 where the table does not have the axis.
@@ -49,30 +68,46 @@ struct Operand<'a> {
 enum Inner {
     Constant,
     Contiguous,
-    Offsets(Vec<u32>),
+    Offsets(Offsets),
 }
 
 impl<'a> Bucket<'a> {
-    /// A bucket of a variable with `states` states over `others`, whose lengths are given in the same order.
-    pub fn new(states: usize, lengths: Vec<usize>) -> Self {
-        let tile = (BUFFER / states).clamp(16, 1024);
+    /// A bucket of a variable with `states` states; `lengths` are those of the others, in order.
+    pub fn new(domain: Domain, states: usize, lengths: Vec<usize>) -> Self {
         let (mut block, mut outer_axes) = (1, lengths.len());
-        while outer_axes > 0 && block < tile {
+        while outer_axes > 0 && block < TILE {
             outer_axes -= 1;
             block *= lengths[outer_axes];
         }
-        Bucket { states, lengths, operands: Vec::new(), block, outer_axes, tile: tile.min(block) }
+        Bucket { domain, states, lengths, operands: Vec::new(), block, outer_axes }
     }
 
     /// Adds a table over (v, scope) where `axes` says which of the others its further axes are, ascending.
-    pub fn push(&mut self, values: &'a [f64], axes: &[usize]) {
+    pub fn push(&mut self, values: Cow<'a, [f64]>, axes: &[usize]) {
         let lengths: Vec<usize> = axes.iter().map(|&axis| self.lengths[axis]).collect();
         let mut strides = vec![0; self.lengths.len()];
         for (&axis, stride) in axes.iter().zip(table::strides(&lengths)) {
             strides[axis] = stride;
         }
-        let inner = block_offsets(&self.lengths[self.outer_axes..], &strides[self.outer_axes..]);
-        self.operands.push(Operand { values, variable_stride: values.len() / self.states, strides, inner });
+        let variable_stride = values.len() / self.states;
+        self.push_strided(values, variable_stride, strides);
+    }
+
+    fn push_strided(&mut self, values: Cow<'a, [f64]>, variable_stride: usize, strides: Vec<usize>) {
+        let (lengths, inner_strides) = (&self.lengths[self.outer_axes..], &strides[self.outer_axes..]);
+        let inner = if inner_strides.iter().all(|&stride| stride == 0) {
+            Inner::Constant
+        } else if inner_strides == table::strides(lengths) {
+            Inner::Contiguous
+        } else {
+            Inner::Offsets(Offsets::new(lengths, inner_strides))
+        };
+        self.operands.push(Operand { values, variable_stride, strides, inner });
+    }
+
+    /// What its numbers are.
+    pub fn domain(&self) -> Domain {
+        self.domain
     }
 
     /// The number of states of the others.
@@ -80,99 +115,182 @@ impl<'a> Bucket<'a> {
         self.lengths.iter().product()
     }
 
-    /// out(others) = reduce over v of the sum of all tables.
-    pub fn reduce(&self, reduce: Reduce, out: &mut [f64], clock: &Clock<'_>) -> Result<()> {
-        let work = |block: usize, slabs: &mut Vec<f64>, out: &mut [f64]| -> Result<()> {
-            clock.check()?;
-            for (t, out) in out.chunks_mut(self.tile).enumerate() {
-                self.fill_slabs(block, t * self.tile, out.len(), slabs);
-                match reduce {
-                    Reduce::LogSumExp => numeric::log_sum_exp_over_slabs(slabs, out),
-                    Reduce::Max => numeric::max_over_slabs(slabs, out),
+    /// Multiplies small tables into patterns; worth it for a bucket that is gone through as a whole.
+    pub fn with_patterns(mut self) -> Self {
+        let work = self.len().saturating_mul(self.states);
+        let outer: Vec<usize> = (0..self.outer_axes).collect();
+        let (small, mut large): (Vec<_>, Vec<_>) = std::mem::take(&mut self.operands)
+            .into_iter()
+            .partition(|operand| operand.values.len() <= PATTERN);
+        // A pattern's axes: those outer ones that its tables have, and all inner ones.
+        let mut groups: Vec<(Vec<usize>, Vec<Operand<'a>>)> = Vec::new();
+        let (lengths, slab) = (self.lengths.clone(), self.states * self.block);
+        let size = |axes: &[usize]| axes.iter().fold(slab, |size, &axis| size.saturating_mul(lengths[axis]));
+        let fits = |axes: &[usize]| size(axes) <= PATTERN && size(axes) <= work / 8;
+        for operand in small {
+            let own: Vec<usize> = outer.iter().copied().filter(|&axis| operand.strides[axis] > 0).collect();
+            let joined = |axes: &Vec<usize>| -> Vec<usize> {
+                outer.iter().copied().filter(|axis| axes.contains(axis) || own.contains(axis)).collect()
+            };
+            match groups.iter_mut().find(|(axes, _)| fits(&joined(axes))) {
+                Some((axes, operands)) => {
+                    *axes = joined(axes);
+                    operands.push(operand);
                 }
+                None => groups.push((own, vec![operand])),
+            }
+        }
+        for (axes, operands) in groups {
+            let gathered = operands.iter().any(|operand| matches!(operand.inner, Inner::Offsets(_)));
+            if operands.len() > 1 || (gathered && fits(&axes)) {
+                self.operands.append(&mut large);
+                self.push_pattern(&axes, operands);
+                large = std::mem::take(&mut self.operands);
+            } else {
+                large.extend(operands);
+            }
+        }
+        self.operands = large;
+        self
+    }
+
+    /// The product of `operands` as one table over v, the outer `axes` and all inner axes.
+    fn push_pattern(&mut self, axes: &[usize], operands: Vec<Operand<'a>>) {
+        let kept: Vec<usize> = axes.iter().copied().chain(self.outer_axes..self.lengths.len()).collect();
+        let mut own = Bucket {
+            domain: self.domain,
+            states: self.states,
+            lengths: kept.iter().map(|&axis| self.lengths[axis]).collect(),
+            operands: Vec::new(),
+            block: self.block,
+            outer_axes: axes.len(),
+        };
+        own.operands = operands;
+        for operand in &mut own.operands {
+            operand.strides = kept.iter().map(|&axis| operand.strides[axis]).collect();
+        }
+        let (len, block) = (own.len(), self.block);
+        let mut pattern = vec![0.0; self.states * len];
+        for (i, tile) in pattern.chunks_exact_mut(block).enumerate() {
+            own.product(i / (len / block), i % (len / block), 0, tile);
+        }
+        let mut strides = vec![0; self.lengths.len()];
+        for (&axis, stride) in kept.iter().zip(table::strides(&own.lengths)) {
+            strides[axis] = stride;
+        }
+        self.push_strided(Cow::Owned(pattern), len, strides);
+    }
+
+    /// out(others) = Σ or max over v of the product of all tables, in the bucket's domain.
+    pub fn reduce(&self, reduce: Reduce, out: &mut [f64], clock: &Clock<'_>) -> Result<()> {
+        let work = |block: usize, buffer: &mut Vec<f64>, out: &mut [f64]| -> Result<()> {
+            clock.check()?;
+            let tile = match (self.domain, reduce) {
+                (Domain::Log, Reduce::Sum) => (SLABS / self.states).clamp(16, TILE),
+                _ => TILE,
+            };
+            for (t, out) in out.chunks_mut(tile).enumerate() {
+                self.reduce_tile(reduce, block, t * tile, buffer, out);
             }
             Ok(())
         };
         if out.len() * self.states < PARALLEL {
-            let mut slabs = Vec::new();
+            let mut buffer = Vec::new();
             let mut blocks = out.chunks_mut(self.block).enumerate();
-            return blocks.try_for_each(|(block, out)| work(block, &mut slabs, out));
+            return blocks.try_for_each(|(block, out)| work(block, &mut buffer, out));
         }
         out.par_chunks_mut(self.block)
             .enumerate()
-            .try_for_each_init(Vec::new, |slabs, (block, out)| work(block, slabs, out))
+            .try_for_each_init(Vec::new, |buffer, (block, out)| work(block, buffer, out))
     }
 
-    /// Goes through all tiles in order: `visit(start, slabs)`, where `slabs` holds one slab a state of v with the sums
-    /// for the others' states from `start` on.
-    pub fn visit(&self, clock: &Clock<'_>, mut visit: impl FnMut(usize, &mut [f64])) -> Result<()> {
-        let mut slabs = Vec::new();
-        for block in 0..self.len() / self.block {
-            clock.check()?;
-            for start in (0..self.block).step_by(self.tile) {
-                self.fill_slabs(block, start, self.tile.min(self.block - start), &mut slabs);
-                visit(block * self.block + start, &mut slabs);
+    fn reduce_tile(
+        &self,
+        reduce: Reduce,
+        block: usize,
+        start: usize,
+        buffer: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        let len = out.len();
+        match (self.domain, reduce) {
+            (Domain::Linear, _) => {
+                buffer.resize(len, 0.0);
+                self.product(0, block, start, out);
+                for state in 1..self.states {
+                    self.product(state, block, start, &mut buffer[..len]);
+                    numeric::add_assign(out, &buffer[..len]);
+                }
+            }
+            (Domain::Log, Reduce::Max) => {
+                buffer.resize(len, 0.0);
+                self.product(0, block, start, out);
+                for state in 1..self.states {
+                    self.product(state, block, start, &mut buffer[..len]);
+                    numeric::max_assign(out, &buffer[..len]);
+                }
+            }
+            (Domain::Log, Reduce::Sum) => {
+                buffer.resize(len * self.states, 0.0);
+                for (state, slab) in buffer[..len * self.states].chunks_exact_mut(len).enumerate() {
+                    self.product(state, block, start, slab);
+                }
+                numeric::log_sum_exp_over_slabs(&buffer[..len * self.states], out);
             }
         }
-        Ok(())
     }
 
-    /// slabs[x_v·len + i] = Σ tables at x_v and the others' state `block·self.block + start + i`.
-    fn fill_slabs(&self, block: usize, start: usize, len: usize, slabs: &mut Vec<f64>) {
-        slabs.clear();
-        slabs.resize(self.states * len, 0.0);
+    /// The whole clique: for each state of v a slab over the others. `finish(start, tile)` sees every tile of the products
+    /// once, for the others' states from `start` on.
+    pub fn fill(
+        &self,
+        clique: &mut [f64],
+        clock: &Clock<'_>,
+        finish: impl Fn(usize, &mut [f64]) + Sync,
+    ) -> Result<()> {
+        let blocks = self.len() / self.block;
+        let work = |i: usize, out: &mut [f64]| -> Result<()> {
+            clock.check()?;
+            let (state, block) = (i / blocks, i % blocks);
+            for (t, out) in out.chunks_mut(TILE).enumerate() {
+                self.product(state, block, t * TILE, out);
+                finish(block * self.block + t * TILE, out);
+            }
+            Ok(())
+        };
+        if clique.len() < PARALLEL {
+            clique.chunks_mut(self.block).enumerate().try_for_each(|(i, out)| work(i, out))
+        } else {
+            clique.par_chunks_mut(self.block).enumerate().try_for_each(|(i, out)| work(i, out))
+        }
+    }
+
+    /// The product of all tables at a state of v and the others' states from `block·self.block + start` on.
+    fn product(&self, state: usize, block: usize, start: usize, out: &mut [f64]) {
+        let mut empty = true;
         for operand in &self.operands {
-            let mut base = 0;
+            let mut base = state * operand.variable_stride;
             let mut rest = block;
             for axis in (0..self.outer_axes).rev() {
                 base += rest % self.lengths[axis] * operand.strides[axis];
                 rest /= self.lengths[axis];
             }
-            for (state, slab) in slabs.chunks_exact_mut(len).enumerate() {
-                operand.add_to(slab, base + state * operand.variable_stride, start);
+            let values = &operand.values[base..];
+            match (&operand.inner, self.domain, empty) {
+                (Inner::Constant, _, true) => out.fill(values[0]),
+                (Inner::Constant, Domain::Linear, _) => out.iter_mut().for_each(|x| *x *= values[0]),
+                (Inner::Constant, Domain::Log, _) => out.iter_mut().for_each(|x| *x += values[0]),
+                (Inner::Contiguous, _, true) => out.copy_from_slice(&values[start..start + out.len()]),
+                (Inner::Contiguous, Domain::Linear, _) => numeric::multiply_assign(out, &values[start..]),
+                (Inner::Contiguous, Domain::Log, _) => numeric::add_assign(out, &values[start..]),
+                (Inner::Offsets(offsets), _, true) => offsets.copy(out, values, start),
+                (Inner::Offsets(offsets), Domain::Linear, _) => offsets.multiply(out, values, start),
+                (Inner::Offsets(offsets), Domain::Log, _) => offsets.add(out, values, start),
             }
+            empty = false;
+        }
+        if empty {
+            out.fill(if self.domain == Domain::Linear { 1.0 } else { 0.0 });
         }
     }
-}
-
-impl Operand<'_> {
-    #[inline]
-    fn add_to(&self, slab: &mut [f64], base: usize, start: usize) {
-        match &self.inner {
-            Inner::Constant => {
-                let value = self.values[base];
-                slab.iter_mut().for_each(|x| *x += value);
-            }
-            Inner::Contiguous => {
-                let values = &self.values[base + start..][..slab.len()];
-                slab.iter_mut().zip(values).for_each(|(x, value)| *x += value);
-            }
-            Inner::Offsets(offsets) => {
-                let values = &self.values[base..];
-                let offsets = &offsets[start..][..slab.len()];
-                slab.iter_mut().zip(offsets).for_each(|(x, &offset)| *x += values[offset as usize]);
-            }
-        }
-    }
-}
-
-/// The offsets of a block's entries under these strides, in the cheapest form.
-fn block_offsets(lengths: &[usize], strides: &[usize]) -> Inner {
-    if strides.iter().all(|&stride| stride == 0) {
-        return Inner::Constant;
-    }
-    if strides == table::strides(lengths) {
-        return Inner::Contiguous;
-    }
-    Inner::Offsets(offsets(lengths, strides))
-}
-
-/// Σ digits · strides for every state of the axes, row-major.
-pub(crate) fn offsets(lengths: &[usize], strides: &[usize]) -> Vec<u32> {
-    let mut offsets = vec![0u32];
-    for (&length, &stride) in lengths.iter().zip(strides) {
-        let step = |offset: u32| (0..length).map(move |s| offset + (s * stride) as u32);
-        offsets = offsets.into_iter().flat_map(step).collect();
-    }
-    offsets
 }

@@ -4,10 +4,9 @@ mod ancestral;
 mod bucket;
 mod elimination;
 mod enumerate;
-mod order;
+mod scaled;
+mod tree;
 
 pub(crate) use ancestral::Ancestral;
 pub use elimination::Elimination;
-pub(crate) use elimination::Tree;
 pub use enumerate::Enumeration;
-pub use order::{Order, min_fill};

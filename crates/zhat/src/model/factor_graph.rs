@@ -1,7 +1,8 @@
 //! Discrete models given by a product of factors.
 
 use crate::error::{Error, Result};
-use crate::model::{Names, table};
+use crate::model::{Names, Order, Reduced, elimination_order, table};
+use std::sync::{Arc, OnceLock};
 
 /// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
 ///
@@ -28,6 +29,25 @@ pub struct FactorGraph {
     names: Option<Names>,
     form: Form,
     evidence: Vec<(usize, usize)>,
+    derived: Derived,
+}
+
+/// What exact methods work on, found once for a graph: the graph without what is decided, and an elimination order of it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub reduced: Reduced,
+    /// The order, or log2 of the entries of the table that put it out of reach.
+    pub order: std::result::Result<Order, f64>,
+}
+
+/// What has been derived from a graph; clones share it, and it does not make graphs differ.
+#[derive(Clone, Debug, Default)]
+struct Derived(OnceLock<Option<Arc<Prepared>>>);
+
+impl PartialEq for Derived {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What the factors mean; inference treats both alike, files do not.
@@ -65,6 +85,7 @@ impl FactorGraph {
             names: None,
             form: Form::Markov,
             evidence: Vec::new(),
+            derived: Derived::default(),
         })
     }
 
@@ -96,6 +117,7 @@ impl FactorGraph {
                 log_values[i]
             )));
         }
+        self.derived = Derived::default();
         self.scopes.extend_from_slice(scope);
         self.scope_ends.push(self.scopes.len());
         self.values.extend_from_slice(log_values);
@@ -286,6 +308,16 @@ impl FactorGraph {
     pub(crate) fn with_evidence_record(mut self, evidence: Vec<(usize, usize)>) -> Self {
         self.evidence = evidence;
         self
+    }
+
+    /// The graph as exact methods take it; an error if it is already clear that Z = 0.
+    pub(crate) fn prepared(&self) -> Result<Arc<Prepared>> {
+        let prepare = || {
+            let reduced = Reduced::new(self).ok()?;
+            let order = elimination_order(&reduced.graph);
+            Some(Arc::new(Prepared { reduced, order }))
+        };
+        self.derived.0.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
     }
 
     /// The error for Z = 0: the evidence's fault if there is any.

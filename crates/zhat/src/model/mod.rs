@@ -3,11 +3,14 @@
 mod factor_graph;
 pub mod generate;
 mod names;
+mod order;
 mod reduce;
 pub(crate) mod table;
 
+pub(crate) use factor_graph::Prepared;
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
+pub use order::{Order, elimination_order};
 pub(crate) use reduce::Reduced;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::exact::{Ancestral, Tree, min_fill};
-use crate::model::FactorGraph;
+use crate::exact::Ancestral;
+use crate::model::{FactorGraph, elimination_order};
 use crate::random::Stream;
 use crate::run::Clock;
 
@@ -50,19 +50,14 @@ impl<'g> Sampler<'g> {
             sub.add_factor(factor.scope, factor.log_values)?;
         }
         // A tree of factors has width arity − 1, so its tables are no larger than the model's own.
-        let Ok(order) = min_fill(&sub, f64::INFINITY) else {
+        let Ok(order) = elimination_order(&sub) else {
             return Ok(uniform(graph));
         };
-        let tree = Tree::new(&sub, order, clock)?;
-        if tree.log_value == f64::NEG_INFINITY {
+        let (tree, log_normaliser) = Ancestral::new(&sub, order, clock)?;
+        if log_normaliser == f64::NEG_INFINITY {
             return Err(graph.zero_error());
         }
-        Ok(Sampler {
-            graph,
-            log_normaliser: tree.log_value,
-            tree: Some(Ancestral::new(&tree, clock)?),
-            residual,
-        })
+        Ok(Sampler { graph, tree: Some(tree), log_normaliser, residual })
     }
 
     /// Draws a state and returns log(exp score / q), −∞ where the model forbids it.

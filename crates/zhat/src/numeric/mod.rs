@@ -2,12 +2,16 @@
 //!
 //! All `unsafe` of the library is in here.
 
+mod buffer;
+mod gather;
 mod product;
 mod rounding;
 pub mod simd;
 mod vector;
 
+pub(crate) use buffer::Pool;
+pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub use product::{Matrix, multiply};
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub use vector::{exp_in_place, ln_in_place, log_sum_exp, max};
-pub(crate) use vector::{log_sum_exp_over_slabs, max_over_slabs};
+pub(crate) use vector::{log_sum_exp_over_slabs, positive_range, sum, sum_x_ln_x};

@@ -120,6 +120,8 @@ macro_rules! dispatched {
     };
 }
 
+pub(crate) use dispatched;
+
 #[inline(always)]
 fn exp_kernel<const FMA: bool>(values: &mut [f64]) {
     for x in values {
@@ -185,14 +187,42 @@ fn sum_exp_kernel<const FMA: bool>(values: &[f64], shift: f64) -> f64 {
 }
 
 #[inline(always)]
-fn max_over_slabs_kernel<const FMA: bool>(slabs: &[f64], out: &mut [f64]) {
-    let len = out.len();
-    out.copy_from_slice(&slabs[..len]);
-    for slab in slabs[len..].chunks_exact(len) {
-        for (best, &x) in out.iter_mut().zip(slab) {
-            *best = larger(x, *best);
+fn sum_x_ln_x_kernel<const FMA: bool>(values: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            let safe = if x > 0.0 { x } else { 1.0 };
+            *lane += safe * ln_one::<FMA>(safe);
         }
     }
+    fold_lanes(lanes, |a, b| a + b)
+}
+
+#[inline(always)]
+fn sum_kernel<const FMA: bool>(values: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane += x;
+        }
+    }
+    fold_lanes(lanes, |a, b| a + b)
+}
+
+#[inline(always)]
+fn positive_range_kernel<const FMA: bool>(values: &[f64]) -> (f64, f64) {
+    let (mut low, mut high) = ([f64::INFINITY; LANES], [0.0; LANES]);
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
+        for ((low, high), &x) in low.iter_mut().zip(&mut high).zip(chunk) {
+            let positive = if x > 0.0 { x } else { f64::INFINITY };
+            *low = if positive < *low { positive } else { *low };
+            *high = larger(x, *high);
+        }
+    }
+    (fold_lanes(low, |a, b| if a < b { a } else { b }), fold_lanes(high, larger))
 }
 
 #[inline(always)]
@@ -250,8 +280,16 @@ dispatched! {
     pub(crate) fn sum_exp(values: &[f64], shift: f64) -> f64 => sum_exp_kernel
 }
 dispatched! {
-    /// outᵢ = maxⱼ slabs[j·n + i] for n = `out.len()`.
-    pub(crate) fn max_over_slabs(slabs: &[f64], out: &mut [f64]) => max_over_slabs_kernel
+    /// Σ xᵢ ln xᵢ over values ≥ 0, with 0 ln 0 = 0.
+    pub(crate) fn sum_x_ln_x(values: &[f64]) -> f64 => sum_x_ln_x_kernel
+}
+dispatched! {
+    /// Σ xᵢ.
+    pub(crate) fn sum(values: &[f64]) -> f64 => sum_kernel
+}
+dispatched! {
+    /// The least positive value and the largest one: (∞, 0) if none is positive.
+    pub(crate) fn positive_range(values: &[f64]) -> (f64, f64) => positive_range_kernel
 }
 dispatched! {
     /// outᵢ = log Σⱼ exp slabs[j·n + i] for n = `out.len()`.
@@ -352,13 +390,11 @@ mod tests {
                     _ => -5.0 + random.uniform(),
                 })
                 .collect();
-            let (mut sums, mut bests) = (vec![0.0; len], vec![0.0; len]);
+            let mut sums = vec![0.0; len];
             log_sum_exp_over_slabs(&slabs, &mut sums);
-            max_over_slabs(&slabs, &mut bests);
             for i in 0..len {
                 let column: Vec<f64> = (0..count).map(|j| slabs[j * len + i]).collect();
                 assert!(ulps(sums[i], log_sum_exp(&column)) <= 4.0, "{column:?}: {}", sums[i]);
-                assert_eq!(bests[i], max(&column));
             }
         }
     }

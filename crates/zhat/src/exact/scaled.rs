@@ -1,0 +1,73 @@
+//! Tables of weights with their scale taken out, in the linear domain where that is safe.
+
+use std::borrow::Cow;
+
+use super::bucket::Domain;
+use crate::numeric;
+
+/// Tables whose positive weights span more than e⁶⁰⁰ are kept as logarithms.
+const LINEAR_SPAN: f64 = 600.0;
+/// Products of tables whose spans add up to less than this cannot underflow.
+pub(crate) const PRODUCT_SPAN: f64 = 650.0;
+
+/// weights = exp(shift) · values, or exp(shift + values) for logarithms, the largest of `values` being 1 or 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Scaled {
+    pub values: Vec<f64>,
+    pub domain: Domain,
+    /// log of the largest weight; −∞ if all weights are zero.
+    pub shift: f64,
+    /// ln(largest / least positive weight).
+    pub span: f64,
+}
+
+impl Scaled {
+    /// No table.
+    pub const EMPTY: Scaled = Scaled { values: Vec::new(), domain: Domain::Linear, shift: 0.0, span: 0.0 };
+
+    /// From logarithms; they stay logarithms if `linear` is false or they span too much.
+    pub fn from_log(mut values: Vec<f64>, linear: bool) -> Self {
+        let shift = numeric::max(&values);
+        if shift == f64::NEG_INFINITY {
+            let (zero, domain) = if linear { (0.0, Domain::Linear) } else { (shift, Domain::Log) };
+            values.fill(zero);
+            return Scaled { values, domain, shift, span: 0.0 };
+        }
+        let mut least = 0.0f64;
+        for x in &mut values {
+            *x -= shift;
+            least = if *x < least && *x > f64::NEG_INFINITY { *x } else { least };
+        }
+        let domain = if linear && -least <= LINEAR_SPAN {
+            numeric::exp_in_place(&mut values);
+            Domain::Linear
+        } else {
+            Domain::Log
+        };
+        Scaled { values, domain, shift, span: -least }
+    }
+
+    /// From weights that have not underflowed.
+    pub fn from_linear(mut values: Vec<f64>) -> Self {
+        let (least, largest) = numeric::positive_range(&values);
+        if largest <= 0.0 {
+            return Scaled { values, domain: Domain::Linear, shift: f64::NEG_INFINITY, span: 0.0 };
+        }
+        let factor = largest.recip();
+        values.iter_mut().for_each(|x| *x *= factor);
+        Scaled { values, domain: Domain::Linear, shift: largest.ln(), span: (largest / least).ln() }
+    }
+
+    /// The values in a domain, converted if need be; the shift stays apart.
+    pub fn values_in(&self, domain: Domain) -> Cow<'_, [f64]> {
+        if self.domain == domain {
+            return Cow::Borrowed(&self.values);
+        }
+        let mut values = self.values.clone();
+        match domain {
+            Domain::Log => numeric::ln_in_place(&mut values),
+            Domain::Linear => numeric::exp_in_place(&mut values),
+        }
+        Cow::Owned(values)
+    }
+}

@@ -1,0 +1,382 @@
+//! The bucket tree of a factor graph under an elimination order: one sweep forward, everything else backward.
+
+use rayon::prelude::*;
+
+use super::bucket::{Bucket, Domain, Reduce};
+use super::scaled::{PRODUCT_SPAN, Scaled};
+use crate::error::Result;
+use crate::model::{FactorGraph, Order, table};
+use crate::numeric::{self, CompensatedSum, Offsets, Pool};
+use crate::query::Beliefs;
+use crate::random::Stream;
+use crate::run::Clock;
+
+/// Entries summed by one thread at a time; a constant, so that sums do not depend on threads.
+const CHUNK: usize = 1 << 14;
+
+/// A factor graph with an elimination order.
+pub(crate) struct Plan {
+    pub order: Order,
+    /// Where each variable stands in the order.
+    position: Vec<usize>,
+    /// For each position the factors whose first variable it is, with their scopes in elimination order.
+    pub factors: Vec<Vec<(usize, Vec<usize>)>>,
+    /// For each position the positions whose message it takes.
+    pub children: Vec<Vec<usize>>,
+    pub cardinalities: Vec<usize>,
+}
+
+impl Plan {
+    /// For a graph whose factors all have a scope.
+    pub fn new(graph: &FactorGraph, order: Order) -> Self {
+        let n = graph.variable_count();
+        let mut position = vec![0; n];
+        order.variables.iter().enumerate().for_each(|(i, &v)| position[v] = i);
+        let mut factors = vec![Vec::new(); n];
+        for (f, factor) in graph.factors().enumerate() {
+            let mut scope = factor.scope.to_vec();
+            scope.sort_unstable_by_key(|&v| position[v]);
+            factors[position[scope[0]]].push((f, scope));
+        }
+        let mut children = vec![Vec::new(); n];
+        for (i, neighbours) in order.neighbours.iter().enumerate() {
+            if let Some(&parent) = neighbours.first() {
+                children[position[parent]].push(i);
+            }
+        }
+        Plan { order, position, factors, children, cardinalities: graph.cardinalities().to_vec() }
+    }
+
+    /// The number of states of the others at position `i`.
+    pub fn message_len(&self, i: usize) -> usize {
+        self.order.neighbours[i].iter().map(|&u| self.cardinalities[u]).product()
+    }
+
+    /// The variable eliminated at position `i` and its number of states.
+    fn variable(&self, i: usize) -> (usize, usize) {
+        let v = self.order.variables[i];
+        (v, self.cardinalities[v])
+    }
+
+    /// Which axes of the others at position `i` the variables of `scope` are; both are in elimination order.
+    fn axes(&self, i: usize, scope: &[usize]) -> Vec<usize> {
+        let others = &self.order.neighbours[i];
+        let axis = |&u: &usize| others.binary_search_by_key(&self.position[u], |&w| self.position[w]).ok();
+        scope.iter().filter_map(axis).collect()
+    }
+
+    /// A factor's table with its axes in elimination order.
+    fn permuted(&self, graph: &FactorGraph, f: usize) -> Vec<f64> {
+        let factor = graph.factor(f);
+        let mut axes: Vec<usize> = (0..factor.scope.len()).collect();
+        axes.sort_unstable_by_key(|&axis| self.position[factor.scope[axis]]);
+        table::permute(factor.log_values, &graph.lengths(factor.scope), &axes)
+    }
+}
+
+/// A factor graph after the forward sweep.
+pub(crate) struct Tree {
+    plan: Plan,
+    reduce: Reduce,
+    factors: Vec<Scaled>,
+    messages: Vec<Scaled>,
+    /// log Z, or the best score if the sweep maximised; −∞ if every state has weight zero.
+    pub log_value: f64,
+}
+
+/// What the backward sweep is asked for, and gives.
+#[derive(Default)]
+pub(crate) struct Backward {
+    /// P(x_v) for every variable.
+    pub beliefs: Beliefs,
+    /// The entropy, if it was asked for.
+    pub entropy: f64,
+    /// P(x_f) for every factor, in the factor's own order of axes, if that was asked for.
+    pub factors: Vec<Vec<f64>>,
+}
+
+impl Tree {
+    /// Sweeps forward. Without `keep` messages are freed as soon as they have been used and only `log_value` can be
+    /// asked for.
+    pub fn sweep(
+        graph: &FactorGraph,
+        plan: Plan,
+        reduce: Reduce,
+        keep: bool,
+        clock: &Clock<'_>,
+    ) -> Result<Self> {
+        let n = plan.cardinalities.len();
+        let linear = reduce == Reduce::Sum;
+        let factors: Vec<Scaled> =
+            (0..graph.factor_count()).map(|f| Scaled::from_log(plan.permuted(graph, f), linear)).collect();
+        let mut total: CompensatedSum = factors.iter().map(|factor| factor.shift).collect();
+        let mut tree = Tree { plan, reduce, factors, messages: vec![Scaled::EMPTY; n], log_value: 0.0 };
+        let mut pool = Pool::default();
+        for i in 0..n {
+            clock.progress("eliminating variables", i as u64, n as u64);
+            let mut values = pool.take(tree.plan.message_len(i));
+            let bucket = tree.bucket(i).with_patterns();
+            bucket.reduce(reduce, &mut values, clock)?;
+            let message = match bucket.domain() {
+                Domain::Linear => Scaled::from_linear(values),
+                Domain::Log => Scaled::from_log(values, linear),
+            };
+            drop(bucket);
+            total.add(message.shift);
+            tree.messages[i] = message;
+            if !keep {
+                for child in tree.plan.children[i].clone() {
+                    pool.give(std::mem::replace(&mut tree.messages[child], Scaled::EMPTY).values);
+                }
+            }
+        }
+        tree.log_value = total.value();
+        Ok(tree)
+    }
+
+    /// The tables at position `i`, with the variables of each after v: its factors and its children's messages.
+    fn tables(&self, i: usize) -> impl Iterator<Item = (&Scaled, &[usize])> {
+        let factors = self.plan.factors[i].iter().map(|(f, scope)| (&self.factors[*f], &scope[1..]));
+        let neighbours = &self.plan.order.neighbours;
+        factors.chain(self.plan.children[i].iter().map(|&c| (&self.messages[c], &neighbours[c][1..])))
+    }
+
+    /// Linear if no product of the tables at position `i` can underflow.
+    fn domain(&self, i: usize) -> Domain {
+        let linear =
+            self.reduce == Reduce::Sum && self.tables(i).all(|(table, _)| table.domain == Domain::Linear);
+        let span: f64 = self.tables(i).map(|(table, _)| table.span).sum();
+        if linear && span <= PRODUCT_SPAN { Domain::Linear } else { Domain::Log }
+    }
+
+    fn bucket(&self, i: usize) -> Bucket<'_> {
+        let lengths = self.plan.order.neighbours[i].iter().map(|&u| self.plan.cardinalities[u]).collect();
+        let domain = self.domain(i);
+        let mut bucket = Bucket::new(domain, self.plan.variable(i).1, lengths);
+        for (table, scope) in self.tables(i) {
+            bucket.push(table.values_in(domain), &self.plan.axes(i, scope));
+        }
+        bucket
+    }
+
+    /// The number of variables.
+    pub fn len(&self) -> usize {
+        self.plan.cardinalities.len()
+    }
+
+    /// The variable eliminated at position `i` and its number of states.
+    pub fn variable(&self, i: usize) -> (usize, usize) {
+        self.plan.variable(i)
+    }
+
+    /// The others at position `i` with their numbers of states, in the order of their axes.
+    pub fn others(&self, i: usize) -> impl DoubleEndedIterator<Item = (usize, usize)> {
+        self.plan.order.neighbours[i].iter().map(|&u| (u, self.plan.cardinalities[u]))
+    }
+
+    /// P(x_v, others) at position `i` from P(others), one slab a state of v.
+    pub fn clique(
+        &self,
+        i: usize,
+        mut others: Vec<f64>,
+        pool: &mut Pool,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<f64>> {
+        let bucket = self.bucket(i).with_patterns();
+        let message = &self.messages[i];
+        let mut clique = pool.take(self.plan.variable(i).1 * others.len());
+        match bucket.domain() {
+            Domain::Linear => {
+                // The product over the message is the conditional; where the message is 0 so is the product.
+                let scale = message.shift.exp();
+                for (p, &m) in others.iter_mut().zip(&message.values) {
+                    *p = if m > 0.0 { *p / (m * scale) } else { 0.0 };
+                }
+                bucket.fill(&mut clique, clock, |start, tile| {
+                    numeric::multiply_assign(tile, &others[start..])
+                })?;
+            }
+            Domain::Log => {
+                let logs = message.values_in(Domain::Log);
+                bucket.fill(&mut clique, clock, |start, tile| {
+                    let tile_logs = &logs[start..start + tile.len()];
+                    for (x, &m) in tile.iter_mut().zip(tile_logs) {
+                        *x = if m == f64::NEG_INFINITY { m } else { *x - (m + message.shift) };
+                    }
+                    numeric::exp_in_place(tile);
+                    numeric::multiply_assign(tile, &others[start..]);
+                })?;
+            }
+        }
+        pool.give(others);
+        Ok(clique)
+    }
+
+    /// Sweeps backward through all cliques.
+    pub fn backward(
+        mut self,
+        graph: &FactorGraph,
+        entropy: bool,
+        factors: bool,
+        clock: &Clock<'_>,
+    ) -> Result<Backward> {
+        let n = self.len();
+        let mut result = Backward { beliefs: Beliefs::zeros(&self.plan.cardinalities), ..Default::default() };
+        if factors {
+            result.factors = vec![Vec::new(); graph.factor_count()];
+        }
+        let mut total = CompensatedSum::default();
+        let mut pool = Pool::default();
+        // The marginal of the others at each position, put there by the parent.
+        let mut above: Vec<Vec<f64>> = vec![Vec::new(); n];
+        for i in (0..n).rev() {
+            clock.progress("computing marginals", (n - 1 - i) as u64, n as u64);
+            let others = std::mem::take(&mut above[i]);
+            let others = if self.plan.order.neighbours[i].is_empty() { vec![1.0] } else { others };
+            let len = others.len();
+            if entropy {
+                total.add(chunked(&others, numeric::sum_x_ln_x));
+            }
+            let clique = self.clique(i, others, &mut pool, clock)?;
+            pool.give(std::mem::replace(&mut self.messages[i], Scaled::EMPTY).values);
+            if entropy {
+                total.add(-chunked(&clique, numeric::sum_x_ln_x));
+            }
+            let belief = result.beliefs.variable_mut(self.plan.variable(i).0);
+            belief
+                .iter_mut()
+                .zip(clique.chunks_exact(len))
+                .for_each(|(p, slab)| *p = chunked(slab, numeric::sum));
+            if factors {
+                for (f, scope) in &self.plan.factors[i] {
+                    result.factors[*f] = self.factor_marginal(graph, i, &clique, *f, scope);
+                }
+            }
+            // A child over the whole clique takes it as it is; the others get sums of it.
+            let mut heir = None;
+            for &child in &self.plan.children[i] {
+                if heir.is_none() && self.plan.message_len(child) == clique.len() {
+                    heir = Some(child);
+                } else {
+                    let len = self.plan.message_len(child);
+                    above[child] = pool.take_zeros(len);
+                    self.marginal(i, &clique, &self.plan.order.neighbours[child], &mut above[child]);
+                }
+            }
+            match heir {
+                Some(child) => above[child] = clique,
+                None => pool.give(clique),
+            }
+        }
+        result.beliefs.normalise();
+        result.entropy = total.value().max(0.0);
+        Ok(result)
+    }
+
+    fn factor_marginal(
+        &self,
+        graph: &FactorGraph,
+        i: usize,
+        clique: &[f64],
+        f: usize,
+        scope: &[usize],
+    ) -> Vec<f64> {
+        let lengths = graph.lengths(scope);
+        let mut marginal = vec![0.0; lengths.iter().product()];
+        self.marginal(i, clique, scope, &mut marginal);
+        let own = graph.factor(f).scope;
+        let order: Vec<usize> = own.iter().filter_map(|v| scope.iter().position(|u| u == v)).collect();
+        let mut marginal = table::permute(&marginal, &lengths, &order);
+        let total = numeric::sum(&marginal);
+        marginal.iter_mut().for_each(|p| *p /= total);
+        marginal
+    }
+
+    /// Sums the clique at position `i` down to `scope`, which is v and some of the others, in elimination order; the sums
+    /// are added to `marginal`.
+    fn marginal(&self, i: usize, clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
+        let (_, states) = self.plan.variable(i);
+        let lengths: Vec<usize> = self.others(i).map(|(_, states)| states).collect();
+        let target: Vec<usize> = scope.iter().map(|&u| self.plan.cardinalities[u]).collect();
+        let target_strides = table::strides(&target);
+        let mut strides = vec![0; lengths.len()];
+        for (axis, &stride) in self.plan.axes(i, &scope[1..]).into_iter().zip(&target_strides[1..]) {
+            strides[axis] = stride;
+        }
+        // The trailing axes share one list of offsets; the leading ones are walked through.
+        let (mut block, mut outer) = (1, lengths.len());
+        while outer > 0 && block < 512 {
+            outer -= 1;
+            block *= lengths[outer];
+        }
+        let inner = Offsets::new(&lengths[outer..], &strides[outer..]);
+        let work = |(slab, marginal): (&[f64], &mut [f64])| {
+            let mut digits = vec![0; outer];
+            for chunk in slab.chunks_exact(block) {
+                let base: usize = digits.iter().zip(&strides).map(|(&digit, &stride)| digit * stride).sum();
+                inner.scatter_add(&mut marginal[base..], chunk);
+                table::advance(&mut digits, &lengths[..outer]);
+            }
+        };
+        let (slab, own) = (clique.len() / states, target_strides[0]);
+        if clique.len() < CHUNK {
+            clique.chunks_exact(slab).zip(marginal.chunks_exact_mut(own)).for_each(work);
+        } else {
+            clique.par_chunks_exact(slab).zip(marginal.par_chunks_exact_mut(own)).for_each(work);
+        }
+    }
+
+    /// weights\[x_v\] ∝ the product of the tables at position `i`, the others being in their states; logarithms if the
+    /// sweep maximised.
+    fn local(&self, i: usize, state: &[usize], weights: &mut Vec<f64>) {
+        let (_, states) = self.plan.variable(i);
+        let domain = self.domain(i);
+        weights.clear();
+        weights.resize(states, if domain == Domain::Linear { 1.0 } else { 0.0 });
+        for (table, scope) in self.tables(i) {
+            let at = scope.iter().fold(0, |at, &u| at * self.plan.cardinalities[u] + state[u]);
+            let stride = table.values.len() / states;
+            for (s, weight) in weights.iter_mut().enumerate() {
+                let value = table.values[at + s * stride];
+                match (domain, table.domain) {
+                    (Domain::Linear, _) => *weight *= value,
+                    (Domain::Log, Domain::Log) => *weight += value,
+                    (Domain::Log, Domain::Linear) => *weight += value.ln(),
+                }
+            }
+        }
+        if domain == Domain::Log && self.reduce == Reduce::Sum {
+            let shift = numeric::max(weights);
+            weights.iter_mut().for_each(|x| *x -= shift);
+            numeric::exp_in_place(weights);
+        }
+    }
+
+    /// Draws a state from the model.
+    pub fn draw(&self, random: &mut Stream, state: &mut [usize], weights: &mut Vec<f64>) {
+        for i in (0..state.len()).rev() {
+            self.local(i, state, weights);
+            state[self.plan.order.variables[i]] = random.categorical(weights);
+        }
+    }
+
+    /// The best state, of ties the lowest, after a maximising sweep.
+    pub fn best(&self) -> Vec<usize> {
+        let mut state = vec![0; self.len()];
+        let mut scores = Vec::new();
+        for i in (0..state.len()).rev() {
+            self.local(i, &state, &mut scores);
+            let best = numeric::max(&scores);
+            state[self.plan.order.variables[i]] = scores.iter().position(|&x| x == best).unwrap_or(0);
+        }
+        state
+    }
+}
+
+/// A sum over fixed chunks, in parallel and the same for any number of threads.
+fn chunked(values: &[f64], sum: fn(&[f64]) -> f64) -> f64 {
+    if values.len() <= CHUNK {
+        return sum(values);
+    }
+    values.par_chunks(CHUNK).map(sum).collect::<Vec<f64>>().into_iter().sum()
+}
