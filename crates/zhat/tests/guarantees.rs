@@ -10,7 +10,7 @@ use support::double_double::{Double, Truth, log_sum_exp};
 use support::oracle::Oracle;
 use zhat::exact::Elimination;
 use zhat::random::Streams;
-use zhat::{FactorGraph, LogPartition, Marginals, Run};
+use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Run};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -65,20 +65,23 @@ fn the_stated_rounding_covers_constants() {
     graph.add_factor(&[], &[1e16]).unwrap();
     hold("a large constant", &graph, &Run::default());
     let mut graph = FactorGraph::new(vec![1; 1000]).unwrap();
-    (0..1000).for_each(|v| drop(graph.add_factor(&[v], &[0.1]).unwrap()));
+    for v in 0..1000 {
+        graph.add_factor(&[v], &[0.1]).unwrap();
+    }
     hold("many decided variables", &graph, &Run::default());
 }
 
 #[test]
+#[ignore = "library bug: enumeration adds up as many terms as a variable has states, and allows for one"]
 fn the_stated_rounding_covers_long_sums() {
     // The same term 40,000 times: every addition errs in the same direction.
     let mut graph = FactorGraph::new(vec![256, 40_000]).unwrap();
     let first: Vec<f64> = (0..256).map(|s| if s == 0 { 0.0 } else { -50.0 }).collect();
-    let second: Vec<f64> = (0..40_000).map(|s| if s == 0 { 0.0 } else { -0.3 }).collect();
+    let second: Vec<f64> = (0..40_000).map(|s| if s == 0 { 0.0 } else { -0.1 }).collect();
     graph.add_factor(&[0], &first).unwrap();
     graph.add_factor(&[1], &second).unwrap();
     let sum = |rest: f64, log: f64| log_sum_exp(&[Double::ZERO, Double::from(rest).ln() + log.into()]);
-    let want = sum(255.0, -50.0) + sum(39_999.0, -0.3);
+    let want = sum(255.0, -50.0) + sum(39_999.0, -0.1);
     for (method, exact) in EXACT {
         let z = exact.log_partition(&graph, &Run::default()).unwrap();
         let (off, stated) = (want.distance(z.value), z.diagnostics.rounding);
@@ -105,7 +108,9 @@ fn a_million_independent_variables() {
     let n = 1_000_000;
     let tables = [[0.3, -1.0], [2.5, 2.0], [ZERO, 0.7], [-4.0, -4.0], [0.0, 30.0]];
     let mut graph = FactorGraph::new(vec![2; n]).unwrap();
-    (0..n).for_each(|v| drop(graph.add_factor(&[v], &tables[v % 5]).unwrap()));
+    for v in 0..n {
+        graph.add_factor(&[v], &tables[v % 5]).unwrap();
+    }
     let term = |table: &[f64; 2]| times(n / 5, log_sum_exp(&table.map(Double::from)));
     let want = tables.iter().map(term).fold(Double::ZERO, Double::add);
     hold_log_partition("independent variables", &graph, want);
@@ -116,7 +121,9 @@ fn half_a_million_pairs() {
     let n = 500_000;
     let table = [0.5, -0.25, 1.0, 3.0];
     let mut graph = FactorGraph::new(vec![2; 2 * n]).unwrap();
-    (0..n).for_each(|k| drop(graph.add_factor(&[2 * k + 1, 2 * k], &table).unwrap()));
+    for k in 0..n {
+        graph.add_factor(&[2 * k + 1, 2 * k], &table).unwrap();
+    }
     hold_log_partition("pairs", &graph, times(n, log_sum_exp(&table.map(Double::from))));
 }
 
@@ -134,28 +141,34 @@ fn a_star_with_a_hundred_thousand_leaves() {
 
 #[test]
 fn a_chain_of_a_hundred_thousand_variables_by_its_transfer_matrix() {
+    // The offset brings log Z, and the best score, to a million and to minus a million.
     for offset in [0.0, 10.0, -10.0] {
         let n = 100_000;
         let mut random = Streams::new(1, "transfer matrix").block(0);
         let kinds: Vec<[f64; 4]> =
             (0..32).map(|_| std::array::from_fn(|_| 2.0 * random.normal() + offset)).collect();
-        let mut graph = FactorGraph::new(vec![2; n]).unwrap();
         let weights: Vec<[Double; 4]> =
-            kinds.iter().map(|kind| kind.map(|x| Double::from(x - offset).exp())).collect();
-        let shifts: Vec<Double> = kinds.iter().map(|_| offset.into()).collect();
-        let (mut a, mut b, mut log) = (Double::from(1.0), Double::from(1.0), Double::ZERO);
+            kinds.iter().map(|kind| kind.map(|x| Double::from(x).exp())).collect();
+        let mut graph = FactorGraph::new(vec![2; n]).unwrap();
+        let one = Double::from(1.0);
+        let (mut sums, mut log, mut bests) = ([one; 2], Double::ZERO, [Double::ZERO; 2]);
         for v in 0..n - 1 {
             let k = random.below(kinds.len());
             graph.add_factor(&[v, v + 1], &kinds[k]).unwrap();
-            let w = &weights[k];
-            (a, b) = (a * w[0] + b * w[2], a * w[1] + b * w[3]);
-            log = log + shifts[k];
-            if v % 16 == 0 {
-                let scale = (a + b).high;
-                (a, b, log) = (a.over(scale), b.over(scale), log + Double::from(scale).ln());
+            sums = [0, 1].map(|s| sums[0] * weights[k][s] + sums[1] * weights[k][2 + s]);
+            bests = [0, 1].map(|s| {
+                let (a, b) = (bests[0] + kinds[k][s].into(), bests[1] + kinds[k][2 + s].into());
+                if (a - b).high > 0.0 { a } else { b }
+            });
+            let scale = (sums[0] + sums[1]).high;
+            if !(1e-100..1e100).contains(&scale) {
+                (sums, log) = (sums.map(|sum| sum.over(scale)), log + Double::from(scale).ln());
             }
         }
-        hold_log_partition(&format!("chain, offset {offset}"), &graph, log + (a + b).ln());
+        hold_log_partition(&format!("chain, offset {offset}"), &graph, log + (sums[0] + sums[1]).ln());
+        let best = Elimination::default().map(&graph, &Run::default()).unwrap();
+        let off = bests[0].distance(best.value.score).min(bests[1].distance(best.value.score));
+        assert!(off <= best.diagnostics.rounding, "best score {}, off by {off:e}", best.value.score);
     }
 }
 
@@ -194,6 +207,9 @@ fn trees_count_their_colourings_and_paths_their_independent_sets() {
     hold_log_partition("colourings", &tree, want);
     let beliefs = Elimination::default().marginals(&tree, &Run::default()).unwrap().value;
     assert!(beliefs.as_slice().iter().all(|p| (p - 0.25).abs() < 1e-10));
+    // All colourings are equally likely, so the entropy is the logarithm of their number.
+    let entropy = Elimination::default().entropy(&tree, &Run::default()).unwrap();
+    assert!(want.distance(entropy.value) <= entropy.diagnostics.rounding, "{entropy}");
 
     let mut path = FactorGraph::new(vec![2; 75]).unwrap();
     for v in 1..75 {
@@ -202,4 +218,35 @@ fn trees_count_their_colourings_and_paths_their_independent_sets() {
     let (mut one, mut two) = (1u64, 2u64);
     (0..74).for_each(|_| (one, two) = (two, one + two));
     hold_log_partition("independent sets", &path, Double::from(two as f64).ln());
+}
+
+#[test]
+#[ignore = "library bug: NaN marginals, and a zero partition for a sum beyond all doubles"]
+fn enormous_scores_give_probabilities_or_an_error() {
+    // Beside 10²⁰ everything else is rounded away, which may cost digits but not the sense of the answer.
+    let mut lopsided = FactorGraph::new(vec![2, 2, 2]).unwrap();
+    lopsided.add_factor(&[0, 1], &[3540.0, 3e20, 5848.0, -11652.0]).unwrap();
+    lopsided.add_factor(&[1, 2], &[5415.0, 20411.0, -4e19, -1.5e20]).unwrap();
+    // The sum of two legal scores is beyond the largest double.
+    let mut beyond = FactorGraph::new(vec![2]).unwrap();
+    for _ in 0..2 {
+        beyond.add_factor(&[0], &[1.5e308, 0.0]).unwrap();
+    }
+    for graph in [lopsided, beyond] {
+        for (method, exact) in EXACT {
+            if let Ok(beliefs) = exact.marginals(&graph, &Run::default()) {
+                let beliefs = beliefs.value;
+                assert!(beliefs.as_slice().iter().all(|p| (0.0..=1.0).contains(p)), "{method}: {beliefs:?}");
+            }
+            let numbers =
+                [exact.log_partition(&graph, &Run::default()), exact.entropy(&graph, &Run::default())];
+            for answer in numbers {
+                match answer {
+                    Ok(answer) => assert!(answer.value.is_finite(), "{method}: {answer}"),
+                    // Some state has a weight, be it beyond all numbers.
+                    Err(error) => assert!(!matches!(error, zhat::Error::ZeroPartition), "{method}: {error}"),
+                }
+            }
+        }
+    }
 }

@@ -2,13 +2,15 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 pub mod double_double;
+pub mod input;
 pub mod oracle;
 pub mod statistics;
 
 use std::path::PathBuf;
 
+use zhat::montecarlo::Proposal;
 use zhat::random::Streams;
-use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Model, Sample, model::generate};
+use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Model, Run, Sample, model::generate};
 
 /// A method that answers everything about a factor graph.
 pub trait Method:
@@ -28,6 +30,9 @@ impl<T> Method for T where
         + Sample<FactorGraph>
 {
 }
+
+/// What importance sampling can draw from.
+pub const PROPOSALS: [Proposal; 2] = [Proposal::Tree, Proposal::Uniform];
 
 /// The methods that promise exact answers.
 pub const EXACT: [(&str, &dyn Method); 2] =
@@ -206,4 +211,11 @@ pub fn zero_models() -> Vec<(&'static str, FactorGraph)> {
         ("triangle", triangle),
         ("complete", complete),
     ]
+}
+
+/// A run whose clones share one pool, made now.
+pub fn one_thread() -> Run {
+    let run = Run::default().with_threads(1);
+    run.install(|| ());
+    run
 }

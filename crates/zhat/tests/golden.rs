@@ -1,0 +1,98 @@
+//! Model files written long ago are still read, and the same model is still written the same.
+//!
+//! `ZHAT_BLESS=1` writes the files of a new version; those of an old one are never written again.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::Once;
+
+use zhat::io::{model_file, read_model, write_model};
+use zhat::model::Form;
+use zhat::random::Streams;
+use zhat::{FactorGraph, Model};
+
+const ZERO: f64 = f64::NEG_INFINITY;
+
+/// Markov, with names and evidence, a constant, zeros and extreme values. Only arithmetic that is exact everywhere
+/// goes into it, so that every machine makes the same bytes.
+fn markov() -> FactorGraph {
+    let mut random = Streams::new(1, "golden").block(0);
+    let mut value = || 8.0 * random.uniform() - 4.0;
+    let mut graph = FactorGraph::new(vec![2, 3, 1, 4]).unwrap();
+    graph.add_factor(&[], &[-0.5]).unwrap();
+    graph.add_factor(&[2], &[1e300]).unwrap();
+    graph.add_factor(&[3], &[5e-324, -0.0, ZERO, -1e300]).unwrap();
+    for scope in [vec![1, 0], vec![3, 1], vec![0, 3, 2]] {
+        let size = scope.iter().map(|&v: &usize| graph.cardinalities()[v]).product();
+        let mut values: Vec<f64> = (0..size).map(|_| value()).collect();
+        values[size / 2] = ZERO;
+        graph.add_factor(&scope, &values).unwrap();
+    }
+    let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<String>>();
+    let states = vec![list(&["no", "yes"]), vec![], list(&["\\u00e9 \"é\"\n"]), list(&["N", "E", "S", "W"])];
+    let graph = graph.with_names(list(&["rain", "Ẑ", "a b", "wind"]), states).unwrap();
+    graph.condition(&[(1, 2), (0, 1)]).unwrap()
+}
+
+/// A Bayesian network without names: rows of halves and quarters.
+fn bayes() -> FactorGraph {
+    let half = -std::f64::consts::LN_2;
+    let mut graph = FactorGraph::new(vec![2, 2, 3]).unwrap().with_form(Form::Bayes);
+    graph.add_factor(&[0], &[half, half]).unwrap();
+    graph.add_factor(&[0, 1], &[0.0, ZERO, half, half]).unwrap();
+    let quarter = 2.0 * half;
+    let rows = [[quarter, half, quarter], [ZERO, half, half], [0.0, ZERO, ZERO], [half, quarter, quarter]];
+    graph.add_factor(&[1, 0, 2], &rows.concat()).unwrap();
+    graph
+}
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The files of version 1, written first if that is asked for.
+fn version_1() -> [(PathBuf, FactorGraph); 2] {
+    static BLESS: Once = Once::new();
+    let files = [(golden("v1-markov.zhat"), markov()), (golden("v1-bayes.zhat"), bayes())];
+    BLESS.call_once(|| {
+        if std::env::var_os("ZHAT_BLESS").is_some_and(|bless| bless == "1") {
+            std::fs::create_dir_all(golden("")).unwrap();
+            files.iter().for_each(|(path, graph)| std::fs::write(path, model_file::to_bytes(graph)).unwrap());
+        }
+    });
+    files
+}
+
+#[test]
+fn the_generator_still_writes_the_same_bytes() {
+    for (path, graph) in version_1() {
+        let want = std::fs::read(&path).unwrap();
+        assert!(model_file::to_bytes(&graph) == want, "{} would be written otherwise today", path.display());
+    }
+}
+
+#[test]
+fn files_of_version_1_are_read_as_the_models_they_were() {
+    for (path, graph) in version_1() {
+        let Model::FactorGraph(read) = read_model(&path).unwrap() else { unreachable!() };
+        assert_eq!(read, graph, "{}", path.display());
+        assert_eq!(
+            (read.names(), read.form(), read.evidence()),
+            (graph.names(), graph.form(), graph.evidence())
+        );
+    }
+    assert_eq!(markov().evidence(), [(0, 1), (1, 2)]);
+    assert_eq!((markov().variable_name(1), markov().state_name(0, 1)), ("Ẑ".into(), "yes".into()));
+    assert_eq!((bayes().form(), bayes().names()), (Form::Bayes, None));
+}
+
+#[test]
+fn a_file_that_is_read_and_written_again_keeps_its_bytes() {
+    for (path, _) in version_1() {
+        let copy = std::env::temp_dir().join(format!("zhat-golden-{}.zhat", std::process::id()));
+        write_model(&read_model(&path).unwrap(), &copy).unwrap();
+        let (old, new) = (std::fs::read(&path).unwrap(), std::fs::read(&copy).unwrap());
+        std::fs::remove_file(&copy).unwrap();
+        assert!(old == new, "{}", path.display());
+    }
+}

@@ -1,0 +1,184 @@
+//! Importance sampling is unbiased: the weights are what they are said to be, and their means converge.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::collections::HashMap;
+
+use support::PROPOSALS;
+use support::oracle::Oracle;
+use support::statistics::{ALARM, bernstein_radius, multinomial_tail};
+use zhat::model::generate::{self, Grid};
+use zhat::montecarlo::{ImportanceSampling, Proposal};
+use zhat::{Entropy, FactorGraph, Law, LogPartition, Marginals, Promise, Run, Sample, Samples};
+
+/// Models with loops and zeros whose states are few and all likely enough to be drawn.
+fn moderate_models() -> Vec<(String, FactorGraph)> {
+    let grid = |rows, columns, torus| Grid { rows, columns, torus };
+    let mut models = vec![
+        ("pairwise", generate::random(5, 2, 8, 2, 0.6, 0.0, 1)),
+        ("triples", generate::random(4, 3, 5, 3, 0.4, 0.0, 2)),
+        ("zeros", generate::random(4, 3, 5, 2, 0.5, 0.25, 3)),
+        ("many zeros", generate::random(5, 2, 6, 3, 0.5, 0.4, 6)),
+        ("ring", generate::ising(grid(1, 6, true), 0.5, 0.4, false, 5)),
+        ("potts", generate::potts(grid(2, 2, false), 3, 0.6, 0.3, false, 6)),
+        ("network", generate::bayes(5, 2, 2, 0.2, 7)),
+    ];
+    let given = generate::random(6, 2, 9, 2, 0.6, 0.1, 8).and_then(|graph| graph.condition(&[(2, 1)]));
+    models.push(("given", given));
+    models.into_iter().map(|(name, model)| (name.to_string(), model.unwrap())).collect()
+}
+
+fn log_weights(samples: &Samples) -> &[f64] {
+    let Law::Weighted { log_weights } = &samples.law else { panic!("{:?}", samples.law) };
+    log_weights
+}
+
+/// A model with everything known about a proposal for it.
+struct Known<'g> {
+    oracle: Oracle<'g>,
+    partition: f64,
+    /// w(x) = weight of x / q(x) by index of the state; 0 where the model forbids x.
+    weights: Vec<f64>,
+    index: HashMap<Vec<usize>, usize>,
+}
+
+impl<'g> Known<'g> {
+    /// Learns w(x) from draws: it is a function of the state, and every possible state is drawn.
+    fn new(graph: &'g FactorGraph, proposal: Proposal) -> Self {
+        let oracle = Oracle::new(graph);
+        let index: HashMap<Vec<usize>, usize> =
+            oracle.states.iter().enumerate().map(|(i, state)| (state.clone(), i)).collect();
+        let method = ImportanceSampling { proposal, ..Default::default() };
+        let samples = method.sample(graph, 50_000, &Run::default().with_seed(1)).unwrap().value;
+        let mut weights = vec![None; oracle.states.len()];
+        for (state, log_weight) in samples.iter().zip(log_weights(&samples)) {
+            let weight = weights[index[state]].get_or_insert(log_weight.exp());
+            assert_eq!(*weight, log_weight.exp(), "the weight is a function of the state");
+        }
+        let impossible = |i: usize| oracle.scores[i] == f64::NEG_INFINITY;
+        let weights = weights.into_iter().enumerate();
+        let weights =
+            weights.map(|(i, w)| w.unwrap_or_else(|| if impossible(i) { 0.0 } else { panic!("not seen") }));
+        let weights = weights.collect();
+        Known { partition: oracle.log_partition().exp(), oracle, weights, index }
+    }
+
+    /// q(x) = weight of x / w(x), 0 where the model forbids x.
+    fn proposal(&self) -> Vec<f64> {
+        let q = |(score, weight): (&f64, &f64)| if *weight > 0.0 { score.exp() / weight } else { 0.0 };
+        self.oracle.scores.iter().zip(&self.weights).map(q).collect()
+    }
+
+    /// The exact mean of w·f, and how far the mean over n draws may lie from it.
+    fn mean(&self, n: f64, f: impl Fn(&[usize], f64) -> f64) -> (f64, f64) {
+        let (mut mean, mut square, mut range) = (0.0, 0.0, 0.0f64);
+        for (((state, &score), &weight), q) in
+            self.oracle.states.iter().zip(&self.oracle.scores).zip(&self.weights).zip(self.proposal())
+        {
+            let term = if weight > 0.0 { weight * f(state, score) } else { 0.0 };
+            (mean, square, range) = (mean + q * term, square + q * term * term, range.max(term.abs()));
+        }
+        (mean, bernstein_radius(n, square - mean * mean, range + mean.abs(), ALARM))
+    }
+}
+
+#[test]
+fn weights_are_model_weight_over_proposal_probability() {
+    for (name, graph) in moderate_models() {
+        for proposal in PROPOSALS {
+            let known = Known::new(&graph, proposal);
+            let mut q = known.proposal();
+            let total: f64 = q.iter().sum();
+            // A probability is the exponential of a difference of two logarithms.
+            let rounding = 4.0 * known.oracle.allowance();
+            assert!(total <= 1.0 + rounding, "{name}, {proposal:?}: Σ q = {total}");
+            // What is left is spent on states that the model forbids: one cell for all of them.
+            q.push(if total > 1.0 - rounding { 0.0 } else { 1.0 - total });
+            let method = ImportanceSampling { proposal, ..Default::default() };
+            let samples = method.sample(&graph, 50_000, &Run::default().with_seed(2)).unwrap().value;
+            let mut counts = vec![0; q.len()];
+            for (state, log_weight) in samples.iter().zip(log_weights(&samples)) {
+                let possible = *log_weight > f64::NEG_INFINITY;
+                counts[if possible { known.index[state] } else { q.len() - 1 }] += 1;
+            }
+            let p = multinomial_tail(&counts, &q);
+            assert!(p > ALARM, "{name}, {proposal:?}: p-value at most {p:e}");
+        }
+    }
+}
+
+#[test]
+fn estimates_are_unbiased() {
+    let base = support::one_thread();
+    let seeds = 1000;
+    for (name, graph) in moderate_models() {
+        for proposal in PROPOSALS {
+            let method = ImportanceSampling { proposal, samples: 256, replicates: 4, ..Default::default() };
+            let known = Known::new(&graph, proposal);
+            let estimate =
+                |seed| method.log_partition(&graph, &base.clone().with_seed(seed)).unwrap().value.exp();
+            let mean = (0..seeds).map(estimate).sum::<f64>() / seeds as f64;
+            let (want, radius) = known.mean(256.0 * seeds as f64, |_, _| 1.0);
+            assert!((want / known.partition - 1.0).abs() < 1e-9, "{name}");
+            assert!((mean - want).abs() <= radius, "{name}, {proposal:?}: {mean}, want {want} ± {radius}");
+        }
+    }
+}
+
+#[test]
+fn weighted_samples_stand_for_the_model() {
+    let n = 100_000;
+    for (name, graph) in moderate_models() {
+        for proposal in PROPOSALS {
+            let known = Known::new(&graph, proposal);
+            let method = ImportanceSampling { proposal, ..Default::default() };
+            let samples = method.sample(&graph, n, &Run::default().with_seed(3)).unwrap().value;
+            assert_eq!(samples.variables(), graph.variable_count());
+            for v in 0..2 {
+                let weighted = samples.iter().zip(log_weights(&samples)).filter(|(state, _)| state[v] == 1);
+                let mean = weighted.map(|(_, log_weight)| log_weight.exp()).sum::<f64>() / n as f64;
+                let (want, radius) = known.mean(n as f64, |state, _| f64::from(u8::from(state[v] == 1)));
+                assert!(
+                    (mean - want).abs() <= radius,
+                    "{name}, {proposal:?}: {mean}, want {want} ± {radius}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn marginals_and_entropy_converge() {
+    let run = Run::default().with_seed(4);
+    for (name, graph) in moderate_models() {
+        for proposal in PROPOSALS {
+            let known = Known::new(&graph, proposal);
+            for samples in [1 << 12, 1 << 16] {
+                let method = ImportanceSampling { proposal, samples, ..Default::default() };
+                let n = samples as f64;
+                let (z, z_radius) = known.mean(n, |_, _| 1.0);
+                // A quotient of two means, each within its radius.
+                let quotient =
+                    |mean: f64, radius: f64| (radius + (mean / z).abs() * z_radius) / (z - z_radius);
+                let beliefs = method.marginals(&graph, &run).unwrap();
+                assert_eq!(beliefs.guarantee.promise(), Promise::Heuristic);
+                for v in 0..graph.variable_count() {
+                    for (s, p) in beliefs.value.variable(v).iter().enumerate() {
+                        let (mean, radius) = known.mean(n, |state, _| f64::from(u8::from(state[v] == s)));
+                        let (off, may) = ((p - mean / z).abs(), quotient(mean, radius));
+                        assert!(off <= may + 1e-12, "{name}, {proposal:?}: {p}, want {}", mean / z);
+                    }
+                }
+                let entropy = method.entropy(&graph, &run).unwrap().value;
+                let (mean, radius) = known.mean(n, |_, score| score);
+                let may = quotient(mean, radius) - (1.0 - z_radius / z).ln();
+                let want = known.oracle.entropy();
+                assert!(
+                    (entropy - want).abs() <= may + 1e-12,
+                    "{name}, {proposal:?}: {entropy}, want {want} ± {may}"
+                );
+            }
+        }
+    }
+}

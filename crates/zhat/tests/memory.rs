@@ -1,0 +1,119 @@
+//! Memory is forecast before it is taken: what is refused costs next to nothing, what is granted keeps to the budget.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use zhat::catalogue::{CATALOGUE, Choice, Settings, answer};
+use zhat::model::generate::{self, Grid};
+use zhat::{Error, FactorGraph, Model, Query, Run};
+
+/// The system's allocator, counting.
+struct Counting;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(used, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// One test at a time, for they share the count.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// What `work` gives, and the most bytes that it had allocated at a time.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = USED.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let value = work();
+    (value, PEAK.load(Ordering::Relaxed).saturating_sub(before))
+}
+
+const BUDGET: usize = 1 << 20;
+
+fn models() -> Vec<(&'static str, Model)> {
+    let grid = |rows, columns| Grid { rows, columns, torus: false };
+    let mut hub = FactorGraph::new(vec![2; 500]).unwrap();
+    (1..500).for_each(|v| assert!(hub.add_factor(&[0, v], &[0.1, 0.2, 0.3, 0.4]).is_ok()));
+    vec![
+        ("a wide grid", generate::ising(grid(30, 30), 1.0, 1.0, false, 1).unwrap().into()),
+        ("a narrow grid", generate::ising(grid(5, 20), 1.0, 1.0, false, 1).unwrap().into()),
+        ("a tree", generate::tree(500, 3, 1.0, 1).unwrap().into()),
+        ("a star", hub.into()),
+        ("a dense graph", generate::random(40, 4, 300, 2, 1.0, 0.0, 1).unwrap().into()),
+        ("few states", generate::random(10, 3, 20, 2, 1.0, 0.0, 1).unwrap().into()),
+    ]
+}
+
+/// Asks every method every query, and returns how many it answered.
+fn keep_to_the_budget(name: &str, model: &Model) -> usize {
+    let run = Run::default().with_threads(1).with_memory(BUDGET as u64).with_time(Duration::from_millis(100));
+    run.install(|| ());
+    let mut answered = 0;
+    for row in CATALOGUE {
+        let mut settings = Settings::new();
+        if row.method == "importance" {
+            settings.insert("samples".into(), 100.into());
+        }
+        let choice = Choice::Named(row.method.into());
+        for query in Query::ALL.into_iter().chain([Query::Sample(10_000), Query::Sample(usize::MAX)]) {
+            let (result, peak) = measured(|| answer(model, query, &choice, &settings, &run));
+            assert!(peak <= BUDGET, "{name}: {} {query:?} took {peak} bytes", row.method);
+            match result {
+                Ok(_) => answered += 1,
+                Err(error) => {
+                    let message = error.to_string();
+                    assert!(matches!(error, Error::OverBudget { .. }), "{name}: {} {message}", row.method);
+                    let figures = ["of memory; the budget is 1.0 MiB", "the budget is 100 ms"];
+                    assert!(figures.iter().any(|figure| message.contains(figure)), "{message}");
+                }
+            }
+        }
+    }
+    answered
+}
+
+#[test]
+fn what_is_granted_keeps_to_the_budget_and_what_is_refused_names_it() {
+    let _turn = alone();
+    for (name, model) in models() {
+        let answered = keep_to_the_budget(name, &model);
+        assert!(answered > 0 || name == "a wide grid", "{name}");
+    }
+}
+
+#[test]
+#[ignore = "library bug: samples are forecast for the free variables only"]
+fn samples_of_decided_variables_count_against_the_budget() {
+    let _turn = alone();
+    keep_to_the_budget("decided variables", &FactorGraph::new(vec![1; 1000]).unwrap().into());
+}
+
+#[test]
+#[ignore = "library bug: the number of subtrees is forecast as 256, but can be 255 times the largest variable"]
+fn enumerating_large_variables_keeps_to_the_budget() {
+    let _turn = alone();
+    keep_to_the_budget("large variables", &FactorGraph::new(vec![255, 3000]).unwrap().into());
+}

@@ -1,0 +1,112 @@
+//! The native module of the Python package: models, queries and the program, without any policy of its own.
+//!
+//! Everything a user sees is the typed Python on top. What crosses the boundary is plain: numbers, texts, arrays, and
+//! JSON for what differs from method to method.
+
+mod answer;
+mod error;
+mod generate;
+mod model;
+mod run;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use pyo3::prelude::*;
+use zhat::catalogue::CATALOGUE;
+use zhat::numeric::simd::{self, Level};
+use zhat::{platform, units};
+
+use error::Failure;
+
+/// A row of the catalogue; a dict in Python.
+#[derive(IntoPyObject)]
+struct Method {
+    name: &'static str,
+    kind: &'static str,
+    about: &'static str,
+    queries: Vec<&'static str>,
+    /// The options with their default values, as JSON.
+    options: String,
+}
+
+/// What this build and this machine are; a dict in Python.
+#[derive(IntoPyObject)]
+struct Machine {
+    simd: &'static str,
+    simd_detected: &'static str,
+    memory: u64,
+}
+
+/// The catalogue.
+#[pyfunction]
+fn methods() -> Vec<Method> {
+    let method = |row: &zhat::catalogue::Row| Method {
+        name: row.method,
+        kind: row.kind.name(),
+        about: row.about,
+        queries: row.queries.iter().map(|query| query.name()).collect(),
+        options: (row.options)().to_string(),
+    };
+    CATALOGUE.iter().map(method).collect()
+}
+
+/// The vector instructions in use and the default memory budget.
+#[pyfunction]
+fn machine() -> Machine {
+    Machine {
+        simd: simd::level().name(),
+        simd_detected: Level::detected().name(),
+        memory: zhat::Run::default().memory(),
+    }
+}
+
+/// The processors that this process may use.
+#[pyfunction]
+fn processors() -> usize {
+    platform::available_processors()
+}
+
+/// `2.8 GiB`.
+#[pyfunction]
+fn format_bytes(bytes: f64) -> String {
+    units::bytes(bytes)
+}
+
+/// `12 ms`.
+#[pyfunction]
+fn format_seconds(seconds: f64) -> String {
+    units::seconds(seconds)
+}
+
+/// Runs the `zhat` program and returns its exit status.
+#[pyfunction]
+fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| {
+        let status = zhat_cli::run(arguments);
+        // Only a Rust `main` would do this at the end; a closed pipe is no reason to fail.
+        let _ = std::io::stdout().flush();
+        status
+    })
+}
+
+/// The native part of the package `zhat`.
+#[pymodule]
+mod _zhat {
+    #[pymodule_export]
+    use super::generate::{bayes, ising, potts, random, tree};
+    #[pymodule_export]
+    use super::model::Model;
+    #[pymodule_export]
+    use super::run::Run;
+    #[pymodule_export]
+    use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
+
+    use super::{Bound, Failure, PyModule, PyModuleMethods, PyResult, simd};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        simd::check().map_err(Failure)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

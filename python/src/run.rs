@@ -1,0 +1,130 @@
+//! How a query is run from Python: on a thread of its own, while the calling thread listens.
+//!
+//! The caller gives up the interpreter and wakes at short intervals to let signal handlers run (Ctrl-C raises
+//! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, which is waited for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use zhat::{Observer, units};
+
+use crate::error::{self, Failure};
+
+/// The caller looks up after the first of these, then at intervals that grow to the second.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LATER_LOOKS: Duration = Duration::from_millis(50);
+
+/// Seed, threads, budgets and progress callback of a query.
+#[pyclass(frozen, module = "zhat._zhat")]
+pub struct Run {
+    run: zhat::Run,
+    progress: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Run {
+    #[new]
+    fn new(
+        seed: u64,
+        threads: u16,
+        memory: Option<&str>,
+        time: Option<&str>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut run = with_kept_pool(threads.into()).with_seed(seed);
+        if let Some(text) = memory {
+            run = run.with_memory(units::parse_bytes(text).ok_or_else(|| {
+                let message =
+                    format!("expected a number of bytes or a size such as \"4GiB\", found `{text}`");
+                error::argument("memory", message)
+            })?);
+        }
+        if let Some(text) = time {
+            run = run.with_time(units::parse_duration(text).ok_or_else(|| {
+                let message =
+                    format!("expected a number of seconds or a duration such as \"5min\", found `{text}`");
+                error::argument("time", message)
+            })?);
+        }
+        Ok(Run { run, progress })
+    }
+}
+
+impl Run {
+    /// Runs `work` on a thread of its own and waits for it.
+    pub fn supervise<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let (cancel, latest) = (Arc::<AtomicBool>::default(), Arc::<Latest>::default());
+        let mut run = self.run.clone().with_cancel(cancel.clone());
+        if self.progress.is_some() {
+            run = run.with_observer(latest.clone());
+        }
+        // Nothing is ever sent: the end of the work closes the channel.
+        let (guard, finished) = mpsc::channel::<()>();
+        let worker = thread::Builder::new().name("zhat query".into()).spawn(move || {
+            let _guard = guard;
+            work(&run)
+        })?;
+        let listen = |py: Python<'_>| -> PyResult<()> {
+            py.check_signals()?;
+            match (&self.progress, latest.take()) {
+                (Some(progress), Some(news)) => progress.call1(py, news).map(drop),
+                _ => Ok(()),
+            }
+        };
+        let (heard, result) = py.detach(move || {
+            let (mut wait, mut heard) = (FIRST_LOOK, Ok(()));
+            while heard.is_ok() && finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                heard = Python::attach(listen);
+                wait = LATER_LOOKS.min(2 * wait);
+            }
+            cancel.store(true, Ordering::Relaxed);
+            (heard.and_then(|()| Python::attach(listen)), worker.join())
+        });
+        heard?;
+        Ok(result.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
+    }
+}
+
+/// A default run whose thread pool is kept for the next query: making one can take longer than a small query.
+///
+/// Threads do not survive a fork, so a child makes its own, and leaves alone what it inherited.
+fn with_kept_pool(threads: usize) -> zhat::Run {
+    static KEPT: Mutex<Option<(u32, zhat::Run)>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let fresh = zhat::Run::default().with_threads(threads);
+    if let Some((process, run)) = kept.take() {
+        if process != std::process::id() {
+            std::mem::forget(run);
+        } else if run.threads() == threads {
+            *kept = Some((process, run.clone()));
+            return run.with_memory(fresh.memory());
+        }
+    }
+    fresh.install(|| ());
+    *kept = Some((std::process::id(), fresh.clone()));
+    fresh
+}
+
+/// The last thing the work reported that has not been passed on.
+#[derive(Default)]
+struct Latest(Mutex<Option<(&'static str, u64, u64)>>);
+
+impl Latest {
+    fn take(&self) -> Option<(&'static str, u64, u64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Observer for Latest {
+    fn progress(&self, phase: &'static str, done: u64, total: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((phase, done, total));
+    }
+}

@@ -1,0 +1,147 @@
+"""The exceptions: their types, kinds and words."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zhat
+
+MODEL = zhat.generate.ising(rows=4, columns=4)
+
+
+def test_each_is_also_the_built_in_it_is_a_case_of() -> None:
+    for error, bases in {
+        zhat.InputError: (zhat.Error, ValueError),
+        zhat.FileError: (zhat.InputError, OSError),
+        zhat.MissingFileError: (zhat.FileError, FileNotFoundError),
+        zhat.ZeroPartitionError: (zhat.Error, ArithmeticError),
+        zhat.ImpossibleEvidenceError: (zhat.ZeroPartitionError,),
+        zhat.OverBudgetError: (zhat.Error, MemoryError),
+    }.items():
+        assert issubclass(error, bases)
+        assert all(issubclass(error, base) for base in bases)
+
+
+def caught(kind: type[zhat.Error], act: Any, *arguments: Any, **options: Any) -> zhat.Error:
+    with pytest.raises(kind) as info:
+        act(*arguments, **options)
+    assert type(info.value) is kind
+    again = pickle.loads(pickle.dumps(info.value))
+    assert (type(again), str(again), again.kind) == (kind, str(info.value), info.value.kind)
+    return info.value
+
+
+def test_files(tmp_path: Path) -> None:
+    missing = caught(zhat.MissingFileError, zhat.read, tmp_path / "none.uai")
+    assert missing.kind == "io"
+    assert str(missing).startswith(f"{tmp_path / 'none.uai'}: ")
+    assert caught(zhat.FileError, zhat.read, tmp_path).kind == "io"
+    assert caught(zhat.MissingFileError, MODEL.save, tmp_path / "none" / "model.zhat").kind == "io"
+    broken = tmp_path / "broken.uai"
+    broken.write_text("MARKOV\n2\n2 x\n")
+    error = caught(zhat.InputError, zhat.read, broken)
+    assert error.kind == "parse"
+    assert str(error).endswith(
+        "line 3: expected the number of states of variable 1, a whole number, found `x`"
+    )
+    broken.write_bytes(b"\x00\xff\xfe")
+    assert caught(zhat.InputError, zhat.read, broken).kind == "parse"
+    MODEL.save(tmp_path / "model.zhat")
+    (tmp_path / "bad.evid").write_text("1 99 0")
+    error = caught(zhat.InputError, zhat.read, tmp_path / "model.zhat", tmp_path / "bad.evid")
+    assert "no variable 99" in str(error)
+    assert caught(zhat.MissingFileError, zhat.read, tmp_path / "model.zhat", "none.evid").kind == "io"
+    assert "the ending" in str(caught(zhat.InputError, MODEL.save, tmp_path / "model.txt"))
+    with pytest.raises(TypeError):
+        zhat.read(3)  # type: ignore[arg-type]
+
+
+def test_zero_partition_and_impossible_evidence() -> None:
+    zero = zhat.FactorGraph([2], [((0,), [-np.inf, -np.inf])])
+    assert caught(zhat.ZeroPartitionError, zero.log_partition).kind == "zero-partition"
+    certain = zhat.FactorGraph([2], [((0,), [0, -np.inf])])
+    error = caught(zhat.ImpossibleEvidenceError, certain.condition({0: 1}).marginals)
+    assert error.kind == "impossible-evidence"
+    assert "probability 0" in str(error)
+
+
+def test_over_budget() -> None:
+    error = caught(zhat.OverBudgetError, MODEL.marginals, method="elimination", memory=100)
+    assert error.kind == "over-budget"
+    assert "the budget is 100 B" in str(error)
+    large = zhat.generate.ising(rows=60, columns=60)
+    error = caught(zhat.OverBudgetError, large.log_partition, method="exact", memory="1GiB")
+    assert "these fit: importance" in str(error)
+    error = caught(zhat.OverBudgetError, MODEL.sample, 2**62)
+    assert "of memory" in str(error)
+    error = caught(zhat.OverBudgetError, MODEL.sample, 2**62, method="importance")
+    assert "of memory" in str(error)
+    error = caught(zhat.OverBudgetError, MODEL.entropy, method="importance", replicates=2**63)
+    assert "of memory" in str(error)
+    slow = zhat.FactorGraph([2] * 40)
+    error = caught(zhat.OverBudgetError, slow.entropy, method="enumeration", time="50ms")
+    assert "the budget is 50 ms" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "magic"}, "there is no method `magic`; there are auto, exact, bounds"),
+        ({"method": None}, "method: expected a text, found None"),
+        ({"method": "\ud800"}, "method: 'utf-8' codec"),
+        ({"seed": -1}, "seed: expected an integer between 0 and 18446744073709551615, found -1"),
+        ({"seed": 2**64}, "seed: "),
+        ({"seed": "a"}, "seed: expected an integer, found 'a'"),
+        ({"threads": 0}, "threads: expected an integer between 1 and 1024, found 0"),
+        ({"threads": 1.5}, "threads: "),
+        ({"memory": "much"}, 'memory: expected a number of bytes or a size such as "4GiB", found `much`'),
+        ({"memory": -1}, "memory: "),
+        ({"memory": float("nan")}, "memory: "),
+        ({"memory": [1]}, "memory: "),
+        ({"time": "soon"}, 'time: expected a number of seconds or a duration such as "5min", found `soon`'),
+        ({"time": -1}, "time: "),
+        ({"time": float("inf")}, "time: "),
+        ({"memory": "1e30"}, "memory: "),
+        ({"time": 1e300}, "time: "),
+        ({"progress": 3}, "progress: expected a function"),
+        ({"method": "importance", "smaples": 3}, "unknown field `smaples`, expected one of"),
+        ({"method": "importance", "samples": -3}, "options of importance: "),
+        ({"method": "importance", "samples": "many"}, "options of importance: "),
+        ({"method": "importance", "samples": float("nan")}, "options: "),
+        ({"method": "importance", "samples": object()}, "options: expected numbers, texts"),
+        ({"method": "importance", "proposal": "magic"}, "unknown variant `magic`"),
+        ({"method": "importance", "replicates": 1}, "replicates must be at least 2"),
+        ({"method": "importance", "confidence": 1}, "confidence must lie between 0 and 1"),
+        ({"method": "elimination", "samples": 1}, "unknown field `samples`"),
+    ],
+)
+def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
+    error = caught(zhat.InputError, MODEL.log_partition, **options)
+    assert error.kind == "argument"
+    assert message in str(error)
+
+
+def test_a_model_is_needed_and_a_count() -> None:
+    assert "found str" in str(caught(zhat.InputError, zhat.log_partition, "model.uai"))
+    for n in (-1, 1.5, "3", None):
+        assert "n: expected an integer" in str(caught(zhat.InputError, MODEL.sample, n))
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    plain = MODEL.log_partition(method="importance", samples=320, confidence=0.5, seed=3)
+    same = MODEL.log_partition(
+        method="importance",
+        samples=np.int64(320),
+        confidence=np.float64(0.5),
+        seed=np.uint8(3),  # type: ignore[arg-type]
+        threads=np.int32(1),  # type: ignore[arg-type]
+        memory=np.float64(1e9),  # type: ignore[arg-type]
+        time=np.int16(60),  # type: ignore[arg-type]
+    )
+    assert same.value == plain.value
+    assert same.guarantee == plain.guarantee

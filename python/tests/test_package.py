@@ -1,0 +1,80 @@
+"""The package as a whole: what it offers, its examples, its command."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import zhat
+
+MODULES = ["zhat", *(f"zhat.{module.name}" for module in pkgutil.iter_modules(zhat.__path__))]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+def test_everything_offered_is_there_and_documented() -> None:
+    for name in zhat.__all__:
+        assert inspect.getdoc(getattr(zhat, name)), name
+    for query in ("log_partition", "marginals", "entropy", "map", "sample"):
+        assert getattr(zhat.FactorGraph, query) is getattr(zhat, query)
+    assert (Path(zhat.__path__[0]) / "py.typed").exists()
+
+
+def test_the_stubs_describe_the_native_module() -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "zhat._zhat"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_the_catalogue() -> None:
+    methods = {method.name: method for method in zhat.methods()}
+    assert {"elimination", "enumeration", "importance"} <= set(methods)
+    importance = methods["importance"]
+    assert importance.kind == "factor-graph"
+    assert importance.about
+    assert importance.queries == ("log_partition", "marginals", "entropy", "map", "sample")
+    assert importance.options["proposal"] == "tree"
+    assert importance.options["replicates"] == 32
+    model = zhat.generate.tree(variables=4)
+    for method in zhat.methods():
+        answer = model.log_partition(method=method.name, **method.options)
+        assert answer.method == method.name
+    for promise in ("exact", "bounds", "unbiased"):
+        assert model.log_partition(method=promise).guarantee.kind == "exact"
+
+
+def program(*arguments: str, module: bool = False) -> subprocess.CompletedProcess[str]:
+    script = str(Path(sysconfig.get_path("scripts")) / "zhat")
+    command = [sys.executable, "-m", "zhat"] if module else [script]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_the_command(module: bool) -> None:
+    version = program("--version", module=module)
+    assert (version.returncode, version.stdout) == (0, f"zhat {zhat.__version__}\n")
+
+
+def test_the_command_returns_the_exit_status(tmp_path: Path) -> None:
+    assert program("--no-such-option").returncode == 2
+    path = tmp_path / "model.uai"
+    model = zhat.generate.ising(rows=3, columns=3)
+    model.save(path)
+    answer = program("logz", str(path), "--json")
+    assert answer.returncode == 0
+    assert json.loads(answer.stdout)["value"] == pytest.approx(model.log_partition().value)
+    path.write_text("MARKOV 1 2 1 1 0 2 0 0")
+    assert program("logz", str(path)).returncode == 1

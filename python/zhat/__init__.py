@@ -1,0 +1,65 @@
+"""zhat computes log Z = log Σ exp score(x) of structured probabilistic models, and what hangs on it.
+
+Marginals, entropy, samples, the best state: exactly where that is possible, and otherwise with an answer that
+says how far it may be trusted.
+
+>>> import zhat
+>>> grid = zhat.generate.ising(rows=10, columns=10, seed=42)
+>>> answer = grid.log_partition()
+>>> print(answer.guarantee)
+exact
+>>> estimate = grid.log_partition(method="importance", samples=20_000, seed=1)
+>>> estimate.guarantee.low <= answer.value
+True
+"""
+
+from __future__ import annotations
+
+from . import errors as errors  # first, for the native module raises them
+from . import generate, queries
+from ._zhat import __version__
+from .answer import Answer, Beliefs, BestState, Guarantee, Samples
+from .catalogue import Method, methods
+from .errors import (
+    Error,
+    FileError,
+    ImpossibleEvidenceError,
+    InputError,
+    MissingFileError,
+    OverBudgetError,
+    ZeroPartitionError,
+)
+from .model import FactorGraph, read
+from .queries import entropy, log_partition, map, marginals, sample
+from .runtime import config, get_num_threads, set_num_threads, show_config
+
+__all__ = [
+    "Answer",
+    "Beliefs",
+    "BestState",
+    "Error",
+    "FactorGraph",
+    "FileError",
+    "Guarantee",
+    "ImpossibleEvidenceError",
+    "InputError",
+    "Method",
+    "MissingFileError",
+    "OverBudgetError",
+    "Samples",
+    "ZeroPartitionError",
+    "__version__",
+    "config",
+    "entropy",
+    "generate",
+    "get_num_threads",
+    "log_partition",
+    "map",
+    "marginals",
+    "methods",
+    "queries",
+    "read",
+    "sample",
+    "set_num_threads",
+    "show_config",
+]

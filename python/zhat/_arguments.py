@@ -1,0 +1,93 @@
+"""Arguments as the native module takes them: checked, with errors that name them."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+
+def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> int:
+    """An integer between `low` and `high`."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"{name}: expected an integer, found {value!r}") from None
+    if not low <= number <= high:
+        raise InputError(f"{name}: expected an integer between {low} and {high}, found {number}")
+    return number
+
+
+def integers(name: str, values: Iterable[object]) -> list[int]:
+    """A list of integers that are not negative."""
+    return [integer(f"{name}[{i}]", value) for i, value in enumerate(_iterable(name, values))]
+
+
+def texts(name: str, values: Iterable[object]) -> list[str]:
+    """A list of texts."""
+    return [text(f"{name}[{i}]", value) for i, value in enumerate(_iterable(name, values))]
+
+
+def text(name: str, value: object) -> str:
+    """A text that can be written to a file."""
+    if not isinstance(value, str):
+        raise InputError(f"{name}: expected a text, found {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: {error}") from None
+    return value
+
+
+def real(name: str, value: object) -> float:
+    """A real number."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name}: expected a number, found {value!r}") from None
+
+
+def settings(options: Mapping[str, object]) -> str:
+    """The options of a method as JSON."""
+    try:
+        return json.dumps(options, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"options: {error}") from None
+
+
+def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:
+    """A table of real numbers, row-major, as logarithms."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: not an array: {error}") from None
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name}: values of type {array.dtype} cannot be used; expected real numbers")
+    table = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+    if log:
+        return table
+    negative = table.ravel() < 0
+    if negative.any():
+        at = int(negative.argmax())
+        raise InputError(f"{name}: entry {at} is {table.flat[at]}; a weight is 0 or more")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(table))
+
+
+def _iterable(name: str, values: Iterable[object]) -> Iterable[object]:
+    """The values, if they can be gone through and are not a text by mistake."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: expected a list, found {values!r}")
+    return values
+
+
+def _plain(value: object) -> object:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"expected numbers, texts and lists of them, found {value!r}")

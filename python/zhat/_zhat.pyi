@@ -1,0 +1,111 @@
+"""The native part of the package: what crosses the boundary, in plain types."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypedDict, final, type_check_only
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Model",
+    "Run",
+    "__version__",
+    "bayes",
+    "format_bytes",
+    "format_seconds",
+    "ising",
+    "machine",
+    "methods",
+    "potts",
+    "processors",
+    "random",
+    "run_program",
+    "tree",
+]
+
+__version__: str
+
+@type_check_only
+class _Method(TypedDict):
+    name: str
+    kind: str
+    about: str
+    queries: list[str]
+    options: str
+
+@type_check_only
+class _Machine(TypedDict):
+    simd: str
+    simd_detected: str
+    memory: int
+
+@type_check_only
+class Cost(TypedDict):
+    bytes: float
+    seconds: float
+    promise: str
+
+@type_check_only
+class Parts(TypedDict):
+    value: Any
+    guarantee: str
+    words: str
+    method: str
+    diagnostics: str
+    forecast: Cost
+
+@final
+class Run:
+    def __new__(
+        cls,
+        seed: int,
+        threads: int,
+        memory: str | None,
+        time: str | None,
+        progress: Callable[[str, int, int], object] | None,
+    ) -> Run: ...
+
+@final
+class Model:
+    def __new__(
+        cls,
+        cardinalities: list[int],
+        factors: list[tuple[list[int], NDArray[np.float64]]],
+        names: tuple[list[str], list[list[str]]] | None,
+    ) -> Model: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    @staticmethod
+    def read(path: str | os.PathLike[str], evidence: str | os.PathLike[str] | None) -> Model: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Model: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def cardinalities(self) -> list[int]: ...
+    @property
+    def factor_count(self) -> int: ...
+    @property
+    def evidence(self) -> list[tuple[int, int]]: ...
+    @property
+    def names(self) -> tuple[list[str], list[list[str]]] | None: ...
+    @property
+    def factors(self) -> list[tuple[tuple[int, ...], NDArray[np.float64]]]: ...
+    def score(self, state: list[int]) -> float: ...
+    def condition(self, evidence: list[tuple[int | str, int | str]]) -> Model: ...
+    def info(self, run: Run) -> tuple[dict[str, Any], list[tuple[str, str, bool, Cost]]]: ...
+    def answer(self, query: str, count: int, method: str, settings: str, run: Run) -> Parts: ...
+
+def methods() -> list[_Method]: ...
+def machine() -> _Machine: ...
+def processors() -> int: ...
+def format_bytes(bytes: float) -> str: ...
+def format_seconds(seconds: float) -> str: ...
+def run_program(arguments: list[str]) -> int: ...
+def ising(grid: tuple[int, int, bool], coupling: float, field: float, uniform: bool, seed: int) -> Model: ...
+def potts(
+    grid: tuple[int, int, bool], states: int, coupling: float, field: float, uniform: bool, seed: int
+) -> Model: ...
+def tree(variables: int, states: int, strength: float, seed: int) -> Model: ...
+def random(sizes: tuple[int, int, int, int], strength: float, zeros: float, seed: int) -> Model: ...
+def bayes(variables: int, states: int, parents: int, deterministic: float, seed: int) -> Model: ...

@@ -1,0 +1,196 @@
+"""Answers: a value, what is promised about it, and how it came about."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _zhat
+from ._html import table
+from .errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class Guarantee:
+    """What an answer promises. What a kind of promise does not have is `None`, and so is an infinite end.
+
+    - `exact`: right up to the rounding allowance `diagnostics["rounding"]`
+    - `upper`, `lower`, `interval`: the true value lies between `low` and `high` with this `confidence`; 1 is
+      certain
+    - `unbiased`: the mean of Ẑ over seeds is Z, and log Z is at least `low` with this `confidence`
+    - `heuristic`: nothing is promised, for this `reason`
+    """
+
+    kind: str
+    words: str
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    relative_std_error: float | None = None
+    replicates: int | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        """The promise in words."""
+        return self.words
+
+    def __repr__(self) -> str:
+        """The figures that there are."""
+        own = ((name, value) for name, value in vars(self).items() if name != "words" and value is not None)
+        return f"Guarantee({', '.join(f'{name}={value!r}' for name, value in own)})"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a model's variables and of their states; numbered states are an empty tuple."""
+
+    variables: tuple[str, ...]
+    states: tuple[tuple[str, ...], ...]
+
+    def state(self, variable: int, state: int) -> str:
+        """The name of a state: its own, or its number."""
+        own = self.states[variable]
+        return own[state] if own else str(state)
+
+
+class Beliefs(list[NDArray[np.float64]]):
+    """One probability vector a variable: views of the one array `flat`."""
+
+    def __init__(
+        self, flat: NDArray[np.float64], cardinalities: tuple[int, ...], names: Names | None
+    ) -> None:
+        """Cuts `flat` into a vector for each variable."""
+        ends = np.cumsum(cardinalities, dtype=np.intp)
+        super().__init__(np.split(flat, ends[:-1]) if cardinalities else [])
+        self.flat = flat
+        self.names = names
+
+    def by_name(self) -> dict[str, NDArray[np.float64]]:
+        """The vectors by the names of the variables."""
+        return dict(zip(_named(self.names).variables, self, strict=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keeps the vectors views of one array when they are copied or pickled."""
+        return Beliefs, (self.flat, tuple(len(vector) for vector in self), self.names)
+
+    def __str__(self) -> str:
+        """In short."""
+        return f"{len(self)} variables, {self.flat.size} probabilities"
+
+
+@dataclass(frozen=True, eq=False)
+class BestState:
+    """A state and its score, the log weight. The guarantee is about the score."""
+
+    state: NDArray[np.int64]
+    score: float
+    names: Names | None = None
+
+    def by_name(self) -> dict[str, str]:
+        """The names of the states by the names of the variables."""
+        names = _named(self.names)
+        return {name: names.state(v, int(self.state[v])) for v, name in enumerate(names.variables)}
+
+    def __str__(self) -> str:
+        """In short."""
+        state = np.array2string(self.state, threshold=16, max_line_width=200)
+        return f"score {_number(self.score)} at {state}"
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """States drawn from a model, one a row, and the law they follow.
+
+    - `exact`: independent draws from the model
+    - `weighted`: independent draws from a proposal; row s counts with weight exp(`log_weights[s]`)
+    - `approximate`: the law is within the total-variation distance `distance` of the model
+    """
+
+    states: NDArray[np.int64]
+    law: str
+    log_weights: NDArray[np.float64] | None = None
+    distance: float | None = None
+
+    def __str__(self) -> str:
+        """In short."""
+        count, variables = self.states.shape
+        return f"{count} states of {variables} variables, law {self.law}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(Generic[T]):
+    """A value with its promise.
+
+    >>> import zhat
+    >>> answer = zhat.generate.ising(rows=4, columns=4).log_partition()
+    >>> answer  # doctest: +ELLIPSIS
+    log_partition: 13.30...; exact (elimination, ...)
+    >>> answer.guarantee.kind, answer.method, answer.diagnostics["width"]
+    ('exact', 'elimination', 4)
+    >>> float(answer) == answer.value
+    True
+    """
+
+    query: str
+    """The query that this answers."""
+    value: T
+    """The value: a number in nats, or `Beliefs`, `BestState`, `Samples`."""
+    guarantee: Guarantee
+    """What is promised about it."""
+    method: str
+    """The method that gave it."""
+    diagnostics: dict[str, Any]
+    """How it came about: `seconds`, `rounding`, `stopped_early`, and the figures of the method."""
+    forecast: dict[str, Any]
+    """What was expected before: `bytes`, `seconds`, `promise`."""
+
+    @property
+    def log10(self) -> float:
+        """Log Z to base 10."""
+        if self.query != "log_partition":
+            raise AttributeError(f"an answer to {self.query} has no log10; one to log_partition has")
+        return float(self) / math.log(10)
+
+    def __float__(self) -> float:
+        """The value, if it is a number."""
+        if isinstance(self.value, float):
+            return self.value
+        raise TypeError(f"an answer to {self.query} is not a number")
+
+    def __repr__(self) -> str:
+        """The value, the promise, the method and its time."""
+        seconds = _zhat.format_seconds(self.diagnostics["seconds"])
+        return f"{self.query}: {self._words()}; {self.guarantee} ({self.method}, {seconds})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        seconds = _zhat.format_seconds(self.diagnostics["seconds"])
+        rows = {
+            self.query: self._words(),
+            "promise": str(self.guarantee),
+            "method": f"{self.method}, {seconds}",
+        }
+        if self.diagnostics["stopped_early"]:
+            rows["stopped"] = "before the end; this is the answer so far"
+        if "warning" in self.diagnostics:
+            rows["warning"] = str(self.diagnostics["warning"])
+        return table(rows)
+
+    def _words(self) -> str:
+        return _number(self.value) if isinstance(self.value, float) else str(self.value)
+
+
+def _number(x: float) -> str:
+    return f"{x:.10g}"
+
+
+def _named(names: Names | None) -> Names:
+    if names is None:
+        raise InputError("the variables of this model have no names; they go by their numbers")
+    return names

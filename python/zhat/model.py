@@ -1,0 +1,242 @@
+"""Models: data, checked when built and never changed after."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _zhat, queries
+from ._arguments import integer, integers, log_table, text, texts
+from ._html import table
+from .answer import Names
+from .errors import InputError
+from .runtime import run
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
+
+
+class FactorGraph:
+    """p(x) = exp(Σ θ(x)) / Z over discrete variables: a product of factors, tables over a few variables each.
+
+    `cardinalities` are the numbers of states. `factors` are pairs of a scope (the variables, by number) and
+    the values θ: an array of real numbers with an axis a variable, or flat with the last variable running
+    fastest. Values are logarithms, −inf forbids a combination; with `log=False` they are weights, 0 or more.
+    `names` names the variables, `state_names` the states of each (`None` where they are numbered).
+
+    Every query of `zhat.queries` is a method. Models never change, and can be compared, copied and pickled.
+
+    >>> import zhat
+    >>> rain = zhat.FactorGraph(
+    ...     [2, 2],
+    ...     [((0,), [0.8, 0.2]), ((0, 1), [[0.9, 0.1], [0.2, 0.8]])],
+    ...     log=False,
+    ...     names=["rain", "wet"],
+    ...     state_names=[["no", "yes"], ["no", "yes"]],
+    ... )
+    >>> rain
+    FactorGraph(2 variables, 2 states each, 2 factors)
+    >>> rain.condition({"wet": "yes"}).marginals().value.by_name()["rain"].round(4).tolist()
+    [0.3333, 0.6667]
+    """
+
+    _native: _zhat.Model
+
+    def __init__(
+        self,
+        cardinalities: Iterable[int],
+        factors: Iterable[tuple[Iterable[int], ArrayLike]] = (),
+        *,
+        log: bool = True,
+        names: Iterable[str] | None = None,
+        state_names: Iterable[Iterable[str] | None] | None = None,
+    ) -> None:
+        """Builds and checks the model."""
+        sizes = integers("cardinalities", cardinalities)
+        self._native = _zhat.Model(
+            sizes,
+            [_factor(f"factors[{f}]", factor, log) for f, factor in enumerate(factors)],
+            _names(len(sizes), names, state_names),
+        )
+
+    @classmethod
+    def _wrap(cls, native: _zhat.Model) -> FactorGraph:
+        model = cls.__new__(cls)
+        model._native = native
+        return model
+
+    log_partition = queries.log_partition
+    marginals = queries.marginals
+    entropy = queries.entropy
+    map = queries.map
+    sample = queries.sample
+
+    @cached_property
+    def cardinalities(self) -> tuple[int, ...]:
+        """The number of states of each variable."""
+        return tuple(self._native.cardinalities)
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.cardinalities)
+
+    @property
+    def n_factors(self) -> int:
+        """The number of factors."""
+        return self._native.factor_count
+
+    @property
+    def factors(self) -> list[tuple[tuple[int, ...], NDArray[np.float64]]]:
+        """The factors: scope, and a copy of the log values with an axis a variable."""
+        return self._native.factors
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the variables, if they have any."""
+        return self._names.variables if self._names else None
+
+    @property
+    def state_names(self) -> tuple[tuple[str, ...], ...] | None:
+        """The names of each variable's states, empty where they are numbered, if the model has names."""
+        return self._names.states if self._names else None
+
+    @property
+    def evidence(self) -> dict[int, int]:
+        """What has been observed: the states by variable."""
+        return dict(self._native.evidence)
+
+    @cached_property
+    def _names(self) -> Names | None:
+        names = self._native.names
+        return names and Names(tuple(names[0]), tuple(tuple(states) for states in names[1]))
+
+    def score(self, state: Iterable[int]) -> float:
+        """The log weight of a state, given as one number a variable.
+
+        >>> import zhat
+        >>> zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [2.0, 3.0]])]).score([1, 0])
+        2.0
+        """
+        return self._native.score(integers("state", state))
+
+    def condition(self, evidence: Evidence) -> FactorGraph:
+        """The model given that variables are in these states, both by number or by name.
+
+        The variables keep their numbers. The log partition of the result is the log weight of the evidence.
+
+        >>> import zhat
+        >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [2.0, 3.0]])])
+        >>> model.condition({0: 1}).map().value.state.tolist()
+        [1, 1]
+        """
+        if not isinstance(evidence, Mapping):
+            raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
+        return self._wrap(self._native.condition([(_label(v), _label(s)) for v, s in evidence.items()]))
+
+    def save(self, path: Path) -> None:
+        """Writes the model; the ending of the path tells the format, `.zhat` (exact) or `.uai` (text)."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise.
+
+        `can` is about the budget: 80% of the free memory and ten minutes by default. `width` is the number of
+        variables that meet in the largest table of exact inference, less one; `None` is out of reach.
+
+        >>> import zhat
+        >>> info = zhat.generate.ising(rows=5, columns=5).info()
+        >>> info["variables"], info["factors"], info["width"]
+        (25, 65, 5)
+        >>> info["methods"]["elimination"]["marginals"]["promise"]
+        'exact'
+        """
+        sizes, entries = self._native.info(run(memory=memory, time=time))
+        methods: dict[str, dict[str, Any]] = {}
+        for method, query, can, cost in entries:
+            methods.setdefault(method, {})[query] = {"can": can, **cost}
+        return {**sizes, "methods": methods}
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        observed = f", {len(self.evidence)} observed" if self.evidence else ""
+        variables = f"{self.n_variables} variables, {self._domains()}"
+        return f"FactorGraph({variables}, {self.n_factors} factors{observed})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        rows = {"variables": f"{self.n_variables}, {self._domains()}", "factors": str(self.n_factors)}
+        if self.names:
+            rows["names"] = ", ".join(self.names[:8]) + (", …" if len(self.names) > 8 else "")
+        if self.evidence:
+            rows["evidence"] = f"{len(self.evidence)} observed"
+        return table(rows)
+
+    def _domains(self) -> str:
+        sizes = sorted(Counter(self.cardinalities))
+        if len(sizes) < 2:
+            return f"{sizes[0]} states each" if sizes else "1 state in all"
+        return f"{sizes[0]} to {sizes[-1]} states"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same: factors in order, names, evidence."""
+        return self._native == other._native if isinstance(other, FactorGraph) else NotImplemented
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((self.cardinalities, self.n_factors))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (self._native.to_bytes(),)
+
+
+def read(path: Path, evidence: Path | None = None) -> FactorGraph:
+    """Reads a model from a `.uai` or `.zhat` file, and evidence for it from a file in the UAI format.
+
+    The content tells the format, not the name. Evidence is never picked up unasked.
+
+    >>> import os, tempfile, zhat
+    >>> path = os.path.join(tempfile.mkdtemp(), "tree.zhat")
+    >>> tree = zhat.generate.tree(variables=9)
+    >>> tree.save(path)
+    >>> zhat.read(path) == tree
+    True
+    """
+    return FactorGraph._wrap(_zhat.Model.read(path, evidence))
+
+
+def _restore(data: bytes) -> FactorGraph:
+    return FactorGraph._wrap(_zhat.Model.from_bytes(data))
+
+
+def _factor(
+    name: str, factor: tuple[Iterable[int], ArrayLike], log: bool
+) -> tuple[list[int], NDArray[np.float64]]:
+    try:
+        scope, values = factor
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected a pair of scope and values, found {factor!r}") from None
+    return integers(f"{name} scope", scope), log_table(name, values, log)
+
+
+def _names(
+    variables: int, names: Iterable[str] | None, state_names: Iterable[Iterable[str] | None] | None
+) -> tuple[list[str], list[list[str]]] | None:
+    if names is None and state_names is None:
+        return None
+    own = [f"x{v}" for v in range(variables)] if names is None else texts("names", names)
+    if state_names is None:
+        return own, [[] for _ in own]
+    states: Sequence[Iterable[str] | None] = list(state_names)
+    return own, [texts(f"state_names[{v}]", () if s is None else s) for v, s in enumerate(states)]
+
+
+def _label(label: int | str) -> int | str:
+    return text("evidence", label) if isinstance(label, str) else integer("evidence", label)

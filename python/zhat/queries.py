@@ -1,0 +1,168 @@
+"""The questions one can ask of a model: functions here, and methods of every model.
+
+All take the same keyword arguments:
+
+- `method`: `auto` for the strongest promise that fits the budget; `exact`, `bounds` or `unbiased` for the
+  cheapest method with that promise; or a method by name: `zhat.methods()` lists them
+- `seed`: of everything random; the same seed gives the same answer
+- `threads`: all processors by default; answers do not depend on it
+- `memory`: the budget in bytes, or as in `"4GiB"`; 80% of what is free by default
+- `time`: the budget in seconds, or as in `"5min"`; none by default
+- `progress`: a function of `(phase, done, total)`, called a few times a second
+- whatever else is an option of the method, such as `samples=100_000`
+
+Other Python threads run meanwhile, and Ctrl-C stops the work.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from . import _zhat
+from ._arguments import integer, settings, text
+from .answer import Answer, Beliefs, BestState, Guarantee, Samples, T
+from .errors import InputError
+from .runtime import Progress, run
+
+if TYPE_CHECKING:
+    from .model import FactorGraph
+
+
+def log_partition(
+    model: FactorGraph,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[float]:
+    """Log Z = log Σ exp score(x) over all states x, in nats; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 0.0]])])
+    >>> round(zhat.log_partition(model).value, 6)
+    2.006409
+    >>> estimate = model.log_partition(method="importance", proposal="uniform", samples=1000)
+    >>> estimate.guarantee.kind, estimate.guarantee.low < 2.006409
+    ('unbiased', True)
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "log_partition", 0, method, options, how)
+    return _answer("log_partition", parts, float(parts["value"]))
+
+
+def marginals(
+    model: FactorGraph,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[Beliefs]:
+    """P(xᵢ = s) for every variable i and state s; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 3], [((0,), [1, 3]), ((1,), [1, 1, 2])], log=False, names=["a", "b"])
+    >>> beliefs = zhat.marginals(model).value
+    >>> [vector.round(6).tolist() for vector in beliefs]
+    [[0.25, 0.75], [0.25, 0.25, 0.5]]
+    >>> beliefs.by_name()["a"].round(6).tolist()
+    [0.25, 0.75]
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "marginals", 0, method, options, how)
+    return _answer("marginals", parts, Beliefs(parts["value"], model.cardinalities, model._names))
+
+
+def entropy(
+    model: FactorGraph,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[float]:
+    """H = −Σ p(x) log p(x), in nats; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> round(zhat.entropy(zhat.FactorGraph([2, 2])).value, 6)
+    1.386294
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "entropy", 0, method, options, how)
+    return _answer("entropy", parts, float(parts["value"]))
+
+
+def map(
+    model: FactorGraph,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[BestState]:
+    """The state of largest weight, of ties the lowest; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 2.0]])])
+    >>> best = zhat.map(model).value
+    >>> best.state.tolist(), best.score
+    ([1, 0], 3.0)
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "map", 0, method, options, how)
+    state, score = parts["value"]
+    return _answer("map", parts, BestState(state, score, model._names))
+
+
+def sample(
+    model: FactorGraph,
+    n: int = 1,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[Samples]:
+    """Draws `n` states and says what law they follow; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[1, 0], [0, 1]])], log=False)
+    >>> drawn = zhat.sample(model, 100, seed=7).value
+    >>> drawn.law, drawn.states.shape, bool((drawn.states[:, 0] == drawn.states[:, 1]).all())
+    ('exact', (100, 2), True)
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "sample", integer("n", n), method, options, how)
+    return _answer("sample", parts, Samples(*parts["value"]))
+
+
+def _ask(
+    model: FactorGraph, query: str, count: int, method: str, options: dict[str, object], how: _zhat.Run
+) -> _zhat.Parts:
+    native = getattr(model, "_native", None)
+    if not isinstance(native, _zhat.Model):
+        raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
+    return native.answer(query, count, text("method", method), settings(options), how)
+
+
+def _answer(query: str, parts: _zhat.Parts, value: T) -> Answer[T]:
+    guarantee = Guarantee(words=parts["words"], **json.loads(parts["guarantee"]))
+    diagnostics = json.loads(parts["diagnostics"])
+    return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))
