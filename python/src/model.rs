@@ -7,17 +7,14 @@ use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedA
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
-use zhat::exact::min_fill;
 use zhat::io::{self, model_file, uai};
+use zhat::model::elimination_order;
 use zhat::model::{Factor, Form};
 use zhat::{Error, FactorGraph, Query};
 
 use crate::answer::{Cost, Parts};
 use crate::error::{self, Failure};
 use crate::run::Run;
-
-/// Beyond this the width is not looked for.
-const LOG2_LIMIT: f64 = 60.0;
 
 /// The names of the variables, and of the states of each.
 type Names = (Vec<String>, Vec<Vec<String>>);
@@ -270,7 +267,7 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
 fn sizes(model: &zhat::Model) -> zhat::Result<Sizes> {
     let graph = graph_of(model)?;
     let values = || graph.factors().flat_map(|factor| factor.log_values);
-    let order = min_fill(graph, LOG2_LIMIT).ok();
+    let order = elimination_order(graph).ok();
     Ok(Sizes {
         kind: model.kind().name(),
         form: if graph.form() == Form::Bayes { "bayes" } else { "markov" },

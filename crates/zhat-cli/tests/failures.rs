@@ -1,4 +1,5 @@
 //! What the program does with bad input, budgets, and Ctrl-C.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

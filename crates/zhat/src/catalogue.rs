@@ -283,8 +283,10 @@ fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, ru
         .find(|row| row.method == name && row.answers(query))
         .ok_or_else(|| unsupported(name, query, kind))?;
     let forecast = row.forecast(model, query, settings, run)?;
-    run.require_memory(name, forecast.bytes)
-        .map_err(|error| with_fitting(error, fitting(model, query, run, DEFAULT_HORIZON)))?;
+    run.require_memory(name, forecast.bytes).map_err(|error| {
+        let others = fitting(model, query, run, DEFAULT_HORIZON).into_iter().filter(|method| *method != name);
+        with_fitting(error, others.collect())
+    })?;
     Ok(Plan { row, forecast })
 }
 

@@ -65,6 +65,10 @@ pub enum Error {
     #[error("impossible evidence: the given evidence has probability 0 under the model")]
     ImpossibleEvidence,
 
+    /// The method came to its end without anything to answer from.
+    #[error("no answer: {0}")]
+    NoAnswer(String),
+
     /// The forecast, or the clock, is over the budget.
     #[error("over budget: {needs}; the budget is {budget}{}", list_fitting(.fitting))]
     OverBudget {
@@ -107,6 +111,7 @@ impl Error {
             Error::Unsupported { .. } => "unsupported",
             Error::ZeroPartition => "zero-partition",
             Error::ImpossibleEvidence => "impossible-evidence",
+            Error::NoAnswer(_) => "no-answer",
             Error::OverBudget { .. } => "over-budget",
             Error::Interrupted => "interrupted",
         }
@@ -114,7 +119,10 @@ impl Error {
 
     /// True where the question was put well but has no answer, or none within the budget.
     pub fn is_unanswerable(&self) -> bool {
-        matches!(self, Error::ZeroPartition | Error::ImpossibleEvidence | Error::OverBudget { .. })
+        matches!(
+            self,
+            Error::ZeroPartition | Error::ImpossibleEvidence | Error::NoAnswer(_) | Error::OverBudget { .. }
+        )
     }
 }
 

@@ -127,9 +127,10 @@ impl Run {
         if let Some(pool) = self.pool.get() {
             return pool.install(work);
         }
-        match rayon::ThreadPoolBuilder::new().num_threads(self.threads).build() {
+        let build = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        match build(self.threads).or_else(|_| build(1)) {
             Ok(pool) => self.pool.get_or_init(|| Arc::new(pool)).install(work),
-            // No threads to be had: the caller's own does it all.
+            // Not one thread to be had: what threads there are must do.
             Err(_) => work(),
         }
     }

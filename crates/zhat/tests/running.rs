@@ -107,7 +107,6 @@ fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
 }
 
 #[test]
-#[ignore = "library bug: the k-th largest of no estimates is looked up"]
 fn a_part_without_replicates_promises_nothing() {
     let graph = FactorGraph::new(vec![2, 2]).unwrap();
     let part = ImportanceSampling::default().replicates(&graph, 3..3, &Run::default());

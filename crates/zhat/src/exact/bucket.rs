@@ -118,6 +118,9 @@ impl<'a> Bucket<'a> {
     /// Multiplies small tables into patterns; worth it for a bucket that is gone through as a whole.
     pub fn with_patterns(mut self) -> Self {
         let work = self.len().saturating_mul(self.states);
+        if self.states * self.block > work / 8 {
+            return self;
+        }
         let outer: Vec<usize> = (0..self.outer_axes).collect();
         let (small, mut large): (Vec<_>, Vec<_>) = std::mem::take(&mut self.operands)
             .into_iter()
@@ -132,7 +135,7 @@ impl<'a> Bucket<'a> {
             let joined = |axes: &Vec<usize>| -> Vec<usize> {
                 outer.iter().copied().filter(|axis| axes.contains(axis) || own.contains(axis)).collect()
             };
-            match groups.iter_mut().find(|(axes, _)| fits(&joined(axes))) {
+            match groups.iter_mut().rev().take(8).find(|(axes, _)| fits(&joined(axes))) {
                 Some((axes, operands)) => {
                     *axes = joined(axes);
                     operands.push(operand);

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::bucket::Reduce;
 use super::tree::{Plan, Tree};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared, Reduced};
 use crate::numeric;
@@ -36,7 +36,7 @@ use crate::run::{Clock, Run};
 
 const NAME: &str = "elimination";
 /// Bytes that a variable takes in lists and small allocations.
-const OVERHEAD: f64 = 400.0;
+const OVERHEAD: f64 = 300.0;
 /// Samples that share one random stream.
 const BLOCK: usize = 256;
 /// Measured cost of one clique entry (exp, ln, reduction), and of adding one table to it.
@@ -71,7 +71,7 @@ impl Elimination {
         finish: impl FnOnce(Tree, &Reduced, &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        let prepared = graph.prepared()?;
+        let prepared = graph.prepared(NAME, run)?;
         let reduced = &prepared.reduced;
         let plan = Self::plan(&prepared).map_err(|bytes| run.over_memory(NAME, bytes))?;
         let forecast = plan.forecast(query, graph, reduced.graph.bytes());
@@ -122,14 +122,18 @@ impl Plan {
             Query::LogPartition => (0.0, 1.0),
             Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
             Query::Map => (16.0 * variables, 1.0),
-            Query::Sample(count) => (16.0 * count as f64 * variables, 1.0),
+            Query::Sample(count) => (16.0 * count as f64 * (variables + 1.0), 1.0),
         };
         if let Query::Sample(count) = query {
             let reads = self.factors.iter().map(Vec::len).sum::<usize>() as f64 + 2.0 * n as f64 + states;
             seconds += count as f64 * reads * 1e-8;
         }
         Forecast {
-            bytes: 8.0 * entries + 2.0 * reduced_bytes as f64 + extra_bytes + OVERHEAD * n as f64,
+            bytes: 8.0 * entries
+                + 2.0 * reduced_bytes as f64
+                + extra_bytes
+                + OVERHEAD * n as f64
+                + graph.preparation_bytes(),
             seconds: seconds * factor,
             promise: Promise::Exact,
         }
@@ -137,10 +141,12 @@ impl Plan {
 }
 
 impl Forecasts<FactorGraph> for Elimination {
-    fn forecast(&self, graph: &FactorGraph, query: Query, _run: &Run) -> Forecast {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
-        let Ok(prepared) = graph.prepared() else {
-            return exact(0.0, 0.0);
+        let prepared = match graph.prepared(NAME, run) {
+            Ok(prepared) => prepared,
+            Err(Error::OverBudget { .. }) => return exact(graph.preparation_bytes(), 0.0),
+            Err(_) => return exact(0.0, 0.0),
         };
         match Self::plan(&prepared) {
             Ok(plan) => plan.forecast(query, graph, prepared.reduced.graph.bytes()),

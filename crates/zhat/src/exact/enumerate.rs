@@ -20,9 +20,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Reduced, table};
+use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
 use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
 use crate::random::Streams;
@@ -31,6 +31,8 @@ use crate::run::{Clock, Run};
 const NAME: &str = "enumeration";
 /// The walk is cut into at least this many subtrees, where there are as many.
 const SUBTREES: usize = 256;
+/// A variable with more states than this is not split into subtrees.
+const LARGEST_SPLIT: usize = 64;
 /// Measured cost of one state and of one factor at a state, for both walks together.
 const SECONDS_PER_STATE: f64 = 1.2e-8;
 /// A subtree this large is checked for cancellation on the way.
@@ -73,7 +75,7 @@ impl<'g> States<'g> {
             }
         }
         let (mut prefix, mut subtrees) = (0, 1);
-        while prefix < n && subtrees < SUBTREES {
+        while prefix < n && subtrees < SUBTREES && graph.cardinalities()[prefix] <= LARGEST_SPLIT {
             subtrees *= graph.cardinalities()[prefix];
             prefix += 1;
         }
@@ -91,6 +93,7 @@ impl<'g> States<'g> {
 
     /// Walks through one subtree in lexicographic order.
     fn walk(&self, subtree: usize, clock: &Clock<'_>, visitor: &mut impl Visitor) -> Result<()> {
+        clock.check()?;
         let cardinalities = self.graph.cardinalities();
         let n = cardinalities.len();
         let mut state = vec![0; n];
@@ -251,15 +254,16 @@ impl Enumeration {
         finish: impl FnOnce(Total, &States<'_>, &Reduced, &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        let reduced = Reduced::new(graph)?;
-        run.require_memory(NAME, Self::bytes(&reduced.graph, query))?;
+        let prepared = graph.prepared(NAME, run)?;
+        let reduced = &prepared.reduced;
+        run.require_memory(NAME, Self::bytes(graph, &reduced.graph, query))?;
         let value = run.install(|| {
             let states = States::new(&reduced.graph);
             let total = Self::total(&states, query, &clock)?.ok_or_else(|| graph.zero_error())?;
-            finish(total, &states, &reduced, &clock)
+            finish(total, &states, reduced, &clock)
         })?;
-        let levels = reduced.graph.variable_count() as f64;
-        let operations = graph.factor_count() as f64 + levels + 8.0;
+        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 1.0).sum();
+        let operations = graph.factor_count() as f64 + states + 8.0;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("log2_states", reduced.graph.log_state_count() / std::f64::consts::LN_2);
         diagnostics.rounding = numeric::rounding_allowance(operations, graph.magnitude());
@@ -307,16 +311,17 @@ impl Enumeration {
         Ok(Some(total))
     }
 
-    fn bytes(graph: &FactorGraph, query: Query) -> f64 {
+    fn bytes(graph: &FactorGraph, reduced: &FactorGraph, query: Query) -> f64 {
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
-        let (n, subtrees) = (graph.variable_count() as f64, SUBTREES as f64);
+        let (n, free) = (graph.variable_count() as f64, reduced.variable_count() as f64);
+        let subtrees = States::new(reduced).subtrees as f64;
         let per_query = match query {
             Query::LogPartition | Query::Entropy => 0.0,
-            Query::Marginals => subtrees * states * 8.0,
-            Query::Map => subtrees * n * 8.0,
-            Query::Sample(count) => count as f64 * (n * 16.0 + 24.0),
+            Query::Marginals => (subtrees + 2.0) * states * 8.0,
+            Query::Map => 16.0 * n,
+            Query::Sample(count) => count as f64 * (n * 16.0 + 64.0),
         };
-        graph.bytes() as f64 + subtrees * 64.0 + per_query
+        graph.preparation_bytes() + subtrees * (256.0 + 32.0 * free) + 64.0 * n + per_query
     }
 
     /// Draws samples by inverting the running sum of weights.
@@ -372,16 +377,18 @@ impl Enumeration {
 }
 
 impl Forecasts<FactorGraph> for Enumeration {
-    fn forecast(&self, graph: &FactorGraph, query: Query, _run: &Run) -> Forecast {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
-        let Ok(reduced) = Reduced::new(graph) else {
-            return exact(0.0, 0.0);
+        let prepared = match graph.prepared(NAME, run) {
+            Ok(prepared) => prepared,
+            Err(Error::OverBudget { .. }) => return exact(graph.preparation_bytes(), 0.0),
+            Err(_) => return exact(0.0, 0.0),
         };
-        let states = table::size(reduced.graph.cardinalities().iter().copied())
-            .map_or_else(|| reduced.graph.log_state_count().exp(), |states| states as f64);
+        let reduced = &prepared.reduced.graph;
+        let states = reduced.log_state_count().exp();
         // A state visits the factors of the last level, and a share of those above.
-        let last = States::new(&reduced.graph).factors.last().map_or(0, Vec::len) as f64;
-        exact(Self::bytes(&reduced.graph, query), states * SECONDS_PER_STATE * (1.0 + last))
+        let last = States::new(reduced).factors.last().map_or(0, Vec::len) as f64;
+        exact(Self::bytes(graph, reduced, query), states * SECONDS_PER_STATE * (1.0 + last))
     }
 }
 

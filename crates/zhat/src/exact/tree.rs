@@ -197,11 +197,13 @@ impl Tree {
                 })?;
             }
             Domain::Log => {
-                let logs = message.values_in(Domain::Log);
+                // The message again, unscaled: next to enormous scores its shift would not come off to the last bit.
+                let mut logs = pool.take(others.len());
+                bucket.reduce(Reduce::Sum, &mut logs, clock)?;
                 bucket.fill(&mut clique, clock, |start, tile| {
                     let tile_logs = &logs[start..start + tile.len()];
                     for (x, &m) in tile.iter_mut().zip(tile_logs) {
-                        *x = if m == f64::NEG_INFINITY { m } else { *x - (m + message.shift) };
+                        *x = if m == f64::NEG_INFINITY { m } else { *x - m };
                     }
                     numeric::exp_in_place(tile);
                     numeric::multiply_assign(tile, &others[start..]);

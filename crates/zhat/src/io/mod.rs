@@ -52,7 +52,12 @@ pub fn read_model(path: &Path) -> Result<Model> {
 fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Model> {
     let fail = |source| Error::io(Path::new(name), source);
     let mut bytes = Vec::new();
-    source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)?;
+    while bytes.iter().all(u8::is_ascii_whitespace) {
+        // Any number of blanks may stand before the first word.
+        if source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)? == 0 {
+            break;
+        }
+    }
     let format = sniff(&bytes, name)?;
     let budget = platform::available_memory() / 4;
     if length != u64::MAX && length > budget {

@@ -46,7 +46,8 @@ pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     for f in 0..m {
         scopes.push(parse_scope(&mut tokens, f, n)?);
     }
-    let mut graph = FactorGraph::new(cardinalities)?.with_form(form);
+    let graph = FactorGraph::new(cardinalities).map_err(|error| tokens.error(error.to_string()))?;
+    let mut graph = graph.with_form(form);
     let mut values = Vec::new();
     for (f, scope) in scopes.iter().enumerate() {
         let listed = tokens.count(|| format!("the number of values of factor {f}"))?;
@@ -90,12 +91,12 @@ fn parse_scope(tokens: &mut Tokens<'_>, f: usize, variables: usize) -> Result<Ve
         if v >= variables {
             return Err(tokens.error(format!("factor {f} names variable {v}, but there are {variables}")));
         }
-        if scope.contains(&v) {
-            return Err(tokens.error(format!("factor {f} names variable {v} twice")));
-        }
         scope.push(v);
     }
-    Ok(scope)
+    match table::first_repeated(&scope) {
+        Some(v) => Err(tokens.error(format!("factor {f} names variable {v} twice"))),
+        None => Ok(scope),
+    }
 }
 
 /// The logarithm of a decimal number ≥ 0, also of one that a double cannot hold; `None` if it is not such a number.
@@ -112,15 +113,18 @@ fn parse_log(token: &[u8]) -> Option<f64> {
     if value < 0.0 {
         return None;
     }
-    let (mantissa, exponent) = match text.find(['e', 'E']) {
-        Some(at) => (text[..at].parse::<f64>().ok()?, text[at + 1..].parse::<f64>().ok()?),
-        None => (value, 0.0),
-    };
-    if mantissa == 0.0 {
+    // Out of range, or nearly: take the leading digits and count the places.
+    let (digits, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
+    let exponent: f64 = if exponent.is_empty() { 0.0 } else { exponent[1..].parse().ok()? };
+    let (whole, fraction) = digits.trim_start_matches('+').split_once('.').unwrap_or((digits, ""));
+    let places = || whole.trim_start_matches('+').bytes().chain(fraction.bytes());
+    let Some(first) = places().position(|digit| digit != b'0' && digit != b'-') else {
         return Some(f64::NEG_INFINITY);
-    }
-    let log = mantissa.ln() + exponent * std::f64::consts::LN_10;
-    (mantissa > 0.0 && log.is_finite()).then_some(log)
+    };
+    let leading: String = places().skip(first).take(20).map(char::from).collect();
+    let point = whole.trim_start_matches('+').len() as f64 - (first + leading.len()) as f64;
+    let log = leading.parse::<f64>().ok()?.ln() + (exponent + point) * std::f64::consts::LN_10;
+    log.is_finite().then_some(log)
 }
 
 /// The decimal form of exp(log), which may lie beyond the range of doubles.
@@ -313,10 +317,10 @@ mod tests {
     fn counts_that_promise_terabytes_cost_nothing() {
         let message = failure("MARKOV 99999999999999 2");
         assert!(message.contains("more than the rest of the file can hold"), "{message}");
-        let message = failure("MARKOV 2 4294967296 4294967296 1 2 0 1 9 1");
-        assert!(message.contains("more than the rest of the file can hold"), "{message}");
-        let message = failure("MARKOV 2 4294967296 4294967297 1 2 0 1 1 1");
+        let message = failure("MARKOV 3 16777216 16777216 16777216 1 3 0 1 2 1 1");
         assert!(message.contains("needs more than fit in memory"), "{message}");
+        let message = failure("MARKOV 2 4294967296 4294967297 1 2 0 1 1 1");
+        assert!(message.contains("8.590e9 states together"), "{message}");
         assert!(parse("MARKOV 99999999999999999999999 2").is_err());
     }
 

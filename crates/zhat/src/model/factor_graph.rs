@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::model::{Names, Order, Reduced, elimination_order, table};
+use crate::platform;
+use crate::run::Run;
 use std::sync::{Arc, OnceLock};
 
 /// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
@@ -29,7 +31,18 @@ pub struct FactorGraph {
     names: Option<Names>,
     form: Form,
     evidence: Vec<(usize, usize)>,
+    /// Σ_f max |θ_f|, −∞ left out.
+    magnitude: f64,
     derived: Derived,
+}
+
+/// What lists of states take at the most while a query is answered.
+pub(crate) const BYTES_PER_STATE: f64 = 32.0;
+/// Scores must stay so far below the largest double that sums of them are finite.
+const MAGNITUDE: f64 = 1e305;
+
+fn largest_finite(log_values: &[f64]) -> f64 {
+    log_values.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
 }
 
 /// What exact methods work on, found once for a graph: the graph without what is decided, and an elimination order of it.
@@ -76,6 +89,12 @@ impl FactorGraph {
                 "variable {v} has 0 states; every variable needs at least one"
             )));
         }
+        let states: f64 = cardinalities.iter().map(|&states| states as f64).sum();
+        if states * BYTES_PER_STATE > platform::available_memory() as f64 {
+            return Err(Error::model(format!(
+                "the variables have {states:.3e} states together, more than fit in memory"
+            )));
+        }
         Ok(FactorGraph {
             cardinalities,
             scope_ends: Vec::new(),
@@ -85,6 +104,7 @@ impl FactorGraph {
             names: None,
             form: Form::Markov,
             evidence: Vec::new(),
+            magnitude: 0.0,
             derived: Derived::default(),
         })
     }
@@ -92,16 +112,14 @@ impl FactorGraph {
     /// Adds θ_f over `scope`; an empty scope takes one value, a constant.
     pub fn add_factor(&mut self, scope: &[usize], log_values: &[f64]) -> Result<&mut Self> {
         let f = self.factor_count();
-        for (i, &v) in scope.iter().enumerate() {
-            if v >= self.cardinalities.len() {
-                return Err(Error::model(format!(
-                    "factor {f} names variable {v}, but the variables are 0 to {}",
-                    self.cardinalities.len() as i64 - 1
-                )));
-            }
-            if scope[..i].contains(&v) {
-                return Err(Error::model(format!("factor {f} names variable {v} twice")));
-            }
+        if let Some(v) = scope.iter().find(|&&v| v >= self.cardinalities.len()) {
+            return Err(Error::model(format!(
+                "factor {f} names variable {v}, but the variables are 0 to {}",
+                self.cardinalities.len() as i64 - 1
+            )));
+        }
+        if let Some(v) = table::first_repeated(scope) {
+            return Err(Error::model(format!("factor {f} names variable {v} twice")));
         }
         let size = table::size(scope.iter().map(|&v| self.cardinalities[v]));
         if size != Some(log_values.len()) {
@@ -117,6 +135,13 @@ impl FactorGraph {
                 log_values[i]
             )));
         }
+        let magnitude = self.magnitude + largest_finite(log_values);
+        if magnitude > MAGNITUDE {
+            return Err(Error::model(format!(
+                "with factor {f} the log values can add up to {magnitude:e}, beyond what can be computed with"
+            )));
+        }
+        self.magnitude = magnitude;
         self.derived = Derived::default();
         self.scopes.extend_from_slice(scope);
         self.scope_ends.push(self.scopes.len());
@@ -237,10 +262,7 @@ impl FactorGraph {
 
     /// An upper bound on |log weight| of any state and on |log Z|: Σ_f max |θ_f| + ln |X|, −∞ left out.
     pub(crate) fn magnitude(&self) -> f64 {
-        let finite = |x: &&f64| x.is_finite();
-        let factors =
-            self.factors().map(|f| f.log_values.iter().filter(finite).fold(0.0, |m, x| x.abs().max(m)));
-        factors.sum::<f64>() + self.log_state_count()
+        self.magnitude + self.log_state_count()
     }
 
     /// The model given that each listed variable is in its state. Variable ids stay as they are.
@@ -310,8 +332,16 @@ impl FactorGraph {
         self
     }
 
-    /// The graph as exact methods take it; an error if it is already clear that Z = 0.
-    pub(crate) fn prepared(&self) -> Result<Arc<Prepared>> {
+    /// Bytes that preparing takes: lists of the states, a reduced copy, neighbourhoods.
+    pub(crate) fn preparation_bytes(&self) -> f64 {
+        let states: f64 = self.cardinalities.iter().map(|&states| states as f64).sum();
+        let neighbours = self.variable_count() as f64 * 400.0 + self.scopes.len() as f64 * 180.0;
+        neighbours + BYTES_PER_STATE * states + 2.0 * self.bytes() as f64
+    }
+
+    /// The graph as exact methods take it; an error if that is over the budget, or if it is already clear that Z = 0.
+    pub(crate) fn prepared(&self, method: &str, run: &Run) -> Result<Arc<Prepared>> {
+        run.require_memory(method, self.preparation_bytes())?;
         let prepare = || {
             let reduced = Reduced::new(self).ok()?;
             let order = elimination_order(&reduced.graph);
@@ -345,8 +375,9 @@ mod tests {
 
     #[test]
     fn huge_scopes_are_refused_before_any_product_overflows() {
-        let mut graph = FactorGraph::new(vec![1 << 40, 1 << 40]).unwrap();
-        assert!(graph.add_factor(&[0, 1], &[0.0]).unwrap_err().to_string().contains("more than fit"));
+        let mut graph = FactorGraph::new(vec![1 << 24; 3]).unwrap();
+        assert!(graph.add_factor(&[0, 1, 2], &[0.0]).unwrap_err().to_string().contains("more than fit"));
+        assert!(FactorGraph::new(vec![1 << 40; 2]).unwrap_err().to_string().contains("more than fit"));
     }
 
     #[test]

@@ -149,13 +149,13 @@ pub fn bayes(
     seed: u64,
 ) -> Result<FactorGraph> {
     let largest = (states as f64).powf(1.0 + parents.min(variables.saturating_sub(1)) as f64);
-    affordable(largest * variables as f64)?;
+    affordable((largest + 4.0) * variables as f64)?;
     let mut random = Streams::new(seed, "generate bayes").block(0);
     let mut graph = FactorGraph::new(vec![states; variables])?.with_form(Form::Bayes);
     for v in 0..variables {
         let mut earlier: Vec<usize> = (0..v).collect();
         random.shuffle(&mut earlier);
-        earlier.truncate(random.below(parents + 1));
+        earlier.truncate(random.below(parents.min(variables) + 1));
         let rows = states.pow(earlier.len() as u32);
         let mut values = Vec::with_capacity(rows * states);
         for _ in 0..rows {

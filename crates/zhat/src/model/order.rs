@@ -47,8 +47,8 @@ enum Rule {
 pub(crate) const LOG2_LIMIT: f64 = 60.0;
 /// A step of the search (a neighbour looked at) takes about this much of the time of a table's entry.
 const STEPS_PER_ENTRY: f64 = 0.05;
-/// Steps that are always affordable, and steps that never are: about 5 ms and 0.5 s.
-const STEPS: (f64, f64) = (2e6, 2e8);
+/// Steps that are never affordable: about 0.3 s.
+const STEPS: f64 = 5e7;
 const RESTARTS: u64 = 500;
 
 /// Races the greedy rules; `Err(log2 entries)` if the best order found has a table of more than 2^60 entries.
@@ -68,8 +68,8 @@ pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     // Where all domains are alike the weights change nothing.
     let alike = graph.cardinalities().windows(2).all(|pair| pair[0] == pair[1]);
     for restart in 0..RESTARTS {
-        let promising = best.entries().map_or(STEPS.1, |entries| entries * STEPS_PER_ENTRY);
-        if best.width() <= 1 || steps + each > promising.clamp(STEPS.0, STEPS.1) {
+        let promising = best.entries().map_or(STEPS, |entries| entries * STEPS_PER_ENTRY);
+        if best.width() <= 1 || steps + each > promising.min(STEPS) {
             break;
         }
         let attempt = match restart {
@@ -140,8 +140,8 @@ fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
         if position[v] != usize::MAX || cost != fill.cost(v) {
             continue;
         }
-        let log2_table =
-            fill.log2_states[v] + fill.adjacent[v].iter().map(|&u| fill.log2_states[u]).sum::<f64>();
+        let neighbours = fill.neighbours(v);
+        let log2_table = fill.log2_states[v] + neighbours.iter().map(|&u| fill.log2_states[u]).sum::<f64>();
         order.entries += log2_table.exp2();
         if log2_table > LOG2_LIMIT || order.entries > bound {
             let outcome = Err(if log2_table > LOG2_LIMIT { log2_table } else { f64::INFINITY });
@@ -149,10 +149,10 @@ fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
         }
         position[v] = order.variables.len();
         order.log2_table = order.log2_table.max(log2_table);
-        order.width = order.width.max(fill.adjacent[v].len());
+        order.width = order.width.max(neighbours.len());
         order.variables.push(v);
         let changed = fill.eliminate(v);
-        order.neighbours.push(std::mem::take(&mut fill.adjacent[v]));
+        order.neighbours.push(neighbours);
         heap.extend(
             changed
                 .into_iter()
@@ -169,9 +169,14 @@ fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
 /// The graph of variables not yet eliminated, with the weight of the edges that eliminating each would add.
 struct Fill {
     rule: Rule,
-    /// Sorted neighbour lists.
+    /// Sorted neighbour lists; eliminated variables stay in them until they are the larger part.
     adjacent: Vec<Vec<usize>>,
+    eliminated: Vec<bool>,
+    /// Neighbours that are not eliminated.
+    degree: Vec<usize>,
     log2_states: Vec<f64>,
+    /// log2 states of the variable and its neighbours together, in units of 2⁻²⁰ so that sums are exact.
+    table: Vec<u64>,
     /// An edge a–b weighs weight(a)·weight(b).
     weight: Vec<u64>,
     /// The weight of all neighbours.
@@ -181,9 +186,14 @@ struct Fill {
     steps: u64,
 }
 
+fn units(log2: f64) -> u64 {
+    (log2 * 1_048_576.0) as u64
+}
+
 impl Fill {
     fn new(graph: &FactorGraph, rule: Rule) -> Self {
-        let mut adjacent: Vec<Vec<usize>> = vec![Vec::new(); graph.variable_count()];
+        let n = graph.variable_count();
+        let mut adjacent: Vec<Vec<usize>> = vec![Vec::new(); n];
         for factor in graph.factors() {
             for &u in factor.scope {
                 adjacent[u].extend(factor.scope.iter().copied().filter(|&v| v != u));
@@ -198,7 +208,12 @@ impl Fill {
             |&states: &usize| if rule == Rule::WeightedFill { (states as u64).min(1 << 12) } else { 1 };
         let weight: Vec<u64> = graph.cardinalities().iter().map(heavy).collect();
         let around: Vec<u64> = adjacent.iter().map(|list| list.iter().map(|&u| weight[u]).sum()).collect();
-        let mut marked = vec![false; adjacent.len()];
+        let log2_states: Vec<f64> =
+            graph.cardinalities().iter().map(|&states| (states as f64).log2()).collect();
+        let table = (0..n)
+            .map(|v| units(log2_states[v]) + adjacent[v].iter().map(|&u| units(log2_states[u])).sum::<u64>())
+            .collect();
+        let mut marked = vec![false; n];
         let mut steps = 0;
         let fill = adjacent
             .iter()
@@ -220,25 +235,37 @@ impl Fill {
                 (total * total - squares - joined) / 2
             })
             .collect();
-        let log2_states = graph.cardinalities().iter().map(|&states| (states as f64).log2()).collect();
-        Fill { rule, adjacent, log2_states, weight, around, fill, steps }
+        let degree = adjacent.iter().map(Vec::len).collect();
+        Fill {
+            rule,
+            adjacent,
+            eliminated: vec![false; n],
+            degree,
+            log2_states,
+            table,
+            weight,
+            around,
+            fill,
+            steps,
+        }
     }
 
     /// What the rule minimises, ties by degree.
     fn cost(&self, v: usize) -> u64 {
-        let degree = self.adjacent[v].len() as u64;
         match self.rule {
-            Rule::Fill | Rule::WeightedFill => (self.fill[v] << 16) + degree.min(0xffff),
-            Rule::Table => {
-                let log2: f64 = self.adjacent[v].iter().map(|&u| self.log2_states[u]).sum();
-                ((log2 + self.log2_states[v]) * 1e6) as u64
-            }
+            Rule::Fill | Rule::WeightedFill => (self.fill[v] << 16) + (self.degree[v] as u64).min(0xffff),
+            Rule::Table => self.table[v],
         }
+    }
+
+    /// The neighbours of `v` that are not eliminated.
+    fn neighbours(&self, v: usize) -> Vec<usize> {
+        self.adjacent[v].iter().copied().filter(|&u| !self.eliminated[u]).collect()
     }
 
     /// Joins the neighbours of `v`, takes `v` out, and returns the variables whose cost changed.
     fn eliminate(&mut self, v: usize) -> Vec<usize> {
-        let neighbours = self.adjacent[v].clone();
+        let neighbours = self.neighbours(v);
         let mut changed = neighbours.clone();
         if self.fill[v] > 0 {
             for (i, &a) in neighbours.iter().enumerate() {
@@ -249,15 +276,20 @@ impl Fill {
                 }
             }
         }
+        self.eliminated[v] = true;
         // v's neighbours are now a clique, so v lacks an edge to those of u's neighbours that are not v's, nor v.
         for &u in &neighbours {
             let beyond = self.around[u] + self.weight[u] - self.around[v] - self.weight[v];
             self.fill[u] -= self.weight[v] * beyond;
             self.around[u] -= self.weight[v];
-            if let Ok(at) = self.adjacent[u].binary_search(&v) {
-                self.adjacent[u].remove(at);
+            self.table[u] -= units(self.log2_states[v]);
+            self.degree[u] -= 1;
+            self.steps += 1;
+            if self.adjacent[u].len() > 2 * self.degree[u] + 8 {
+                self.steps += self.adjacent[u].len() as u64;
+                let eliminated = &self.eliminated;
+                self.adjacent[u].retain(|&w| !eliminated[w]);
             }
-            self.steps += self.adjacent[u].len() as u64;
         }
         changed.sort_unstable();
         changed.dedup();
@@ -272,7 +304,7 @@ impl Fill {
         let (mut i, mut j) = (0, 0);
         while i < self.adjacent[a].len() && j < self.adjacent[b].len() {
             let (x, y) = (self.adjacent[a][i], self.adjacent[b][j]);
-            if x == y {
+            if x == y && !self.eliminated[x] {
                 self.fill[x] -= weight_a * weight_b;
                 changed.push(x);
                 common += self.weight[x];
@@ -283,9 +315,10 @@ impl Fill {
         self.steps += (i + j) as u64;
         self.fill[a] += weight_b * (self.around[a] - common);
         self.fill[b] += weight_a * (self.around[b] - common);
-        self.around[a] += weight_b;
-        self.around[b] += weight_a;
         for (u, w) in [(a, b), (b, a)] {
+            self.around[u] += self.weight[w];
+            self.table[u] += units(self.log2_states[w]);
+            self.degree[u] += 1;
             if let Err(at) = self.adjacent[u].binary_search(&w) {
                 self.adjacent[u].insert(at, w);
             }
@@ -300,7 +333,7 @@ mod tests {
 
     /// Weighted fill from the definition.
     fn plain_fill(fill: &Fill, v: usize) -> u64 {
-        let list = &fill.adjacent[v];
+        let list = fill.neighbours(v);
         let missing = |a: usize, b: usize| {
             if fill.adjacent[a].contains(&b) { 0 } else { fill.weight[a] * fill.weight[b] }
         };
@@ -323,7 +356,6 @@ mod tests {
                         assert_eq!(fill.fill[u], plain_fill(&fill, u), "seed {seed}, {rule:?}, before {v}");
                     }
                     fill.eliminate(v);
-                    fill.adjacent[v].clear();
                 }
             }
         }

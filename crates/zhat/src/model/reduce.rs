@@ -81,7 +81,11 @@ impl Reduced {
 
     /// Samples of the original variables from samples of the free ones.
     pub fn expand_samples(&self, samples: Samples) -> Samples {
-        let states = samples.iter().flat_map(|state| self.expand_state(state)).collect();
+        let mut states = Vec::with_capacity(samples.len() * self.alive.len());
+        for state in samples.iter().filter(|_| !self.alive.is_empty()) {
+            let own = self.alive.iter().zip(&self.index);
+            states.extend(own.map(|(alive, index)| alive[index.map_or(0, |k| state[k])]));
+        }
         Samples::new(samples.len(), self.alive.len(), states, samples.law)
     }
 }

@@ -14,6 +14,16 @@ pub(crate) fn size(lengths: impl IntoIterator<Item = usize>) -> Option<usize> {
     lengths.into_iter().try_fold(1usize, |size, length| size.checked_mul(length))
 }
 
+/// A variable that stands twice in a scope, if there is one.
+pub(crate) fn first_repeated(scope: &[usize]) -> Option<usize> {
+    if scope.len() <= 16 {
+        return (1..scope.len()).find(|&i| scope[..i].contains(&scope[i])).map(|i| scope[i]);
+    }
+    let mut sorted = scope.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
 /// Steps `digits` to the next state in row-major order; false after the last one, with all digits at zero.
 pub(crate) fn advance(digits: &mut [usize], lengths: &[usize]) -> bool {
     for (digit, &length) in digits.iter_mut().zip(lengths).rev() {

@@ -36,8 +36,8 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "importance";
-/// Samples a replicate draws between two looks at the clock.
-const ROUND: u64 = 256;
+/// Work, in variables drawn and factors read, that a replicate does between two looks at the clock.
+const ROUND: usize = 1 << 16;
 /// Weighted samples that share one random stream.
 const BLOCK: usize = 256;
 /// Measured cost of reading one factor at a state, and of drawing one variable.
@@ -195,9 +195,9 @@ impl ImportanceSampling {
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
         let n = graph.variable_count() as f64;
         let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
-        let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 8.0) } else { 0.0 };
+        let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
         // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model.
-        6.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
+        graph.preparation_bytes() + 4.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
     }
 
     fn draw(
@@ -220,13 +220,14 @@ impl ImportanceSampling {
             let mut replicates: Vec<Replicate> = replicates
                 .map(|r| Replicate::new(streams.block(r as u64), free, query == Query::Marginals))
                 .collect();
+            let round = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
             let (mut samples_each, mut stopped_early) = (0, false);
             while samples_each < target {
                 if samples_each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
                     stopped_early = true;
                     break;
                 }
-                let round = ROUND.min(target - samples_each);
+                let round = round.min(target - samples_each);
                 replicates.par_iter_mut().for_each(|replicate| {
                     (0..round).for_each(|_| replicate.draw(&sampler, free, query));
                 });
@@ -296,10 +297,7 @@ fn rounding(graph: &FactorGraph) -> f64 {
 
 /// The error where no sample had a positive weight, so that nothing can be said.
 fn missed() -> Error {
-    Error::argument(
-        "importance",
-        "every sample had weight 0, so there is nothing to answer from; more samples or another method may do",
-    )
+    Error::NoAnswer("every sample had weight 0; more samples or another method may do".into())
 }
 
 fn ratio() -> Guarantee {
@@ -367,7 +365,7 @@ impl Entropy<FactorGraph> for ImportanceSampling {
                 drawn.replicates.iter().map(|r| (r.shift - shift).exp() * sum(r)).sum()
             };
             let mean_score = scaled(|r| r.score_sum.value()) / scaled(|r| r.sum.value());
-            Ok((estimate.value - drawn.reduced.constant - mean_score, ratio()))
+            Ok(((estimate.value - drawn.reduced.constant - mean_score).max(0.0), ratio()))
         })
     }
 }

@@ -12,6 +12,15 @@ use crate::numeric;
 /// `rounding` bounds the error of each logarithm and moves the bound outward.
 pub(crate) fn unbiased(log_estimates: &[f64], confidence: f64, rounding: f64) -> (f64, Guarantee) {
     let count = log_estimates.len();
+    if count == 0 {
+        let none = Guarantee::Unbiased {
+            relative_std_error: f64::INFINITY,
+            replicates: 0,
+            low: f64::NEG_INFINITY,
+            confidence,
+        };
+        return (f64::NEG_INFINITY, none);
+    }
     let log_mean = numeric::log_sum_exp(log_estimates) - (count as f64).ln();
     let deviations: f64 = log_estimates.iter().map(|x| ((x - log_mean).exp() - 1.0).powi(2)).sum();
     let variance = deviations / (count as f64 - 1.0) / count as f64;
@@ -23,7 +32,7 @@ pub(crate) fn unbiased(log_estimates: &[f64], confidence: f64, rounding: f64) ->
     ranks.dedup();
     let delta = (1.0 - confidence) / ranks.len() as f64;
     let bound = |&k: &usize| descending[k - 1] - (log_binomial(count, k) - delta.ln()) / k as f64;
-    let low = ranks.iter().filter(|&&k| k > 0).map(bound).fold(f64::NEG_INFINITY, f64::max) - rounding;
+    let low = ranks.iter().map(bound).fold(f64::NEG_INFINITY, f64::max) - rounding;
     (log_mean, Guarantee::Unbiased { relative_std_error, replicates: count, low, confidence })
 }
 
