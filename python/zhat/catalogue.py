@@ -33,7 +33,7 @@ def methods() -> list[Method]:
     >>> import zhat
     >>> for method in zhat.methods():
     ...     print(method.name, "|", method.about)  # doctest: +ELLIPSIS
-    elimination | sums out one variable after the other in min-fill order
+    elimination | sums out one variable after the other in the best order found
     ...
     """
     return [
