@@ -78,7 +78,9 @@ pub fn provenance(diagnostics: &Diagnostics) -> String {
         .filter(|(name, _)| *name != "warning")
         .map(|(name, value)| format!("{} {}", name.replace('_', " "), figure(name, value)))
         .collect();
-    format!("{}, {}; {}", diagnostics.method, units::seconds(diagnostics.seconds), figures.join(", "))
+    let separator = if figures.is_empty() { "" } else { "; " };
+    let time = units::seconds(diagnostics.seconds);
+    format!("{}, {time}{separator}{}", diagnostics.method, figures.join(", "))
 }
 
 fn figure(name: &str, value: &Value) -> String {

@@ -130,11 +130,17 @@ impl std::fmt::Display for Guarantee {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Guarantee::Exact => write!(f, "exact"),
-            Guarantee::Bounds { low, high, confidence } if *confidence >= 1.0 => {
-                write!(f, "certified between {low:.6} and {high:.6}")
-            }
             Guarantee::Bounds { low, high, confidence } => {
-                write!(f, "between {low:.6} and {high:.6} with {}% confidence", confidence * 100.0)
+                let range = match (low.is_finite(), high.is_finite()) {
+                    (false, true) => format!("at most {high:.6}"),
+                    (true, false) => format!("at least {low:.6}"),
+                    _ => format!("between {low:.6} and {high:.6}"),
+                };
+                if *confidence >= 1.0 {
+                    write!(f, "certified {range}")
+                } else {
+                    write!(f, "{range} with {}% confidence", confidence * 100.0)
+                }
             }
             Guarantee::Unbiased { relative_std_error, low, confidence, .. } => write!(
                 f,

@@ -136,6 +136,13 @@ pub static CATALOGUE: &[Row] = &[
         "sums out one variable after the other in the best order found"
     ),
     row!(
+        "conditioning",
+        FactorGraph,
+        exact::Conditioning,
+        [LogPartition, Marginals, Entropy, Map, Sample],
+        "elimination case by case of a few variables, chosen so that it fits into memory"
+    ),
+    row!(
         "enumeration",
         FactorGraph,
         exact::Enumeration,

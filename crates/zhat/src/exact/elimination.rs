@@ -57,12 +57,6 @@ impl Elimination {
         Ok(Plan::new(&prepared.reduced.graph, order.clone()))
     }
 
-    /// The rounding allowance: what every factor, state and elimination may add.
-    fn rounding(graph: &FactorGraph) -> f64 {
-        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
-        numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
-    }
-
     /// Sweeps forward and hands the tree to `finish`, which makes the value.
     fn answer<T: Send>(
         graph: &FactorGraph,
@@ -74,7 +68,7 @@ impl Elimination {
         let prepared = graph.prepared(NAME, run)?;
         let reduced = &prepared.reduced;
         let plan = Self::plan(&prepared).map_err(|bytes| run.over_memory(NAME, bytes))?;
-        let forecast = plan.forecast(query, graph, reduced.graph.bytes());
+        let forecast = forecast(&plan, query, graph, reduced.graph.bytes());
         run.require_memory(NAME, forecast.bytes)?;
         let reduce = if query == Query::Map { Reduce::Max } else { Reduce::Sum };
         let (width, log2_table) = (plan.order.width, plan.order.log2_table);
@@ -89,68 +83,82 @@ impl Elimination {
             .note("width", width)
             .note("log2_table", log2_table)
             .note("forecast_bytes", forecast.bytes);
-        diagnostics.rounding = Self::rounding(graph);
+        diagnostics.rounding = rounding(graph);
         diagnostics.seconds = clock.seconds();
         Ok(Answer::exact(value, diagnostics))
     }
 }
 
-impl Plan {
-    /// What a query about `graph` would take, `reduced_bytes` being the size of the reduced graph.
-    fn forecast(&self, query: Query, graph: &FactorGraph, reduced_bytes: usize) -> Forecast {
-        let n = self.cardinalities.len();
-        let (mut alive, mut peak, mut all, mut largest_clique, mut seconds) = (0.0, 0.0f64, 0.0, 0.0f64, 0.0);
-        for i in 0..n {
-            let message = self.message_len(i) as f64;
-            let clique = message * self.cardinalities[self.order.variables[i]] as f64;
-            alive += message;
-            peak = peak.max(alive);
-            all += message;
-            largest_clique = largest_clique.max(clique);
-            alive -= self.children[i].iter().map(|&child| self.message_len(child) as f64).sum::<f64>();
-            let tables = (self.factors[i].len() + self.children[i].len()) as f64;
-            seconds += clique * (SECONDS_PER_ENTRY + tables * SECONDS_PER_ADDITION) + SECONDS_PER_VARIABLE;
-        }
-        let entries = match query {
-            Query::LogPartition => peak,
-            Query::Marginals | Query::Entropy => 2.0 * all + largest_clique,
-            Query::Map | Query::Sample(_) => all,
-        };
-        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
-        let variables = graph.variable_count() as f64;
-        let (extra_bytes, factor) = match query {
-            Query::LogPartition => (0.0, 1.0),
-            Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
-            Query::Map => (16.0 * variables, 1.0),
-            Query::Sample(count) => (16.0 * count as f64 * (variables + 1.0), 1.0),
-        };
-        if let Query::Sample(count) = query {
-            let reads = self.factors.iter().map(Vec::len).sum::<usize>() as f64 + 2.0 * n as f64 + states;
-            seconds += count as f64 * reads * 1e-8;
-        }
-        Forecast {
-            bytes: 8.0 * entries
-                + 2.0 * reduced_bytes as f64
-                + extra_bytes
-                + OVERHEAD * n as f64
-                + graph.preparation_bytes(),
-            seconds: seconds * factor,
-            promise: Promise::Exact,
-        }
+/// The rounding allowance: what every factor, state and elimination may add.
+pub(super) fn rounding(graph: &FactorGraph) -> f64 {
+    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
+    numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
+}
+
+/// The forecast for a graph that could not be prepared: too large, or of weight zero, which is quickly said.
+pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
+    let too_large = matches!(error, Error::OverBudget { .. });
+    Forecast {
+        bytes: if too_large { graph.preparation_bytes() } else { 0.0 },
+        seconds: 0.0,
+        promise: Promise::Exact,
+    }
+}
+
+/// What a query about `graph` would take, `reduced_bytes` being the size of the graph that the plan is for.
+pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_bytes: usize) -> Forecast {
+    let n = plan.cardinalities.len();
+    let (mut alive, mut peak, mut all, mut largest_clique, mut seconds) = (0.0, 0.0f64, 0.0, 0.0f64, 0.0);
+    for i in 0..n {
+        let message = plan.message_len(i) as f64;
+        let clique = message * plan.cardinalities[plan.order.variables[i]] as f64;
+        alive += message;
+        peak = peak.max(alive);
+        all += message;
+        largest_clique = largest_clique.max(clique);
+        alive -= plan.children[i].iter().map(|&child| plan.message_len(child) as f64).sum::<f64>();
+        let tables = (plan.factors[i].len() + plan.children[i].len()) as f64;
+        seconds += clique * (SECONDS_PER_ENTRY + tables * SECONDS_PER_ADDITION) + SECONDS_PER_VARIABLE;
+    }
+    let entries = match query {
+        Query::LogPartition => peak,
+        Query::Marginals | Query::Entropy => 2.0 * all + largest_clique,
+        Query::Map | Query::Sample(_) => all,
+    };
+    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
+    let variables = graph.variable_count() as f64;
+    let (extra_bytes, factor) = match query {
+        Query::LogPartition => (0.0, 1.0),
+        Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
+        Query::Map => (16.0 * variables, 1.0),
+        Query::Sample(count) => (16.0 * count as f64 * (variables + 1.0), 1.0),
+    };
+    if let Query::Sample(count) = query {
+        let reads = plan.factors.iter().map(Vec::len).sum::<usize>() as f64 + 2.0 * n as f64 + states;
+        seconds += count as f64 * reads * 1e-8;
+    }
+    Forecast {
+        bytes: 8.0 * entries
+            + 2.0 * reduced_bytes as f64
+            + extra_bytes
+            + OVERHEAD * n as f64
+            + graph.preparation_bytes(),
+        seconds: seconds * factor,
+        promise: Promise::Exact,
     }
 }
 
 impl Forecasts<FactorGraph> for Elimination {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
-        let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
         let prepared = match graph.prepared(NAME, run) {
             Ok(prepared) => prepared,
-            Err(Error::OverBudget { .. }) => return exact(graph.preparation_bytes(), 0.0),
-            Err(_) => return exact(0.0, 0.0),
+            Err(error) => return unprepared(graph, &error),
         };
         match Self::plan(&prepared) {
-            Ok(plan) => plan.forecast(query, graph, prepared.reduced.graph.bytes()),
-            Err(bytes) => exact(bytes, bytes / 8.0 * SECONDS_PER_ENTRY),
+            Ok(plan) => forecast(&plan, query, graph, prepared.reduced.graph.bytes()),
+            Err(bytes) => {
+                Forecast { bytes, seconds: bytes / 8.0 * SECONDS_PER_ENTRY, promise: Promise::Exact }
+            }
         }
     }
 }

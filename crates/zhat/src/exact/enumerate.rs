@@ -19,8 +19,9 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
@@ -381,8 +382,7 @@ impl Forecasts<FactorGraph> for Enumeration {
         let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
         let prepared = match graph.prepared(NAME, run) {
             Ok(prepared) => prepared,
-            Err(Error::OverBudget { .. }) => return exact(graph.preparation_bytes(), 0.0),
-            Err(_) => return exact(0.0, 0.0),
+            Err(error) => return elimination::unprepared(graph, &error),
         };
         let reduced = &prepared.reduced.graph;
         let states = reduced.log_state_count().exp();

@@ -2,11 +2,13 @@
 
 mod ancestral;
 mod bucket;
+mod conditioning;
 mod elimination;
 mod enumerate;
 mod scaled;
 mod tree;
 
 pub(crate) use ancestral::Ancestral;
+pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub use enumerate::Enumeration;

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For a graph whose factors all have a scope.
+    /// For a graph and an order of all its variables.
     pub fn new(graph: &FactorGraph, order: Order) -> Self {
         let n = graph.variable_count();
         let mut position = vec![0; n];
@@ -36,7 +36,9 @@ impl Plan {
         for (f, factor) in graph.factors().enumerate() {
             let mut scope = factor.scope.to_vec();
             scope.sort_unstable_by_key(|&v| position[v]);
-            factors[position[scope[0]]].push((f, scope));
+            if let Some(&first) = scope.first() {
+                factors[position[first]].push((f, scope));
+            }
         }
         let mut children = vec![Vec::new(); n];
         for (i, neighbours) in order.neighbours.iter().enumerate() {

@@ -32,6 +32,47 @@ pub struct Order {
     pub entries: f64,
 }
 
+impl Order {
+    /// The order of one min-fill run: quick, and often good.
+    pub(crate) fn greedy(graph: &FactorGraph) -> Result<Order, f64> {
+        greedy(Fill::new(graph, Rule::Fill), None, f64::INFINITY).outcome
+    }
+
+    /// What eliminating all variables in a given order takes.
+    pub(crate) fn along(graph: &FactorGraph, variables: Vec<usize>) -> Order {
+        let n = variables.len();
+        let mut position = vec![0; n];
+        variables.iter().enumerate().for_each(|(i, &v)| position[v] = i);
+        // For each position the variables, by position, of all tables that meet there.
+        let mut met: Vec<Vec<usize>> = vec![Vec::new(); n];
+        for factor in graph.factors() {
+            let scope: Vec<usize> = factor.scope.iter().map(|&v| position[v]).collect();
+            if let Some(&first) = scope.iter().min() {
+                met[first].extend(scope);
+            }
+        }
+        let mut order = Order { variables, neighbours: vec![], width: 0, log2_table: 0.0, entries: 0.0 };
+        let states = graph.cardinalities();
+        for i in 0..n {
+            let mut others = std::mem::take(&mut met[i]);
+            others.sort_unstable();
+            others.dedup();
+            others.retain(|&j| j != i);
+            if let Some(&next) = others.first() {
+                met[next].extend_from_slice(&others);
+            }
+            let neighbours: Vec<usize> = others.iter().map(|&j| order.variables[j]).collect();
+            let log2: f64 =
+                neighbours.iter().chain([&order.variables[i]]).map(|&u| (states[u] as f64).log2()).sum();
+            order.width = order.width.max(neighbours.len());
+            order.log2_table = order.log2_table.max(log2);
+            order.entries += log2.exp2();
+            order.neighbours.push(neighbours);
+        }
+        order
+    }
+}
+
 /// A greedy rule: which variable goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
@@ -382,6 +423,17 @@ mod tests {
         assert_eq!(sorted, (0..40).collect::<Vec<_>>());
         for (i, neighbours) in order.neighbours.iter().enumerate() {
             assert!(neighbours.iter().all(|u| order.variables[i + 1..].contains(u)));
+        }
+    }
+
+    #[test]
+    fn following_an_order_finds_the_same_neighbours() {
+        for seed in 0..10 {
+            let graph = generate::random(20, 2, 25, 3, 1.0, 0.0, seed).unwrap();
+            let found = elimination_order(&graph).unwrap();
+            let followed = Order::along(&graph, found.variables.clone());
+            assert_eq!(followed.neighbours, found.neighbours);
+            assert_eq!((followed.width, followed.log2_table), (found.width, found.log2_table));
         }
     }
 }

@@ -55,6 +55,11 @@ impl Reduced {
         Ok(Reduced { graph: reduced, constant: constant.value(), alive, index })
     }
 
+    /// The number in the reduced graph of an original variable, if it is free.
+    pub fn index(&self, v: usize) -> Option<usize> {
+        self.index[v]
+    }
+
     /// A state of the original variables from one of the free ones.
     pub fn expand_state(&self, state: &[usize]) -> Vec<usize> {
         self.alive

@@ -1,0 +1,348 @@
+//! Cutset conditioning: exact inference in less memory, for more time.
+//!
+//! Z = Σ_c Z(c): the states c of a few chosen variables, the cutset, are gone through one by one, and the rest, of smaller
+//! width, is solved by elimination each time. The cutset is chosen greedily: always the variable that takes the most out of
+//! the largest tables, until they fit into the memory budget. Cases that zeros rule out are not entered.
+//!
+//! Time Π_{v in cutset} |domain of v| times that of the rest, memory within the budget. Exact.
+//!
+//! Reference: J. Pearl, *Probabilistic Reasoning in Intelligent Systems* (1988), section 4.4.2; A. Becker, D. Geiger, *A
+//! sufficiently fast algorithm for finding close to optimal clique trees*, Artificial Intelligence 125 (2001).
+//!
+//! ```
+//! use zhat::{LogPartition, Run, exact::{Conditioning, Elimination}, model::generate};
+//! let grid = generate::Grid { rows: 12, columns: 12, torus: false };
+//! let model = generate::ising(grid, 0.5, 0.1, false, 1)?;
+//! let whole = Elimination::default().log_partition(&model, &Run::default())?;
+//! let tight = Run::default().with_memory(500_000);
+//! let parts = Conditioning::default().log_partition(&model, &tight)?;
+//! assert!((whole.value - parts.value).abs() < 1e-10);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bucket::Reduce;
+use super::elimination;
+use super::tree::{Plan, Tree};
+use crate::answer::{Answer, Diagnostics, Estimate, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{FactorGraph, Order, Prepared, Reduced};
+use crate::numeric;
+use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::random::Streams;
+use crate::run::{Clock, Run};
+use crate::units;
+
+const NAME: &str = "conditioning";
+/// Without a time budget, more seconds than this are not begun.
+const HORIZON: f64 = 3600.0;
+/// More cases than this are not gone through.
+const CASES: f64 = 1e6;
+
+/// Exact inference by elimination, case by case of a cutset that makes it fit.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Conditioning {}
+
+/// A cutset and what it leads to.
+struct Cutset {
+    variables: Vec<usize>,
+    /// The order in which the rest is eliminated.
+    order: Vec<usize>,
+    cases: f64,
+    forecast: Forecast,
+}
+
+impl Conditioning {
+    /// Chooses the cutset for the reduced graph; the forecast tells whether it is any good.
+    fn cutset(graph: &FactorGraph, prepared: &Prepared, query: Query, run: &Run) -> Cutset {
+        let rest = &prepared.reduced.graph;
+        let states = rest.cardinalities();
+        let mut observed = rest.clone();
+        let mut cutset = Cutset {
+            variables: Vec::new(),
+            order: Vec::new(),
+            cases: 1.0,
+            forecast: Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact },
+        };
+        let mut order = prepared.order.clone();
+        loop {
+            let pick = match order {
+                Ok(order) => {
+                    cutset.order.clone_from(&order.variables);
+                    let weights = table_weights(rest, &order);
+                    let plan = Plan::new(&observed, order);
+                    let each = elimination::forecast(&plan, query, graph, rest.bytes());
+                    cutset.forecast = Forecast { seconds: each.seconds * cutset.cases, ..each };
+                    if each.bytes <= run.memory() as f64 {
+                        return cutset;
+                    }
+                    heaviest(&weights, &cutset.variables)
+                }
+                Err(_) => {
+                    let mut degrees = vec![0.0; states.len()];
+                    observed.factors().flat_map(|factor| factor.scope).for_each(|&v| degrees[v] += 1.0);
+                    heaviest(&degrees, &cutset.variables)
+                }
+            };
+            let Some(v) = pick else { return cutset };
+            cutset.variables.push(v);
+            cutset.cases *= states[v] as f64;
+            if cutset.cases > CASES {
+                cutset.forecast.seconds = f64::INFINITY;
+                return cutset;
+            }
+            match observed.condition(&[(v, 0)]) {
+                Ok(next) => observed = next,
+                Err(_) => return cutset,
+            }
+            order = Order::greedy(&observed);
+        }
+    }
+
+    fn plan(graph: &FactorGraph, query: Query, run: &Run) -> Result<(Arc<Prepared>, Cutset)> {
+        let prepared = graph.prepared(NAME, run)?;
+        let cutset = Self::cutset(graph, &prepared, query, run);
+        Ok((prepared, cutset))
+    }
+
+    /// Lets `work` go through the cases; `None` from it means that every case has weight zero.
+    fn answer<T: Send>(
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        work: impl FnOnce(&Cases<'_>) -> Result<Option<T>> + Send,
+    ) -> Result<Answer<T>> {
+        let clock = run.start(NAME);
+        let (prepared, cutset) = Self::plan(graph, query, run)?;
+        run.require_memory(NAME, cutset.forecast.bytes)?;
+        let horizon = run.time().map_or(HORIZON, |time| time.as_secs_f64());
+        if cutset.forecast.seconds > horizon {
+            return Err(Error::OverBudget {
+                needs: format!("{NAME} needs about {}", units::seconds(cutset.forecast.seconds)),
+                budget: units::seconds(horizon),
+                fitting: Vec::new(),
+            });
+        }
+        let reduce = if query == Query::Map { Reduce::Max } else { Reduce::Sum };
+        let keep = query != Query::LogPartition;
+        let cases = Cases { outer: &prepared.reduced, cutset: &cutset, reduce, keep, clock: &clock };
+        let value = run.install(|| work(&cases))?.ok_or_else(|| graph.zero_error())?;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("cutset", cutset.variables.len())
+            .note("cases", cutset.cases)
+            .note("forecast_bytes", cutset.forecast.bytes);
+        diagnostics.rounding = elimination::rounding(graph) + numeric::rounding_allowance(cutset.cases, 0.0);
+        diagnostics.seconds = clock.seconds();
+        Ok(Answer::exact(value, diagnostics))
+    }
+}
+
+/// For each variable the entries of the tables that it is part of.
+fn table_weights(graph: &FactorGraph, order: &Order) -> Vec<f64> {
+    let states = graph.cardinalities();
+    let mut weights = vec![0.0; states.len()];
+    for (&v, others) in order.variables.iter().zip(&order.neighbours) {
+        let entries = others.iter().fold(states[v] as f64, |entries, &u| entries * states[u] as f64);
+        others.iter().chain([&v]).for_each(|&u| weights[u] += entries);
+    }
+    weights
+}
+
+/// The variable of largest weight that is not taken yet.
+fn heaviest(weights: &[f64], taken: &[usize]) -> Option<usize> {
+    let free = (0..weights.len()).filter(|v| !taken.contains(v) && weights[*v] > 0.0);
+    free.max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a)))
+}
+
+/// One case: the rest of the model after the sweep forward.
+struct Case {
+    /// Its number, were none ruled out.
+    index: usize,
+    tree: Tree,
+    /// From the rest to the graph that was conditioned.
+    reduced: Reduced,
+    /// log of its weight, or its best score.
+    log_value: f64,
+}
+
+/// All cases of a cutset.
+struct Cases<'a> {
+    /// From the graph that is conditioned to the original one.
+    outer: &'a Reduced,
+    cutset: &'a Cutset,
+    reduce: Reduce,
+    keep: bool,
+    clock: &'a Clock<'a>,
+}
+
+impl Cases<'_> {
+    /// Solves every case that zeros do not rule out, in order.
+    fn for_each(&self, mut visit: impl FnMut(Case) -> Result<()>) -> Result<()> {
+        self.descend(&self.outer.graph, 0, 0, &mut visit)
+    }
+
+    fn descend(
+        &self,
+        graph: &FactorGraph,
+        depth: usize,
+        index: usize,
+        visit: &mut impl FnMut(Case) -> Result<()>,
+    ) -> Result<()> {
+        self.clock.check()?;
+        let Ok(reduced) = Reduced::new(graph) else {
+            return Ok(());
+        };
+        let Some(&v) = self.cutset.variables.get(depth) else {
+            self.clock.progress("going through cases", index as u64, self.cutset.cases as u64);
+            return visit(self.solve(index, reduced)?);
+        };
+        drop(reduced);
+        let states = graph.cardinalities()[v];
+        for s in 0..states {
+            self.descend(&graph.condition(&[(v, s)])?, depth + 1, index * states + s, visit)?;
+        }
+        Ok(())
+    }
+
+    fn solve(&self, index: usize, reduced: Reduced) -> Result<Case> {
+        let free: Vec<usize> = self.cutset.order.iter().filter_map(|&v| reduced.index(v)).collect();
+        let plan = Plan::new(&reduced.graph, Order::along(&reduced.graph, free));
+        let tree = Tree::sweep(&reduced.graph, plan, self.reduce, self.keep, self.clock)?;
+        let log_value = reduced.constant + tree.log_value;
+        Ok(Case { index, tree, reduced, log_value })
+    }
+}
+
+impl Forecasts<FactorGraph> for Conditioning {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        match Self::plan(graph, query, run) {
+            Ok((_, cutset)) => cutset.forecast,
+            Err(error) => elimination::unprepared(graph, &error),
+        }
+    }
+}
+
+impl LogPartition<FactorGraph> for Conditioning {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        Self::answer(graph, Query::LogPartition, run, |cases| {
+            let mut logs = Vec::new();
+            cases.for_each(|case| {
+                logs.push(case.log_value);
+                Ok(())
+            })?;
+            let log_sum = numeric::log_sum_exp(&logs);
+            Ok((log_sum > f64::NEG_INFINITY).then_some(cases.outer.constant + log_sum))
+        })
+    }
+}
+
+impl Marginals<FactorGraph> for Conditioning {
+    /// The cases' marginals, weighted by the cases' weights.
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        Self::answer(graph, Query::Marginals, run, |cases| {
+            let conditioned = &cases.outer.graph;
+            let mut total = Beliefs::zeros(conditioned.cardinalities());
+            let mut shift = f64::NEG_INFINITY;
+            cases.for_each(|case| {
+                if case.log_value == f64::NEG_INFINITY {
+                    return Ok(());
+                }
+                if case.log_value > shift {
+                    let factor = (shift - case.log_value).exp();
+                    total.as_mut_slice().iter_mut().for_each(|sum| *sum *= factor);
+                    shift = case.log_value;
+                }
+                let weight = (case.log_value - shift).exp();
+                let backward = case.tree.backward(&case.reduced.graph, false, false, cases.clock)?;
+                let beliefs = case.reduced.expand_beliefs(conditioned, &backward.beliefs);
+                let sums = total.as_mut_slice().iter_mut();
+                sums.zip(beliefs.as_slice()).for_each(|(sum, p)| *sum += weight * p);
+                Ok(())
+            })?;
+            total.normalise();
+            Ok((shift > f64::NEG_INFINITY).then(|| cases.outer.expand_beliefs(graph, &total)))
+        })
+    }
+}
+
+impl Entropy<FactorGraph> for Conditioning {
+    /// H = Σ_c p(c)·(H(c) − ln p(c)).
+    fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        Self::answer(graph, Query::Entropy, run, |cases| {
+            let (mut logs, mut entropies) = (Vec::new(), Vec::new());
+            cases.for_each(|case| {
+                if case.log_value > f64::NEG_INFINITY {
+                    logs.push(case.log_value);
+                    entropies
+                        .push(case.tree.backward(&case.reduced.graph, true, false, cases.clock)?.entropy);
+                }
+                Ok(())
+            })?;
+            let log_sum = numeric::log_sum_exp(&logs);
+            let term = |(log, entropy): (&f64, &f64)| (log - log_sum).exp() * (entropy - (log - log_sum));
+            let total: f64 = logs.iter().zip(&entropies).map(term).sum();
+            Ok((log_sum > f64::NEG_INFINITY).then_some(total.max(0.0)))
+        })
+    }
+}
+
+impl Map<FactorGraph> for Conditioning {
+    fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
+        Self::answer(graph, Query::Map, run, |cases| {
+            let (mut score, mut state) = (f64::NEG_INFINITY, None);
+            cases.for_each(|case| {
+                if case.log_value > score {
+                    score = case.log_value;
+                    state = Some(case.reduced.expand_state(&case.tree.best()));
+                }
+                Ok(())
+            })?;
+            Ok(state.map(|state| {
+                let state = cases.outer.expand_state(&state);
+                BestState { score: graph.score(&state), state }
+            }))
+        })
+    }
+}
+
+impl Sample<FactorGraph> for Conditioning {
+    /// First which case each sample is in, then the samples of each case.
+    fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
+        Self::answer(graph, Query::Sample(count), run, |cases| {
+            let mut logs = Vec::new();
+            cases.for_each(|case| {
+                logs.push((case.index, case.log_value));
+                Ok(())
+            })?;
+            let shift = logs.iter().map(|case| case.1).fold(f64::NEG_INFINITY, f64::max);
+            if shift == f64::NEG_INFINITY {
+                return Ok(None);
+            }
+            let weights: Vec<f64> = logs.iter().map(|case| (case.1 - shift).exp()).collect();
+            let mut random = Streams::new(run.seed(), "conditioning cases").block(0);
+            let mut drawn: Vec<(usize, usize)> =
+                (0..count).map(|i| (logs[random.categorical(&weights)].0, i)).collect();
+            drawn.sort_unstable();
+            let n = cases.outer.graph.variable_count();
+            let mut states = vec![0; count * n];
+            let streams = Streams::new(run.seed(), "conditioning sample");
+            cases.for_each(|case| {
+                let start = drawn.partition_point(|sample| sample.0 < case.index);
+                let end = drawn.partition_point(|sample| sample.0 <= case.index);
+                let (mut random, mut scores) = (streams.block(case.index as u64), Vec::new());
+                let mut free = vec![0; case.reduced.graph.variable_count()];
+                for &(_, i) in &drawn[start..end] {
+                    case.tree.draw(&mut random, &mut free, &mut scores);
+                    states[i * n..(i + 1) * n].copy_from_slice(&case.reduced.expand_state(&free));
+                }
+                Ok(())
+            })?;
+            Ok(Some(cases.outer.expand_samples(Samples::new(count, n, states, Law::Exact))))
+        })
+    }
+}
