@@ -141,7 +141,8 @@ class FactorGraph:
         return self._wrap(self._native.condition([(_label(v), _label(s)) for v, s in evidence.items()]))
 
     def save(self, path: Path) -> None:
-        """Writes the model; the ending of the path tells the format, `.zhat` (exact) or `.uai` (text)."""
+        """Writes the model; the ending of the path tells the format, `.zhat` (exact), `.uai` (text) or `.bif`
+        (text with names, for Bayesian networks)."""
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
@@ -198,7 +199,7 @@ class FactorGraph:
 
 
 def read(path: Path, evidence: Path | None = None) -> FactorGraph:
-    """Reads a model from a `.uai` or `.zhat` file, and evidence for it from a file in the UAI format.
+    """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
     The content tells the format, not the name. Evidence is never picked up unasked.
 

@@ -52,7 +52,7 @@ pub enum Command {
 /// Which model, given what.
 #[derive(Args, Debug)]
 pub struct ModelArguments {
-    /// The model: a .uai or .zhat file, or - for the standard input
+    /// The model: a .uai, .bif or .zhat file, or - for the standard input
     pub model: PathBuf,
     /// Evidence in the UAI format
     #[arg(long, value_name = "FILE")]
@@ -136,7 +136,7 @@ pub struct InfoArguments {
 pub struct ConvertArguments {
     /// The model to read; its content tells the format
     pub from: PathBuf,
-    /// The file to write; its ending tells the format: .zhat or .uai (- for UAI on the standard output)
+    /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
     pub to: PathBuf,
 }
 
@@ -151,7 +151,7 @@ pub struct DemoArguments {
 pub struct GenerateArguments {
     #[command(subcommand)]
     pub what: Generate,
-    /// The file to write; its ending tells the format: .zhat or .uai (- for UAI on the standard output)
+    /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
     #[arg(short, long, global = true, default_value = "-")]
     pub output: PathBuf,
     /// Seed; the same seed gives the same model

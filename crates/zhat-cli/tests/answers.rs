@@ -145,6 +145,34 @@ fn models_travel_between_formats_and_through_pipes() {
 }
 
 #[test]
+fn a_network_with_names_is_asked_by_name_and_converted() {
+    let folder = Folder::new("bif");
+    let text = "// a morning\nnetwork morning { }
+variable late { type discrete [ 2 ] { yes, no }; }
+variable train { type discrete [ 3 ] { on-time, slow, \"not at all\" }; }
+probability ( train ) { table 0.5, 0.25, 0.25; }
+probability ( late | train ) { (slow) 0.5, 0.5; (on-time) 0.125, 0.875; default 1, 0; }
+";
+    let model = folder.write("a.bif", text);
+    let late = |model: &str, given: &str| {
+        folder.json(&["logz", model, "--given", given, "--method", "elimination"])["value"].as_f64().unwrap()
+    };
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-14;
+    assert!(close(late(&model, "late=yes"), 0.4375f64.ln()));
+    assert!(close(late(&model, "late=yes,train=not at all"), 0.25f64.ln()));
+    let marginals = folder.json(&["marginals", &model]);
+    assert_eq!(marginals["variables"][1]["states"], json!(["on-time", "slow", "not at all"]));
+    folder.ok(&["convert", &model, "b.zhat"]);
+    folder.ok(&["convert", "b.zhat", "c.bif"]);
+    assert!(close(late("c.bif", "late=yes,train=slow"), 0.125f64.ln()));
+    folder.ok(&["convert", &model, "d.uai"]);
+    assert!(close(late("d.uai", "x0=0"), 0.4375f64.ln()));
+    folder.ok(&["generate", "bayes", "-o", "e.bif"]);
+    assert!(folder.json(&["logz", "e.bif"])["value"].as_f64().unwrap().abs() < 1e-12);
+    assert!(folder.ok(&["convert", &model, "-"]).starts_with("BAYES\n2\n2 3\n"));
+}
+
+#[test]
 fn every_generator_makes_a_model() {
     let folder = Folder::new("generate");
     for kind in ["ising", "potts", "tree", "random", "bayes"] {

@@ -33,6 +33,7 @@ fn bad_files_are_named_with_line_and_token() {
         ("domain", "MARKOV\n2\n2 0\n0", &["line 3", "0 states"]),
         ("short", "MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 .25\n", &["line 8", "value 3 of factor 0"]),
         ("terabytes", "MARKOV\n999999999999\n2 2", &["line 2", "more than the rest of the file can hold"]),
+        ("state", "network n {}\nvariable a { type discrete [ 2 ] { t }; }", &["line 2", "`a`", "lists 1"]),
         ("count", "MARKOV\n1\n2\n1\n1 0\n3\n1 2 3", &["line 6", "lists 3 values", "needs 2"]),
     ] {
         folder.write(name, content);
@@ -119,7 +120,9 @@ fn bad_arguments_say_what_would_work() {
     fails(&folder, &["logz", &model, "--threads", "0"], 2, &["0"]);
     fails(&folder, &["logz", &model, "--json", "--format", "uai"], 2, &["cannot be used with"]);
     fails(&folder, &["entropy", &model, "--format", "uai"], 2, &["unexpected argument"]);
-    fails(&folder, &["convert", &model, "m.txt"], 2, &[".zhat or .uai"]);
+    fails(&folder, &["convert", &model, "m.txt"], 2, &[".zhat, .uai or .bif"]);
+    folder.write("markov.uai", "MARKOV 1 2 0");
+    fails(&folder, &["convert", "markov.uai", "m.bif"], 2, &["Bayesian network", "MARKOV"]);
     fails(&folder, &["convert", &model, "no/such/folder/m.uai"], 2, &["No such file"]);
     fails(&folder, &["generate", "ising", "--rows", "10000000", "--columns", "10000000"], 2, &["free"]);
     fails(&folder, &["frobnicate"], 2, &["unrecognized subcommand"]);

@@ -103,10 +103,17 @@ fn a_variable_with_more_states_than_memory_is_refused_or_counted() {
 }
 
 #[test]
-fn leading_blanks_do_not_hide_a_model() {
+fn leading_blanks_and_comments_do_not_hide_a_model() {
     let folder = Folder::new("blanks");
     let path = folder.file("blanks.uai", format!("{}MARKOV\n1\n2\n0\n", "\n".repeat(5000)).as_bytes());
     assert!(read_model(&path).is_ok());
+    let network = "network n {}\nvariable a { type discrete [ 1 ] { t }; }\nprobability ( a ) { table 1; }\n";
+    for start in
+        ["\n".repeat(5000), format!("// {}\n", "x".repeat(9000)), format!("/*{}*/", " *".repeat(9000))]
+    {
+        let path = folder.file("comment.bif", format!("{start}{network}").as_bytes());
+        assert!(read_model(&path).is_ok(), "{}", &start[..2]);
+    }
 }
 
 #[test]

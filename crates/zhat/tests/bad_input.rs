@@ -6,8 +6,8 @@ mod support;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use support::input::{answer, names_a_line, small};
-use zhat::io::model_file;
 use zhat::io::uai::{parse_evidence, parse_model, write_model};
+use zhat::io::{bif, model_file};
 use zhat::model::generate;
 use zhat::{FactorGraph, Model};
 
@@ -166,4 +166,45 @@ fn a_damaged_model_file_is_read_or_refused() {
         Ok(_) => {}
         Err(error) => assert!(error.to_string().starts_with("m.zhat: "), "{error}"),
     });
+}
+
+/// What the mutations of a network start from: every statement that the format has.
+const NETWORK: &str = "// weekend
+network weekend { property made up; }
+variable sun { type discrete [ 2 ] { yes, no }; }
+variable plan { property position = (3, 4); type discrete [ 3 ] { lake, \"stay in\", >=2_hills }; }
+/* the rest */
+probability ( sun ) { table 0.75, 0.25; }
+probability ( plan | sun ) { (no) 0, 0.875, .125; default 5e-1, 0.25, 0.25; }
+variable tired { type discrete [ 2 ] { yes no }; }
+probability ( tired | plan, sun ) { table 0.5 0.25 0 0.125 1 0.5  0.5 0.75 1 0.875 0 0.5; }
+";
+
+#[test]
+fn a_damaged_network_is_read_or_refused_with_a_line() {
+    let mut originals = vec![NETWORK.as_bytes().to_vec()];
+    for seed in 0..5 {
+        let mut text = Vec::new();
+        let graph = generate::bayes(6, 1 + seed as usize, 2, 0.3, seed).unwrap();
+        bif::write_model(&graph, &mut text).unwrap();
+        originals.push(text);
+    }
+    let run = small();
+    let (read, refused) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    mutate(&originals, 20_000, |bytes| match bif::parse_model(bytes, "") {
+        Ok(graph) => {
+            read.set(read.get() + 1);
+            answer(&graph, &run);
+            if bif::check(&graph).is_ok() {
+                let mut text = Vec::new();
+                bif::write_model(&graph, &mut text).unwrap();
+                assert_eq!(bif::parse_model(&text, "").unwrap().names(), graph.names());
+            }
+        }
+        Err(error) => {
+            refused.set(refused.get() + 1);
+            assert!(names_a_line(&error), "{error:?}");
+        }
+    });
+    assert!(read.get() > 300 && refused.get() > 300, "{} read, {} refused", read.get(), refused.get());
 }

@@ -1,5 +1,6 @@
 //! Files: reading with errors that name the place, writing that never leaves half a file.
 
+pub mod bif;
 pub mod model_file;
 mod tokens;
 pub mod uai;
@@ -15,6 +16,8 @@ use crate::platform;
 /// The formats a model can be written in, chosen by a file's ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// [`bif`].
+    Bif,
     /// [`uai`].
     Uai,
     /// [`model_file`].
@@ -25,11 +28,12 @@ impl Format {
     /// The format that a file of this name is to be written in.
     pub fn of(path: &Path) -> Result<Format> {
         match path.extension().and_then(|ending| ending.to_str()) {
+            Some("bif") => Ok(Format::Bif),
             Some("uai") => Ok(Format::Uai),
             Some("zhat") => Ok(Format::Zhat),
             _ => Err(Error::argument(
                 path.display().to_string(),
-                "the ending tells the format to write: .zhat or .uai",
+                "the ending tells the format to write: .zhat, .uai or .bif",
             )),
         }
     }
@@ -68,6 +72,7 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
     }
     source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
     Ok(Model::FactorGraph(match format {
+        Format::Bif => bif::parse_model(&bytes, name)?,
         Format::Uai => uai::parse_model(&bytes, name)?,
         Format::Zhat => return model_file::parse(&bytes, name),
     }))
@@ -83,10 +88,11 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
     match tokens.next() {
         None => Err(message(0, "the file is empty; expected a model".into())),
         Some(b"MARKOV" | b"BAYES") => Ok(Format::Uai),
+        Some(token) if bif::looks_like(token) => Ok(Format::Bif),
         Some(token) => Err(message(
             tokens.line(),
             format!(
-                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file) or a .zhat file",
+                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file), network (a .bif file) or a .zhat file",
                 tokens::shown(token)
             ),
         )),
@@ -101,6 +107,10 @@ pub fn write_model(model: &Model, path: &Path) -> Result<()> {
         return uai::write_model(graph, &mut out).map_err(|source| Error::io(path, source));
     }
     match Format::of(path)? {
+        Format::Bif => {
+            bif::check(graph)?;
+            write_atomically(path, |out| bif::write_model(graph, out))
+        }
         Format::Uai => write_atomically(path, |out| uai::write_model(graph, out)),
         Format::Zhat => write_atomically(path, |out| out.write_all(&model_file::to_bytes(graph))),
     }

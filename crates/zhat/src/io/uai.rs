@@ -100,7 +100,7 @@ fn parse_scope(tokens: &mut Tokens<'_>, f: usize, variables: usize) -> Result<Ve
 }
 
 /// The logarithm of a decimal number ≥ 0, also of one that a double cannot hold; `None` if it is not such a number.
-fn parse_log(token: &[u8]) -> Option<f64> {
+pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(token).ok()?;
     // The standard library would also take `inf` and `nan`.
     if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
@@ -128,7 +128,7 @@ fn parse_log(token: &[u8]) -> Option<f64> {
 }
 
 /// The decimal form of exp(log), which may lie beyond the range of doubles.
-fn format_exp(log: f64) -> String {
+pub(super) fn format_exp(log: f64) -> String {
     if log == f64::NEG_INFINITY {
         return "0".into();
     }

@@ -1,0 +1,150 @@
+//! The Bayesian Interchange Format: networks of discrete variables with names.
+//!
+//! ```text
+//! network holidays { }                 // the name is not kept
+//! variable rain { type discrete [ 2 ] { yes, no }; property whatever; }
+//! variable mood { type discrete [ 3 ] { good, fair, "very bad" }; }
+//! probability ( rain ) { table 0.2, 0.8; }
+//! probability ( mood | rain ) {
+//!   (yes) 0.1, 0.3, 0.6;               // a row: the parents' states, then the child's probabilities
+//!   default 0.7, 0.2, 0.1;             // all rows that are not given
+//! }
+//! ```
+//!
+//! Blocks come in any order, rows too. Commas may be left out, properties are passed over, a name with blanks or marks
+//! in it is quoted. Every factor read is one variable's table, parents in the order listed and the child last.
+//!
+//! Probabilities are kept as they stand. A row may miss the sum 1 by a hundredth, as files with few digits do; log Z is
+//! then not 0 but says by how much.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::io::Write;
+
+pub use self::read::parse_model;
+use self::words::needs_quotes;
+use super::uai::format_exp;
+use crate::error::{Error, Result};
+use crate::model::{FactorGraph, Form, table};
+
+/// How far a row's sum may be from 1: three states written as 0.33 must pass, whatever the rounding.
+const SUM_TOLERANCE: f64 = 0.01 + 1e-9;
+
+/// True if a file that starts like this is meant to be one of these.
+pub(crate) fn looks_like(first_word: &[u8]) -> bool {
+    // No other format has comments.
+    [b"network".as_slice(), b"//", b"/*"].iter().any(|start| first_word.starts_with(start))
+}
+
+/// Says what is wrong with a row that is far from a distribution.
+fn check_sum(row: &[f64]) -> std::result::Result<(), String> {
+    let sum: f64 = row.iter().map(|log| log.exp()).sum();
+    if (sum - 1.0).abs() <= SUM_TOLERANCE {
+        return Ok(());
+    }
+    Err(format!("sums to {}; expected 1 up to 0.01", (sum * 1e6).round() / 1e6))
+}
+
+/// A variable that is its own ancestor, if there is one; every variable is the last of one scope.
+fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
+    let n = graph.variable_count();
+    let (mut waiting, mut factor_of, mut children) = (vec![0; n], vec![0; n], vec![Vec::new(); n]);
+    for (f, factor) in graph.factors().enumerate() {
+        let (&child, parents) = factor.scope.split_last()?;
+        factor_of[child] = f;
+        waiting[child] = parents.len();
+        parents.iter().for_each(|&parent| children[parent].push(child));
+    }
+    let mut ready: Vec<usize> = (0..n).filter(|&v| waiting[v] == 0).collect();
+    while let Some(v) = ready.pop() {
+        for &child in &children[v] {
+            waiting[child] -= 1;
+            if waiting[child] == 0 {
+                ready.push(child);
+            }
+        }
+    }
+    let mut v = (0..n).find(|&v| waiting[v] > 0)?;
+    for _ in 0..n {
+        // What waits has a parent that waits; after n steps back the walk has entered a cycle.
+        v = *graph.factor(factor_of[v]).scope.iter().find(|&&parent| parent != v && waiting[parent] > 0)?;
+    }
+    Some(v)
+}
+
+/// An error that says why this model cannot be written in the format, if it cannot.
+pub fn check(graph: &FactorGraph) -> Result<()> {
+    let fail = |reason: String| {
+        Err(Error::model(format!("only a Bayesian network can be a .bif file, but {reason}")))
+    };
+    if !graph.evidence().is_empty() {
+        return fail("this model has been given evidence".into());
+    }
+    if graph.form() != Form::Bayes {
+        return fail("this model has the form MARKOV".into());
+    }
+    let mut has_table = vec![false; graph.variable_count()];
+    for (f, factor) in graph.factors().enumerate() {
+        let Some(&child) = factor.scope.last() else {
+            return fail(format!("factor {f} is a constant"));
+        };
+        let name = graph.variable_name(child);
+        if std::mem::replace(&mut has_table[child], true) {
+            return fail(format!("variable `{name}` is last in the scopes of two factors"));
+        }
+        let rows = factor.log_values.chunks(graph.cardinalities()[child]);
+        if let Some(message) = rows.into_iter().find_map(|row| check_sum(row).err()) {
+            return fail(format!("a row of the table of `{name}` {message}"));
+        }
+    }
+    if let Some(v) = has_table.iter().position(|has| !has) {
+        return fail(format!("variable `{}` is last in no factor's scope", graph.variable_name(v)));
+    }
+    if let Some(v) = on_a_cycle(graph) {
+        return fail(format!("variable `{}` is its own ancestor", graph.variable_name(v)));
+    }
+    let variables = graph.names().into_iter().flat_map(|names| names.variables().iter());
+    let states = |v| graph.names().into_iter().flat_map(move |names| names.states(v).iter());
+    match variables.chain((0..graph.variable_count()).flat_map(states)).find(|name| name.contains('"')) {
+        Some(name) => {
+            Err(Error::model(format!("the name `{name}` has a quote in it, which a .bif file cannot hold")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes a model that has passed [`check`]; the values lose at most the last digits that `exp` and `ln` do.
+pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
+    let quoted = |name: String| if needs_quotes(&name) { format!("\"{name}\"") } else { name };
+    let variable = |v: usize| quoted(graph.variable_name(v));
+    let state = |v: usize, s: usize| match graph.names() {
+        Some(names) if !names.states(v).is_empty() => quoted(graph.state_name(v, s)),
+        _ => format!("s{s}"),
+    };
+    writeln!(out, "network unknown {{\n}}")?;
+    for (v, &states) in graph.cardinalities().iter().enumerate() {
+        let names: Vec<String> = (0..states).map(|s| state(v, s)).collect();
+        let names = names.join(", ");
+        writeln!(out, "variable {} {{\n  type discrete [ {states} ] {{ {names} }};\n}}", variable(v))?;
+    }
+    for factor in graph.factors() {
+        let Some((&child, parents)) = factor.scope.split_last() else { continue };
+        let parent_names: Vec<String> = parents.iter().map(|&v| variable(v)).collect();
+        let bar = if parents.is_empty() { "" } else { " | " };
+        writeln!(out, "probability ( {}{bar}{} ) {{", variable(child), parent_names.join(", "))?;
+        let lengths = graph.lengths(parents);
+        let mut digits = vec![0; parents.len()];
+        for row in factor.log_values.chunks(graph.cardinalities()[child]) {
+            let values: Vec<String> = row.iter().map(|&log| format_exp(log)).collect();
+            let states: Vec<String> = parents.iter().zip(&digits).map(|(&v, &s)| state(v, s)).collect();
+            let start = if parents.is_empty() { "table".into() } else { format!("({})", states.join(", ")) };
+            writeln!(out, "  {start} {};", values.join(", "))?;
+            table::advance(&mut digits, &lengths);
+        }
+        writeln!(out, "}}")?;
+    }
+    Ok(())
+}
