@@ -56,6 +56,11 @@ fn value(py: Python<'_>, answer: AnyAnswer) -> PyResult<Bound<'_, PyAny>> {
         AnyAnswer::Best(answer) => {
             Ok((states(py, &answer.value.state), answer.value.score).into_pyobject(py)?.into_any())
         }
+        AnyAnswer::Ranked(answer) => {
+            let pairs: Vec<_> =
+                answer.value.iter().map(|best| (states(py, &best.state), best.score)).collect();
+            Ok(pairs.into_pyobject(py)?.into_any())
+        }
         AnyAnswer::Samples(answer) => samples(py, answer.value),
         _ => Err(unknown()),
     }

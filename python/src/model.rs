@@ -202,7 +202,7 @@ impl Model {
         })
     }
 
-    /// Chooses a method and asks it; `count` is of account for samples only, `settings` is a JSON object.
+    /// Chooses a method and asks it; `count` is of account for samples and the k best only, `settings` is a JSON object.
     fn answer<'py>(
         &self,
         py: Python<'py>,
@@ -213,11 +213,8 @@ impl Model {
         run: &Run,
     ) -> PyResult<Parts<'py>> {
         let known = Query::ALL.into_iter().find(|known| known.name() == query);
-        let query =
-            match known.ok_or_else(|| error::argument("query", format!("there is no query `{query}`")))? {
-                Query::Sample(_) => Query::Sample(count),
-                other => other,
-            };
+        let known = known.ok_or_else(|| error::argument("query", format!("there is no query `{query}`")))?;
+        let query = known.with_count(count);
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
         let (model, choice) = (self.model.clone(), Choice::parse(method));

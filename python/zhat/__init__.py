@@ -30,7 +30,7 @@ from .errors import (
     ZeroPartitionError,
 )
 from .model import FactorGraph, read
-from .queries import entropy, log_partition, map, marginals, sample
+from .queries import entropy, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "entropy",
     "generate",
     "get_num_threads",
+    "k_best",
     "log_partition",
     "map",
     "marginals",

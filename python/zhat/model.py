@@ -75,6 +75,7 @@ class FactorGraph:
     marginals = queries.marginals
     entropy = queries.entropy
     map = queries.map
+    k_best = queries.k_best
     sample = queries.sample
 
     @cached_property

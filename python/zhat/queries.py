@@ -128,6 +128,31 @@ def map(
     return _answer("map", parts, BestState(state, score, model._names))
 
 
+def k_best(
+    model: FactorGraph,
+    k: int,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[list[BestState]]:
+    """The `k` states of largest weight, best first, or all that have one; `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 2.0]])])
+    >>> [(best.state.tolist(), best.score) for best in model.k_best(3).value]
+    [([1, 0], 3.0), ([1, 1], 2.0), ([0, 1], 1.0)]
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "k_best", integer("k", k), method, options, how)
+    ranked = [BestState(state, score, model._names) for state, score in parts["value"]]
+    return _answer("k_best", parts, ranked)
+
+
 def sample(
     model: FactorGraph,
     n: int = 1,

@@ -30,8 +30,8 @@ pub enum Command {
     Marginals(QueryArguments),
     /// The entropy of the model
     Entropy(PlainQueryArguments),
-    /// The state of largest weight
-    Map(QueryArguments),
+    /// The state of largest weight, or the k best
+    Map(MapArguments),
     /// States drawn from the model, as CSV or JSON lines
     Sample(SampleArguments),
     /// Random models to play with
@@ -109,6 +109,15 @@ pub struct QueryArguments {
 pub enum ResultFormat {
     /// PR, MAR or MAP
     Uai,
+}
+
+#[derive(Args, Debug)]
+pub struct MapArguments {
+    #[command(flatten)]
+    pub query: QueryArguments,
+    /// How many states, best first
+    #[arg(short = 'k', long, value_name = "K", conflicts_with = "format")]
+    pub best: Option<usize>,
 }
 
 #[derive(Args, Debug)]

@@ -73,7 +73,10 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Logz(arguments) => query::log_partition(&arguments),
         Command::Marginals(arguments) => query::marginals(&arguments),
         Command::Entropy(arguments) => query::entropy(&arguments),
-        Command::Map(arguments) => query::map(&arguments),
+        Command::Map(arguments) => match arguments.best {
+            None => query::map(&arguments.query),
+            Some(k) => query::k_best(&arguments.query.plain, k),
+        },
         Command::Sample(arguments) => query::sample(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),

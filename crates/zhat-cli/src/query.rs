@@ -209,6 +209,30 @@ pub fn map(arguments: &QueryArguments) -> Result<Exit> {
     Ok(answered.exit())
 }
 
+pub fn k_best(arguments: &PlainQueryArguments, k: usize) -> Result<Exit> {
+    let answered = ask(arguments, Query::KBest(k))?;
+    let AnyAnswer::Ranked(ranked) = &answered.answer else {
+        return Err(answered.mismatch());
+    };
+    let graph = &answered.graph;
+    output::print(&if arguments.run.json {
+        let states: Vec<Value> =
+            ranked.value.iter().map(|best| json!({"value": best.score, "state": best.state})).collect();
+        answered.object(Query::KBest(k), vec![("states", json!(states))])
+    } else {
+        let scores = ranked.value.iter().map(|best| output::number(best.score));
+        let header: Vec<String> = std::iter::once("variable".to_owned()).chain(scores).collect();
+        let row = |v: usize| {
+            let states = ranked.value.iter().map(|best| graph.state_name(v, best.state[v]));
+            std::iter::once(graph.variable_name(v)).chain(states).collect()
+        };
+        let rows = (0..graph.variable_count()).map(row).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.footer())
+    })?;
+    Ok(answered.exit())
+}
+
 pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let answered = ask(&arguments.plain, Query::Sample(arguments.count))?;
     let AnyAnswer::Samples(samples) = &answered.answer else {

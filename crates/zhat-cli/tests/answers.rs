@@ -57,6 +57,11 @@ fn json_answers_keep_the_contract() {
     assert_eq!(best["state"], json!([1, 0, 1, 1]));
     assert!((best["value"].as_f64().unwrap() - (0.5f64 * 0.9 * 0.8 * 0.9).ln()).abs() < 1e-12);
 
+    let ranked = folder.json(&["map", &model, "-k", "3"]);
+    assert_eq!(ranked["states"][0]["state"], best["state"]);
+    assert_eq!(ranked["states"].as_array().unwrap().len(), 3);
+    assert!(folder.ok(&["map", &model, "-k", "2", "--given", "x3=1"]).contains("variable"));
+
     let unbiased =
         folder.json(&["logz", &model, "--method", "importance", "--set", "samples=640,proposal=uniform"]);
     let guarantee = &unbiased["guarantee"];

@@ -48,6 +48,8 @@ pub enum AnyAnswer {
     Beliefs(Answer<Beliefs>),
     /// To [`Query::Map`].
     Best(Answer<BestState>),
+    /// To [`Query::KBest`].
+    Ranked(Answer<Vec<BestState>>),
     /// To [`Query::Sample`].
     Samples(Answer<Samples>),
 }
@@ -59,6 +61,7 @@ impl AnyAnswer {
             AnyAnswer::Estimate(answer) => &answer.guarantee,
             AnyAnswer::Beliefs(answer) => &answer.guarantee,
             AnyAnswer::Best(answer) => &answer.guarantee,
+            AnyAnswer::Ranked(answer) => &answer.guarantee,
             AnyAnswer::Samples(answer) => &answer.guarantee,
         }
     }
@@ -69,6 +72,7 @@ impl AnyAnswer {
             AnyAnswer::Estimate(answer) => &answer.diagnostics,
             AnyAnswer::Beliefs(answer) => &answer.diagnostics,
             AnyAnswer::Best(answer) => &answer.diagnostics,
+            AnyAnswer::Ranked(answer) => &answer.diagnostics,
             AnyAnswer::Samples(answer) => &answer.diagnostics,
         }
     }
@@ -105,7 +109,9 @@ macro_rules! row {
     (@query Marginals) => { Query::Marginals };
     (@query Entropy) => { Query::Entropy };
     (@query Map) => { Query::Map };
+    (@query KBest) => { Query::KBest(1) };
     (@query Sample) => { Query::Sample(1) };
+    (@pattern KBest) => { Query::KBest(_) };
     (@pattern Sample) => { Query::Sample(_) };
     (@pattern $query:ident) => { Query::$query };
     (@call LogPartition $config:ident $model:ident $query:ident $run:ident) => {
@@ -120,6 +126,10 @@ macro_rules! row {
     (@call Map $config:ident $model:ident $query:ident $run:ident) => {
         query::Map::map(&$config, $model, $run).map(AnyAnswer::Best)
     };
+    (@call KBest $config:ident $model:ident $query:ident $run:ident) => {{
+        let count = if let Query::KBest(count) = $query { count } else { 0 };
+        query::KBest::k_best(&$config, $model, count, $run).map(AnyAnswer::Ranked)
+    }};
     (@call Sample $config:ident $model:ident $query:ident $run:ident) => {{
         let count = if let Query::Sample(count) = $query { count } else { 0 };
         query::Sample::sample(&$config, $model, count, $run).map(AnyAnswer::Samples)
@@ -132,7 +142,7 @@ pub static CATALOGUE: &[Row] = &[
         "elimination",
         FactorGraph,
         exact::Elimination,
-        [LogPartition, Marginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, Entropy, Map, KBest, Sample],
         "sums out one variable after the other in the best order found"
     ),
     row!(
@@ -146,7 +156,7 @@ pub static CATALOGUE: &[Row] = &[
         "enumeration",
         FactorGraph,
         exact::Enumeration,
-        [LogPartition, Marginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, Entropy, Map, KBest, Sample],
         "adds up every state; for small models, and to check the others"
     ),
     row!(

@@ -35,5 +35,7 @@ pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
 pub use model::{FactorGraph, Model};
-pub use query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+pub use query::{
+    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+};
 pub use run::{Clock, Observer, Run};

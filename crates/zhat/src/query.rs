@@ -28,6 +28,12 @@ pub trait Map<M: ?Sized> {
     fn map(&self, model: &M, run: &Run) -> Result<Answer<BestState>>;
 }
 
+/// The k states of largest weight, best first; fewer if fewer have a weight. The guarantee is about their scores.
+pub trait KBest<M: ?Sized> {
+    /// Finds `k` states.
+    fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>>;
+}
+
 /// States drawn from the model.
 pub trait Sample<M: ?Sized> {
     /// Draws `count` states.
@@ -45,14 +51,31 @@ pub enum Query {
     Entropy,
     /// [`Map`].
     Map,
+    /// [`KBest`] of this many states.
+    KBest(usize),
     /// [`Sample`] of this many states.
     Sample(usize),
 }
 
 impl Query {
     /// One of each, to go through them all.
-    pub const ALL: [Query; 5] =
-        [Query::LogPartition, Query::Marginals, Query::Entropy, Query::Map, Query::Sample(1)];
+    pub const ALL: [Query; 6] = [
+        Query::LogPartition,
+        Query::Marginals,
+        Query::Entropy,
+        Query::Map,
+        Query::KBest(1),
+        Query::Sample(1),
+    ];
+
+    /// The same query for another number of states, where that means anything.
+    pub fn with_count(self, count: usize) -> Query {
+        match self {
+            Query::KBest(_) => Query::KBest(count),
+            Query::Sample(_) => Query::Sample(count),
+            other => other,
+        }
+    }
 
     /// The name in JSON and messages.
     pub fn name(self) -> &'static str {
@@ -61,6 +84,7 @@ impl Query {
             Query::Marginals => "marginals",
             Query::Entropy => "entropy",
             Query::Map => "map",
+            Query::KBest(_) => "k_best",
             Query::Sample(_) => "sample",
         }
     }

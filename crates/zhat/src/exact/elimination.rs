@@ -30,7 +30,9 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared, Reduced};
 use crate::numeric;
-use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::query::{
+    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -70,7 +72,7 @@ impl Elimination {
         let plan = Self::plan(&prepared).map_err(|bytes| run.over_memory(NAME, bytes))?;
         let forecast = forecast(&plan, query, graph, reduced.graph.bytes());
         run.require_memory(NAME, forecast.bytes)?;
-        let reduce = if query == Query::Map { Reduce::Max } else { Reduce::Sum };
+        let reduce = if matches!(query, Query::Map | Query::KBest(_)) { Reduce::Max } else { Reduce::Sum };
         let (width, log2_table) = (plan.order.width, plan.order.log2_table);
         let value = run.install(|| {
             let tree = Tree::sweep(&reduced.graph, plan, reduce, query != Query::LogPartition, &clock)?;
@@ -123,7 +125,7 @@ pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_b
     let entries = match query {
         Query::LogPartition => peak,
         Query::Marginals | Query::Entropy => 2.0 * all + largest_clique,
-        Query::Map | Query::Sample(_) => all,
+        Query::Map | Query::KBest(_) | Query::Sample(_) => all,
     };
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
     let variables = graph.variable_count() as f64;
@@ -131,6 +133,8 @@ pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_b
         Query::LogPartition => (0.0, 1.0),
         Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
         Query::Map => (16.0 * variables, 1.0),
+        // A state, and the deviations from it at every variable.
+        Query::KBest(k) => (k as f64 * (24.0 * variables + 64.0 * states), 1.0),
         Query::Sample(count) => (16.0 * count as f64 * (variables + 1.0), 1.0),
     };
     if let Query::Sample(count) = query {
@@ -196,6 +200,19 @@ impl Map<FactorGraph> for Elimination {
         Self::answer(graph, Query::Map, run, |tree, reduced, _| {
             let state = reduced.expand_state(&tree.best());
             Ok(BestState { score: graph.score(&state), state })
+        })
+    }
+}
+
+impl KBest<FactorGraph> for Elimination {
+    fn k_best(&self, graph: &FactorGraph, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
+        Self::answer(graph, Query::KBest(k), run, |tree, reduced, clock| {
+            let states = tree.k_best(k, clock)?.into_iter().map(|state| reduced.expand_state(&state));
+            let mut ranked: Vec<BestState> =
+                states.map(|state| BestState { score: graph.score(&state), state }).collect();
+            // Near ties can change places by rounding.
+            ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
+            Ok(ranked)
         })
     }
 }

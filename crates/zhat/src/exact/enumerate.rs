@@ -25,7 +25,9 @@ use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
-use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::query::{
+    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -185,6 +187,29 @@ impl Visitor for Best {
     }
 }
 
+/// Keeps the k best states, of ties the first.
+struct Ranked {
+    k: usize,
+    /// Best first.
+    states: Vec<BestState>,
+}
+
+impl Ranked {
+    fn insert(&mut self, score: f64, state: &[usize]) {
+        let at = self.states.partition_point(|kept| kept.score >= score);
+        if at < self.k {
+            self.states.truncate(self.k - 1);
+            self.states.insert(at, BestState { state: state.to_vec(), score });
+        }
+    }
+}
+
+impl Visitor for Ranked {
+    fn leaf(&mut self, score: f64, state: &[usize]) {
+        self.insert(score, state);
+    }
+}
+
 /// Sums w = exp(score − best) and w·(score − best), and w by variable and state if there are beliefs.
 struct Mass {
     best: f64,
@@ -291,7 +316,7 @@ impl Enumeration {
             weighted: 0.0,
             beliefs: Beliefs::zeros(states.graph.cardinalities()),
         };
-        if query == Query::Map {
+        if matches!(query, Query::Map | Query::KBest(_)) {
             return Ok(Some(total));
         }
         let parts = states.walk_all("adding up states", clock, || Mass {
@@ -320,6 +345,7 @@ impl Enumeration {
             Query::LogPartition | Query::Entropy => 0.0,
             Query::Marginals => (subtrees + 2.0) * states * 8.0,
             Query::Map => 16.0 * n,
+            Query::KBest(k) => (subtrees + 1.0) * k as f64 * (32.0 * n + 64.0),
             Query::Sample(count) => count as f64 * (n * 16.0 + 64.0),
         };
         graph.preparation_bytes() + subtrees * (256.0 + 32.0 * free) + 64.0 * n + per_query
@@ -423,6 +449,23 @@ impl Map<FactorGraph> for Enumeration {
         Self::answer(graph, Query::Map, run, |total, _, reduced, _| {
             let state = reduced.expand_state(&total.best.state);
             Ok(BestState { score: graph.score(&state), state })
+        })
+    }
+}
+
+impl KBest<FactorGraph> for Enumeration {
+    fn k_best(&self, graph: &FactorGraph, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
+        Self::answer(graph, Query::KBest(k), run, |_, states, reduced, clock| {
+            let parts = states.walk_all("ranking states", clock, || Ranked { k, states: Vec::new() })?;
+            let mut ranked = Ranked { k, states: Vec::new() };
+            for best in parts.iter().flat_map(|part| &part.states) {
+                ranked.insert(best.score, &best.state);
+            }
+            let expand = |best: BestState| {
+                let state = reduced.expand_state(&best.state);
+                BestState { score: graph.score(&state), state }
+            };
+            Ok(ranked.states.into_iter().map(expand).collect())
         })
     }
 }

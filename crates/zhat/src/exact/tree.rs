@@ -1,5 +1,8 @@
 //! The bucket tree of a factor graph under an elimination order: one sweep forward, everything else backward.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use rayon::prelude::*;
 
 use super::bucket::{Bucket, Domain, Reduce};
@@ -367,13 +370,75 @@ impl Tree {
     /// The best state, of ties the lowest, after a maximising sweep.
     pub fn best(&self) -> Vec<usize> {
         let mut state = vec![0; self.len()];
-        let mut scores = Vec::new();
-        for i in (0..state.len()).rev() {
-            self.local(i, &state, &mut scores);
-            let best = numeric::max(&scores);
-            state[self.plan.order.variables[i]] = scores.iter().position(|&x| x == best).unwrap_or(0);
-        }
+        self.complete(&mut state, self.len(), |_, _, _| ());
         state
+    }
+
+    /// Gives the variables at the positions below `from` their best states, the others being in theirs, and tells for every
+    /// other state of each by how much the best score would fall: `deviate(position, state, loss)`.
+    fn complete(&self, state: &mut [usize], from: usize, mut deviate: impl FnMut(usize, usize, f64)) {
+        let mut scores = Vec::new();
+        for i in (0..from).rev() {
+            self.local(i, state, &mut scores);
+            let best = numeric::max(&scores);
+            let choice = scores.iter().position(|&x| x == best).unwrap_or(0);
+            for (s, &score) in scores.iter().enumerate() {
+                if s != choice && score > f64::NEG_INFINITY {
+                    deviate(i, s, best - score);
+                }
+            }
+            state[self.plan.order.variables[i]] = choice;
+        }
+    }
+
+    /// The k best states after a maximising sweep, best first (Lawler 1972).
+    ///
+    /// The messages tell the exact best score of every partial state. So each state found is completed greedily, and every
+    /// deviation from it is the start of a part of the states whose best score is known; the best such part is next.
+    pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<usize>>> {
+        let mut heap = BinaryHeap::from([Deviation { loss: 0.0, from: 0, position: self.len(), state: 0 }]);
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        while found.len() < k {
+            let Some(Deviation { loss, from, position, state }) = heap.pop() else { break };
+            clock.check()?;
+            let mut next = found.get(from).cloned().unwrap_or_else(|| vec![0; self.len()]);
+            if let Some(&v) = self.plan.order.variables.get(position) {
+                next[v] = state;
+            }
+            let from = found.len();
+            self.complete(&mut next, position, |position, state, more| {
+                heap.push(Deviation { loss: loss + more, from, position, state });
+            });
+            found.push(next);
+        }
+        Ok(found)
+    }
+}
+
+/// The states that agree with a state found on the positions above `position` and have `state` there.
+#[derive(PartialEq)]
+struct Deviation {
+    /// By how much their best score is below the best of all.
+    loss: f64,
+    /// Which state found.
+    from: usize,
+    position: usize,
+    state: usize,
+}
+
+impl Eq for Deviation {}
+
+impl Ord for Deviation {
+    /// The smaller loss is the greater; ties in the order they were met.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = other.loss.total_cmp(&self.loss).then(other.from.cmp(&self.from));
+        order.then(self.position.cmp(&other.position)).then(other.state.cmp(&self.state))
+    }
+}
+
+impl PartialOrd for Deviation {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -137,7 +137,7 @@ impl Replicate {
         match query {
             Query::LogPartition | Query::Sample(_) => {}
             Query::Entropy => self.score_sum.add(weight * graph.score(&self.state)),
-            Query::Map => {
+            Query::Map | Query::KBest(_) => {
                 let score = graph.score(&self.state);
                 if self.best.as_ref().is_none_or(|best| score > best.score) {
                     self.best = Some(BestState { state: self.state.clone(), score });
@@ -317,7 +317,7 @@ impl Forecasts<FactorGraph> for ImportanceSampling {
             seconds: draws * each,
             promise: match query {
                 Query::LogPartition | Query::Sample(_) => Promise::Unbiased,
-                Query::Map => Promise::Bounds,
+                Query::Map | Query::KBest(_) => Promise::Bounds,
                 Query::Marginals | Query::Entropy => Promise::Heuristic,
             },
         }
