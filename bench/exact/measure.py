@@ -17,7 +17,6 @@ def main() -> None:
     wall, memory, report, *command = sys.argv[1:]
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
         os.environ.update(dict.fromkeys(THREADS, "1"))
         try:
@@ -32,6 +31,7 @@ def main() -> None:
         os.kill(child, signal.SIGKILL)
 
     signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGTERM, stop)
     signal.setitimer(signal.ITIMER_REAL, float(wall))
     _, status, usage = os.wait4(child, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -26,6 +26,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space of a run (8)")
     parser.add_argument("--forecast", action="store_true", help="zhat's forecasts beside what its runs take")
+    parser.add_argument("--note", default="", help="a sentence on the machine for the file's head")
     parser.add_argument("-o", "--output", type=Path, help="also write the result to this file")
     return parser.parse_args()
 
@@ -44,15 +45,17 @@ def compare(tools: list[Tool], chosen: list[models.Model], queries: list[str], l
     return report.table(report.HEADER, rows)
 
 
-def head(tools: list[Tool], missing: list[str], limits: Limits) -> str:
+def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], limits: Limits) -> str:
     """What was run, on what, with which versions."""
-    typed = [word for word in sys.argv[1:] if word != "--zhat"]
-    shown = [word for word in typed if os.path.basename(word) != "zhat"]
+    switches = [name for name, on in (("--all", options.all), ("--forecast", options.forecast)) if on]
+    limited = [f"--query {options.query}", f"--limit {options.limit:g}", f"--memory {options.memory:g}"]
+    shown = " ".join([*options.filters, *switches, *limited])
     versions = dict.fromkeys(f"{tool.name.split(',')[0]} {tool.version}" for tool in tools)
     lines = [
         "# Exact inference: results",
-        f"`cargo xtask bench exact {' '.join(shown)}`".replace(" `", "`"),
-        f"{report.processor()}; one thread. CPU seconds are user and system time of the whole process; "
+        f"`cargo xtask bench exact {shown}`",
+        f"{report.processor()}; one thread. {options.note}".strip(),
+        "CPU seconds are user and system time of the whole process; "
         f"a run ends at {limits.seconds:g} s of wall time or {limits.bytes / 2**30:g} GiB of address space. "
         "What the columns mean is said in [README.md](README.md).",
         "Versions: " + ", ".join(versions) + ".",
@@ -82,7 +85,7 @@ def main() -> None:
         result = compare(wanted, chosen, queries, limits)
     print(result)
     if options.output:
-        options.output.write_text(f"{head(tools, missing, limits)}\n\n{result}\n")
+        options.output.write_text(f"{head(options, tools, missing, limits)}\n\n{result}\n")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ pub fn test() -> Outcome {
             command.current_dir(root().join("python"));
         })
     };
-    in_python(Step::new(tool("ruff"), &["format", "--check", "."])).run()?;
-    in_python(Step::new(tool("ruff"), &["check", "."])).run()?;
+    in_python(Step::new(tool("ruff"), &["format", "--check", ".", "../bench"])).run()?;
+    in_python(Step::new(tool("ruff"), &["check", ".", "../bench"])).run()?;
     let develop = ["develop", "--profile", "ci", "--locked", "--quiet"];
     let activated = |step: Step| {
         step.with(|command| {

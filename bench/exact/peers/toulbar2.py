@@ -1,15 +1,15 @@
-"""toulbar2: branch and bound on log Z, after it has eliminated variables of at most 12 neighbours."""
+"""toulbar2: variables of at most 24 neighbours eliminated in min-fill order, branch and bound on the rest."""
 
 import re
 from math import log
 
 QUERIES = ("logz",)
-OPTIONS = ("-logz", "-p=12")
+OPTIONS = ("-logz", "-p=24", "-O=-3")
 
 
 def command(program, model, evidence, _query, _memory):
     """The command line."""
-    return [program, model, evidence, *OPTIONS]
+    return [program, model, *([evidence] if evidence else []), *OPTIONS]
 
 
 def parse(output, _query):
