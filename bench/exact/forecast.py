@@ -1,7 +1,9 @@
 """How far zhat's forecasts are from what its runs take."""
 
+from collections.abc import Iterator
+
 from models import Model
-from report import table
+from report import header, line
 from tools import Limits, Tool, measure
 
 HEADER = ("model", "query", "forecast MB", "peak MB", "ratio", "forecast s", "CPU s", "ratio")
@@ -11,15 +13,16 @@ LEAST_BYTES = 4e6
 LEAST_SECONDS = 0.05
 
 
-def check(zhat: Tool, models: list[Model], queries: list[str], limits: Limits) -> str:
-    """A table of forecasts beside measurements, and the share within a factor of two."""
+def check(zhat: Tool, models: list[Model], queries: list[str], limits: Limits) -> Iterator[str]:
+    """The lines of a table of forecasts beside measurements, and the share within a factor of two."""
     _, idle_cpu, idle_peak, _, _ = measure([zhat.program, "--version"], limits)
-    rows, memory, time = [], [], []
+    memory, time = [], []
+    yield from header(HEADER)
     for model in models:
         for query in queries:
             run = zhat.run(str(model.path), model.evidence, query, limits)
             if "value" not in run.answer:
-                rows.append([f"{model.family}/{model.name}", query, *[""] * 5, run.answer["status"]])
+                yield line([f"{model.family}/{model.name}", query, *[""] * 5, run.answer["status"]])
                 continue
             plan = run.answer["plan"]
             taken = [max(run.peak - idle_peak, 1.0), max(run.cpu - idle_cpu, 1e-3)]
@@ -28,14 +31,11 @@ def check(zhat: Tool, models: list[Model], queries: list[str], limits: Limits) -
             ratios = [taken[0] / plan["bytes"], taken[1] / plan["seconds"]]
             megabytes = [f"{plan['bytes'] / 1e6:.1f}", f"{taken[0] / 1e6:.1f}", f"{ratios[0]:.2f}"]
             times = [f"{plan['seconds']:.3f}", f"{taken[1]:.3f}", f"{ratios[1]:.2f}"]
-            rows.append([f"{model.family}/{model.name}", query, *megabytes, *times])
-    notes = [
-        f"Without what an idle process takes ({idle_peak / 1e6:.1f} MB, {idle_cpu:.3f} s). "
-        "Ratios are measured / forecast.\n",
-        share("Memory", memory, LEAST_BYTES, f"{LEAST_BYTES / 1e6:.0f} MB"),
-        share("Time", time, LEAST_SECONDS, f"{LEAST_SECONDS} s"),
-    ]
-    return table(HEADER, rows) + "\n\n" + "\n".join(notes)
+            yield line([f"{model.family}/{model.name}", query, *megabytes, *times])
+    yield f"\nWithout what an idle process takes ({idle_peak / 1e6:.1f} MB, {idle_cpu:.3f} s)."
+    yield "Ratios are measured / forecast.\n"
+    yield share("Memory", memory, LEAST_BYTES, f"{LEAST_BYTES / 1e6:.0f} MB")
+    yield share("Time", time, LEAST_SECONDS, f"{LEAST_SECONDS} s")
 
 
 def share(what: str, pairs: list[tuple[float, float]], least: float, shown: str) -> str:

@@ -10,11 +10,15 @@ from tools import Run
 HEADER = ("model", "query", "tool", "CPU s", "of it solving", "peak MB", "error", "× zhat")  # noqa: RUF001
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table."""
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def line(cells: Iterable[str]) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def header(names: Iterable[str]) -> list[str]:
+    """The first two lines of a Markdown table."""
+    names = list(names)
+    return [line(names), line(["---"] * len(names))]
 
 
 def seconds(value: float | None) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import forecast
@@ -31,9 +32,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def compare(tools: list[Tool], chosen: list[models.Model], queries: list[str], limits: Limits) -> str:
-    """Every tool on every model and query."""
-    rows = []
+def compare(
+    tools: list[Tool], chosen: list[models.Model], queries: list[str], limits: Limits
+) -> Iterator[str]:
+    """The lines of the table: every tool on every model and query."""
+    yield from report.header(report.HEADER)
     for model in chosen:
         for query in queries:
             runs = {}
@@ -41,8 +44,7 @@ def compare(tools: list[Tool], chosen: list[models.Model], queries: list[str], l
                 print(f"{model.family}/{model.name} {query}: {tool.name}", file=sys.stderr, flush=True)
                 if run := tool.run(str(model.path), model.evidence, query, limits):
                     runs[tool.name] = run
-            rows += report.group(model, query, runs)
-    return report.table(report.HEADER, rows)
+            yield from map(report.line, report.group(model, query, runs))
 
 
 def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], limits: Limits) -> str:
@@ -79,13 +81,16 @@ def main() -> None:
     for line in missing:
         print(f"left out: {line}", file=sys.stderr)
     if options.forecast:
-        result = forecast.check(tools[0], chosen, queries, limits)
+        lines = forecast.check(tools[0], chosen, queries, limits)
     else:
         wanted = [t for t in tools if not options.tool or any(part in t.name for part in options.tool)]
-        result = compare(wanted, chosen, queries, limits)
-    print(result)
-    if options.output:
-        options.output.write_text(f"{head(options, tools, missing, limits)}\n\n{result}\n")
+        lines = compare(wanted, chosen, queries, limits)
+    text = f"{head(options, tools, missing, limits)}\n\n"
+    for line in lines:
+        print(line, flush=True)
+        text += f"{line}\n"
+        if options.output:
+            options.output.write_text(text)
 
 
 if __name__ == "__main__":
