@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from peers import toulbar2, zhat
+from peers import zhat
+from peers.toulbar2 import Toulbar2
 
 HERE = Path(__file__).resolve().parent
 
@@ -44,7 +45,7 @@ class Tool:
     version: str
     script: str = ""
     program: str = ""
-    adapter: ModuleType | None = None
+    adapter: ModuleType | Toulbar2 | None = None
 
     def run(self, model: str, evidence: str, query: str, limits: Limits) -> Run | None:
         """One measured run; nothing if the tool has no such query at all."""
@@ -89,7 +90,10 @@ def find(zhat_program: str) -> tuple[list[Tool], list[str]]:
     """The tools that are here, zhat first, and a line on each that is not."""
     tools, missing = [Tool("zhat", version_of(zhat_program), program=zhat_program, adapter=zhat)], []
     if program := shutil.which("toulbar2"):
-        tools.append(Tool("toulbar2", version_of(program), program=program, adapter=toulbar2))
+        for neighbours in (12, 24):
+            adapter = Toulbar2(neighbours)
+            name = f"toulbar2, -p={neighbours}"
+            tools.append(Tool(name, version_of(program), program=program, adapter=adapter))
     else:
         missing.append("toulbar2 is not on PATH (Debian package `toulbar2`)")
     for name, package, script in PYTHON:
