@@ -1,5 +1,7 @@
-//! Chores of the workspace: `cargo xtask test | fresh | readme`.
+//! Chores of the workspace: `cargo xtask test | fresh | readme | bench`.
 
+mod bench;
+mod environment;
 mod fresh;
 mod python;
 mod shell;
@@ -10,7 +12,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test [--rust] [--python]   formatting, lints, all tests; both parts without a flag
 cargo xtask fresh                      the README's two commands in an empty folder with empty caches
-cargo xtask readme                     rewrites the README's method table from the catalogue";
+cargo xtask readme                     rewrites the README's method table from the catalogue
+cargo xtask bench exact [FILTER…]        zhat beside other tools for exact inference, as a table";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
         ["test", "--python"] => test::run(false, true),
         ["fresh"] => fresh::run(),
         ["readme"] => test::bless_readme(),
+        ["bench", "exact", rest @ ..] => bench::exact(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {

@@ -1,0 +1,25 @@
+"""pgmpy, reading the file itself."""
+
+from pgmpy.readwrite import UAIReader
+
+from peers import common, pgmpy
+
+
+def load(model, evidence):
+    """Reads the model and the evidence."""
+    network = UAIReader(model).get_model()
+    if hasattr(network, "to_markov_model"):
+        network = network.to_markov_model()
+    observed = {f"var_{v}": x for v, x in common.numpy_reader().read_evid(evidence).items()}
+    return network, observed
+
+
+def log10_partition(network, observed):
+    """As with the arrays; here the variables have names."""
+    variable = next(name for name in network.nodes() if name not in observed)
+    answer = pgmpy.VariableElimination(network).query([variable], evidence=observed, show_progress=False)
+    return pgmpy.log10(answer.values.sum())
+
+
+if __name__ == "__main__":
+    common.main(load, {"logz": log10_partition})
