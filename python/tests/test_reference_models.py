@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,3 +73,20 @@ def test_answers_agree_with_the_references(reference: Reference) -> None:
         beliefs = model.marginals(method="exact").value
         for got, probabilities in zip(beliefs, marginals, strict=True):
             np.testing.assert_allclose(got, probabilities, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("reference", references(20), ids=lambda reference: reference.path.name)
+def test_the_package_gives_the_programs_bits(reference: Reference) -> None:
+    model = reference.model()
+    evidence = ["--evidence", str(reference.beside("evid"))] if reference.beside("evid").exists() else []
+
+    def program(query: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "zhat", query, str(reference.path), *evidence]
+        command += ["--method", "elimination", "--json"]
+        answer: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        return answer
+
+    assert model.log_partition(method="elimination").value == program("logz")["value"]
+    beliefs = model.marginals(method="elimination").value
+    for got, variable in zip(beliefs, program("marginals")["variables"], strict=True):
+        assert got.tolist() == variable["p"]

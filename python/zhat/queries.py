@@ -140,7 +140,9 @@ def k_best(
     progress: Progress | None = None,
     **options: object,
 ) -> Answer[list[BestState]]:
-    """The `k` states of largest weight, best first, or all that have one; `zhat.queries` tells what the arguments are.
+    """The `k` states of largest weight, best first; fewer if fewer have one.
+
+    `zhat.queries` tells what the arguments are.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 2.0]])])
