@@ -26,6 +26,7 @@ fn timeless(answer: AnyAnswer) -> AnyAnswer {
         AnyAnswer::Estimate(answer) => AnyAnswer::Estimate(strip(answer)),
         AnyAnswer::Beliefs(answer) => AnyAnswer::Beliefs(strip(answer)),
         AnyAnswer::Best(answer) => AnyAnswer::Best(strip(answer)),
+        AnyAnswer::Ranked(answer) => AnyAnswer::Ranked(strip(answer)),
         AnyAnswer::Samples(answer) => AnyAnswer::Samples(strip(answer)),
         other => other,
     }
@@ -51,7 +52,7 @@ fn the_number_of_threads_never_changes_a_bit() {
     let grid: Model = generate::ising(grid, 0.8, 0.5, false, 2).unwrap().into();
     for row in CATALOGUE {
         for &query in row.queries {
-            let query = if matches!(query, Query::Sample(_)) { Query::Sample(3000) } else { query };
+            let query = query.with_count(3000);
             for model in [&model, &grid] {
                 let run = Run::default().with_seed(5);
                 let forecast = row.forecast(model, query, &Settings::new(), &run).unwrap();
