@@ -76,7 +76,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
             vec![
                 row.method.into(),
                 query.name().into(),
-                output::promise_cell(forecast.promise),
+                forecast.promise.name().into(),
                 units::bytes(forecast.bytes),
                 units::seconds(forecast.seconds),
                 verdict(forecast, &run).into(),

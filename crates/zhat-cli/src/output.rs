@@ -7,7 +7,7 @@ use std::path::Path;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Diagnostics, Error, Guarantee, Promise, Result, Run, units};
+use zhat::{Diagnostics, Error, Guarantee, Result, Run, units};
 
 /// How a command ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +120,4 @@ pub fn object(query: &str, value: Map<String, Value>, answer: &AnyAnswer, plan: 
     );
     object.insert("diagnostics".into(), answer.diagnostics().to_json());
     format!("{}\n", Value::Object(object))
-}
-
-/// The kind of promise for a cell of a table.
-pub fn promise_cell(promise: Promise) -> String {
-    promise.name().into()
 }

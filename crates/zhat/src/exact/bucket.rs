@@ -217,20 +217,14 @@ impl<'a> Bucket<'a> {
     ) {
         let len = out.len();
         match (self.domain, reduce) {
-            (Domain::Linear, _) => {
+            (Domain::Linear, _) | (Domain::Log, Reduce::Max) => {
+                let join =
+                    if self.domain == Domain::Linear { numeric::add_assign } else { numeric::max_assign };
                 buffer.resize(len, 0.0);
                 self.product(0, block, start, out);
                 for state in 1..self.states {
                     self.product(state, block, start, &mut buffer[..len]);
-                    numeric::add_assign(out, &buffer[..len]);
-                }
-            }
-            (Domain::Log, Reduce::Max) => {
-                buffer.resize(len, 0.0);
-                self.product(0, block, start, out);
-                for state in 1..self.states {
-                    self.product(state, block, start, &mut buffer[..len]);
-                    numeric::max_assign(out, &buffer[..len]);
+                    join(out, &buffer[..len]);
                 }
             }
             (Domain::Log, Reduce::Sum) => {

@@ -258,7 +258,7 @@ impl Marginals<FactorGraph> for Conditioning {
                     shift = case.log_value;
                 }
                 let weight = (case.log_value - shift).exp();
-                let backward = case.tree.backward(&case.reduced.graph, false, false, cases.clock)?;
+                let backward = case.tree.backward(false, cases.clock)?;
                 let beliefs = case.reduced.expand_beliefs(conditioned, &backward.beliefs);
                 let sums = total.as_mut_slice().iter_mut();
                 sums.zip(beliefs.as_slice()).for_each(|(sum, p)| *sum += weight * p);
@@ -278,8 +278,7 @@ impl Entropy<FactorGraph> for Conditioning {
             cases.for_each(|case| {
                 if case.log_value > f64::NEG_INFINITY {
                     logs.push(case.log_value);
-                    entropies
-                        .push(case.tree.backward(&case.reduced.graph, true, false, cases.clock)?.entropy);
+                    entropies.push(case.tree.backward(true, cases.clock)?.entropy);
                 }
                 Ok(())
             })?;

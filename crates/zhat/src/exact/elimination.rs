@@ -181,7 +181,7 @@ impl LogPartition<FactorGraph> for Elimination {
 impl Marginals<FactorGraph> for Elimination {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         Self::answer(graph, Query::Marginals, run, |tree, reduced, clock| {
-            let backward = tree.backward(&reduced.graph, false, false, clock)?;
+            let backward = tree.backward(false, clock)?;
             Ok(reduced.expand_beliefs(graph, &backward.beliefs))
         })
     }
@@ -189,9 +189,7 @@ impl Marginals<FactorGraph> for Elimination {
 
 impl Entropy<FactorGraph> for Elimination {
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
-        Self::answer(graph, Query::Entropy, run, |tree, reduced, clock| {
-            Ok(tree.backward(&reduced.graph, true, false, clock)?.entropy)
-        })
+        Self::answer(graph, Query::Entropy, run, |tree, _, clock| Ok(tree.backward(true, clock)?.entropy))
     }
 }
 

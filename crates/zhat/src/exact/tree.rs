@@ -96,8 +96,6 @@ pub(crate) struct Backward {
     pub beliefs: Beliefs,
     /// The entropy, if it was asked for.
     pub entropy: f64,
-    /// P(x_f) for every factor, in the factor's own order of axes, if that was asked for.
-    pub factors: Vec<Vec<f64>>,
 }
 
 impl Tree {
@@ -220,18 +218,9 @@ impl Tree {
     }
 
     /// Sweeps backward through all cliques.
-    pub fn backward(
-        mut self,
-        graph: &FactorGraph,
-        entropy: bool,
-        factors: bool,
-        clock: &Clock<'_>,
-    ) -> Result<Backward> {
+    pub fn backward(mut self, entropy: bool, clock: &Clock<'_>) -> Result<Backward> {
         let n = self.len();
         let mut result = Backward { beliefs: Beliefs::zeros(&self.plan.cardinalities), ..Default::default() };
-        if factors {
-            result.factors = vec![Vec::new(); graph.factor_count()];
-        }
         let mut total = CompensatedSum::default();
         let mut pool = Pool::default();
         // The marginal of the others at each position, put there by the parent.
@@ -254,11 +243,6 @@ impl Tree {
                 .iter_mut()
                 .zip(clique.chunks_exact(len))
                 .for_each(|(p, slab)| *p = chunked(slab, numeric::sum));
-            if factors {
-                for (f, scope) in &self.plan.factors[i] {
-                    result.factors[*f] = self.factor_marginal(graph, i, &clique, *f, scope);
-                }
-            }
             // A child over the whole clique takes it as it is; the others get sums of it.
             let mut heir = None;
             for &child in &self.plan.children[i] {
@@ -278,25 +262,6 @@ impl Tree {
         result.beliefs.normalise();
         result.entropy = total.value().max(0.0);
         Ok(result)
-    }
-
-    fn factor_marginal(
-        &self,
-        graph: &FactorGraph,
-        i: usize,
-        clique: &[f64],
-        f: usize,
-        scope: &[usize],
-    ) -> Vec<f64> {
-        let lengths = graph.lengths(scope);
-        let mut marginal = vec![0.0; lengths.iter().product()];
-        self.marginal(i, clique, scope, &mut marginal);
-        let own = graph.factor(f).scope;
-        let order: Vec<usize> = own.iter().filter_map(|v| scope.iter().position(|u| u == v)).collect();
-        let mut marginal = table::permute(&marginal, &lengths, &order);
-        let total = numeric::sum(&marginal);
-        marginal.iter_mut().for_each(|p| *p /= total);
-        marginal
     }
 
     /// Sums the clique at position `i` down to `scope`, which is v and some of the others, in elimination order; the sums
