@@ -53,6 +53,7 @@ fn value(py: Python<'_>, answer: AnyAnswer) -> PyResult<Bound<'_, PyAny>> {
     match answer {
         AnyAnswer::Estimate(answer) => Ok(answer.value.into_pyobject(py)?.into_any()),
         AnyAnswer::Beliefs(answer) => Ok(PyArray1::from_slice(py, answer.value.as_slice()).into_any()),
+        AnyAnswer::FactorBeliefs(answer) => Ok(PyArray1::from_slice(py, answer.value.as_slice()).into_any()),
         AnyAnswer::Best(answer) => {
             Ok((states(py, &answer.value.state), answer.value.score).into_pyobject(py)?.into_any())
         }

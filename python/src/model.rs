@@ -148,6 +148,12 @@ impl Model {
         }))
     }
 
+    /// The scopes of the factors.
+    #[getter]
+    fn scopes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        self.graph()?.factors().map(|factor| PyTuple::new(py, factor.scope)).collect()
+    }
+
     /// The factors, as copies.
     #[getter]
     fn factors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Table<'py>>> {

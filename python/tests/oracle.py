@@ -44,6 +44,11 @@ class Oracle:
         axes = range(self.scores.ndim)
         return [np.asarray(self.probabilities.sum(axis=tuple(a for a in axes if a != v))) for v in axes]
 
+    def factor_marginal(self, scope: tuple[int, ...]) -> FloatArray:
+        others = tuple(v for v in range(self.scores.ndim) if v not in scope)
+        # What is left has the variables in order; the table has them as the scope lists them.
+        return np.asarray(self.probabilities.sum(axis=others).transpose(np.argsort(np.argsort(scope))))
+
     @property
     def entropy(self) -> float:
         p = self.probabilities[self.probabilities > 0]

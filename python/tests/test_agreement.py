@@ -28,7 +28,15 @@ def test_the_models_cover_both_cases() -> None:
 def test_exact_methods_agree_with_enumeration(name: str, method: str) -> None:
     model, oracle = MODELS[name], Oracle.of(MODELS[name])
     if oracle.is_zero:
-        for query in (zhat.log_partition, zhat.marginals, zhat.entropy, zhat.map, zhat.sample):
+        queries = (
+            zhat.log_partition,
+            zhat.marginals,
+            zhat.factor_marginals,
+            zhat.entropy,
+            zhat.map,
+            zhat.sample,
+        )
+        for query in queries:
             with pytest.raises(zhat.ZeroPartitionError, match="zero partition"):
                 query(model, method=method)
         return
@@ -41,6 +49,12 @@ def test_exact_methods_agree_with_enumeration(name: str, method: str) -> None:
     assert len(beliefs) == model.n_variables
     for got, want in zip(beliefs, oracle.marginals, strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-9)
+
+    tables = zhat.factor_marginals(model, method=method).value
+    assert len(tables) == model.n_factors
+    for got, (scope, values) in zip(tables, model.factors, strict=True):
+        assert got.shape == values.shape
+        np.testing.assert_allclose(got, oracle.factor_marginal(scope), rtol=0, atol=1e-9)
 
     assert zhat.entropy(model, method=method).value == pytest.approx(oracle.entropy, abs=1e-8)
 

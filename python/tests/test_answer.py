@@ -58,6 +58,33 @@ def test_marginals_are_views_of_one_array() -> None:
     assert zhat.FactorGraph([]).marginals().value == []
 
 
+def test_factor_marginals_are_views_of_one_array() -> None:
+    model = zhat.FactorGraph(
+        [2, 3, 2], [((2, 0), [[0.0, 1.0], [2.0, -np.inf]]), ((), 1.5), ((1,), [0, 0, 0])]
+    )
+    answer = model.factor_marginals()
+    tables = answer.value
+    assert answer.query == "factor_marginals"
+    assert isinstance(tables, list)
+    assert [table.shape for table in tables] == [(2, 2), (), (3,)]
+    assert tables.scopes == ((2, 0), (), (1,))
+    assert all(np.shares_memory(table, tables.flat) and table.dtype == np.float64 for table in tables)
+    assert tables[0][1, 1] == 0
+    assert float(tables[1]) == 1
+    np.testing.assert_allclose(tables[0].sum(axis=0), model.marginals().value[0], atol=1e-15)
+    given = model.condition({0: 1}).factor_marginals().value
+    assert given.scopes == ((2,), (), (1,), (0,))
+    assert given[0].tolist() == [1, 0]
+    assert given[3].tolist() == [0, 1]
+    assert repr(answer).startswith("factor_marginals: 3 factors, 8 probabilities; exact")
+    again = pickle.loads(pickle.dumps(answer)).value
+    assert np.shares_memory(again[0], again.flat)
+    np.testing.assert_array_equal(again[0], tables[0])
+    assert zhat.FactorGraph([2]).factor_marginals().value == []
+    with pytest.raises(zhat.ImpossibleEvidenceError):
+        model.condition({0: 1, 2: 1}).factor_marginals()
+
+
 def test_the_best_state() -> None:
     best = MODEL.map().value
     assert best.state.tolist() == [0, 2]

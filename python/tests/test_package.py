@@ -28,7 +28,7 @@ def test_examples_in_docstrings(name: str) -> None:
 def test_everything_offered_is_there_and_documented() -> None:
     for name in zhat.__all__:
         assert inspect.getdoc(getattr(zhat, name)), name
-    for query in ("log_partition", "marginals", "entropy", "map", "sample"):
+    for query in ("log_partition", "marginals", "factor_marginals", "entropy", "map", "sample"):
         assert getattr(zhat.FactorGraph, query) is getattr(zhat, query)
     assert (Path(zhat.__path__[0]) / "py.typed").exists()
 
@@ -45,7 +45,14 @@ def test_the_catalogue() -> None:
     importance = methods["importance"]
     assert importance.kind == "factor-graph"
     assert importance.about
-    assert importance.queries == ("log_partition", "marginals", "entropy", "map", "sample")
+    assert importance.queries == (
+        "log_partition",
+        "marginals",
+        "factor_marginals",
+        "entropy",
+        "map",
+        "sample",
+    )
     assert importance.options["proposal"] == "tree"
     assert importance.options["replicates"] == 32
     model = zhat.generate.tree(variables=4)

@@ -31,6 +31,7 @@ def test_answers_do_not_depend_on_threads(method: str) -> None:
             model.entropy(method=method, seed=4, threads=threads).value,
             model.map(method=method, seed=4, threads=threads).value.score,
             model.marginals(method=method, seed=4, threads=threads).value.flat.tobytes(),
+            model.factor_marginals(method=method, seed=4, threads=threads).value.flat.tobytes(),
             model.sample(700, method=method, seed=4, threads=threads).value.states.tobytes(),
         ]
         for threads in (1, 2, 3)

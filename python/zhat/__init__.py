@@ -18,7 +18,7 @@ from __future__ import annotations
 from . import errors as errors  # first, for the native module raises them
 from . import generate, queries
 from ._zhat import __version__
-from .answer import Answer, Beliefs, BestState, Guarantee, Samples
+from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
 from .errors import (
     Error,
@@ -30,7 +30,7 @@ from .errors import (
     ZeroPartitionError,
 )
 from .model import FactorGraph, read
-from .queries import entropy, k_best, log_partition, map, marginals, sample
+from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Beliefs",
     "BestState",
     "Error",
+    "FactorBeliefs",
     "FactorGraph",
     "FileError",
     "Guarantee",
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "config",
     "entropy",
+    "factor_marginals",
     "generate",
     "get_num_threads",
     "k_best",

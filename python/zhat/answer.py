@@ -84,6 +84,30 @@ class Beliefs(list[NDArray[np.float64]]):
         return f"{len(self)} variables, {self.flat.size} probabilities"
 
 
+class FactorBeliefs(list[NDArray[np.float64]]):
+    """One probability table a factor, with an axis a variable of its scope: views of the one array `flat`."""
+
+    def __init__(
+        self, flat: NDArray[np.float64], scopes: tuple[tuple[int, ...], ...], cardinalities: tuple[int, ...]
+    ) -> None:
+        """Cuts `flat` into a table for each scope."""
+        shapes = [tuple(cardinalities[v] for v in scope) for scope in scopes]
+        ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp)
+        vectors = np.split(flat, ends[:-1]) if shapes else []
+        super().__init__(vector.reshape(shape) for vector, shape in zip(vectors, shapes, strict=True))
+        self.flat = flat
+        self.scopes = scopes
+        self.cardinalities = cardinalities
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keeps the tables views of one array when they are copied or pickled."""
+        return FactorBeliefs, (self.flat, self.scopes, self.cardinalities)
+
+    def __str__(self) -> str:
+        """In short."""
+        return f"{len(self)} factors, {self.flat.size} probabilities"
+
+
 @dataclass(frozen=True, eq=False)
 class BestState:
     """A state and its score, the log weight. The guarantee is about the score."""
@@ -140,7 +164,7 @@ class Answer(Generic[T]):
     query: str
     """The query that this answers."""
     value: T
-    """The value: a number in nats, or `Beliefs`, `BestState`, `Samples`."""
+    """The value: a number in nats, or `Beliefs`, `FactorBeliefs`, `BestState`, `Samples`."""
     guarantee: Guarantee
     """What is promised about it."""
     method: str

@@ -73,6 +73,7 @@ class FactorGraph:
 
     log_partition = queries.log_partition
     marginals = queries.marginals
+    factor_marginals = queries.factor_marginals
     entropy = queries.entropy
     map = queries.map
     k_best = queries.k_best

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from . import _zhat
 from ._arguments import integer, settings, text
-from .answer import Answer, Beliefs, BestState, Guarantee, Samples, T
+from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples, T
 from .errors import InputError
 from .runtime import Progress, run
 
@@ -79,6 +79,36 @@ def marginals(
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "marginals", 0, method, options, how)
     return _answer("marginals", parts, Beliefs(parts["value"], model.cardinalities, model._names))
+
+
+def factor_marginals(
+    model: FactorGraph,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Answer[FactorBeliefs]:
+    """The joint probabilities of every factor's variables: an array a factor, an axis a variable.
+
+    The factors are those of `model.factors`, and so are the shapes. Observed variables have left the scopes of
+    a conditioned model and have a factor of their own at the end. `zhat.queries` tells what the arguments are.
+
+    >>> import zhat
+    >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 0]]), ((1,), [1, 1])], log=False)
+    >>> tables = zhat.factor_marginals(model).value
+    >>> tables[0].round(6).tolist()
+    [[0.166667, 0.333333], [0.5, 0.0]]
+    >>> tables.scopes[0], bool(abs(tables[0].sum(axis=0) - tables[1]).max() < 1e-12)
+    ((0, 1), True)
+    """
+    how = run(seed, threads, memory, time, progress)
+    parts = _ask(model, "factor_marginals", 0, method, options, how)
+    tables = FactorBeliefs(parts["value"], tuple(model._native.scopes), model.cardinalities)
+    return _answer("factor_marginals", parts, tables)
 
 
 def entropy(

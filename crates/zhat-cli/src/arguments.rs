@@ -26,8 +26,8 @@ pub enum Command {
     Info(InfoArguments),
     /// log Z, the logarithm of the partition function; with evidence, the log weight of the evidence
     Logz(QueryArguments),
-    /// The probability of every state of every variable
-    Marginals(QueryArguments),
+    /// The probability of every state of every variable, or of every factor's variables together
+    Marginals(MarginalsArguments),
     /// The entropy of the model
     Entropy(PlainQueryArguments),
     /// The state of largest weight, or the k best
@@ -109,6 +109,15 @@ pub struct QueryArguments {
 pub enum ResultFormat {
     /// PR, MAR or MAP
     Uai,
+}
+
+#[derive(Args, Debug)]
+pub struct MarginalsArguments {
+    #[command(flatten)]
+    pub query: QueryArguments,
+    /// The joint probabilities of each factor's variables; an observed variable leaves the scopes and has a factor of its own
+    #[arg(long, conflicts_with = "format")]
+    pub factors: bool,
 }
 
 #[derive(Args, Debug)]

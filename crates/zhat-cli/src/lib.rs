@@ -71,7 +71,8 @@ fn dispatch(command: Command) -> Result<Exit> {
     match command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logz(arguments) => query::log_partition(&arguments),
-        Command::Marginals(arguments) => query::marginals(&arguments),
+        Command::Marginals(arguments) if arguments.factors => query::factor_marginals(&arguments.query.plain),
+        Command::Marginals(arguments) => query::marginals(&arguments.query),
         Command::Entropy(arguments) => query::entropy(&arguments),
         Command::Map(arguments) => match arguments.best {
             None => query::map(&arguments.query),

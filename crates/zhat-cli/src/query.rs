@@ -189,6 +189,60 @@ pub fn marginals(arguments: &QueryArguments) -> Result<Exit> {
     Ok(answered.exit())
 }
 
+/// A line of the plain table has the probabilities of at most this many joint states.
+const JOINT_STATES: usize = 16;
+
+pub fn factor_marginals(arguments: &PlainQueryArguments) -> Result<Exit> {
+    let answered = ask(arguments, Query::FactorMarginals)?;
+    let AnyAnswer::FactorBeliefs(beliefs) = &answered.answer else {
+        return Err(answered.mismatch());
+    };
+    let graph = &answered.graph;
+    let names = |scope: &[usize]| scope.iter().map(|&v| graph.variable_name(v)).collect::<Vec<_>>();
+    let tables = graph.factors().map(|factor| factor.scope).zip(beliefs.value.iter());
+    output::print(&if arguments.run.json {
+        let table = |(scope, p): (&[usize], &[f64])| {
+            let shape: Vec<usize> = scope.iter().map(|&v| graph.cardinalities()[v]).collect();
+            json!({"scope": names(scope), "shape": shape, "p": p})
+        };
+        let factors: Vec<Value> = tables.map(table).collect();
+        answered.object(Query::FactorMarginals, vec![("factors", json!(factors))])
+    } else {
+        let row = |(f, (scope, p)): (usize, (&[usize], &[f64]))| {
+            vec![f.to_string(), names(scope).join(","), joint_states(graph, scope, p)]
+        };
+        let rows = tables.enumerate().map(row).collect();
+        let header = ["factor", "variables", "probability of each joint state"];
+        format!("{}\n{}", output::table(&header, rows, 3), answered.footer())
+    })?;
+    Ok(answered.exit())
+}
+
+/// `0,1: 0.250000  1,1: 0.750000`; of a large table the likeliest, in its order.
+fn joint_states(graph: &FactorGraph, scope: &[usize], p: &[f64]) -> String {
+    let mut shown: Vec<usize> = (0..p.len()).collect();
+    if p.len() > JOINT_STATES {
+        shown.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
+        shown.truncate(JOINT_STATES);
+        shown.sort_unstable();
+    }
+    let cell = |&entry: &usize| {
+        let (mut rest, mut states) = (entry, Vec::new());
+        for &v in scope.iter().rev() {
+            states.push(graph.state_name(v, rest % graph.cardinalities()[v]));
+            rest /= graph.cardinalities()[v];
+        }
+        states.reverse();
+        let colon = if scope.is_empty() { "" } else { ": " };
+        format!("{}{colon}{:.6}", states.join(","), p[entry])
+    };
+    let mut cells: Vec<String> = shown.iter().map(cell).collect();
+    if p.len() > shown.len() {
+        cells.push(format!("… and {} less likely", p.len() - shown.len()));
+    }
+    cells.join("  ")
+}
+
 pub fn map(arguments: &QueryArguments) -> Result<Exit> {
     let answered = ask(&arguments.plain, Query::Map)?;
     let AnyAnswer::Best(best) = &answered.answer else {

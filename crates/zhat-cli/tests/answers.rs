@@ -13,6 +13,8 @@ fn plain_answers_read_well() {
     let ask = |args: &[&str]| without_times(&folder.ok(args));
     assert_snapshot!("logz", ask(&["logz", &model, "--given", "x3=1", "--method", "elimination"]));
     assert_snapshot!("marginals", ask(&["marginals", &model, "--given", "x3=1", "--method", "elimination"]));
+    let ask_factors = ["marginals", &model, "--factors", "--given", "x3=1", "--method", "elimination"];
+    assert_snapshot!("marginals_factors", ask(&ask_factors));
     assert_snapshot!("entropy", ask(&["entropy", &model, "--method", "elimination"]));
     assert_snapshot!("map", ask(&["map", &model, "--method", "elimination"]));
     assert_snapshot!("map_importance", ask(&["map", &model, "--method", "importance"]));
@@ -53,6 +55,17 @@ fn json_answers_keep_the_contract() {
     let sprinkler = marginals["variables"][1]["p"][1].as_f64().unwrap();
     assert!((sprinkler - 0.2781 / 0.6471).abs() < 1e-12, "{sprinkler}");
 
+    let factors = folder.json(&["marginals", &model, "--factors", "--given", "x1=1"]);
+    assert_eq!(factors["query"], json!("factor_marginals"));
+    let tables = factors["factors"].as_array().unwrap();
+    // Four of the model, and what was observed.
+    assert_eq!(tables.len(), 5);
+    assert_eq!((&tables[3]["scope"], &tables[3]["shape"]), (&json!(["x2", "x3"]), &json!([2, 2])));
+    assert_eq!(tables[4], json!({"scope": ["x1"], "shape": [2], "p": [0.0, 1.0]}));
+    // P(rain, wet | sprinkler) = (0.5·0.5·0.2 + 0.5·0.1·0.8)/0.3 · 0.99.
+    let both = tables[3]["p"][3].as_f64().unwrap();
+    assert!((both - 0.09 / 0.3 * 0.99).abs() < 1e-12, "{both}");
+
     let best = folder.json(&["map", &model]);
     assert_eq!(best["state"], json!([1, 0, 1, 1]));
     assert!((best["value"].as_f64().unwrap() - (0.5f64 * 0.9 * 0.8 * 0.9).ln()).abs() < 1e-12);
@@ -85,6 +98,18 @@ fn json_answers_keep_the_contract() {
 }
 
 #[test]
+fn a_factor_with_many_joint_states_keeps_to_a_line() {
+    let folder = Folder::new("joint");
+    let (zeros, ones) = ("0 ".repeat(60), "1 ".repeat(40));
+    let model = folder.write("m.uai", &format!("MARKOV 2 10 10 1 2 0 1\n100 {zeros}{ones}"));
+    let text = folder.ok(&["marginals", &model, "--factors"]);
+    let line = text.lines().nth(1).unwrap();
+    assert!(line.contains("6,0: 0.025000") && line.ends_with("… and 84 less likely"), "{text}");
+    let constant = folder.write("c.uai", "MARKOV 1 2 1 0\n1 3");
+    assert!(folder.ok(&["marginals", &constant, "--factors"]).contains("1.000000"));
+}
+
+#[test]
 fn result_files_of_the_competitions() {
     let folder = Folder::new("uai");
     let model = folder.write("m.uai", "MARKOV 2 2 3 1 2 0 1\n6 1 2 3 0 1 3");
@@ -103,11 +128,12 @@ fn threads_do_not_change_a_bit() {
     let folder = Folder::new("threads");
     folder.ok(&["generate", "ising", "--rows", "12", "--columns", "12", "--seed", "4", "-o", "g.zhat"]);
     for method in ["elimination", "importance"] {
-        for query in ["logz", "marginals", "entropy", "map"] {
+        for query in [&["logz"][..], &["marginals"], &["marginals", "--factors"], &["entropy"], &["map"]] {
             let with = |threads: &str| {
-                without_seconds(folder.json(&[query, "g.zhat", "--method", method, "--threads", threads]))
+                let rest = ["g.zhat", "--method", method, "--threads", threads];
+                without_seconds(folder.json(&[query, &rest].concat()))
             };
-            assert_eq!(with("1"), with("2"), "{method} {query}");
+            assert_eq!(with("1"), with("2"), "{method} {query:?}");
         }
         let samples = |threads: &str| {
             folder.ok(&["sample", "g.zhat", "-n", "700", "--method", method, "--threads", threads])

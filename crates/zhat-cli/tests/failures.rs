@@ -88,14 +88,11 @@ fn bad_evidence_is_refused_and_impossible_evidence_has_its_own_status() {
         fails(&folder, &["logz", &model, "--evidence", "e"], 2, words);
     }
     folder.write("e", "3 1 0 2 0 3 1");
-    for query in ["logz", "marginals", "entropy", "map", "sample"] {
+    for query in ["logz", "marginals", "marginals --factors", "entropy", "map", "sample"] {
         for method in ["elimination", "enumeration", "importance"] {
-            fails(
-                &folder,
-                &[query, &model, "--evidence", "e", "--method", method],
-                1,
-                &["impossible evidence"],
-            );
+            let mut args: Vec<&str> = query.split(' ').collect();
+            args.extend([&model, "--evidence", "e", "--method", method]);
+            fails(&folder, &args, 1, &["impossible evidence"]);
         }
     }
     folder.write("zero", "MARKOV 1 2 1 1 0 2 0 0");
@@ -119,6 +116,9 @@ fn bad_arguments_say_what_would_work() {
     fails(&folder, &["logz", &model, "--time", "soon"], 2, &["60s"]);
     fails(&folder, &["logz", &model, "--threads", "0"], 2, &["0"]);
     fails(&folder, &["logz", &model, "--json", "--format", "uai"], 2, &["cannot be used with"]);
+    let format = ["marginals", &model, "--factors", "--format", "uai"];
+    fails(&folder, &format, 2, &["cannot be used with"]);
+    fails(&folder, &["logz", &model, "--factors"], 2, &["unexpected argument"]);
     fails(&folder, &["entropy", &model, "--format", "uai"], 2, &["unexpected argument"]);
     fails(&folder, &["convert", &model, "m.txt"], 2, &[".zhat, .uai or .bif"]);
     folder.write("markov.uai", "MARKOV 1 2 0");

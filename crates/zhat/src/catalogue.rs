@@ -11,7 +11,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Kind, Model};
-use crate::query::{self, Beliefs, BestState, Query, Samples};
+use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::units;
 use crate::{exact, montecarlo};
@@ -46,6 +46,8 @@ pub enum AnyAnswer {
     Estimate(Estimate),
     /// To [`Query::Marginals`].
     Beliefs(Answer<Beliefs>),
+    /// To [`Query::FactorMarginals`].
+    FactorBeliefs(Answer<FactorBeliefs>),
     /// To [`Query::Map`].
     Best(Answer<BestState>),
     /// To [`Query::KBest`].
@@ -60,6 +62,7 @@ impl AnyAnswer {
         match self {
             AnyAnswer::Estimate(answer) => &answer.guarantee,
             AnyAnswer::Beliefs(answer) => &answer.guarantee,
+            AnyAnswer::FactorBeliefs(answer) => &answer.guarantee,
             AnyAnswer::Best(answer) => &answer.guarantee,
             AnyAnswer::Ranked(answer) => &answer.guarantee,
             AnyAnswer::Samples(answer) => &answer.guarantee,
@@ -71,6 +74,7 @@ impl AnyAnswer {
         match self {
             AnyAnswer::Estimate(answer) => &answer.diagnostics,
             AnyAnswer::Beliefs(answer) => &answer.diagnostics,
+            AnyAnswer::FactorBeliefs(answer) => &answer.diagnostics,
             AnyAnswer::Best(answer) => &answer.diagnostics,
             AnyAnswer::Ranked(answer) => &answer.diagnostics,
             AnyAnswer::Samples(answer) => &answer.diagnostics,
@@ -107,6 +111,7 @@ macro_rules! row {
     };
     (@query LogPartition) => { Query::LogPartition };
     (@query Marginals) => { Query::Marginals };
+    (@query FactorMarginals) => { Query::FactorMarginals };
     (@query Entropy) => { Query::Entropy };
     (@query Map) => { Query::Map };
     (@query KBest) => { Query::KBest(1) };
@@ -119,6 +124,9 @@ macro_rules! row {
     };
     (@call Marginals $config:ident $model:ident $query:ident $run:ident) => {
         query::Marginals::marginals(&$config, $model, $run).map(AnyAnswer::Beliefs)
+    };
+    (@call FactorMarginals $config:ident $model:ident $query:ident $run:ident) => {
+        query::FactorMarginals::factor_marginals(&$config, $model, $run).map(AnyAnswer::FactorBeliefs)
     };
     (@call Entropy $config:ident $model:ident $query:ident $run:ident) => {
         query::Entropy::entropy(&$config, $model, $run).map(AnyAnswer::Estimate)
@@ -142,28 +150,28 @@ pub static CATALOGUE: &[Row] = &[
         "elimination",
         FactorGraph,
         exact::Elimination,
-        [LogPartition, Marginals, Entropy, Map, KBest, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "sums out one variable after the other in the best order found"
     ),
     row!(
         "conditioning",
         FactorGraph,
         exact::Conditioning,
-        [LogPartition, Marginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
         "elimination case by case of a few variables, chosen so that it fits into memory"
     ),
     row!(
         "enumeration",
         FactorGraph,
         exact::Enumeration,
-        [LogPartition, Marginals, Entropy, Map, KBest, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "adds up every state; for small models, and to check the others"
     ),
     row!(
         "importance",
         FactorGraph,
         montecarlo::ImportanceSampling,
-        [LogPartition, Marginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
         "weighted draws from a spanning tree of the model, or uniform ones"
     ),
 ];

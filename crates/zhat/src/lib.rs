@@ -36,6 +36,7 @@ pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
 pub use model::{FactorGraph, Model};
 pub use query::{
-    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
+    Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};

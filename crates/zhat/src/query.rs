@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Estimate};
 use crate::error::Result;
+use crate::model::FactorGraph;
 use crate::run::Run;
 
 /// log Z = log Σₓ exp score(x), in nats.
@@ -14,6 +15,12 @@ pub trait LogPartition<M: ?Sized> {
 pub trait Marginals<M: ?Sized> {
     /// Answers the query.
     fn marginals(&self, model: &M, run: &Run) -> Result<Answer<Beliefs>>;
+}
+
+/// P(x_f) for every factor f: the joint probability of the states of its scope.
+pub trait FactorMarginals<M: ?Sized> {
+    /// Answers the query.
+    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<FactorBeliefs>>;
 }
 
 /// H = −Σₓ p(x) log p(x), in nats.
@@ -47,6 +54,8 @@ pub enum Query {
     LogPartition,
     /// [`Marginals`].
     Marginals,
+    /// [`FactorMarginals`].
+    FactorMarginals,
     /// [`Entropy`].
     Entropy,
     /// [`Map`].
@@ -59,9 +68,10 @@ pub enum Query {
 
 impl Query {
     /// One of each, to go through them all.
-    pub const ALL: [Query; 6] = [
+    pub const ALL: [Query; 7] = [
         Query::LogPartition,
         Query::Marginals,
+        Query::FactorMarginals,
         Query::Entropy,
         Query::Map,
         Query::KBest(1),
@@ -82,6 +92,7 @@ impl Query {
         match self {
             Query::LogPartition => "log_partition",
             Query::Marginals => "marginals",
+            Query::FactorMarginals => "factor_marginals",
             Query::Entropy => "entropy",
             Query::Map => "map",
             Query::KBest(_) => "k_best",
@@ -154,6 +165,71 @@ impl Beliefs {
                 vector.iter_mut().for_each(|p| *p /= total);
             }
         }
+    }
+}
+
+impl AsRef<[f64]> for Beliefs {
+    fn as_ref(&self) -> &[f64] {
+        self.as_slice()
+    }
+}
+
+/// One probability table a factor: the axes are the factor's scope in its own order, row-major, the last fastest. A factor
+/// over no variable has the one entry 1.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct FactorBeliefs(Beliefs);
+
+impl FactorBeliefs {
+    /// All-zero tables, one for every factor of `graph`.
+    pub fn zeros(graph: &FactorGraph) -> Self {
+        let sizes: Vec<usize> = graph.factors().map(|factor| factor.log_values.len()).collect();
+        FactorBeliefs(Beliefs::zeros(&sizes))
+    }
+
+    /// The number of factors.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are no factors.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The table of factor `f`.
+    pub fn factor(&self, f: usize) -> &[f64] {
+        self.0.variable(f)
+    }
+
+    /// The same, to be written.
+    pub fn factor_mut(&mut self, f: usize) -> &mut [f64] {
+        self.0.variable_mut(f)
+    }
+
+    /// The tables in the order of the factors.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.0.iter()
+    }
+
+    /// All probabilities, one factor after the other.
+    pub fn as_slice(&self) -> &[f64] {
+        self.0.as_slice()
+    }
+
+    /// All probabilities, to be written.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
+        self.0.as_mut_slice()
+    }
+
+    /// Scales every table to sum to one; an all-zero table is left alone.
+    pub(crate) fn normalise(&mut self) {
+        self.0.normalise();
+    }
+}
+
+impl AsRef<[f64]> for FactorBeliefs {
+    fn as_ref(&self) -> &[f64] {
+        self.as_slice()
     }
 }
 

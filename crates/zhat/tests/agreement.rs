@@ -9,7 +9,7 @@ use support::oracle::Oracle;
 use support::statistics::{ALARM, multinomial_tail};
 use support::{EXACT, Method};
 use zhat::random::Streams;
-use zhat::{Error, FactorGraph, Guarantee, Law, Result, Run};
+use zhat::{Beliefs, Error, FactorGraph, Guarantee, Law, Result, Run};
 
 /// Probabilities under this may be lost: `exp` has no subnormal results.
 const TINY: f64 = 1e-300;
@@ -45,11 +45,39 @@ fn compare(name: &str, method: &dyn Method, given: &FactorGraph, oracle: &Oracle
         }
     }
 
+    let tables = method.factor_marginals(given, run).unwrap().value;
+    assert_eq!(tables.len(), given.factor_count(), "{name}");
+    for (f, (got, want)) in tables.iter().zip(oracle.factor_marginals(given)).enumerate() {
+        assert_eq!(got.len(), want.len(), "{name}");
+        assert!((got.iter().sum::<f64>() - 1.0).abs() < 1e-14, "{name}: factor {f} sums to one");
+        for (p, q) in got.iter().zip(&want) {
+            assert!(
+                (p - q).abs() <= 2.0 * allowance * q + TINY,
+                "{name}: factor {f} has {got:?}, want {want:?}"
+            );
+        }
+        hold_together(name, given, f, got, &beliefs);
+    }
+
     let best = method.map(given, run).unwrap();
     assert_eq!(best.value.score, given.score(&best.value.state), "{name}: the score is the state's");
     let want = oracle.best();
     let allowance = best.diagnostics.rounding + oracle.allowance();
     assert!((best.value.score - want).abs() <= allowance, "{name}: best {}, want {want}", best.value.score);
+}
+
+/// A factor's table summed down to each of its variables is the variable's own marginal.
+fn hold_together(name: &str, graph: &FactorGraph, f: usize, table: &[f64], beliefs: &Beliefs) {
+    let mut stride = 1;
+    for &v in graph.factor(f).scope.iter().rev() {
+        let states = graph.cardinalities()[v];
+        let mut sums = vec![0.0; states];
+        table.iter().enumerate().for_each(|(i, p)| sums[i / stride % states] += p);
+        for (sum, p) in sums.iter().zip(beliefs.variable(v)) {
+            assert!((sum - p).abs() <= 1e-9, "{name}: factor {f}, variable {v}: {sum} and {p}");
+        }
+        stride *= states;
+    }
 }
 
 #[test]
@@ -102,6 +130,10 @@ fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
                 let one_hot = |i| if i == s { 1.0 } else { 0.0 };
                 assert!(beliefs.variable(v).iter().enumerate().all(|(i, &p)| p == one_hot(i)), "{name}");
             }
+            let tables = exact.factor_marginals(&given, &run).unwrap().value;
+            for (f, factor) in given.factors().enumerate().skip(graph.factor_count()) {
+                assert_eq!(tables.factor(f), beliefs.variable(factor.scope[0]), "{name}");
+            }
             let samples = exact.sample(&given, 20, &run).unwrap().value;
             assert!(samples.iter().all(|state| evidence.iter().all(|&(v, s)| state[v] == s)), "{name}");
         }
@@ -109,11 +141,12 @@ fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
     assert!(possible > 100 && impossible > 10, "{possible} possible, {impossible} impossible");
 }
 
-/// What each of the five queries says went wrong.
-fn every_error(method: &dyn Method, graph: &FactorGraph, run: &Run) -> [Option<Error>; 5] {
+/// What each of the six queries says went wrong.
+fn every_error(method: &dyn Method, graph: &FactorGraph, run: &Run) -> [Option<Error>; 6] {
     [
         method.log_partition(graph, run).err(),
         method.marginals(graph, run).err(),
+        method.factor_marginals(graph, run).err(),
         method.entropy(graph, run).err(),
         method.map(graph, run).err(),
         method.sample(graph, 3, run).err(),

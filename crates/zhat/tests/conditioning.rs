@@ -5,7 +5,9 @@ mod support;
 
 use zhat::exact::{Conditioning, Elimination};
 use zhat::model::generate::{self, Grid};
-use zhat::{Entropy, Error, FactorGraph, Forecasts, LogPartition, Map, Marginals, Query, Run, Sample};
+use zhat::{
+    Entropy, Error, FactorGraph, FactorMarginals, Forecasts, LogPartition, Map, Marginals, Query, Run, Sample,
+};
 
 fn models() -> Vec<(String, FactorGraph)> {
     let mut models = support::small_models(28);
@@ -31,10 +33,11 @@ fn tight(graph: &FactorGraph, query: Query) -> Vec<Run> {
 #[test]
 fn every_query_agrees_with_elimination() {
     let (whole, parts, run) = (Elimination::default(), Conditioning::default(), Run::default());
-    let mut cases = 0.0;
+    let (mut cases, mut together) = (0.0, 0);
     for (name, graph) in models() {
         let z = whole.log_partition(&graph, &run).unwrap();
         let beliefs = whole.marginals(&graph, &run).unwrap().value;
+        let tables = whole.factor_marginals(&graph, &run).unwrap().value;
         let entropy = whole.entropy(&graph, &run).unwrap().value;
         let best = whole.map(&graph, &run).unwrap().value;
         for i in 0..3 {
@@ -53,6 +56,12 @@ fn every_query_agrees_with_elimination() {
                     assert!((p - q).abs() <= 1e-11, "{name}: {p} and {q}");
                 }
             }
+            if let Ok(got) = parts.factor_marginals(&graph, &tight(&graph, Query::FactorMarginals)[i]) {
+                together += 1;
+                for (p, q) in got.value.as_slice().iter().zip(tables.as_slice()) {
+                    assert!((p - q).abs() <= 1e-11, "{name}: {p} and {q}");
+                }
+            }
             if let Ok(got) = parts.entropy(&graph, &tight(&graph, Query::Entropy)[i]) {
                 assert!((got.value - entropy).abs() <= 1e-10, "{name}: {} and {entropy}", got.value);
             }
@@ -64,6 +73,7 @@ fn every_query_agrees_with_elimination() {
         }
     }
     assert!(cases > 100.0, "only {cases} cases were gone through");
+    assert!(together > 10, "factor marginals only {together} times");
 }
 
 #[test]

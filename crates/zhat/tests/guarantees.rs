@@ -35,6 +35,11 @@ fn hold(name: &str, graph: &FactorGraph, run: &Run) {
         for (got, want) in beliefs.value.iter().zip(&truth.marginals) {
             got.iter().zip(want).for_each(|(&p, &q)| check("a marginal", q, p, beliefs.diagnostics.rounding));
         }
+        let tables = exact.factor_marginals(graph, run).unwrap();
+        for (got, want) in tables.value.iter().zip(&truth.factor_marginals) {
+            let entries = got.iter().zip(want);
+            entries.for_each(|(&p, &q)| check("a factor's marginal", q, p, tables.diagnostics.rounding));
+        }
     }
 }
 

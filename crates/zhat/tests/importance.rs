@@ -10,7 +10,9 @@ use support::oracle::Oracle;
 use support::statistics::{ALARM, bernstein_radius, multinomial_tail};
 use zhat::model::generate::{self, Grid};
 use zhat::montecarlo::{ImportanceSampling, Proposal};
-use zhat::{Entropy, FactorGraph, Law, LogPartition, Marginals, Promise, Run, Sample, Samples};
+use zhat::{
+    Entropy, FactorGraph, FactorMarginals, Law, LogPartition, Marginals, Promise, Run, Sample, Samples,
+};
 
 /// Models with loops and zeros whose states are few and all likely enough to be drawn.
 fn moderate_models() -> Vec<(String, FactorGraph)> {
@@ -166,6 +168,18 @@ fn marginals_and_entropy_converge() {
                 for v in 0..graph.variable_count() {
                     for (s, p) in beliefs.value.variable(v).iter().enumerate() {
                         let (mean, radius) = known.mean(n, |state, _| f64::from(u8::from(state[v] == s)));
+                        let (off, may) = ((p - mean / z).abs(), quotient(mean, radius));
+                        assert!(off <= may + 1e-12, "{name}, {proposal:?}: {p}, want {}", mean / z);
+                    }
+                }
+                let tables = method.factor_marginals(&graph, &run).unwrap();
+                assert_eq!(tables.guarantee.promise(), Promise::Heuristic);
+                for (factor, table) in graph.factors().zip(tables.value.iter()) {
+                    for (i, p) in table.iter().enumerate() {
+                        let entry = |state: &[usize]| {
+                            factor.scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v])
+                        };
+                        let (mean, radius) = known.mean(n, |state, _| f64::from(u8::from(entry(state) == i)));
                         let (off, may) = ((p - mean / z).abs(), quotient(mean, radius));
                         assert!(off <= may + 1e-12, "{name}, {proposal:?}: {p}, want {}", mean / z);
                     }

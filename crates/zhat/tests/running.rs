@@ -25,6 +25,7 @@ fn timeless(answer: AnyAnswer) -> AnyAnswer {
     match answer {
         AnyAnswer::Estimate(answer) => AnyAnswer::Estimate(strip(answer)),
         AnyAnswer::Beliefs(answer) => AnyAnswer::Beliefs(strip(answer)),
+        AnyAnswer::FactorBeliefs(answer) => AnyAnswer::FactorBeliefs(strip(answer)),
         AnyAnswer::Best(answer) => AnyAnswer::Best(strip(answer)),
         AnyAnswer::Ranked(answer) => AnyAnswer::Ranked(strip(answer)),
         AnyAnswer::Samples(answer) => AnyAnswer::Samples(strip(answer)),
@@ -73,7 +74,15 @@ fn the_number_of_threads_never_changes_a_bit() {
 fn the_seed_is_all_that_chance_depends_on() {
     let model = dense();
     let queries = |method| match method {
-        "importance" => vec![Query::LogPartition, Query::Marginals, Query::Entropy, Query::Sample(50)],
+        "importance" => {
+            vec![
+                Query::LogPartition,
+                Query::Marginals,
+                Query::FactorMarginals,
+                Query::Entropy,
+                Query::Sample(50),
+            ]
+        }
         _ => vec![Query::Sample(50)],
     };
     for method in ["elimination", "enumeration", "importance"] {

@@ -32,7 +32,10 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced};
 use crate::numeric;
-use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::query::{
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, Law, LogPartition, Map, Marginals, Query,
+    Sample, Samples,
+};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 use crate::units;
@@ -209,6 +212,31 @@ impl Cases<'_> {
         Ok(())
     }
 
+    /// Adds to `total` what `part` gives for each case, weighted by the cases' weights up to a common factor; false if every
+    /// case has weight zero.
+    fn add_weighted<P: AsRef<[f64]>>(
+        &self,
+        total: &mut [f64],
+        part: impl Fn(Case) -> Result<P>,
+    ) -> Result<bool> {
+        let mut shift = f64::NEG_INFINITY;
+        self.for_each(|case| {
+            if case.log_value == f64::NEG_INFINITY {
+                return Ok(());
+            }
+            if case.log_value > shift {
+                let factor = (shift - case.log_value).exp();
+                total.iter_mut().for_each(|sum| *sum *= factor);
+                shift = case.log_value;
+            }
+            let weight = (case.log_value - shift).exp();
+            let part = part(case)?;
+            total.iter_mut().zip(part.as_ref()).for_each(|(sum, p)| *sum += weight * p);
+            Ok(())
+        })?;
+        Ok(shift > f64::NEG_INFINITY)
+    }
+
     fn solve(&self, index: usize, reduced: Reduced) -> Result<Case> {
         let free: Vec<usize> = self.cutset.order.iter().filter_map(|&v| reduced.index(v)).collect();
         let plan = Plan::new(&reduced.graph, Order::along(&reduced.graph, free));
@@ -247,25 +275,29 @@ impl Marginals<FactorGraph> for Conditioning {
         Self::answer(graph, Query::Marginals, run, |cases| {
             let conditioned = &cases.outer.graph;
             let mut total = Beliefs::zeros(conditioned.cardinalities());
-            let mut shift = f64::NEG_INFINITY;
-            cases.for_each(|case| {
-                if case.log_value == f64::NEG_INFINITY {
-                    return Ok(());
-                }
-                if case.log_value > shift {
-                    let factor = (shift - case.log_value).exp();
-                    total.as_mut_slice().iter_mut().for_each(|sum| *sum *= factor);
-                    shift = case.log_value;
-                }
-                let weight = (case.log_value - shift).exp();
-                let backward = case.tree.backward(false, cases.clock)?;
-                let beliefs = case.reduced.expand_beliefs(conditioned, &backward.beliefs);
-                let sums = total.as_mut_slice().iter_mut();
-                sums.zip(beliefs.as_slice()).for_each(|(sum, p)| *sum += weight * p);
-                Ok(())
+            let found = cases.add_weighted(total.as_mut_slice(), |case| {
+                let backward = case.tree.backward(&case.reduced.graph, Query::Marginals, cases.clock)?;
+                Ok(case.reduced.expand_beliefs(conditioned, &backward.beliefs))
             })?;
             total.normalise();
-            Ok((shift > f64::NEG_INFINITY).then(|| cases.outer.expand_beliefs(graph, &total)))
+            Ok(found.then(|| cases.outer.expand_beliefs(graph, &total)))
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for Conditioning {
+    /// As for the variables.
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        Self::answer(graph, Query::FactorMarginals, run, |cases| {
+            let conditioned = &cases.outer.graph;
+            let mut total = FactorBeliefs::zeros(conditioned);
+            let found = cases.add_weighted(total.as_mut_slice(), |case| {
+                let backward =
+                    case.tree.backward(&case.reduced.graph, Query::FactorMarginals, cases.clock)?;
+                Ok(case.reduced.expand_factor_beliefs(conditioned, &backward.factors))
+            })?;
+            total.normalise();
+            Ok(found.then(|| cases.outer.expand_factor_beliefs(graph, &total)))
         })
     }
 }
@@ -278,7 +310,8 @@ impl Entropy<FactorGraph> for Conditioning {
             cases.for_each(|case| {
                 if case.log_value > f64::NEG_INFINITY {
                     logs.push(case.log_value);
-                    entropies.push(case.tree.backward(true, cases.clock)?.entropy);
+                    let backward = case.tree.backward(&case.reduced.graph, Query::Entropy, cases.clock)?;
+                    entropies.push(backward.entropy);
                 }
                 Ok(())
             })?;

@@ -4,7 +4,7 @@
 //! mention v and sums over its states; the result, a message m_v over the others that met there, goes to the
 //! bucket of whichever of them is eliminated next. The sums kept, everything else follows backwards: the
 //! conditional p(x_v | others) = exp(local_v − m_v) gives samples, all marginals (parent's clique marginal times
-//! conditional), and the entropy as Σ_v H(x_v | others), a sum of non-negative terms. The same sweep with max for
+//! conditional; every factor's scope lies in one clique), and the entropy as Σ_v H(x_v | others), a sum of non-negative terms. The same sweep with max for
 //! log-sum-exp finds the best state.
 //!
 //! Time O(Σ_v |clique_v| · tables_v), memory the largest messages: exponential in the induced width.
@@ -31,7 +31,8 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared, Reduced};
 use crate::numeric;
 use crate::query::{
-    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
+    Query, Sample, Samples,
 };
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -125,6 +126,8 @@ pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_b
     let entries = match query {
         Query::LogPartition => peak,
         Query::Marginals | Query::Entropy => 2.0 * all + largest_clique,
+        // The clique once more, summed down to its factors' variables.
+        Query::FactorMarginals => 2.0 * all + 2.0 * largest_clique,
         Query::Map | Query::KBest(_) | Query::Sample(_) => all,
     };
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
@@ -132,6 +135,8 @@ pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_b
     let (extra_bytes, factor) = match query {
         Query::LogPartition => (0.0, 1.0),
         Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
+        // The tables of the reduced and of the original graph, and one in another order with its list of places.
+        Query::FactorMarginals => (16.0 * states + 5.0 * graph.bytes() as f64, 4.0),
         Query::Map => (16.0 * variables, 1.0),
         // A state, and the deviations from it at every variable.
         Query::KBest(k) => (k as f64 * (24.0 * variables + 64.0 * states), 1.0),
@@ -181,15 +186,26 @@ impl LogPartition<FactorGraph> for Elimination {
 impl Marginals<FactorGraph> for Elimination {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         Self::answer(graph, Query::Marginals, run, |tree, reduced, clock| {
-            let backward = tree.backward(false, clock)?;
+            let backward = tree.backward(&reduced.graph, Query::Marginals, clock)?;
             Ok(reduced.expand_beliefs(graph, &backward.beliefs))
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for Elimination {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        Self::answer(graph, Query::FactorMarginals, run, |tree, reduced, clock| {
+            let backward = tree.backward(&reduced.graph, Query::FactorMarginals, clock)?;
+            Ok(reduced.expand_factor_beliefs(graph, &backward.factors))
         })
     }
 }
 
 impl Entropy<FactorGraph> for Elimination {
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
-        Self::answer(graph, Query::Entropy, run, |tree, _, clock| Ok(tree.backward(true, clock)?.entropy))
+        Self::answer(graph, Query::Entropy, run, |tree, reduced, clock| {
+            Ok(tree.backward(&reduced.graph, Query::Entropy, clock)?.entropy)
+        })
     }
 }
 

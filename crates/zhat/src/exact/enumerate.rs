@@ -26,7 +26,8 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
 use crate::query::{
-    Beliefs, BestState, Entropy, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
+    Query, Sample, Samples,
 };
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -60,8 +61,8 @@ struct States<'g> {
 trait Visitor {
     /// A state and its score.
     fn leaf(&mut self, score: f64, state: &[usize]);
-    /// The branch (level, state) is done.
-    fn leave(&mut self, _level: usize, _state: usize) {}
+    /// The branch that `state` fixes up to `level` is done.
+    fn leave(&mut self, _level: usize, _state: &[usize]) {}
     /// True to walk no further.
     fn is_done(&self) -> bool {
         false
@@ -135,7 +136,7 @@ impl<'g> States<'g> {
                     break;
                 }
                 level -= 1;
-                visitor.leave(level, state[level]);
+                visitor.leave(level, &state);
                 state[level] += 1;
                 if state[level] < cardinalities[level] {
                     descending = true;
@@ -145,7 +146,7 @@ impl<'g> States<'g> {
             }
         }
         for level in (0..self.prefix).rev() {
-            visitor.leave(level, state[level]);
+            visitor.leave(level, &state);
         }
         Ok(())
     }
@@ -210,16 +211,18 @@ impl Visitor for Ranked {
     }
 }
 
-/// Sums w = exp(score − best) and w·(score − best), and w by variable and state if there are beliefs.
-struct Mass {
+/// Sums w = exp(score − best) and w·(score − best), and w by the states of variables or factors if there are beliefs.
+struct Mass<'a> {
+    states: &'a States<'a>,
     best: f64,
     /// By level the mass of the branch now walked; a finished branch is added to the one above it.
     mass: Vec<f64>,
     weighted: CompensatedSum,
     beliefs: Option<Beliefs>,
+    factors: Option<FactorBeliefs>,
 }
 
-impl Visitor for Mass {
+impl Visitor for Mass<'_> {
     fn leaf(&mut self, score: f64, state: &[usize]) {
         let gap = score - self.best;
         let weight = gap.exp();
@@ -227,11 +230,17 @@ impl Visitor for Mass {
         self.weighted.add(weight * gap);
     }
 
-    fn leave(&mut self, level: usize, state: usize) {
+    fn leave(&mut self, level: usize, state: &[usize]) {
         let mass = std::mem::take(&mut self.mass[level + 1]);
         self.mass[level] += mass;
         if let Some(beliefs) = &mut self.beliefs {
-            beliefs.variable_mut(level)[state] += mass;
+            beliefs.variable_mut(level)[state[level]] += mass;
+        }
+        if let Some(beliefs) = &mut self.factors {
+            for &f in &self.states.factors[level] {
+                let entry = self.states.graph.entry(self.states.graph.factor(f).scope, state);
+                beliefs.factor_mut(f)[entry] += mass;
+            }
         }
     }
 }
@@ -270,6 +279,7 @@ struct Total {
     mass: f64,
     weighted: f64,
     beliefs: Beliefs,
+    factors: FactorBeliefs,
 }
 
 impl Enumeration {
@@ -314,22 +324,30 @@ impl Enumeration {
             subtree_masses: Vec::new(),
             mass: 0.0,
             weighted: 0.0,
-            beliefs: Beliefs::zeros(states.graph.cardinalities()),
+            beliefs: Beliefs::default(),
+            factors: FactorBeliefs::default(),
         };
         if matches!(query, Query::Map | Query::KBest(_)) {
             return Ok(Some(total));
         }
+        let beliefs = || (query == Query::Marginals).then(|| Beliefs::zeros(states.graph.cardinalities()));
+        let factors = || (query == Query::FactorMarginals).then(|| FactorBeliefs::zeros(states.graph));
         let parts = states.walk_all("adding up states", clock, || Mass {
+            states,
             best: best.score,
             mass: vec![0.0; states.graph.variable_count() + 1],
             weighted: CompensatedSum::default(),
-            beliefs: (query == Query::Marginals).then(|| Beliefs::zeros(states.graph.cardinalities())),
+            beliefs: beliefs(),
+            factors: factors(),
         })?;
+        total.beliefs = beliefs().unwrap_or_default();
+        total.factors = factors().unwrap_or_default();
+        let add = |sums: &mut [f64], masses: &[f64]| {
+            sums.iter_mut().zip(masses).for_each(|(sum, mass)| *sum += mass);
+        };
         for part in &parts {
-            if let Some(beliefs) = &part.beliefs {
-                let sums = total.beliefs.as_mut_slice().iter_mut();
-                sums.zip(beliefs.as_slice()).for_each(|(sum, mass)| *sum += mass);
-            }
+            part.beliefs.iter().for_each(|part| add(total.beliefs.as_mut_slice(), part.as_slice()));
+            part.factors.iter().for_each(|part| add(total.factors.as_mut_slice(), part.as_slice()));
         }
         total.subtree_masses = parts.iter().map(|part| part.mass[0]).collect();
         total.mass = total.subtree_masses.iter().copied().collect::<CompensatedSum>().value();
@@ -344,6 +362,8 @@ impl Enumeration {
         let per_query = match query {
             Query::LogPartition | Query::Entropy => 0.0,
             Query::Marginals => (subtrees + 2.0) * states * 8.0,
+            // The sums of every subtree and in all; the expanded tables with a list of places.
+            Query::FactorMarginals => (subtrees + 4.0) * graph.bytes() as f64,
             Query::Map => 16.0 * n,
             Query::KBest(k) => (subtrees + 1.0) * k as f64 * (32.0 * n + 64.0),
             Query::Sample(count) => count as f64 * (n * 16.0 + 64.0),
@@ -431,6 +451,15 @@ impl Marginals<FactorGraph> for Enumeration {
         Self::answer(graph, Query::Marginals, run, |mut total, _, reduced, _| {
             total.beliefs.normalise();
             Ok(reduced.expand_beliefs(graph, &total.beliefs))
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for Enumeration {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        Self::answer(graph, Query::FactorMarginals, run, |mut total, _, reduced, _| {
+            total.factors.normalise();
+            Ok(reduced.expand_factor_beliefs(graph, &total.factors))
         })
     }
 }

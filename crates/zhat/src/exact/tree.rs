@@ -10,7 +10,7 @@ use super::scaled::{PRODUCT_SPAN, Scaled};
 use crate::error::Result;
 use crate::model::{FactorGraph, Order, table};
 use crate::numeric::{self, CompensatedSum, Offsets, Pool};
-use crate::query::Beliefs;
+use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::random::Stream;
 use crate::run::Clock;
 
@@ -63,11 +63,15 @@ impl Plan {
         (v, self.cardinalities[v])
     }
 
-    /// Which axes of the others at position `i` the variables of `scope` are; both are in elimination order.
-    fn axes(&self, i: usize, scope: &[usize]) -> Vec<usize> {
-        let others = &self.order.neighbours[i];
+    /// Which axes of a table over `others` the variables of `scope` are; both are in elimination order.
+    fn axes(&self, others: &[usize], scope: &[usize]) -> Vec<usize> {
         let axis = |&u: &usize| others.binary_search_by_key(&self.position[u], |&w| self.position[w]).ok();
         scope.iter().filter_map(axis).collect()
+    }
+
+    /// The variables at position `i`, the eliminated one first, in elimination order.
+    fn clique(&self, i: usize) -> Vec<usize> {
+        [&self.order.variables[i..=i], &self.order.neighbours[i]].concat()
     }
 
     /// A factor's table with its axes in elimination order.
@@ -89,12 +93,14 @@ pub(crate) struct Tree {
     pub log_value: f64,
 }
 
-/// What the backward sweep is asked for, and gives.
+/// What the backward sweep gives.
 #[derive(Default)]
 pub(crate) struct Backward {
     /// P(x_v) for every variable.
     pub beliefs: Beliefs,
-    /// The entropy, if it was asked for.
+    /// P(x_f) for every factor, if that was asked for.
+    pub factors: FactorBeliefs,
+    /// The entropy, if that was asked for.
     pub entropy: f64,
 }
 
@@ -157,7 +163,7 @@ impl Tree {
         let domain = self.domain(i);
         let mut bucket = Bucket::new(domain, self.plan.variable(i).1, lengths);
         for (table, scope) in self.tables(i) {
-            bucket.push(table.values_in(domain), &self.plan.axes(i, scope));
+            bucket.push(table.values_in(domain), &self.plan.axes(&self.plan.order.neighbours[i], scope));
         }
         bucket
     }
@@ -217,10 +223,15 @@ impl Tree {
         Ok(clique)
     }
 
-    /// Sweeps backward through all cliques.
-    pub fn backward(mut self, entropy: bool, clock: &Clock<'_>) -> Result<Backward> {
+    /// Sweeps backward through all cliques, for variable marginals and what `query` asks for besides; `graph` is what was
+    /// swept forward.
+    pub fn backward(mut self, graph: &FactorGraph, query: Query, clock: &Clock<'_>) -> Result<Backward> {
         let n = self.len();
+        let (entropy, factors) = (query == Query::Entropy, query == Query::FactorMarginals);
         let mut result = Backward { beliefs: Beliefs::zeros(&self.plan.cardinalities), ..Default::default() };
+        if factors {
+            result.factors = FactorBeliefs::zeros(graph);
+        }
         let mut total = CompensatedSum::default();
         let mut pool = Pool::default();
         // The marginal of the others at each position, put there by the parent.
@@ -243,6 +254,9 @@ impl Tree {
                 .iter_mut()
                 .zip(clique.chunks_exact(len))
                 .for_each(|(p, slab)| *p = chunked(slab, numeric::sum));
+            if factors {
+                self.factor_marginals(graph, i, &clique, &mut pool, &mut result.factors);
+            }
             // A child over the whole clique takes it as it is; the others get sums of it.
             let mut heir = None;
             for &child in &self.plan.children[i] {
@@ -251,7 +265,8 @@ impl Tree {
                 } else {
                     let len = self.plan.message_len(child);
                     above[child] = pool.take_zeros(len);
-                    self.marginal(i, &clique, &self.plan.order.neighbours[child], &mut above[child]);
+                    let scope = &self.plan.order.neighbours[child];
+                    self.marginal(&self.plan.clique(i), &clique, scope, &mut above[child]);
                 }
             }
             match heir {
@@ -260,19 +275,50 @@ impl Tree {
             }
         }
         result.beliefs.normalise();
+        result.factors.normalise();
         result.entropy = total.value().max(0.0);
         Ok(result)
     }
 
-    /// Sums the clique at position `i` down to `scope`, which is v and some of the others, in elimination order; the sums
-    /// are added to `marginal`.
-    fn marginal(&self, i: usize, clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
-        let (_, states) = self.plan.variable(i);
-        let lengths: Vec<usize> = self.others(i).map(|(_, states)| states).collect();
-        let target: Vec<usize> = scope.iter().map(|&u| self.plan.cardinalities[u]).collect();
-        let target_strides = table::strides(&target);
+    /// P(x_f) for the factors at position `i`. The clique is first summed down to the variables that they are about.
+    fn factor_marginals(
+        &self,
+        graph: &FactorGraph,
+        i: usize,
+        clique: &[f64],
+        pool: &mut Pool,
+        beliefs: &mut FactorBeliefs,
+    ) {
+        let factors = &self.plan.factors[i];
+        let mut joint: Vec<usize> = factors.iter().flat_map(|(_, scope)| scope).copied().collect();
+        joint.sort_unstable_by_key(|&v| self.plan.position[v]);
+        joint.dedup();
+        if joint.is_empty() {
+            return;
+        }
+        let mut sums = pool.take_zeros(joint.iter().map(|&v| self.plan.cardinalities[v]).product());
+        self.marginal(&self.plan.clique(i), clique, &joint, &mut sums);
+        for (f, scope) in factors {
+            let target = beliefs.factor_mut(*f);
+            self.marginal(&joint, &sums, scope, target);
+            let own = graph.factor(*f).scope;
+            if own != scope {
+                let axes: Vec<usize> = own.iter().filter_map(|v| scope.iter().position(|u| u == v)).collect();
+                target.copy_from_slice(&table::permute(target, &graph.lengths(scope), &axes));
+            }
+        }
+        pool.give(sums);
+    }
+
+    /// Sums a table over the variables `from` down to `scope`, which is the first of them and some others; both are in
+    /// elimination order. The sums are added to `marginal`.
+    fn marginal(&self, from: &[usize], clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
+        let length = |&u: &usize| self.plan.cardinalities[u];
+        let states = length(&from[0]);
+        let lengths: Vec<usize> = from[1..].iter().map(length).collect();
+        let target_strides = table::strides(&scope.iter().map(length).collect::<Vec<usize>>());
         let mut strides = vec![0; lengths.len()];
-        for (axis, &stride) in self.plan.axes(i, &scope[1..]).into_iter().zip(&target_strides[1..]) {
+        for (axis, &stride) in self.plan.axes(&from[1..], &scope[1..]).into_iter().zip(&target_strides[1..]) {
             strides[axis] = stride;
         }
         // The trailing axes share one list of offsets; the leading ones are walked through.

@@ -8,12 +8,13 @@
 use crate::error::Result;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
-use crate::query::{Beliefs, Samples};
+use crate::query::{Beliefs, FactorBeliefs, Samples};
 
 /// The reduced graph and the way back.
 #[derive(Debug)]
 pub(crate) struct Reduced {
-    /// The graph over the free variables, each with two states or more, all alive.
+    /// The graph over the free variables, each with two states or more, all alive. Its factors are the original ones that
+    /// have a free variable, in order, with their axes in order and without those of decided variables.
     pub graph: FactorGraph,
     /// What the decided part contributes to every log weight.
     pub constant: f64,
@@ -80,6 +81,22 @@ impl Reduced {
                 }
                 None => target[alive[0]] = 1.0,
             }
+        }
+        expanded
+    }
+
+    /// Beliefs about the scopes of the factors of `original` from those about the factors of the reduced graph. `original`
+    /// is what was reduced, or what became it by observing variables: then scopes are longer, the free part is the same.
+    pub fn expand_factor_beliefs(&self, original: &FactorGraph, beliefs: &FactorBeliefs) -> FactorBeliefs {
+        let mut expanded = FactorBeliefs::zeros(original);
+        let mut tables = beliefs.iter();
+        for (f, factor) in original.factors().enumerate() {
+            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| self.alive[v].as_slice()).collect();
+            let is_free = factor.scope.iter().any(|&v| self.index[v].is_some());
+            let table = if is_free { tables.next().unwrap_or_default() } else { &[1.0] };
+            let target = expanded.factor_mut(f);
+            let places = table::places(&original.lengths(factor.scope), &keep);
+            places.into_iter().zip(table).for_each(|(place, &p)| target[place] = p);
         }
         expanded
     }

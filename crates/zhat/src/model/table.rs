@@ -38,24 +38,30 @@ pub(crate) fn advance(digits: &mut [usize], lengths: &[usize]) -> bool {
 
 /// The sub-table of the states `keep[axis]` on every axis, in that order.
 pub(crate) fn select(values: &[f64], lengths: &[usize], keep: &[&[usize]]) -> Vec<f64> {
-    let strides = strides(lengths);
-    gather(values, keep.iter().zip(strides).map(|(states, stride)| (stride, states.to_vec())))
+    places(lengths, keep).into_iter().map(|place| values[place]).collect()
+}
+
+/// Where the entries of that sub-table stand in the whole one, in its order.
+pub(crate) fn places(lengths: &[usize], keep: &[&[usize]]) -> Vec<usize> {
+    offsets(keep.iter().zip(strides(lengths)).map(|(states, stride)| (stride, states.to_vec())))
 }
 
 /// The table with its axes in another order: new axis i is old axis `order[i]`.
 pub(crate) fn permute(values: &[f64], lengths: &[usize], order: &[usize]) -> Vec<f64> {
     let strides = strides(lengths);
-    gather(values, order.iter().map(|&axis| (strides[axis], (0..lengths[axis]).collect())))
+    let places = offsets(order.iter().map(|&axis| (strides[axis], (0..lengths[axis]).collect())));
+    places.into_iter().map(|place| values[place]).collect()
 }
 
-/// The table whose axes step through `values` by a stride, over a list of states.
-fn gather(values: &[f64], axes: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<f64> {
+/// Where the entries stand of a table whose axes step by a stride, over a list of states.
+fn offsets(axes: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<usize> {
     let mut offsets = vec![0];
     for (stride, states) in axes {
-        let step = |offset: usize| states.iter().map(move |&s| offset + s * stride);
-        offsets = offsets.into_iter().flat_map(step).collect();
+        let mut next = Vec::with_capacity(offsets.len() * states.len());
+        offsets.iter().for_each(|offset| next.extend(states.iter().map(|&s| offset + s * stride)));
+        offsets = next;
     }
-    offsets.into_iter().map(|offset: usize| values[offset]).collect()
+    offsets
 }
 
 #[cfg(test)]

@@ -31,7 +31,10 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
-use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::query::{
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, Law, LogPartition, Map, Marginals, Query,
+    Sample, Samples,
+};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
@@ -108,11 +111,17 @@ struct Replicate {
     sum: CompensatedSum,
     score_sum: CompensatedSum,
     best: Option<BestState>,
-    beliefs: Option<Beliefs>,
+    beliefs: Beliefs,
+    factors: FactorBeliefs,
 }
 
 impl Replicate {
-    fn new(random: Stream, graph: &FactorGraph, with_beliefs: bool) -> Self {
+    fn new(random: Stream, graph: &FactorGraph, query: Query) -> Self {
+        let (beliefs, factors) = match query {
+            Query::Marginals => (Beliefs::zeros(graph.cardinalities()), FactorBeliefs::default()),
+            Query::FactorMarginals => (Beliefs::default(), FactorBeliefs::zeros(graph)),
+            _ => Default::default(),
+        };
         Replicate {
             random,
             state: vec![0; graph.variable_count()],
@@ -120,7 +129,8 @@ impl Replicate {
             sum: CompensatedSum::default(),
             score_sum: CompensatedSum::default(),
             best: None,
-            beliefs: with_beliefs.then(|| Beliefs::zeros(graph.cardinalities())),
+            beliefs,
+            factors,
         }
     }
 
@@ -144,10 +154,13 @@ impl Replicate {
                 }
             }
             Query::Marginals => {
-                if let Some(beliefs) = &mut self.beliefs {
-                    for (v, &s) in self.state.iter().enumerate() {
-                        beliefs.variable_mut(v)[s] += weight;
-                    }
+                for (v, &s) in self.state.iter().enumerate() {
+                    self.beliefs.variable_mut(v)[s] += weight;
+                }
+            }
+            Query::FactorMarginals => {
+                for (f, factor) in graph.factors().enumerate() {
+                    self.factors.factor_mut(f)[graph.entry(factor.scope, &self.state)] += weight;
                 }
             }
         }
@@ -159,8 +172,8 @@ impl Replicate {
         for sum in [&mut self.sum, &mut self.score_sum] {
             *sum = std::iter::once(sum.value() * factor).collect();
         }
-        if let Some(beliefs) = &mut self.beliefs {
-            beliefs.as_mut_slice().iter_mut().for_each(|sum| *sum *= factor);
+        for masses in [self.beliefs.as_mut_slice(), self.factors.as_mut_slice()] {
+            masses.iter_mut().for_each(|sum| *sum *= factor);
         }
         self.shift = shift;
     }
@@ -180,6 +193,24 @@ struct Drawn {
     rounding: f64,
 }
 
+impl Drawn {
+    /// The largest log weight of all replicates; an error if no sample has a weight.
+    fn shift(&self) -> Result<f64> {
+        let shift = self.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
+        if shift > f64::NEG_INFINITY { Ok(shift) } else { Err(missed()) }
+    }
+
+    /// Adds what `part` is in each replicate to `total`, all relative to one shift.
+    fn add_weighted(&self, total: &mut [f64], part: impl Fn(&Replicate) -> &[f64]) -> Result<()> {
+        let shift = self.shift()?;
+        for replicate in &self.replicates {
+            let factor = (replicate.shift - shift).exp();
+            total.iter_mut().zip(part(replicate)).for_each(|(sum, mass)| *sum += factor * mass);
+        }
+        Ok(())
+    }
+}
+
 impl ImportanceSampling {
     fn check(&self) -> Result<()> {
         let message = match self {
@@ -194,10 +225,21 @@ impl ImportanceSampling {
     fn bytes(&self, graph: &FactorGraph, query: Query) -> f64 {
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
         let n = graph.variable_count() as f64;
-        let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
+        let (each, extra) = match query {
+            Query::Marginals => (8.0 * states, 0.0),
+            // The sums in all, and the expanded tables with a list of places.
+            Query::FactorMarginals => (graph.bytes() as f64, 4.0 * graph.bytes() as f64),
+            _ => (0.0, 0.0),
+        };
+        let each = 512.0 + 16.0 * n + each;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
-        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model.
-        graph.preparation_bytes() + 4.0 * graph.bytes() as f64 + each * self.replicates as f64 + samples
+        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model; nor are the list of
+        // places, twice, and the entries of a factor whose axes are put into another order.
+        graph.preparation_bytes()
+            + 7.0 * graph.bytes() as f64
+            + each * self.replicates as f64
+            + extra
+            + samples
     }
 
     fn draw(
@@ -217,9 +259,8 @@ impl ImportanceSampling {
         run.install(|| {
             let free = &reduced.graph;
             let sampler = Sampler::new(self.proposal, free, clock)?;
-            let mut replicates: Vec<Replicate> = replicates
-                .map(|r| Replicate::new(streams.block(r as u64), free, query == Query::Marginals))
-                .collect();
+            let mut replicates: Vec<Replicate> =
+                replicates.map(|r| Replicate::new(streams.block(r as u64), free, query)).collect();
             let round = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
             let (mut samples_each, mut stopped_early) = (0, false);
             while samples_each < target {
@@ -309,7 +350,8 @@ fn ratio() -> Guarantee {
 impl Forecasts<FactorGraph> for ImportanceSampling {
     fn forecast(&self, graph: &FactorGraph, query: Query, _run: &Run) -> Forecast {
         let draws = if let Query::Sample(count) = query { count as f64 } else { self.samples as f64 };
-        let scans = if matches!(query, Query::Map | Query::Entropy) { 2.0 } else { 1.0 };
+        let scans =
+            if matches!(query, Query::Map | Query::Entropy | Query::FactorMarginals) { 2.0 } else { 1.0 };
         let each = scans * graph.factor_count() as f64 * SECONDS_PER_FACTOR
             + graph.variable_count() as f64 * SECONDS_PER_VARIABLE;
         Forecast {
@@ -318,7 +360,7 @@ impl Forecasts<FactorGraph> for ImportanceSampling {
             promise: match query {
                 Query::LogPartition | Query::Sample(_) => Promise::Unbiased,
                 Query::Map | Query::KBest(_) => Promise::Bounds,
-                Query::Marginals | Query::Entropy => Promise::Heuristic,
+                Query::Marginals | Query::FactorMarginals | Query::Entropy => Promise::Heuristic,
             },
         }
     }
@@ -335,20 +377,21 @@ impl LogPartition<FactorGraph> for ImportanceSampling {
 impl Marginals<FactorGraph> for ImportanceSampling {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         self.answer(graph, Query::Marginals, run, |drawn, _| {
-            let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-            if shift == f64::NEG_INFINITY {
-                return Err(missed());
-            }
             let mut total = Beliefs::zeros(drawn.reduced.graph.cardinalities());
-            for replicate in &drawn.replicates {
-                let factor = (replicate.shift - shift).exp();
-                if let Some(beliefs) = &replicate.beliefs {
-                    let sums = total.as_mut_slice().iter_mut();
-                    sums.zip(beliefs.as_slice()).for_each(|(sum, mass)| *sum += factor * mass);
-                }
-            }
+            drawn.add_weighted(total.as_mut_slice(), |replicate| replicate.beliefs.as_slice())?;
             total.normalise();
             Ok((drawn.reduced.expand_beliefs(graph, &total), ratio()))
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for ImportanceSampling {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        self.answer(graph, Query::FactorMarginals, run, |drawn, _| {
+            let mut total = FactorBeliefs::zeros(&drawn.reduced.graph);
+            drawn.add_weighted(total.as_mut_slice(), |replicate| replicate.factors.as_slice())?;
+            total.normalise();
+            Ok((drawn.reduced.expand_factor_beliefs(graph, &total), ratio()))
         })
     }
 }
@@ -357,10 +400,7 @@ impl Entropy<FactorGraph> for ImportanceSampling {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         self.answer(graph, Query::Entropy, run, |drawn, estimate| {
-            let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-            if shift == f64::NEG_INFINITY {
-                return Err(missed());
-            }
+            let shift = drawn.shift()?;
             let scaled = |sum: fn(&Replicate) -> f64| -> f64 {
                 drawn.replicates.iter().map(|r| (r.shift - shift).exp() * sum(r)).sum()
             };

@@ -121,6 +121,8 @@ pub struct Truth {
     pub best: Double,
     /// One list a variable.
     pub marginals: Vec<Vec<Double>>,
+    /// One list a factor.
+    pub factor_marginals: Vec<Vec<Double>>,
 }
 
 impl Truth {
@@ -132,6 +134,8 @@ impl Truth {
         let mut entropy = Double::ZERO;
         let mut marginals: Vec<Vec<Double>> =
             graph.cardinalities().iter().map(|&states| vec![Double::ZERO; states]).collect();
+        let mut factor_marginals: Vec<Vec<Double>> =
+            graph.factors().map(|factor| vec![Double::ZERO; factor.log_values.len()]).collect();
         for (state, &score) in states.iter().zip(&scores).filter(|(_, score)| score.high > f64::NEG_INFINITY)
         {
             if (score.high, score.low) > (best.high, best.low) {
@@ -142,17 +146,25 @@ impl Truth {
             for (marginal, &s) in marginals.iter_mut().zip(state) {
                 marginal[s] = marginal[s] + p;
             }
+            for (table, factor) in factor_marginals.iter_mut().zip(graph.factors()) {
+                let at = entry(graph, factor.scope, state);
+                table[at] = table[at] + p;
+            }
         }
-        Truth { log_partition, entropy, best, marginals }
+        Truth { log_partition, entropy, best, marginals, factor_marginals }
     }
+}
+
+/// Where a table over `scope` has the entry of `state`.
+fn entry(graph: &FactorGraph, scope: &[usize], state: &[usize]) -> usize {
+    scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v])
 }
 
 /// Σ_f θ_f(x_f).
 pub fn score(graph: &FactorGraph, state: &[usize]) -> Double {
     let mut sum = Double::ZERO;
     for factor in graph.factors() {
-        let entry = factor.scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v]);
-        let value = factor.log_values[entry];
+        let value = factor.log_values[entry(graph, factor.scope, state)];
         if value == f64::NEG_INFINITY {
             return value.into();
         }

@@ -10,12 +10,15 @@ use std::path::PathBuf;
 
 use zhat::montecarlo::Proposal;
 use zhat::random::Streams;
-use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Model, Run, Sample, model::generate};
+use zhat::{
+    Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Model, Run, Sample, model::generate,
+};
 
 /// A method that answers everything about a factor graph.
 pub trait Method:
     LogPartition<FactorGraph>
     + Marginals<FactorGraph>
+    + FactorMarginals<FactorGraph>
     + Entropy<FactorGraph>
     + Map<FactorGraph>
     + Sample<FactorGraph>
@@ -25,6 +28,7 @@ pub trait Method:
 impl<T> Method for T where
     T: LogPartition<FactorGraph>
         + Marginals<FactorGraph>
+        + FactorMarginals<FactorGraph>
         + Entropy<FactorGraph>
         + Map<FactorGraph>
         + Sample<FactorGraph>
@@ -154,6 +158,15 @@ pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
         repeated.add_factor(&scope, &values).unwrap();
     }
     models.push(("repeated scopes".into(), repeated));
+    // Scopes against the order of the variables, a hole in each, and what is left of them when states die.
+    let mut backward = FactorGraph::new(vec![2, 3, 1, 2, 3]).unwrap();
+    for (scope, dead) in [(vec![4, 2, 0, 1], 5), (vec![3, 1], 0), (vec![3, 4], 4), (vec![4], 2)] {
+        let size = scope.iter().map(|&v: &usize| backward.cardinalities()[v]).product();
+        let mut values: Vec<f64> = (0..size).map(|i| (3.0 * i as f64).cos()).collect();
+        values[dead] = f64::NEG_INFINITY;
+        backward.add_factor(&scope, &values).unwrap();
+    }
+    models.push(("backward scopes".into(), backward));
     models
 }
 

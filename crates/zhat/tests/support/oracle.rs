@@ -64,6 +64,20 @@ impl<'g> Oracle<'g> {
         cardinalities.map(|(v, &states)| (0..states).map(|s| belief(v, s)).collect()).collect()
     }
 
+    /// The probabilities of the joint states of the scopes of a graph over the same variables.
+    pub fn factor_marginals(&self, graph: &FactorGraph) -> Vec<Vec<f64>> {
+        let probabilities = self.probabilities();
+        let table = |factor: zhat::model::Factor<'_>| {
+            let mut terms = vec![Vec::new(); factor.log_values.len()];
+            for (state, &p) in self.states.iter().zip(&probabilities) {
+                let entry = factor.scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v]);
+                terms[entry].push(p);
+            }
+            terms.iter().map(|terms| pairwise_sum(terms)).collect()
+        };
+        graph.factors().map(table).collect()
+    }
+
     pub fn entropy(&self) -> f64 {
         let log_partition = self.log_partition();
         let terms = self.scores.iter().map(|score| score - log_partition);
