@@ -50,6 +50,7 @@ struct Sizes {
     zeros: usize,
     bytes: usize,
     evidence: usize,
+    barren: usize,
     log2_states: f64,
     width: Option<usize>,
     log2_table: Option<f64>,
@@ -204,7 +205,7 @@ impl Model {
                     costs.push((row.method, query.name(), forecast.fits(run, horizon), forecast.into()));
                 }
             }
-            Ok((sizes(&model)?, costs))
+            Ok((sizes(&model, run)?, costs))
         })
     }
 
@@ -267,7 +268,7 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
     Ok((v, s))
 }
 
-fn sizes(model: &zhat::Model) -> zhat::Result<Sizes> {
+fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<Sizes> {
     let graph = graph_of(model)?;
     let values = || graph.factors().flat_map(|factor| factor.log_values);
     let order = elimination_order(graph).ok();
@@ -282,6 +283,7 @@ fn sizes(model: &zhat::Model) -> zhat::Result<Sizes> {
         zeros: values().filter(|&&value| value == f64::NEG_INFINITY).count(),
         bytes: graph.bytes(),
         evidence: graph.evidence().len(),
+        barren: graph.barren_count(run),
         log2_states: graph.log_state_count() / std::f64::consts::LN_2,
         width: order.as_ref().map(|order| order.width),
         log2_table: order.map(|order| order.log2_table),

@@ -235,6 +235,8 @@ def test_info() -> None:
     assert info["bytes"] > 8 * info["values"]
     assert info["zeros"] == 1
     assert info["width"] == 3
+    assert info["barren"] == 0
+    assert zhat.generate.bayes(variables=9).info()["barren"] == 9
     catalogue = {method.name: set(method.queries) for method in zhat.methods()}
     assert {name: set(costs) for name, costs in info["methods"].items()} == catalogue
     for costs in info["methods"].values():

@@ -152,6 +152,7 @@ class FactorGraph:
 
         `can` is about the budget: 80% of the free memory and ten minutes by default. `width` is the number of
         variables that meet in the largest table of exact inference, less one; `None` is out of reach.
+        `barren` is the number of variables that log Z can do without.
 
         >>> import zhat
         >>> info = zhat.generate.ising(rows=5, columns=5).info()

@@ -94,8 +94,9 @@ def factor_marginals(
 ) -> Answer[FactorBeliefs]:
     """The joint probabilities of every factor's variables: an array a factor, an axis a variable.
 
-    The factors are those of `model.factors`, and so are the shapes. Observed variables have left the scopes of
-    a conditioned model and have a factor of their own at the end. `zhat.queries` tells what the arguments are.
+    The factors are those of `model.factors`, and so are the shapes. In a conditioned model observed variables
+    have left the scopes and have a factor of their own at the end.
+    `zhat.queries` tells what the arguments are.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 0]]), ((1,), [1, 1])], log=False)

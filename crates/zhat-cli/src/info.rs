@@ -26,6 +26,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let arity = graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0);
     let log2_states = graph.log_state_count() / std::f64::consts::LN_2;
     let order = elimination_order(graph);
+    let barren = graph.barren_count(&run);
     let form = if graph.form() == Form::Bayes { "bayes" } else { "markov" };
     if arguments.json {
         let methods: Vec<Value> = forecasts
@@ -41,7 +42,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "query": "info", "kind": model.kind().name(),
             "form": form, "variables": graph.variable_count(), "factors": graph.factor_count(),
             "largest_domain": largest, "largest_arity": arity, "values": values, "zeros": zeros,
-            "evidence": graph.evidence().len(), "log2_states": log2_states,
+            "evidence": graph.evidence().len(), "barren": barren, "log2_states": log2_states,
             "width": order.as_ref().ok().map(|order| order.width),
             "log2_table": order.as_ref().ok().map(|order| order.log2_table), "methods": methods,
         });
@@ -69,6 +70,9 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     ];
     if !graph.evidence().is_empty() {
         facts.push(("evidence", format!("{} variables observed", graph.evidence().len())));
+    }
+    if barren > 0 {
+        facts.push(("barren", format!("{barren} variables, left out for log Z")));
     }
     let rows = forecasts
         .iter()

@@ -95,6 +95,10 @@ fn json_answers_keep_the_contract() {
     let info = folder.json(&["info", &model]);
     assert_eq!((&info["variables"], &info["width"], &info["form"]), (&json!(4), &json!(2), &json!("bayes")));
     assert!(info["methods"].as_array().unwrap().len() >= 15);
+    let barren = |given: &str| folder.json(&["info", &model, "--given", given])["barren"].clone();
+    // Cloudy is as likely as not: with that table gone, what is left of it is one factor.
+    assert_eq!((&info["barren"], barren("x1=0"), barren("x3=1")), (&json!(4), json!(3), json!(0)));
+    assert_eq!(barren("x2=1,x3=1"), json!(0));
 }
 
 #[test]

@@ -20,6 +20,9 @@ fn models() -> Vec<(String, FactorGraph)> {
         ));
         models.push((format!("zeros {seed}"), generate::random(50, 2, 70, 3, 1.0, 0.4, seed).unwrap()));
         models.push((format!("network {seed}"), generate::bayes(60, 2, 4, 0.3, seed).unwrap()));
+        let network = generate::bayes(60, 2, 4, 0.0, seed).unwrap();
+        let leaves: Vec<(usize, usize)> = (40..60).map(|v| (v, v % 2)).collect();
+        models.push((format!("network {seed}, given its leaves"), network.condition(&leaves).unwrap()));
     }
     models
 }

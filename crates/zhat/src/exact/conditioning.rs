@@ -108,7 +108,7 @@ impl Conditioning {
     }
 
     fn plan(graph: &FactorGraph, query: Query, run: &Run) -> Result<(Arc<Prepared>, Cutset)> {
-        let prepared = graph.prepared(NAME, run)?;
+        let prepared = graph.prepared_for(query, NAME, run)?;
         let cutset = Self::cutset(graph, &prepared, query, run);
         Ok((prepared, cutset))
     }

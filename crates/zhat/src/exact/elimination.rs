@@ -4,8 +4,8 @@
 //! mention v and sums over its states; the result, a message m_v over the others that met there, goes to the
 //! bucket of whichever of them is eliminated next. The sums kept, everything else follows backwards: the
 //! conditional p(x_v | others) = exp(local_v − m_v) gives samples, all marginals (parent's clique marginal times
-//! conditional; every factor's scope lies in one clique), and the entropy as Σ_v H(x_v | others), a sum of non-negative terms. The same sweep with max for
-//! log-sum-exp finds the best state.
+//! conditional; the scope of every factor lies in a clique), and the entropy as Σ_v H(x_v | others), a sum of non-negative
+//! terms. The same sweep with max for log-sum-exp finds the best state.
 //!
 //! Time O(Σ_v |clique_v| · tables_v), memory the largest messages: exponential in the induced width.
 //! Exact; the rounding allowance is u·operations·magnitude as in [`crate::numeric::rounding_allowance`].
@@ -68,7 +68,7 @@ impl Elimination {
         finish: impl FnOnce(Tree, &Reduced, &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        let prepared = graph.prepared(NAME, run)?;
+        let prepared = graph.prepared_for(query, NAME, run)?;
         let reduced = &prepared.reduced;
         let plan = Self::plan(&prepared).map_err(|bytes| run.over_memory(NAME, bytes))?;
         let forecast = forecast(&plan, query, graph, reduced.graph.bytes());
@@ -86,6 +86,9 @@ impl Elimination {
             .note("width", width)
             .note("log2_table", log2_table)
             .note("forecast_bytes", forecast.bytes);
+        if reduced.barren > 0 {
+            diagnostics = diagnostics.note("barren", reduced.barren);
+        }
         diagnostics.rounding = rounding(graph);
         diagnostics.seconds = clock.seconds();
         Ok(Answer::exact(value, diagnostics))
@@ -159,7 +162,7 @@ pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_b
 
 impl Forecasts<FactorGraph> for Elimination {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
-        let prepared = match graph.prepared(NAME, run) {
+        let prepared = match graph.prepared_for(query, NAME, run) {
             Ok(prepared) => prepared,
             Err(error) => return unprepared(graph, &error),
         };

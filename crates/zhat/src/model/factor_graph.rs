@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::model::{Names, Order, Reduced, elimination_order, table};
 use crate::platform;
+use crate::query::Query;
 use crate::run::Run;
 use std::sync::{Arc, OnceLock};
 
@@ -53,9 +54,21 @@ pub(crate) struct Prepared {
     pub order: std::result::Result<Order, f64>,
 }
 
-/// What has been derived from a graph; clones share it, and it does not make graphs differ.
+impl Prepared {
+    fn new(reduced: Reduced) -> Arc<Self> {
+        let order = elimination_order(&reduced.graph);
+        Arc::new(Prepared { reduced, order })
+    }
+}
+
+/// What has been derived from a graph; clones share it, and it does not make graphs differ. `None` is for Z = 0.
 #[derive(Clone, Debug, Default)]
-struct Derived(OnceLock<Option<Arc<Prepared>>>);
+struct Derived {
+    /// For queries about all variables.
+    whole: OnceLock<Option<Arc<Prepared>>>,
+    /// For log Z: without barren variables.
+    log_partition: OnceLock<Option<Arc<Prepared>>>,
+}
 
 impl PartialEq for Derived {
     fn eq(&self, _: &Self) -> bool {
@@ -332,22 +345,81 @@ impl FactorGraph {
         self
     }
 
-    /// Bytes that preparing takes: lists of the states, a reduced copy, neighbourhoods.
+    /// Bytes that preparing takes: lists of the states, a reduced copy, the places of a factor's entries, neighbourhoods.
     pub(crate) fn preparation_bytes(&self) -> f64 {
         let states: f64 = self.cardinalities.iter().map(|&states| states as f64).sum();
         let neighbours = self.variable_count() as f64 * 400.0 + self.scopes.len() as f64 * 180.0;
-        neighbours + BYTES_PER_STATE * states + 2.0 * self.bytes() as f64
+        neighbours + BYTES_PER_STATE * states + 2.5 * self.bytes() as f64
     }
 
     /// The graph as exact methods take it; an error if that is over the budget, or if it is already clear that Z = 0.
     pub(crate) fn prepared(&self, method: &str, run: &Run) -> Result<Arc<Prepared>> {
         run.require_memory(method, self.preparation_bytes())?;
+        let prepare = || Reduced::new(self).ok().map(Prepared::new);
+        self.derived.whole.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
+    }
+
+    /// The same for one query: log Z is asked of the graph without barren variables.
+    pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
+        if query != Query::LogPartition {
+            return self.prepared(method, run);
+        }
+        run.require_memory(method, self.preparation_bytes())?;
         let prepare = || {
-            let reduced = Reduced::new(self).ok()?;
-            let order = elimination_order(&reduced.graph);
-            Some(Arc::new(Prepared { reduced, order }))
+            let mut reduced = Reduced::new(self).ok()?;
+            if reduced.leave_out_barren() {
+                return Some(Prepared::new(reduced));
+            }
+            self.derived.whole.get_or_init(|| Some(Prepared::new(reduced))).clone()
         };
-        self.derived.0.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
+        self.derived.log_partition.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
+    }
+
+    /// How many variables log Z can do without, such as those of a Bayesian network without observed descendants; 0 if it
+    /// would take too much memory to say, or if Z = 0.
+    ///
+    /// ```
+    /// # use zhat::{Run, model::generate};
+    /// let network = generate::bayes(20, 2, 3, 0.0, 1)?;
+    /// assert_eq!(network.barren_count(&Run::default()), 20);
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn barren_count(&self, run: &Run) -> usize {
+        let prepared = self.prepared_for(Query::LogPartition, "preparation", run);
+        prepared.map_or(0, |prepared| prepared.reduced.barren)
+    }
+
+    /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that goes. Returns the
+    /// new numbers of the variables.
+    pub(crate) fn leave_out(&mut self, variables: &[bool], factors: &[bool]) -> Vec<Option<usize>> {
+        let mut left = 0..;
+        let numbers: Vec<Option<usize>> =
+            variables.iter().map(|&gone| if gone { None } else { left.next() }).collect();
+        let (mut scope_start, mut value_start, mut scope_len, mut value_len) = (0, 0, 0, 0);
+        let (mut scope_ends, mut value_ends) = (Vec::new(), Vec::new());
+        self.magnitude = 0.0;
+        for (f, &gone) in factors.iter().enumerate() {
+            let (scope_end, value_end) = (self.scope_ends[f], self.value_ends[f]);
+            if !gone {
+                self.magnitude += largest_finite(&self.values[value_start..value_end]);
+                for i in scope_start..scope_end {
+                    self.scopes[scope_len] = numbers[self.scopes[i]].unwrap_or_default();
+                    scope_len += 1;
+                }
+                self.values.copy_within(value_start..value_end, value_len);
+                value_len += value_end - value_start;
+                scope_ends.push(scope_len);
+                value_ends.push(value_len);
+            }
+            (scope_start, value_start) = (scope_end, value_end);
+        }
+        self.scopes.truncate(scope_len);
+        self.values.truncate(value_len);
+        (self.scope_ends, self.value_ends) = (scope_ends, value_ends);
+        let mut gone = variables.iter();
+        self.cardinalities.retain(|_| gone.next() == Some(&false));
+        self.derived = Derived::default();
+        numbers
     }
 
     /// The error for Z = 0: the evidence's fault if there is any.

@@ -1,5 +1,6 @@
 //! Models: potentials and structure, checked when built.
 
+mod barren;
 mod factor_graph;
 pub mod generate;
 mod names;

@@ -6,6 +6,7 @@
 //! Cost: the sum of the table sizes, times the few rounds it takes.
 
 use crate::error::Result;
+use crate::model::barren::Barren;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Samples};
@@ -18,6 +19,8 @@ pub(crate) struct Reduced {
     pub graph: FactorGraph,
     /// What the decided part contributes to every log weight.
     pub constant: f64,
+    /// How many free variables were left out because log Z can do without them. Then there is no way back.
+    pub barren: usize,
     /// For each original variable its states that are alive.
     alive: Vec<Vec<usize>>,
     /// For each original variable its number in `graph`, if it is free.
@@ -53,7 +56,20 @@ impl Reduced {
                 reduced.add_factor(&scope, &values)?;
             }
         }
-        Ok(Reduced { graph: reduced, constant: constant.value(), alive, index })
+        Ok(Reduced { graph: reduced, constant: constant.value(), barren: 0, alive, index })
+    }
+
+    /// Leaves out what [`Barren`] finds, log Z being the same; false if that is nothing.
+    pub fn leave_out_barren(&mut self) -> bool {
+        let barren = Barren::of(&self.graph);
+        if !barren.factors.contains(&true) && !barren.variables.contains(&true) {
+            return false;
+        }
+        self.barren = barren.variables.iter().filter(|barren| **barren).count();
+        self.constant += barren.constant;
+        let numbers = self.graph.leave_out(&barren.variables, &barren.factors);
+        self.index.iter_mut().for_each(|index| *index = index.and_then(|v| numbers[v]));
+        true
     }
 
     /// The number in the reduced graph of an original variable, if it is free.
