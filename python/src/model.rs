@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
 use zhat::io::{self, model_file, uai};
-use zhat::model::elimination_order;
 use zhat::model::{Factor, Form};
 use zhat::{Error, FactorGraph, Query};
 
@@ -50,6 +49,7 @@ struct Sizes {
     zeros: usize,
     bytes: usize,
     evidence: usize,
+    free: Option<usize>,
     barren: usize,
     log2_states: f64,
     width: Option<usize>,
@@ -271,7 +271,7 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
 fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<Sizes> {
     let graph = graph_of(model)?;
     let values = || graph.factors().flat_map(|factor| factor.log_values);
-    let order = elimination_order(graph).ok();
+    let difficulty = graph.difficulty(run);
     Ok(Sizes {
         kind: model.kind().name(),
         form: if graph.form() == Form::Bayes { "bayes" } else { "markov" },
@@ -283,9 +283,10 @@ fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<Sizes> {
         zeros: values().filter(|&&value| value == f64::NEG_INFINITY).count(),
         bytes: graph.bytes(),
         evidence: graph.evidence().len(),
-        barren: graph.barren_count(run),
+        free: difficulty.map(|found| found.free),
+        barren: difficulty.map_or(0, |found| found.barren),
         log2_states: graph.log_state_count() / std::f64::consts::LN_2,
-        width: order.as_ref().map(|order| order.width),
-        log2_table: order.map(|order| order.log2_table),
+        width: difficulty.and_then(|found| found.width),
+        log2_table: difficulty.map(|found| found.log2_table),
     })
 }

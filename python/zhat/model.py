@@ -150,9 +150,9 @@ class FactorGraph:
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
         """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise.
 
-        `can` is about the budget: 80% of the free memory and ten minutes by default. `width` is the number of
-        variables that meet in the largest table of exact inference, less one; `None` is out of reach.
-        `barren` is the number of variables that log Z can do without.
+        `can` is about the budget: 80% of the free memory and ten minutes by default. `free` is the number of
+        variables that evidence and zeros leave, `width` the number of them that meet in the largest table of
+        exact inference, less one; `None` is out of reach. `barren` is the number that log Z can do without.
 
         >>> import zhat
         >>> info = zhat.generate.ising(rows=5, columns=5).info()

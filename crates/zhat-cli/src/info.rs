@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::model::{Form, elimination_order};
+use zhat::model::Form;
 use zhat::{Error, Forecast, Model, Query, Result, Run, units};
 
 use crate::arguments::InfoArguments;
@@ -25,8 +25,8 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let largest = graph.cardinalities().iter().max().copied().unwrap_or(0);
     let arity = graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0);
     let log2_states = graph.log_state_count() / std::f64::consts::LN_2;
-    let order = elimination_order(graph);
-    let barren = graph.barren_count(&run);
+    let difficulty = graph.difficulty(&run);
+    let barren = difficulty.map_or(0, |found| found.barren);
     let form = if graph.form() == Form::Bayes { "bayes" } else { "markov" };
     if arguments.json {
         let methods: Vec<Value> = forecasts
@@ -43,16 +43,17 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
             "form": form, "variables": graph.variable_count(), "factors": graph.factor_count(),
             "largest_domain": largest, "largest_arity": arity, "values": values, "zeros": zeros,
             "evidence": graph.evidence().len(), "barren": barren, "log2_states": log2_states,
-            "width": order.as_ref().ok().map(|order| order.width),
-            "log2_table": order.as_ref().ok().map(|order| order.log2_table), "methods": methods,
+            "free": difficulty.map(|found| found.free), "width": difficulty.and_then(|found| found.width),
+            "log2_table": difficulty.map(|found| found.log2_table), "methods": methods,
         });
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);
     }
-    let width = match order {
-        Ok(order) => format!("{}, largest table 2^{:.1} entries", order.width, order.log2_table),
-        Err(log2) => format!("large: a table of 2^{log2:.0} entries and more"),
-    };
+    let width = difficulty.map_or("unknown".into(), |found| {
+        let width = found.width.map_or("large".into(), |width| width.to_string());
+        let tables = format!("largest table 2^{:.1} entries", found.log2_table);
+        format!("{width}, {tables}, {} variables after evidence and zeros", found.free)
+    });
     let mut facts = vec![
         ("kind", format!("{} ({form})", model.kind().name())),
         (

@@ -51,7 +51,7 @@ fn log_z_of_networks_agrees_with_plain_loops() {
             let (got, want) = (z.value, oracle.log_partition());
             assert!((got - want).abs() <= allowance, "{seed}: {got}, want {want} ± {allowance:e}");
         }
-        let barren = given.barren_count(&run);
+        let barren = given.difficulty(&run).unwrap().barren;
         let others = ancestors(&network, &evidence).iter().filter(|needed| !**needed).count();
         if deterministic == 0.0 {
             assert_eq!(barren, others, "{seed} given {evidence:?}");
@@ -68,7 +68,7 @@ fn a_wide_network_with_evidence_at_its_roots_is_solved_at_once() {
     assert!(elimination_order(&network).map_or(f64::INFINITY, |order| order.log2_table) > 40.0);
     let z = Elimination::default().log_partition(&network, &run).unwrap();
     assert!(z.value.abs() <= z.diagnostics.rounding, "{z}");
-    assert_eq!(network.barren_count(&run), 400);
+    assert_eq!(network.difficulty(&run).unwrap().barren, 400);
     let is_root = |&v: &usize| network.factor(v).scope.len() == 1;
     let roots: Vec<usize> = (0..400).filter(is_root).take(20).collect();
     assert!(roots.len() > 10);
@@ -119,7 +119,7 @@ fn factors_that_are_constant_leave_and_come_back() {
     let (run, oracle) = (Run::default(), Oracle::new(&graph));
     let z = Elimination::default().log_partition(&graph, &run).unwrap();
     assert!((z.value - oracle.log_partition()).abs() <= z.diagnostics.rounding + oracle.allowance());
-    assert_eq!(graph.barren_count(&run), 0);
+    assert_eq!(graph.difficulty(&run).unwrap().barren, 0);
     let tables = Elimination::default().factor_marginals(&graph, &run).unwrap().value;
     for (got, want) in tables.iter().zip(oracle.factor_marginals(&graph)) {
         got.iter().zip(&want).for_each(|(p, q)| assert!((p - q).abs() < 1e-14, "{got:?}, want {want:?}"));

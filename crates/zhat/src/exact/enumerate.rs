@@ -290,8 +290,8 @@ impl Enumeration {
         finish: impl FnOnce(Total, &States<'_>, &Reduced, &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        let prepared = graph.prepared(NAME, run)?;
-        let reduced = &prepared.reduced;
+        run.require_memory(NAME, graph.preparation_bytes())?;
+        let reduced = &Reduced::new(graph)?;
         run.require_memory(NAME, Self::bytes(graph, &reduced.graph, query))?;
         let value = run.install(|| {
             let states = States::new(&reduced.graph);
@@ -426,11 +426,11 @@ impl Enumeration {
 impl Forecasts<FactorGraph> for Enumeration {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
-        let prepared = match graph.prepared(NAME, run) {
-            Ok(prepared) => prepared,
-            Err(error) => return elimination::unprepared(graph, &error),
+        let prepared = run.require_memory(NAME, graph.preparation_bytes()).and_then(|()| Reduced::new(graph));
+        let reduced = match &prepared {
+            Ok(reduced) => &reduced.graph,
+            Err(error) => return elimination::unprepared(graph, error),
         };
-        let reduced = &prepared.reduced.graph;
         let states = reduced.log_state_count().exp();
         // A state visits the factors of the last level, and a share of those above.
         let last = States::new(reduced).factors.last().map_or(0, Vec::len) as f64;

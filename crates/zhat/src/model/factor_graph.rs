@@ -1,11 +1,9 @@
 //! Discrete models given by a product of factors.
 
 use crate::error::{Error, Result};
-use crate::model::{Names, Order, Reduced, elimination_order, table};
+use crate::model::prepare::{BYTES_PER_STATE, Derived};
+use crate::model::{Names, table};
 use crate::platform;
-use crate::query::Query;
-use crate::run::Run;
-use std::sync::{Arc, OnceLock};
 
 /// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
 ///
@@ -37,43 +35,11 @@ pub struct FactorGraph {
     derived: Derived,
 }
 
-/// What lists of states take at the most while a query is answered.
-pub(crate) const BYTES_PER_STATE: f64 = 32.0;
 /// Scores must stay so far below the largest double that sums of them are finite.
 const MAGNITUDE: f64 = 1e305;
 
 fn largest_finite(log_values: &[f64]) -> f64 {
     log_values.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
-}
-
-/// What exact methods work on, found once for a graph: the graph without what is decided, and an elimination order of it.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub reduced: Reduced,
-    /// The order, or log2 of the entries of the table that put it out of reach.
-    pub order: std::result::Result<Order, f64>,
-}
-
-impl Prepared {
-    fn new(reduced: Reduced) -> Arc<Self> {
-        let order = elimination_order(&reduced.graph);
-        Arc::new(Prepared { reduced, order })
-    }
-}
-
-/// What has been derived from a graph; clones share it, and it does not make graphs differ. `None` is for Z = 0.
-#[derive(Clone, Debug, Default)]
-struct Derived {
-    /// For queries about all variables.
-    whole: OnceLock<Option<Arc<Prepared>>>,
-    /// For log Z: without barren variables.
-    log_partition: OnceLock<Option<Arc<Prepared>>>,
-}
-
-impl PartialEq for Derived {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
 }
 
 /// What the factors mean; inference treats both alike, files do not.
@@ -345,48 +311,14 @@ impl FactorGraph {
         self
     }
 
-    /// Bytes that preparing takes: lists of the states, a reduced copy, the places of a factor's entries, neighbourhoods.
-    pub(crate) fn preparation_bytes(&self) -> f64 {
-        let states: f64 = self.cardinalities.iter().map(|&states| states as f64).sum();
-        let neighbours = self.variable_count() as f64 * 400.0 + self.scopes.len() as f64 * 180.0;
-        neighbours + BYTES_PER_STATE * states + 2.5 * self.bytes() as f64
+    /// What has been derived from it so far.
+    pub(super) fn derived(&self) -> &Derived {
+        &self.derived
     }
 
-    /// The graph as exact methods take it; an error if that is over the budget, or if it is already clear that Z = 0.
-    pub(crate) fn prepared(&self, method: &str, run: &Run) -> Result<Arc<Prepared>> {
-        run.require_memory(method, self.preparation_bytes())?;
-        let prepare = || Reduced::new(self).ok().map(Prepared::new);
-        self.derived.whole.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
-    }
-
-    /// The same for one query: log Z is asked of the graph without barren variables.
-    pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
-        if query != Query::LogPartition {
-            return self.prepared(method, run);
-        }
-        run.require_memory(method, self.preparation_bytes())?;
-        let prepare = || {
-            let mut reduced = Reduced::new(self).ok()?;
-            if reduced.leave_out_barren() {
-                return Some(Prepared::new(reduced));
-            }
-            self.derived.whole.get_or_init(|| Some(Prepared::new(reduced))).clone()
-        };
-        self.derived.log_partition.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
-    }
-
-    /// How many variables log Z can do without, such as those of a Bayesian network without observed descendants; 0 if it
-    /// would take too much memory to say, or if Z = 0.
-    ///
-    /// ```
-    /// # use zhat::{Run, model::generate};
-    /// let network = generate::bayes(20, 2, 3, 0.0, 1)?;
-    /// assert_eq!(network.barren_count(&Run::default()), 20);
-    /// # Ok::<(), zhat::Error>(())
-    /// ```
-    pub fn barren_count(&self, run: &Run) -> usize {
-        let prepared = self.prepared_for(Query::LogPartition, "preparation", run);
-        prepared.map_or(0, |prepared| prepared.reduced.barren)
+    /// The lengths of all scopes together.
+    pub(super) fn scope_entries(&self) -> usize {
+        self.scopes.len()
     }
 
     /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that goes. Returns the

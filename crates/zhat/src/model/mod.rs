@@ -1,17 +1,21 @@
 //! Models: potentials and structure, checked when built.
 
 mod barren;
+mod consistency;
 mod factor_graph;
 pub mod generate;
 mod names;
 mod order;
+mod prepare;
 mod reduce;
+mod simplify;
 pub(crate) mod table;
 
-pub(crate) use factor_graph::Prepared;
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
 pub use order::{Order, elimination_order};
+pub use prepare::Difficulty;
+pub(crate) use prepare::Prepared;
 pub(crate) use reduce::Reduced;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.

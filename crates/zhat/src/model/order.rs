@@ -2,17 +2,20 @@
 //!
 //! Eliminating v joins all its neighbours; the table that takes has as many entries as v and its neighbours have joint
 //! states. Finding the best order is NP-hard; greedy rules do well, none always. So several are raced: fewest new edges
-//! (**min-fill**), new edges weighted by their domains, smallest table; first with fixed ties, then with random ones, until
-//! more search would cost more than it can save. The work is counted in steps, not seconds, so the outcome is always
-//! the same.
+//! (**min-fill**), new edges weighted by their domains, smallest table; first as they are, then with noise in their costs,
+//! some from the start and some from a point of the best order so far, until more search would cost more than it can
+//! save. The work is counted in steps, not seconds, so the outcome is always the same.
 //!
-//! Fill counts are kept up to date edge by edge: one intersection of two neighbourhoods a new edge.
+//! Variables whose neighbours are all joined go first, once for all runs. Fill counts are kept up to date edge by edge: one
+//! intersection of two neighbourhoods a new edge.
 //!
 //! Reference: K. Kask, A. Gelfand, L. Otten, R. Dechter, *Pushing the power of stochastic greedy ordering schemes for
 //! inference in graphical models*, AAAI 2011.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use rayon::prelude::*;
 
 use crate::model::FactorGraph;
 use crate::random::{Stream, Streams};
@@ -35,7 +38,7 @@ pub struct Order {
 impl Order {
     /// The order of one min-fill run: quick, and often good.
     pub(crate) fn greedy(graph: &FactorGraph) -> Result<Order, f64> {
-        greedy(Fill::new(graph, Rule::Fill), None, f64::INFINITY).outcome
+        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, f64::INFINITY).outcome
     }
 
     /// What eliminating all variables in a given order takes.
@@ -88,9 +91,14 @@ enum Rule {
 pub(crate) const LOG2_LIMIT: f64 = 60.0;
 /// A step of the search (a neighbour looked at) takes about this much of the time of a table's entry.
 const STEPS_PER_ENTRY: f64 = 0.05;
-/// Steps that are never affordable: about 0.3 s.
-const STEPS: f64 = 5e7;
-const RESTARTS: u64 = 500;
+/// Steps that are never affordable: a few seconds.
+const STEPS: f64 = 4e8;
+/// The same where no order is in sight whose tables could ever be held: some tenths of a second.
+const HOPELESS_STEPS: f64 = 2e7;
+const HOPELESS_LOG2: f64 = 44.0;
+/// Runs that are made side by side; a constant, so that the outcome does not depend on threads.
+const BATCH: u64 = 8;
+const BATCHES: u64 = 1000;
 
 /// Races the greedy rules; `Err(log2 entries)` if the best order found has a table of more than 2^60 entries.
 ///
@@ -101,33 +109,44 @@ const RESTARTS: u64 = 500;
 /// # Ok::<(), zhat::Error>(())
 /// ```
 pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
-    let start = |rule| Fill::new(graph, rule);
-    let mut best = greedy(start(Rule::Fill), None, f64::INFINITY);
+    let plain = Greedy::new(graph, Rule::Fill);
+    let mut best = plain.clone().finish(Rule::Fill, None, f64::INFINITY);
     let (mut steps, each) = (best.steps, best.steps);
-    let streams = Streams::new(0, "elimination order");
-    let fills = [Rule::WeightedFill, Rule::Table];
+    let affordable = |best: &Attempt| match &best.outcome {
+        Ok(order) if order.log2_table <= HOPELESS_LOG2 => STEPS.min(order.entries * STEPS_PER_ENTRY),
+        _ => HOPELESS_STEPS,
+    };
+    if best.width() <= 1 || steps + each > affordable(&best) {
+        return best.outcome;
+    }
     // Where all domains are alike the weights change nothing.
     let alike = graph.cardinalities().windows(2).all(|pair| pair[0] == pair[1]);
-    for restart in 0..RESTARTS {
-        let promising = best.entries().map_or(STEPS, |entries| entries * STEPS_PER_ENTRY);
-        if best.width() <= 1 || steps + each > promising.min(STEPS) {
+    let weighted = (!alike).then(|| Greedy::new(graph, Rule::WeightedFill));
+    let streams = Streams::new(0, "elimination order");
+    for batch in 0..BATCHES {
+        if steps + each > affordable(&best) {
             break;
         }
-        let attempt = match restart {
-            0 if alike => continue,
-            0 | 1 => greedy(start(fills[restart as usize]), None, best.bound()),
-            _ => {
-                let rule = match restart % 4 {
-                    0 => Rule::Table,
-                    1 if !alike => Rule::WeightedFill,
-                    _ => Rule::Fill,
-                };
-                greedy(start(rule), Some(streams.block(restart)), best.bound())
+        let run = |i: u64| {
+            let mut random = (batch > 0).then(|| streams.block(batch * BATCH + i));
+            let (start, rule) = match (i, &weighted) {
+                (0, _) => (&plain, Rule::Table),
+                (1..=5, Some(weighted)) => (weighted, Rule::WeightedFill),
+                _ => (&plain, Rule::Fill),
+            };
+            let mut greedy = start.clone();
+            // Half of the runs leave the best order so far at some point of it.
+            if let (Some(random), Ok(best), true) = (&mut random, &best.outcome, i % 2 == 1) {
+                greedy.follow(&best.variables[..random.below(best.variables.len())]);
             }
+            greedy.finish(rule, random, best.bound())
         };
-        steps += attempt.steps;
-        if attempt.is_better_than(&best) {
-            best = attempt;
+        let affordable = ((affordable(&best) - steps) / each).clamp(1.0, BATCH as f64) as u64;
+        for attempt in (0..affordable).into_par_iter().map(run).collect::<Vec<_>>() {
+            steps += attempt.steps;
+            if attempt.is_better_than(&best) {
+                best = attempt;
+            }
         }
     }
     best.outcome
@@ -163,51 +182,103 @@ impl Attempt {
     }
 }
 
-/// One greedy run, given up when its tables together have more than `bound` entries.
-fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
-    let n = fill.adjacent.len();
-    let mut tie = move || random.as_mut().map_or(0, |random| random.below(1 << 32) as u32);
-    let mut heap: BinaryHeap<Reverse<(u64, u32, usize)>> =
-        (0..n).map(|v| Reverse((fill.cost(v), tie(), v))).collect();
-    let mut order = Order {
-        variables: Vec::with_capacity(n),
-        neighbours: vec![],
-        width: 0,
-        log2_table: 0.0,
-        entries: 0.0,
-    };
-    let mut position = vec![usize::MAX; n];
-    while let Some(Reverse((cost, _, v))) = heap.pop() {
-        if position[v] != usize::MAX || cost != fill.cost(v) {
-            continue;
+/// A greedy run under way.
+#[derive(Clone)]
+struct Greedy {
+    fill: Fill,
+    order: Order,
+    /// Where each variable stands in the order; those not yet eliminated nowhere.
+    position: Vec<usize>,
+}
+
+impl Greedy {
+    /// After eliminating, again and again, the variables whose neighbours are all joined: no order does better with them.
+    fn new(graph: &FactorGraph, rule: Rule) -> Self {
+        let n = graph.variable_count();
+        let order = Order {
+            variables: Vec::with_capacity(n),
+            neighbours: Vec::with_capacity(n),
+            width: 0,
+            log2_table: 0.0,
+            entries: 0.0,
+        };
+        let mut greedy = Greedy { fill: Fill::new(graph, rule), order, position: vec![usize::MAX; n] };
+        let mut simplicial: BinaryHeap<Reverse<(usize, usize)>> = BinaryHeap::new();
+        let found = |fill: &Fill, v: usize| (fill.fill[v] == 0).then_some(Reverse((fill.degree[v], v)));
+        simplicial.extend((0..n).filter_map(|v| found(&greedy.fill, v)));
+        while let Some(Reverse((_, v))) = simplicial.pop() {
+            if greedy.position[v] == usize::MAX && greedy.log2_table(v) <= LOG2_LIMIT {
+                let changed = greedy.eliminate(v);
+                let next = changed.into_iter().filter(|&u| greedy.position[u] == usize::MAX);
+                simplicial.extend(next.filter_map(|u| found(&greedy.fill, u)));
+            }
         }
-        let neighbours = fill.neighbours(v);
-        let log2_table = fill.log2_states[v] + neighbours.iter().map(|&u| fill.log2_states[u]).sum::<f64>();
-        order.entries += log2_table.exp2();
-        if log2_table > LOG2_LIMIT || order.entries > bound {
-            let outcome = Err(if log2_table > LOG2_LIMIT { log2_table } else { f64::INFINITY });
-            return Attempt { outcome, steps: fill.steps as f64 };
+        greedy
+    }
+
+    /// log2 of the entries of the table that eliminating `v` takes.
+    fn log2_table(&self, v: usize) -> f64 {
+        let log2 = |u: usize| self.fill.log2_states[u];
+        log2(v) + self.fill.neighbours(v).into_iter().map(log2).sum::<f64>()
+    }
+
+    /// Eliminates `v` and returns the variables whose cost may have changed.
+    fn eliminate(&mut self, v: usize) -> Vec<usize> {
+        let (log2_table, neighbours) = (self.log2_table(v), self.fill.neighbours(v));
+        self.position[v] = self.order.variables.len();
+        self.order.entries += log2_table.exp2();
+        self.order.log2_table = self.order.log2_table.max(log2_table);
+        self.order.width = self.order.width.max(neighbours.len());
+        self.order.variables.push(v);
+        self.order.neighbours.push(neighbours);
+        self.fill.eliminate(v)
+    }
+
+    /// Eliminates these variables first.
+    fn follow(&mut self, variables: &[usize]) {
+        for &v in variables {
+            if self.position[v] == usize::MAX {
+                self.eliminate(v);
+            }
         }
-        position[v] = order.variables.len();
-        order.log2_table = order.log2_table.max(log2_table);
-        order.width = order.width.max(neighbours.len());
-        order.variables.push(v);
-        let changed = fill.eliminate(v);
-        order.neighbours.push(neighbours);
-        heap.extend(
-            changed
-                .into_iter()
-                .filter(|&u| position[u] == usize::MAX)
-                .map(|u| Reverse((fill.cost(u), tie(), u))),
-        );
     }
-    for neighbours in &mut order.neighbours {
-        neighbours.sort_unstable_by_key(|&u| position[u]);
+
+    /// Eliminates the rest; given up when the tables together have more than `bound` entries.
+    fn finish(mut self, rule: Rule, mut random: Option<Stream>, bound: f64) -> Attempt {
+        self.fill.rule = rule;
+        let noise = random.as_mut().map_or(0.0, |random| random.uniform().powi(2));
+        // What orders the heap: the cost with some noise, then chance.
+        let mut rank = move |cost: u64| match &mut random {
+            Some(random) => {
+                ((cost as f64 * (1.0 + noise * random.uniform())) as u64, random.below(1 << 32) as u32)
+            }
+            None => (cost, 0),
+        };
+        let left = (0..self.position.len()).filter(|&v| self.position[v] == usize::MAX);
+        let mut entry = |v: usize, cost: u64| Reverse((rank(cost), v, cost));
+        let mut heap: BinaryHeap<_> = left.map(|v| entry(v, self.fill.cost(v))).collect();
+        while let Some(Reverse((_, v, cost))) = heap.pop() {
+            if self.position[v] != usize::MAX || cost != self.fill.cost(v) {
+                continue;
+            }
+            let log2_table = self.log2_table(v);
+            if log2_table > LOG2_LIMIT || self.order.entries + log2_table.exp2() > bound {
+                let outcome = Err(if log2_table > LOG2_LIMIT { log2_table } else { f64::INFINITY });
+                return Attempt { outcome, steps: self.fill.steps as f64 };
+            }
+            let changed = self.eliminate(v);
+            let changed = changed.into_iter().filter(|&u| self.position[u] == usize::MAX);
+            heap.extend(changed.map(|u| entry(u, self.fill.cost(u))));
+        }
+        for neighbours in &mut self.order.neighbours {
+            neighbours.sort_unstable_by_key(|&u| self.position[u]);
+        }
+        Attempt { outcome: Ok(self.order), steps: self.fill.steps as f64 }
     }
-    Attempt { outcome: Ok(order), steps: fill.steps as f64 }
 }
 
 /// The graph of variables not yet eliminated, with the weight of the edges that eliminating each would add.
+#[derive(Clone)]
 struct Fill {
     rule: Rule,
     /// Sorted neighbour lists; eliminated variables stay in them until they are the larger part.

@@ -1,62 +1,115 @@
 //! A factor graph without what is already decided.
 //!
-//! A state of a variable is dead if some factor gives it −∞ whatever its neighbours do. Dead states are removed until
-//! nothing changes (generalised arc consistency); variables left with one state are substituted, and factors
-//! left with no variable become a constant. Z is unchanged, and observed variables vanish.
-//! Cost: the sum of the table sizes, times the few rounds it takes.
+//! States that zeros rule out are removed ([`Domains`]); variables left with one state are substituted, two variables of which
+//! each determines the other become one, and factors left with no variable become a constant. Z is unchanged, and
+//! observed variables vanish. Cost: the sum of the table sizes, and what finding the states takes.
 
+use super::barren::Barren;
+use super::consistency::{Domains, Twin};
+use super::simplify;
 use crate::error::Result;
-use crate::model::barren::Barren;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Samples};
 
 /// The reduced graph and the way back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reduced {
     /// The graph over the free variables, each with two states or more, all alive. Its factors are the original ones that
-    /// have a free variable, in order, with their axes in order and without those of decided variables.
+    /// have a free variable, in order, with the axes of their free variables in order, each once; unless it is simplified.
     pub graph: FactorGraph,
     /// What the decided part contributes to every log weight.
     pub constant: f64,
     /// How many free variables were left out because log Z can do without them. Then there is no way back.
     pub barren: usize,
-    /// For each original variable its states that are alive.
-    alive: Vec<Vec<usize>>,
-    /// For each original variable its number in `graph`, if it is free.
+    /// For each original variable its state for each state of the free variable that it is.
+    states: Vec<Vec<usize>>,
+    /// For each original variable the number in `graph` of the one that it is, if it is free.
     index: Vec<Option<usize>>,
 }
 
 impl Reduced {
-    /// Reduces `graph`; an error if that already shows Z = 0.
+    /// Reduces `graph` by arc consistency alone; an error if that already shows Z = 0.
     pub fn new(graph: &FactorGraph) -> Result<Self> {
-        let Some(alive) = alive_states(graph) else {
-            return Err(graph.zero_error());
-        };
-        let mut free = 0;
-        let index: Vec<Option<usize>> = alive
-            .iter()
-            .map(|states| {
-                (states.len() > 1).then(|| {
-                    free += 1;
-                    free - 1
-                })
-            })
-            .collect();
-        let cardinalities = alive.iter().map(Vec::len).filter(|&states| states > 1).collect();
-        let mut reduced = FactorGraph::new(cardinalities)?;
-        let mut constant = CompensatedSum::default();
-        for factor in graph.factors() {
-            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| alive[v].as_slice()).collect();
-            let values = table::select(factor.log_values, &graph.lengths(factor.scope), &keep);
-            let scope: Vec<usize> = factor.scope.iter().filter_map(|&v| index[v]).collect();
-            if scope.is_empty() {
-                constant.add(values[0]);
-            } else {
-                reduced.add_factor(&scope, &values)?;
+        let domains = Domains::new(graph).ok_or_else(|| graph.zero_error())?;
+        Self::from_domains(graph, &domains, Vec::new())
+    }
+
+    /// Also tries out every state: more is found, at a higher cost.
+    pub fn probed(graph: &FactorGraph) -> Result<Self> {
+        let mut domains = Domains::new(graph).ok_or_else(|| graph.zero_error())?;
+        let twins = domains.probe().ok_or_else(|| graph.zero_error())?;
+        Self::from_domains(graph, &domains, twins)
+    }
+
+    fn from_domains(graph: &FactorGraph, domains: &Domains<'_>, twins: Vec<Twin>) -> Result<Self> {
+        let n = graph.variable_count();
+        let mut states: Vec<Vec<usize>> = (0..n).map(|v| domains.states(v)).collect();
+        // The variable that each one is; no chains.
+        let mut same: Vec<usize> = (0..n).collect();
+        let mut is_followed = vec![false; n];
+        for Twin { v, w, states: own } in twins {
+            let mut sorted = own.clone();
+            sorted.sort_unstable();
+            let still = own.len() == states[v].len() && sorted == states[w];
+            if still && same[v] == v && same[w] == w && !is_followed[w] {
+                (same[w], is_followed[v], states[w]) = (v, true, own);
             }
         }
-        Ok(Reduced { graph: reduced, constant: constant.value(), barren: 0, alive, index })
+        let mut left = 0..;
+        let mut index: Vec<Option<usize>> = Vec::with_capacity(n);
+        for v in 0..n {
+            index.push(if states[v].len() > 1 && same[v] == v { left.next() } else { None });
+        }
+        let cardinalities = (0..n).filter(|&v| index[v].is_some()).map(|v| states[v].len()).collect();
+        for v in 0..n {
+            index[v] = index[same[v]];
+        }
+        let mut reduced =
+            Reduced { graph: FactorGraph::new(cardinalities)?, constant: 0.0, barren: 0, states, index };
+        let mut constant = CompensatedSum::default();
+        for factor in graph.factors() {
+            let (scope, places) = reduced.places(graph, factor.scope);
+            if scope.is_empty() {
+                constant.add(factor.log_values[places[0]]);
+            } else {
+                let values: Vec<f64> = places.into_iter().map(|place| factor.log_values[place]).collect();
+                reduced.graph.add_factor(&scope, &values)?;
+            }
+        }
+        reduced.constant = constant.value();
+        Ok(reduced)
+    }
+
+    /// The free variables in a scope of `original`, each once, and for all their states the place in a table over the scope.
+    fn places(&self, original: &FactorGraph, scope: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let (mut free, mut steps): (Vec<usize>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+        let mut start = 0;
+        for (&v, stride) in scope.iter().zip(table::strides(&original.lengths(scope))) {
+            let own = self.states[v].iter().map(|s| s * stride);
+            match self.index[v] {
+                None => start += self.states[v][0] * stride,
+                Some(k) => match free.iter().position(|&known| known == k) {
+                    Some(axis) => steps[axis].iter_mut().zip(own).for_each(|(step, more)| *step += more),
+                    None => {
+                        free.push(k);
+                        steps.push(own.collect());
+                    }
+                },
+            }
+        }
+        (free, table::sums(start, steps))
+    }
+
+    /// The same with its tables cut into products of smaller ones; then they no longer are the original factors.
+    pub fn simplified(&self) -> Self {
+        let mut simple = self.clone();
+        // Only scores near the end of the number range cannot be cut.
+        if let Ok((graph, constant)) = simplify::simplified(&self.graph) {
+            simple.graph = graph;
+            simple.constant += constant;
+        }
+        simple
     }
 
     /// Leaves out what [`Barren`] finds, log Z being the same; false if that is nothing.
@@ -79,23 +132,18 @@ impl Reduced {
 
     /// A state of the original variables from one of the free ones.
     pub fn expand_state(&self, state: &[usize]) -> Vec<usize> {
-        self.alive
-            .iter()
-            .zip(&self.index)
-            .map(|(alive, index)| alive[index.map_or(0, |k| state[k])])
-            .collect()
+        let own = self.states.iter().zip(&self.index);
+        own.map(|(states, index)| states[index.map_or(0, |k| state[k])]).collect()
     }
 
     /// Beliefs about the original variables from those about the free ones.
     pub fn expand_beliefs(&self, original: &FactorGraph, beliefs: &Beliefs) -> Beliefs {
         let mut expanded = Beliefs::zeros(original.cardinalities());
-        for (v, (alive, index)) in self.alive.iter().zip(&self.index).enumerate() {
+        for (v, (states, index)) in self.states.iter().zip(&self.index).enumerate() {
             let target = expanded.variable_mut(v);
             match index {
-                Some(k) => {
-                    alive.iter().zip(beliefs.variable(*k)).for_each(|(&state, &p)| target[state] = p);
-                }
-                None => target[alive[0]] = 1.0,
+                Some(k) => states.iter().zip(beliefs.variable(*k)).for_each(|(&s, &p)| target[s] = p),
+                None => target[states[0]] = 1.0,
             }
         }
         expanded
@@ -107,11 +155,9 @@ impl Reduced {
         let mut expanded = FactorBeliefs::zeros(original);
         let mut tables = beliefs.iter();
         for (f, factor) in original.factors().enumerate() {
-            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| self.alive[v].as_slice()).collect();
-            let is_free = factor.scope.iter().any(|&v| self.index[v].is_some());
-            let table = if is_free { tables.next().unwrap_or_default() } else { &[1.0] };
+            let (scope, places) = self.places(original, factor.scope);
+            let table = if scope.is_empty() { &[1.0] } else { tables.next().unwrap_or_default() };
             let target = expanded.factor_mut(f);
-            let places = table::places(&original.lengths(factor.scope), &keep);
             places.into_iter().zip(table).for_each(|(place, &p)| target[place] = p);
         }
         expanded
@@ -119,71 +165,20 @@ impl Reduced {
 
     /// Samples of the original variables from samples of the free ones.
     pub fn expand_samples(&self, samples: Samples) -> Samples {
-        let mut states = Vec::with_capacity(samples.len() * self.alive.len());
-        for state in samples.iter().filter(|_| !self.alive.is_empty()) {
-            let own = self.alive.iter().zip(&self.index);
-            states.extend(own.map(|(alive, index)| alive[index.map_or(0, |k| state[k])]));
+        let mut expanded = Vec::with_capacity(samples.len() * self.states.len());
+        for state in samples.iter().filter(|_| !self.states.is_empty()) {
+            let own = self.states.iter().zip(&self.index);
+            expanded.extend(own.map(|(states, index)| states[index.map_or(0, |k| state[k])]));
         }
-        Samples::new(samples.len(), self.alive.len(), states, samples.law)
+        Samples::new(samples.len(), self.states.len(), expanded, samples.law)
     }
-}
-
-/// For each variable its states that no factor rules out; `None` if a variable has none left.
-fn alive_states(graph: &FactorGraph) -> Option<Vec<Vec<usize>>> {
-    let mut alive: Vec<Vec<bool>> = graph.cardinalities().iter().map(|&states| vec![true; states]).collect();
-    let mut touching: Vec<Vec<usize>> = vec![Vec::new(); graph.variable_count()];
-    let mut queue: Vec<usize> = Vec::new();
-    let mut queued = vec![false; graph.factor_count()];
-    for (f, factor) in graph.factors().enumerate() {
-        // A factor without zeros can never rule anything out.
-        if factor.log_values.contains(&f64::NEG_INFINITY) {
-            factor.scope.iter().for_each(|&v| touching[v].push(f));
-            queue.push(f);
-            queued[f] = true;
-        }
-    }
-    while let Some(f) = queue.pop() {
-        queued[f] = false;
-        let factor = graph.factor(f);
-        if factor.scope.is_empty() {
-            return None;
-        }
-        let lengths = graph.lengths(factor.scope);
-        let mut supported: Vec<Vec<bool>> = lengths.iter().map(|&states| vec![false; states]).collect();
-        let mut digits = vec![0; lengths.len()];
-        for &value in factor.log_values {
-            if value > f64::NEG_INFINITY && digits.iter().zip(factor.scope).all(|(&s, &v)| alive[v][s]) {
-                digits.iter().zip(&mut supported).for_each(|(&s, supported)| supported[s] = true);
-            }
-            table::advance(&mut digits, &lengths);
-        }
-        for (&v, supported) in factor.scope.iter().zip(&supported) {
-            let mut changed = false;
-            for (alive, &supported) in alive[v].iter_mut().zip(supported) {
-                changed |= *alive && !supported;
-                *alive &= supported;
-            }
-            if !alive[v].contains(&true) {
-                return None;
-            }
-            if changed {
-                for &g in &touching[v] {
-                    if g != f && !queued[g] {
-                        queued[g] = true;
-                        queue.push(g);
-                    }
-                }
-            }
-        }
-    }
-    let listed = |states: Vec<bool>| (0..states.len()).filter(|&s| states[s]).collect();
-    Some(alive.into_iter().map(listed).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::Error;
+    use crate::random::Streams;
 
     const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -211,5 +206,121 @@ mod tests {
         let mut constant = FactorGraph::new(vec![]).unwrap();
         constant.add_factor(&[], &[ZERO]).unwrap();
         assert!(matches!(Reduced::new(&constant), Err(Error::ZeroPartition)));
+    }
+
+    /// Every state of positive weight, with its score.
+    fn support(graph: &FactorGraph) -> Vec<(Vec<usize>, f64)> {
+        let (mut state, mut found) = (vec![0; graph.variable_count()], Vec::new());
+        loop {
+            let score = graph.score(&state);
+            if score > ZERO {
+                found.push((state.clone(), score));
+            }
+            if !table::advance(&mut state, graph.cardinalities()) {
+                return found;
+            }
+        }
+    }
+
+    /// A random model with many zeros; some pairs of its variables determine each other, some directly, some through others.
+    fn hard_model(seed: u64) -> FactorGraph {
+        let mut random = Streams::new(seed, "hard models").block(0);
+        let mut graph = FactorGraph::new(vec![2, 3, 2, 3, 2, 2, 3]).unwrap();
+        for _ in 0..6 {
+            let mut scope: Vec<usize> = (0..7).collect();
+            random.shuffle(&mut scope);
+            scope.truncate(2 + random.below(2));
+            let len = graph.lengths(&scope).iter().product();
+            let draw = |_| if random.below(5) < 2 { ZERO } else { random.below(8) as f64 / 4.0 };
+            graph.add_factor(&scope, &(0..len).map(draw).collect::<Vec<_>>()).unwrap();
+        }
+        for (v, w) in [(0, 4), (1, 3), (4, 2)] {
+            if random.below(2) == 0 {
+                let states = graph.cardinalities()[v];
+                let shift = random.below(states);
+                let twin = |i: usize| if i / states == (i % states + shift) % states { 0.5 } else { ZERO };
+                graph.add_factor(&[v, w], &(0..states * states).map(twin).collect::<Vec<_>>()).unwrap();
+            }
+        }
+        graph
+    }
+
+    #[test]
+    fn reduced_models_are_the_same_function() {
+        let (mut merged, mut impossible) = (0, 0);
+        for seed in 0..2000 {
+            let graph = hard_model(seed);
+            let expected = support(&graph);
+            for probing in [false, true] {
+                let reduced = if probing { Reduced::probed(&graph) } else { Reduced::new(&graph) };
+                let Ok(reduced) = reduced else {
+                    assert!(expected.is_empty(), "seed {seed}");
+                    impossible += 1;
+                    continue;
+                };
+                for reduced in [reduced.simplified(), reduced] {
+                    let mut found: Vec<(Vec<usize>, f64)> = support(&reduced.graph)
+                        .into_iter()
+                        .map(|(state, score)| (reduced.expand_state(&state), reduced.constant + score))
+                        .collect();
+                    found.sort_by(|a, b| a.0.cmp(&b.0));
+                    assert_eq!(found.len(), expected.len(), "seed {seed}, probing {probing}");
+                    for (found, expected) in found.iter().zip(&expected) {
+                        assert_eq!(found.0, expected.0, "seed {seed}");
+                        assert!((found.1 - expected.1).abs() < 1e-12, "seed {seed}");
+                    }
+                    let free = reduced.index.iter().flatten().count();
+                    merged += free - reduced.graph.variable_count();
+                }
+            }
+        }
+        assert!(merged > 1000 && impossible > 100, "{merged} merged, {impossible} impossible");
+    }
+
+    #[test]
+    fn beliefs_find_their_way_back() {
+        for seed in 0..500 {
+            let graph = hard_model(seed);
+            let Ok(reduced) = Reduced::probed(&graph) else { continue };
+            let states = support(&reduced.graph);
+            let mut own = Beliefs::zeros(reduced.graph.cardinalities());
+            let mut factors = FactorBeliefs::zeros(&reduced.graph);
+            for (state, score) in &states {
+                for (v, &s) in state.iter().enumerate() {
+                    own.variable_mut(v)[s] += score.exp();
+                }
+                for f in 0..reduced.graph.factor_count() {
+                    let place = reduced.graph.entry(reduced.graph.factor(f).scope, state);
+                    factors.factor_mut(f)[place] += score.exp();
+                }
+            }
+            let shift = reduced.constant.exp();
+            let (all, tables) =
+                (reduced.expand_beliefs(&graph, &own), reduced.expand_factor_beliefs(&graph, &factors));
+            let mut expected = Beliefs::zeros(graph.cardinalities());
+            let mut expected_tables = FactorBeliefs::zeros(&graph);
+            let mut total = 0.0;
+            for (state, score) in support(&graph) {
+                total += score.exp();
+                state.iter().enumerate().for_each(|(v, &s)| expected.variable_mut(v)[s] += score.exp());
+                for f in 0..graph.factor_count() {
+                    let place = graph.entry(graph.factor(f).scope, &state);
+                    expected_tables.factor_mut(f)[place] += score.exp();
+                }
+            }
+            for (v, index) in reduced.index.iter().enumerate() {
+                for (&p, &q) in all.variable(v).iter().zip(expected.variable(v)) {
+                    let p = if index.is_some() { p * shift } else { p * total };
+                    assert!((p - q).abs() <= 1e-12 * total, "seed {seed}, variable {v}: {p} {q}");
+                }
+            }
+            for (f, factor) in graph.factors().enumerate() {
+                let free = factor.scope.iter().any(|&v| reduced.index[v].is_some());
+                for (&p, &q) in tables.factor(f).iter().zip(expected_tables.factor(f)) {
+                    let p = if free { p * shift } else { p * total };
+                    assert!((p - q).abs() <= 1e-12 * total, "seed {seed}, factor {f}: {p} {q}");
+                }
+            }
+        }
     }
 }

@@ -43,25 +43,26 @@ pub(crate) fn select(values: &[f64], lengths: &[usize], keep: &[&[usize]]) -> Ve
 
 /// Where the entries of that sub-table stand in the whole one, in its order.
 pub(crate) fn places(lengths: &[usize], keep: &[&[usize]]) -> Vec<usize> {
-    offsets(keep.iter().zip(strides(lengths)).map(|(states, stride)| (stride, states.to_vec())))
+    let steps = |(states, stride): (&&[usize], usize)| states.iter().map(|&s| s * stride).collect();
+    sums(0, keep.iter().zip(strides(lengths)).map(steps))
 }
 
 /// The table with its axes in another order: new axis i is old axis `order[i]`.
 pub(crate) fn permute(values: &[f64], lengths: &[usize], order: &[usize]) -> Vec<f64> {
     let strides = strides(lengths);
-    let places = offsets(order.iter().map(|&axis| (strides[axis], (0..lengths[axis]).collect())));
-    places.into_iter().map(|place| values[place]).collect()
+    let steps = |&axis: &usize| (0..lengths[axis]).map(|s| s * strides[axis]).collect();
+    sums(0, order.iter().map(steps)).into_iter().map(|place| values[place]).collect()
 }
 
-/// Where the entries stand of a table whose axes step by a stride, over a list of states.
-fn offsets(axes: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<usize> {
-    let mut offsets = vec![0];
-    for (stride, states) in axes {
-        let mut next = Vec::with_capacity(offsets.len() * states.len());
-        offsets.iter().for_each(|offset| next.extend(states.iter().map(|&s| offset + s * stride)));
-        offsets = next;
+/// `start` plus one number of each list, for all choices, those of the last list fastest.
+pub(crate) fn sums(start: usize, lists: impl IntoIterator<Item = Vec<usize>>) -> Vec<usize> {
+    let mut sums = vec![start];
+    for list in lists {
+        let mut next = Vec::with_capacity(sums.len() * list.len());
+        sums.iter().for_each(|sum| next.extend(list.iter().map(|step| sum + step)));
+        sums = next;
     }
-    offsets
+    sums
 }
 
 #[cfg(test)]

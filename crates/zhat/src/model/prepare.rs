@@ -1,0 +1,146 @@
+//! What exact methods work on, found once for a graph and a kind of query.
+//!
+//! 1. What zeros and evidence decide is taken out ([`Reduced`]). Trying out every state, which finds more, is for graphs
+//!    that would take some time without it.
+//! 2. For log Z, barren variables are left out ([`super::barren`]).
+//! 3. Tables are cut into products of smaller ones ([`super::simplify`]), but not where their own marginals are asked for.
+//! 4. An elimination order is looked for ([`elimination_order`]).
+
+use std::sync::{Arc, OnceLock};
+
+use crate::error::Result;
+use crate::model::{FactorGraph, Order, Reduced, elimination_order};
+use crate::query::Query;
+use crate::run::Run;
+
+/// What lists of states take at the most while a query is answered.
+pub(crate) const BYTES_PER_STATE: f64 = 32.0;
+/// Graphs whose tables have fewer entries than this are done before trying out states could pay: some milliseconds.
+const EASY: f64 = 3e6;
+
+/// The graph without what is decided, and an elimination order of it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub reduced: Reduced,
+    /// The order, or log2 of the entries of the table that put it out of reach.
+    pub order: std::result::Result<Order, f64>,
+}
+
+/// What has been derived from a graph; clones share it, and it does not make graphs differ. `None` is for Z = 0.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Derived {
+    decided: OnceLock<Option<Arc<Reduced>>>,
+    variables: OnceLock<Option<Arc<Prepared>>>,
+    factors: OnceLock<Option<Arc<Prepared>>>,
+    log_partition: OnceLock<Option<Arc<Prepared>>>,
+}
+
+impl PartialEq for Derived {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// How hard a graph is for exact methods, after evidence and zeros.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difficulty {
+    /// Variables that are left.
+    pub free: usize,
+    /// Variables that log Z can do without, such as those of a Bayesian network without observed descendants.
+    pub barren: usize,
+    /// The width of the best order found; `None` if all are out of reach.
+    pub width: Option<usize>,
+    /// log2 of the entries of the largest table.
+    pub log2_table: f64,
+}
+
+impl FactorGraph {
+    /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries, neighbourhoods.
+    pub(crate) fn preparation_bytes(&self) -> f64 {
+        let states: f64 = self.cardinalities().iter().map(|&states| states as f64).sum();
+        let neighbours = self.variable_count() as f64 * 400.0 + self.scope_entries() as f64 * 180.0;
+        neighbours + BYTES_PER_STATE * states + 3.25 * self.bytes() as f64
+    }
+
+    /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is already clear that
+    /// Z = 0.
+    pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
+        run.require_memory(method, self.preparation_bytes())?;
+        let prepared = run.install(|| match query {
+            Query::LogPartition => self.for_log_partition(),
+            Query::FactorMarginals => self.for_factors(),
+            _ => self.for_variables(),
+        });
+        prepared.ok_or_else(|| self.zero_error())
+    }
+
+    /// Without what is decided.
+    fn decided(&self) -> Option<Arc<Reduced>> {
+        let decide = || {
+            let reduced = Reduced::new(self).ok()?;
+            let has_zeros = |graph: &FactorGraph| {
+                graph.factors().any(|factor| factor.log_values.contains(&f64::NEG_INFINITY))
+            };
+            let easy = || Order::greedy(&reduced.graph).is_ok_and(|order| order.entries < EASY);
+            let reduced =
+                if has_zeros(&reduced.graph) && !easy() { Reduced::probed(self).ok()? } else { reduced };
+            Some(Arc::new(reduced))
+        };
+        self.derived().decided.get_or_init(decide).clone()
+    }
+
+    fn for_variables(&self) -> Option<Arc<Prepared>> {
+        let prepare = || {
+            let reduced = self.decided()?.simplified();
+            let order = elimination_order(&reduced.graph);
+            Some(Arc::new(Prepared { reduced, order }))
+        };
+        self.derived().variables.get_or_init(prepare).clone()
+    }
+
+    fn for_factors(&self) -> Option<Arc<Prepared>> {
+        let prepare = || {
+            let reduced = Reduced::clone(&*self.decided()?);
+            let variables = self.for_variables()?;
+            let order = match &variables.order {
+                Ok(order) => Ok(Order::along(&reduced.graph, order.variables.clone())),
+                Err(log2) => Err(*log2),
+            };
+            Some(Arc::new(Prepared { reduced, order }))
+        };
+        self.derived().factors.get_or_init(prepare).clone()
+    }
+
+    fn for_log_partition(&self) -> Option<Arc<Prepared>> {
+        let prepare = || {
+            let mut reduced = Reduced::clone(&*self.decided()?);
+            if !reduced.leave_out_barren() {
+                return self.for_variables();
+            }
+            let reduced = reduced.simplified();
+            let order = elimination_order(&reduced.graph);
+            Some(Arc::new(Prepared { reduced, order }))
+        };
+        self.derived().log_partition.get_or_init(prepare).clone()
+    }
+
+    /// How hard exact answers about all variables are; `None` if it would take too much memory to say, or if Z = 0.
+    ///
+    /// ```
+    /// # use zhat::{Run, model::generate};
+    /// let network = generate::bayes(20, 2, 3, 0.0, 1)?;
+    /// assert_eq!(network.difficulty(&Run::default()).map(|found| found.barren), Some(20));
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn difficulty(&self, run: &Run) -> Option<Difficulty> {
+        let all = self.prepared_for(Query::Marginals, "preparation", run).ok()?;
+        let log_partition = self.prepared_for(Query::LogPartition, "preparation", run).ok()?;
+        let order = all.order.as_ref();
+        Some(Difficulty {
+            free: all.reduced.graph.variable_count(),
+            barren: log_partition.reduced.barren,
+            width: order.ok().map(|order| order.width),
+            log2_table: order.map_or_else(|log2| *log2, |order| order.log2_table),
+        })
+    }
+}
