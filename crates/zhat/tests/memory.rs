@@ -60,7 +60,7 @@ fn models() -> Vec<(&'static str, Model)> {
     vec![
         ("a wide grid", generate::ising(grid(30, 30), 1.0, 1.0, false, 1).unwrap().into()),
         ("a narrow grid", generate::ising(grid(5, 20), 1.0, 1.0, false, 1).unwrap().into()),
-        ("a tree", generate::tree(400, 3, 1.0, 1).unwrap().into()),
+        ("a tree", generate::tree(300, 3, 1.0, 1).unwrap().into()),
         ("a star", hub.into()),
         ("a dense graph", generate::random(40, 4, 300, 2, 1.0, 0.0, 1).unwrap().into()),
         ("large factors", generate::random(10, 3, 3, 7, 1.0, 0.0, 1).unwrap().into()),

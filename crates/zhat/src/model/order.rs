@@ -110,13 +110,16 @@ const BATCHES: u64 = 1000;
 /// ```
 pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     let plain = Greedy::new(graph, Rule::Fill);
+    if plain.order.variables.len() == graph.variable_count() {
+        return plain.finish(Rule::Fill, None, f64::INFINITY).outcome;
+    }
     let mut best = plain.clone().finish(Rule::Fill, None, f64::INFINITY);
     let (mut steps, each) = (best.steps, best.steps);
     let affordable = |best: &Attempt| match &best.outcome {
         Ok(order) if order.log2_table <= HOPELESS_LOG2 => STEPS.min(order.entries * STEPS_PER_ENTRY),
         _ => HOPELESS_STEPS,
     };
-    if best.width() <= 1 || steps + each > affordable(&best) {
+    if steps + each > affordable(&best) {
         return best.outcome;
     }
     // Where all domains are alike the weights change nothing.
@@ -161,10 +164,6 @@ struct Attempt {
 impl Attempt {
     fn entries(&self) -> Option<f64> {
         self.outcome.as_ref().ok().map(|order| order.entries)
-    }
-
-    fn width(&self) -> usize {
-        self.outcome.as_ref().map_or(usize::MAX, |order| order.width)
     }
 
     /// A run that costs more than this is of no use.

@@ -9,6 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
+use crate::model::order::LOG2_LIMIT;
 use crate::model::{FactorGraph, Order, Reduced, elimination_order};
 use crate::query::Query;
 use crate::run::Run;
@@ -58,8 +59,8 @@ impl FactorGraph {
     /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries, neighbourhoods.
     pub(crate) fn preparation_bytes(&self) -> f64 {
         let states: f64 = self.cardinalities().iter().map(|&states| states as f64).sum();
-        let neighbours = self.variable_count() as f64 * 400.0 + self.scope_entries() as f64 * 180.0;
-        neighbours + BYTES_PER_STATE * states + 3.25 * self.bytes() as f64
+        let neighbours = self.variable_count() as f64 * 600.0 + self.scope_entries() as f64 * 200.0;
+        neighbours + BYTES_PER_STATE * states + 3.5 * self.bytes() as f64
     }
 
     /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is already clear that
@@ -106,6 +107,11 @@ impl FactorGraph {
                 Ok(order) => Ok(Order::along(&reduced.graph, order.variables.clone())),
                 Err(log2) => Err(*log2),
             };
+            // Tables that were cut may be too large whole.
+            let order = order.and_then(|order| match order.log2_table {
+                log2 if log2 > LOG2_LIMIT => Err(log2),
+                _ => Ok(order),
+            });
             Some(Arc::new(Prepared { reduced, order }))
         };
         self.derived().factors.get_or_init(prepare).clone()

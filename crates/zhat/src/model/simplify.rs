@@ -77,16 +77,17 @@ impl Table {
         let (stride_a, stride_b) = (strides[a], strides[b]);
         let (states_a, states_b) = (self.lengths[a], self.lengths[b]);
         let digits = |place: usize| (place / stride_a % states_a, place / stride_b % states_b);
-        // Where each state of the rest begins, and the place there of an entry that is not zero.
-        let mut pivots: Vec<Option<usize>> = vec![None; self.values.len()];
-        for start in 0..self.values.len() {
-            if digits(start) != (0, 0) {
-                continue;
-            }
+        // The place of an entry that is not zero for each state of the rest, and that state's number.
+        let rest = |place: usize| {
+            let (outer, middle) = (place / (stride_a * states_a), place % stride_a / (stride_b * states_b));
+            (outer * (stride_a / (stride_b * states_b)) + middle) * stride_b + place % stride_b
+        };
+        let mut pivots: Vec<Option<usize>> = Vec::with_capacity(self.values.len() / (states_a * states_b));
+        for start in (0..self.values.len()).filter(|&place| digits(place) == (0, 0)) {
             let places = (0..states_a).flat_map(|s| (0..states_b).map(move |t| (s, t)));
             let mut places = places.map(|(s, t)| start + s * stride_a + t * stride_b);
             let pivot = places.clone().find(|&place| self.values[place] > ZERO);
-            pivots[start] = pivot;
+            pivots.push(pivot);
             if let Some(pivot) = pivot {
                 let (s0, t0) = digits(pivot);
                 let agrees = |place: usize| {
@@ -110,7 +111,7 @@ impl Table {
         let (mut left, mut right) = (without(b), without(a));
         for place in 0..self.values.len() {
             let (s, t) = digits(place);
-            let pivot = pivots[place - s * stride_a - t * stride_b];
+            let pivot = pivots[rest(place)];
             let at = |other: usize| self.values[other];
             if t == 0 {
                 left.values.push(pivot.map_or(ZERO, |pivot| at(place + digits(pivot).1 * stride_b)));
