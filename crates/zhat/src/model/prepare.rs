@@ -9,8 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
-use crate::model::order::LOG2_LIMIT;
-use crate::model::{FactorGraph, Order, Reduced, elimination_order};
+use crate::model::{Factor, FactorGraph, Order, Reduced, elimination_order};
 use crate::query::Query;
 use crate::run::Run;
 
@@ -59,7 +58,7 @@ impl FactorGraph {
     /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries, neighbourhoods.
     pub(crate) fn preparation_bytes(&self) -> f64 {
         let states: f64 = self.cardinalities().iter().map(|&states| states as f64).sum();
-        let neighbours = self.variable_count() as f64 * 600.0 + self.scope_entries() as f64 * 200.0;
+        let neighbours = self.variable_count() as f64 * 500.0 + self.scope_entries() as f64 * 200.0;
         neighbours + BYTES_PER_STATE * states + 3.5 * self.bytes() as f64
     }
 
@@ -101,18 +100,16 @@ impl FactorGraph {
 
     fn for_factors(&self) -> Option<Arc<Prepared>> {
         let prepare = || {
-            let reduced = Reduced::clone(&*self.decided()?);
+            let reduced = self.decided()?;
             let variables = self.for_variables()?;
-            let order = match &variables.order {
-                Ok(order) => Ok(Order::along(&reduced.graph, order.variables.clone())),
-                Err(log2) => Err(*log2),
-            };
-            // Tables that were cut may be too large whole.
-            let order = order.and_then(|order| match order.log2_table {
-                log2 if log2 > LOG2_LIMIT => Err(log2),
-                _ => Ok(order),
-            });
-            Some(Arc::new(Prepared { reduced, order }))
+            // Where nothing was cut, the factors are whole.
+            let same = |(old, new): (Factor<'_>, Factor<'_>)| old.scope == new.scope;
+            let (whole, cut) = (&reduced.graph, &variables.reduced.graph);
+            if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
+                return Some(variables);
+            }
+            let order = elimination_order(whole);
+            Some(Arc::new(Prepared { reduced: Reduced::clone(&reduced), order }))
         };
         self.derived().factors.get_or_init(prepare).clone()
     }
