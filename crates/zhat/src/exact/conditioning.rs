@@ -1,8 +1,7 @@
 //! Cutset conditioning: exact inference in less memory, for more time.
 //!
 //! Z = Σ_c Z(c): the states c of a few chosen variables, the cutset, are gone through one by one, and the rest, of smaller
-//! width, is solved by elimination each time. The cutset is chosen greedily: always the variable that takes the most out of
-//! the largest tables, until they fit into the memory budget. Cases that zeros rule out are not entered.
+//! width, is solved by elimination each time. The cutset is chosen greedily: always the variable that leaves least to do, until the tables fit into the memory budget. Cases that zeros rule out are not entered.
 //!
 //! Time Π_{v in cutset} |domain of v| times that of the rest, memory within the budget. Exact.
 //!
@@ -45,6 +44,8 @@ const NAME: &str = "conditioning";
 const HORIZON: f64 = 3600.0;
 /// More cases than this are not gone through.
 const CASES: f64 = 1e6;
+/// Variables looked at for each that is taken.
+const CANDIDATES: usize = 8;
 
 /// Exact inference by elimination, case by case of a cutset that makes it fit.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -64,46 +65,43 @@ impl Conditioning {
     /// Chooses the cutset for the reduced graph; the forecast tells whether it is any good.
     fn cutset(graph: &FactorGraph, prepared: &Prepared, query: Query, run: &Run) -> Cutset {
         let rest = &prepared.reduced.graph;
-        let states = rest.cardinalities();
-        let mut observed = rest.clone();
         let mut cutset = Cutset {
             variables: Vec::new(),
             order: Vec::new(),
             cases: 1.0,
             forecast: Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact },
         };
+        let mut observed = rest.clone();
         let mut order = prepared.order.clone();
         loop {
-            let pick = match order {
+            let weights = match &order {
                 Ok(order) => {
                     cutset.order.clone_from(&order.variables);
-                    let weights = table_weights(rest, &order);
-                    let plan = Plan::new(&observed, order);
+                    let plan = Plan::new(&observed, order.clone());
                     let each = elimination::forecast(&plan, query, graph, rest.bytes());
                     cutset.forecast = Forecast { seconds: each.seconds * cutset.cases, ..each };
                     if each.bytes <= run.memory() as f64 {
                         return cutset;
                     }
-                    heaviest(&weights, &cutset.variables)
+                    table_weights(rest, order)
                 }
                 Err(_) => {
-                    let mut degrees = vec![0.0; states.len()];
+                    let mut degrees = vec![0.0; rest.variable_count()];
                     observed.factors().flat_map(|factor| factor.scope).for_each(|&v| degrees[v] += 1.0);
-                    heaviest(&degrees, &cutset.variables)
+                    degrees
                 }
             };
-            let Some(v) = pick else { return cutset };
-            cutset.variables.push(v);
-            cutset.cases *= states[v] as f64;
+            // Of the most promising variables the one that leaves least to do.
+            let remains = |v: usize| Remains::after(&observed, order.as_ref().ok(), v);
+            let best = heaviest(&weights, &cutset.variables).into_iter().filter_map(remains);
+            let Some(next) = best.min_by(|a, b| a.entries().total_cmp(&b.entries())) else { return cutset };
+            cutset.variables.push(next.v);
+            cutset.cases *= rest.cardinalities()[next.v] as f64;
             if cutset.cases > CASES {
                 cutset.forecast.seconds = f64::INFINITY;
                 return cutset;
             }
-            match observed.condition(&[(v, 0)]) {
-                Ok(next) => observed = next,
-                Err(_) => return cutset,
-            }
-            order = Order::greedy(&observed);
+            (observed, order) = (next.graph, next.order);
         }
     }
 
@@ -156,10 +154,39 @@ fn table_weights(graph: &FactorGraph, order: &Order) -> Vec<f64> {
     weights
 }
 
-/// The variable of largest weight that is not taken yet.
-fn heaviest(weights: &[f64], taken: &[usize]) -> Option<usize> {
-    let free = (0..weights.len()).filter(|v| !taken.contains(v) && weights[*v] > 0.0);
-    free.max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a)))
+/// The variables of largest weight that are not taken yet.
+fn heaviest(weights: &[f64], taken: &[usize]) -> Vec<usize> {
+    let mut free: Vec<usize> =
+        (0..weights.len()).filter(|v| !taken.contains(v) && weights[*v] > 0.0).collect();
+    free.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+    free.truncate(CANDIDATES);
+    free
+}
+
+/// What is left when one more variable is observed.
+struct Remains {
+    v: usize,
+    graph: FactorGraph,
+    order: std::result::Result<Order, f64>,
+}
+
+impl Remains {
+    /// In the order so far, or in a new one if that is better.
+    fn after(graph: &FactorGraph, order: Option<&Order>, v: usize) -> Option<Remains> {
+        let graph = graph.condition(&[(v, 0)]).ok()?;
+        let greedy = Order::greedy(&graph);
+        let kept = order.map(|order| Order::along(&graph, order.variables.clone()));
+        let order = match (greedy, kept) {
+            (Ok(greedy), Some(kept)) if greedy.entries < kept.entries => Ok(greedy),
+            (_, Some(kept)) => Ok(kept),
+            (greedy, None) => greedy,
+        };
+        Some(Remains { v, graph, order })
+    }
+
+    fn entries(&self) -> f64 {
+        self.order.as_ref().map_or(f64::INFINITY, |order| order.entries)
+    }
 }
 
 /// One case: the rest of the model after the sweep forward.
