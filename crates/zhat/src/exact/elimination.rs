@@ -29,7 +29,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared, Reduced};
-use crate::numeric;
+use crate::numeric::{self, Pool};
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
     Query, Sample, Samples,
@@ -114,15 +114,24 @@ pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
 /// What a query about `graph` would take, `reduced_bytes` being the size of the graph that the plan is for.
 pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_bytes: usize) -> Forecast {
     let n = plan.cardinalities.len();
-    let (mut alive, mut peak, mut all, mut largest_clique, mut seconds) = (0.0, 0.0f64, 0.0, 0.0f64, 0.0);
+    let (mut all, mut largest_clique, mut seconds) = (0.0, 0.0f64, 0.0);
+    // The buffers that the sweep forward takes and gives back: their room, not just what is in them.
+    let mut pool: Pool<usize> = Pool::default();
+    let mut rooms = vec![0; n];
+    let (mut alive, mut peak) = (0, 0.0f64);
     for i in 0..n {
-        let message = plan.message_len(i) as f64;
+        let len = plan.message_len(i);
+        rooms[i] = pool.find(len).unwrap_or(len);
+        alive += rooms[i];
+        peak = peak.max((alive + pool.room()) as f64);
+        for &child in &plan.children[i] {
+            alive -= rooms[child];
+            pool.give(rooms[child]);
+        }
+        let message = len as f64;
         let clique = message * plan.cardinalities[plan.order.variables[i]] as f64;
-        alive += message;
-        peak = peak.max(alive);
         all += message;
         largest_clique = largest_clique.max(clique);
-        alive -= plan.children[i].iter().map(|&child| plan.message_len(child) as f64).sum::<f64>();
         let tables = (plan.factors[i].len() + plan.children[i].len()) as f64;
         seconds += clique * (SECONDS_PER_ENTRY + tables * SECONDS_PER_ADDITION) + SECONDS_PER_VARIABLE;
     }

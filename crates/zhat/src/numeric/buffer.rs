@@ -1,31 +1,72 @@
 //! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in page faults
 //! than the arithmetic that fills it.
 
+/// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in forecasts.
+pub(crate) trait Room {
+    fn room(&self) -> usize;
+}
+
+impl Room for Vec<f64> {
+    fn room(&self) -> usize {
+        self.capacity()
+    }
+}
+
+impl Room for usize {
+    fn room(&self) -> usize {
+        *self
+    }
+}
+
 /// Buffers to be used again.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    free: Vec<Vec<f64>>,
+#[derive(Debug)]
+pub(crate) struct Pool<B = Vec<f64>> {
+    free: Vec<B>,
+}
+
+impl<B> Default for Pool<B> {
+    fn default() -> Self {
+        Pool { free: Vec::new() }
+    }
+}
+
+impl<B: Room> Pool<B> {
+    /// The smallest buffer with room for `len` numbers, if there is one that is not far too large. If there is none, what there
+    /// is does not fit now and is handed back.
+    pub fn find(&mut self, len: usize) -> Option<B> {
+        let fitting = (0..self.free.len()).filter(|&i| self.free[i].room() >= len);
+        let best = fitting.min_by_key(|&i| self.free[i].room()).filter(|&i| self.free[i].room() / 4 <= len);
+        if best.is_none() {
+            self.free.clear();
+        }
+        best.map(|i| self.free.swap_remove(i))
+    }
+
+    /// Keeps a buffer for later; small ones are not worth it.
+    pub fn give(&mut self, buffer: B) {
+        if buffer.room() * size_of::<f64>() >= LARGE / 16 {
+            self.free.push(buffer);
+        }
+    }
+
+    /// The room of all buffers that are kept.
+    pub fn room(&self) -> usize {
+        self.free.iter().map(Room::room).sum()
+    }
 }
 
 impl Pool {
     /// A buffer of `len` numbers of no particular value.
     pub fn take(&mut self, len: usize) -> Vec<f64> {
-        let fitting = (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len);
-        match fitting.min_by_key(|&i| self.free[i].capacity()).filter(|&i| self.free[i].capacity() / 4 <= len)
-        {
-            Some(i) => {
-                let mut buffer = self.free.swap_remove(i);
+        match self.find(len) {
+            Some(mut buffer) => {
                 if buffer.len() < len {
                     buffer.resize(len, 0.0);
                 }
                 buffer.truncate(len);
                 buffer
             }
-            None => {
-                // What does not fit now is handed back, so that the pool never adds to the peak.
-                self.free.clear();
-                zeros(len)
-            }
+            None => zeros(len),
         }
     }
 
@@ -34,13 +75,6 @@ impl Pool {
         let mut buffer = self.take(len);
         buffer.fill(0.0);
         buffer
-    }
-
-    /// Keeps a buffer for later; small ones are not worth it.
-    pub fn give(&mut self, buffer: Vec<f64>) {
-        if buffer.capacity() * size_of::<f64>() >= LARGE / 16 {
-            self.free.push(buffer);
-        }
     }
 }
 
@@ -73,13 +107,25 @@ fn advise_huge_pages(buffer: &mut [f64]) {
 #[cfg(not(target_os = "linux"))]
 fn advise_huge_pages(_: &mut [f64]) {}
 
+/// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once and the
+/// process takes no more than what is forecast. For programs to call at their start: it is about the whole process.
+///
+/// The C library of Linux would otherwise keep blocks of up to 32 MiB that were freed once for later, between others.
+pub fn map_large_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: sets a number in the allocator; it may be called at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Pool;
 
     #[test]
     fn buffers_are_used_again_where_they_fit() {
-        let mut pool = Pool::default();
+        let mut pool: Pool = Pool::default();
         let large = pool.take(1 << 20);
         let address = large.as_ptr();
         pool.give(large);

@@ -10,6 +10,7 @@ pub mod simd;
 mod vector;
 
 pub(crate) use buffer::Pool;
+pub use buffer::map_large_blocks;
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub use product::{Matrix, multiply};
 pub use rounding::{CompensatedSum, rounding_allowance};
