@@ -35,8 +35,11 @@ impl<T> Method for T where
 pub const PROPOSALS: [Proposal; 2] = [Proposal::Tree, Proposal::Uniform];
 
 /// The methods that promise exact answers.
-pub const EXACT: [(&str, &dyn Method); 2] =
-    [("elimination", &zhat::exact::Elimination {}), ("enumeration", &zhat::exact::Enumeration {})];
+pub const EXACT: [(&str, &dyn Method); 3] = [
+    ("elimination", &zhat::exact::Elimination {}),
+    ("search", &zhat::exact::Search {}),
+    ("enumeration", &zhat::exact::Enumeration {}),
+];
 
 /// The folder that `ZHAT_DATA` names; without it the caller's test says what it skips and passes.
 pub fn data(test: &str) -> Option<PathBuf> {
