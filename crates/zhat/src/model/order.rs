@@ -38,6 +38,12 @@ impl Order {
         greedy(Fill::new(graph, Rule::Fill), None, f64::INFINITY).outcome
     }
 
+    /// The same however large its tables, for who wants to know about the structure; `None` if it takes too many steps.
+    pub(crate) fn structure(graph: &FactorGraph) -> Option<Order> {
+        let limits = Limits { entries: f64::INFINITY, log2_table: f64::INFINITY, steps: STEPS };
+        greedy_within(Fill::new(graph, Rule::Fill), None, limits).outcome.ok()
+    }
+
     /// What eliminating all variables in a given order takes.
     pub(crate) fn along(graph: &FactorGraph, variables: Vec<usize>) -> Order {
         let n = variables.len();
@@ -163,8 +169,21 @@ impl Attempt {
     }
 }
 
+/// What makes a greedy run give up.
+struct Limits {
+    /// Entries of all tables together.
+    entries: f64,
+    log2_table: f64,
+    steps: f64,
+}
+
 /// One greedy run, given up when its tables together have more than `bound` entries.
-fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
+fn greedy(fill: Fill, random: Option<Stream>, bound: f64) -> Attempt {
+    let limits = Limits { entries: bound, log2_table: LOG2_LIMIT, steps: f64::INFINITY };
+    greedy_within(fill, random, limits)
+}
+
+fn greedy_within(mut fill: Fill, mut random: Option<Stream>, limits: Limits) -> Attempt {
     let n = fill.adjacent.len();
     let mut tie = move || random.as_mut().map_or(0, |random| random.below(1 << 32) as u32);
     let mut heap: BinaryHeap<Reverse<(u64, u32, usize)>> =
@@ -184,8 +203,9 @@ fn greedy(mut fill: Fill, mut random: Option<Stream>, bound: f64) -> Attempt {
         let neighbours = fill.neighbours(v);
         let log2_table = fill.log2_states[v] + neighbours.iter().map(|&u| fill.log2_states[u]).sum::<f64>();
         order.entries += log2_table.exp2();
-        if log2_table > LOG2_LIMIT || order.entries > bound {
-            let outcome = Err(if log2_table > LOG2_LIMIT { log2_table } else { f64::INFINITY });
+        let too_large = log2_table > limits.log2_table;
+        if too_large || order.entries > limits.entries || fill.steps as f64 > limits.steps {
+            let outcome = Err(if too_large { log2_table } else { f64::INFINITY });
             return Attempt { outcome, steps: fill.steps as f64 };
         }
         position[v] = order.variables.len();

@@ -31,6 +31,15 @@ pub(super) struct Components {
     variable_seen: Vec<u32>,
     factor_seen: Vec<u32>,
     epoch: u32,
+    /// Which component each was met in, counted from the first of a split.
+    clause_part: Vec<u32>,
+    variable_part: Vec<u32>,
+    factor_part: Vec<u32>,
+    parts: u32,
+    /// Where a component ended up, and where its next variable, clause and factor go.
+    place: Vec<u32>,
+    next: Vec<[usize; 3]>,
+    queue: Vec<u32>,
     /// The form that each factor has now.
     form: Vec<u32>,
     pub steps: u64,
@@ -86,6 +95,9 @@ impl Components {
             clause_seen: vec![0; propagator.connecting],
             variable_seen: vec![0; propagator.variables.len()],
             factor_seen: vec![0; factors],
+            clause_part: vec![0; propagator.connecting],
+            variable_part: vec![0; propagator.variables.len()],
+            factor_part: vec![0; factors],
             form: vec![0; factors],
             ..Components::default()
         }
@@ -93,7 +105,10 @@ impl Components {
 
     pub fn bytes(&self) -> usize {
         let fixed = self.clauses.items.len() + self.partners.items.len() + 2 * self.clauses.ends.len();
-        4 * (3 * fixed + self.clause_seen.len() + 2 * self.variable_seen.len() + 2 * self.factor_seen.len())
+        4 * (3 * fixed
+            + 2 * self.clause_seen.len()
+            + 12 * self.variable_seen.len()
+            + 3 * self.factor_seen.len())
             + 12 * self.items.len()
             + 96 * self.stack.len()
     }
@@ -120,11 +135,6 @@ impl Components {
         atom: usize,
     ) -> impl Iterator<Item = usize> + 'a {
         self.partners.row(atom).iter().map(|&other| other as usize).filter(|&other| propagator.is_open(other))
-    }
-
-    /// The long clauses that have `atom`.
-    pub fn clauses_of(&self, atom: usize) -> &[u32] {
-        self.clauses.row(atom)
     }
 
     /// Makes one component of everything, and returns it with the log of what the factors' forms leave out.
@@ -175,117 +185,131 @@ impl Components {
             return log;
         }
         let base = self.stack.len();
-        let (mut found, mut touched) = (Vec::new(), Vec::new());
+        let start = self.items.len();
         for i in parent.start..parent.start + parent.variables {
             let seed = self.items[i];
             if self.variable_seen[seed as usize] == epoch || propagator.state(seed as usize).is_some() {
                 continue;
             }
-            let start = self.items.len();
+            let part = Component { start: 0, variables: 0, clauses: 0, factors: 0 };
+            self.parts = (self.stack.len() - base) as u32;
+            self.stack.push(part);
             self.variable_seen[seed as usize] = epoch;
-            self.items.push(seed);
-            found.clear();
-            touched.clear();
-            let mut next = start;
-            while next < self.items.len() {
-                let v = self.items[next] as usize;
-                next += 1;
-                self.visit(v, propagator, weights, &mut found, &mut touched);
+            self.queue.push(seed);
+            while let Some(v) = self.queue.pop() {
+                self.visit(v as usize, propagator, weights);
             }
-            self.items[start..].sort_unstable();
-            found.sort_unstable();
-            touched.sort_unstable();
-            let variables = self.items.len() - start;
-            self.items.extend_from_slice(&found);
-            for &place in &touched {
-                self.items.extend([place, self.form[place as usize]]);
-            }
-            self.steps += (variables + found.len() + touched.len()) as u64;
-            self.stack.push(Component { start, variables, clauses: found.len(), factors: touched.len() });
         }
-        self.arrange(base);
+        self.arrange(base, start);
+        self.distribute(parent, base, propagator);
         log
     }
 
-    /// Adds the neighbours of `v`.
-    fn visit(
-        &mut self,
-        v: usize,
-        propagator: &Propagator,
-        weights: &Weights<'_>,
-        found: &mut Vec<u32>,
-        touched: &mut Vec<u32>,
-    ) {
-        let Components {
-            items, clauses, partners, clause_seen, variable_seen, factor_seen, form, epoch, ..
-        } = self;
-        let mut meet = |atom: usize| {
-            let u = propagator.variables.owner(atom);
-            if variable_seen[u] != *epoch {
-                variable_seen[u] = *epoch;
-                items.push(u as u32);
+    /// Puts the components from `base` on into order, the largest first, and makes room for them from `start` on.
+    fn arrange(&mut self, base: usize, mut start: usize) {
+        let parts = &mut self.stack[base..];
+        // Where a component was found, for now.
+        parts.iter_mut().enumerate().for_each(|(i, part)| part.start = i);
+        parts.sort_by_key(|part| std::cmp::Reverse(part.variables));
+        self.place.resize(parts.len(), 0);
+        for (i, part) in parts.iter_mut().enumerate() {
+            self.place[part.start] = i as u32;
+            part.start = start;
+            start += part.variables + part.clauses + 2 * part.factors;
+        }
+        self.items.resize(start, 0);
+    }
+
+    /// Copies what is left of `parent` to the components it belongs to; what is in order stays so.
+    fn distribute(&mut self, parent: Component, base: usize, propagator: &Propagator) {
+        self.next.clear();
+        self.next.extend(self.stack[base..].iter().map(|part| {
+            let (clauses, factors) =
+                (part.start + part.variables, part.start + part.variables + part.clauses);
+            [part.start, clauses, factors]
+        }));
+        let mut at = parent.start;
+        for _ in 0..parent.variables {
+            let v = self.items[at];
+            at += 1;
+            if propagator.state(v as usize).is_none() {
+                let next = &mut self.next[self.place[self.variable_part[v as usize] as usize] as usize][0];
+                self.items[*next] = v;
+                *next += 1;
+            }
+        }
+        for _ in 0..parent.clauses {
+            let id = self.items[at];
+            at += 1;
+            if self.clause_seen[id as usize] == self.epoch {
+                let next = &mut self.next[self.place[self.clause_part[id as usize] as usize] as usize][1];
+                self.items[*next] = id;
+                *next += 1;
+            }
+        }
+        for _ in 0..parent.factors {
+            let place = self.items[at] as usize;
+            at += 2;
+            if self.factor_seen[place] == self.epoch {
+                let next = &mut self.next[self.place[self.factor_part[place] as usize] as usize][2];
+                self.items[*next] = place as u32;
+                self.items[*next + 1] = self.form[place];
+                *next += 2;
+            }
+        }
+    }
+
+    /// Adds `v` and what it is connected to to the latest component.
+    fn visit(&mut self, v: usize, propagator: &Propagator, weights: &Weights<'_>) {
+        let epoch = self.epoch;
+        let Some(part) = self.stack.last_mut() else { return };
+        let number = self.parts;
+        let Components { queue, variable_seen, .. } = self;
+        let mut meet = |u: usize| {
+            if variable_seen[u] != epoch {
+                variable_seen[u] = epoch;
+                queue.push(u as u32);
             }
         };
+        part.variables += 1;
+        self.variable_part[v] = number;
         for atom in propagator.variables.atoms(v).filter(|&atom| propagator.is_open(atom)) {
-            for &other in partners.row(atom) {
+            for &other in self.partners.row(atom) {
                 if propagator.is_open(other as usize) {
-                    meet(other as usize);
+                    meet(propagator.variables.owner(other as usize));
                 }
             }
-            for &id in clauses.row(atom) {
-                if clause_seen[id as usize] == *epoch {
+            for &id in self.clauses.row(atom) {
+                // Met before, or satisfied.
+                if self.clause_seen[id as usize] >= epoch - 1 {
                     continue;
                 }
-                clause_seen[id as usize] = *epoch;
                 let literals = propagator.clause(id as usize);
                 if literals.iter().any(|&literal| propagator.is_true(literal)) {
+                    self.clause_seen[id as usize] = epoch - 1;
                     continue;
                 }
-                found.push(id);
+                self.clause_seen[id as usize] = epoch;
+                self.clause_part[id as usize] = number;
+                part.clauses += 1;
                 for literal in literals.iter().filter(|literal| propagator.is_open(literal.atom())) {
-                    meet(literal.atom());
+                    meet(propagator.variables.owner(literal.atom()));
                 }
             }
         }
         for &place in &weights.touching[v] {
-            if factor_seen[place as usize] != *epoch - 1 {
+            let place = place as usize;
+            if self.factor_seen[place] != epoch - 1 {
                 continue;
             }
-            let scope = weights.scope(form[place as usize]);
-            if !scope.contains(&(v as u32)) {
-                continue;
-            }
-            factor_seen[place as usize] = *epoch;
-            touched.push(place);
-            for &u in scope {
-                if variable_seen[u as usize] != *epoch {
-                    variable_seen[u as usize] = *epoch;
-                    items.push(u);
-                }
+            let scope = weights.scope(self.form[place]);
+            if scope.contains(&(v as u32)) {
+                self.factor_seen[place] = epoch;
+                self.factor_part[place] = number;
+                part.factors += 1;
+                scope.iter().for_each(|&u| meet(u as usize));
             }
         }
-    }
-
-    /// Puts the components from `base` on into order, the largest first.
-    fn arrange(&mut self, base: usize) {
-        let parts = &self.stack[base..];
-        if parts.windows(2).all(|pair| pair[0].variables >= pair[1].variables) {
-            return;
-        }
-        let first = parts[0].start;
-        let mut parts = parts.to_vec();
-        parts.sort_by_key(|part| std::cmp::Reverse(part.variables));
-        let mut sorted = Vec::with_capacity(self.items.len() - first);
-        for part in &mut parts {
-            let length = part.variables + part.clauses + 2 * part.factors;
-            let start = first + sorted.len();
-            sorted.extend_from_slice(&self.items[part.start..part.start + length]);
-            part.start = start;
-        }
-        self.items.truncate(first);
-        self.items.extend(sorted);
-        self.stack.truncate(base);
-        self.stack.extend(parts);
     }
 
     /// Writes the key of a component.

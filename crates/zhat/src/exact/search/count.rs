@@ -14,7 +14,7 @@ use super::cache::{Cache, Solved};
 use super::circuit::{Circuit, Mark};
 use super::components::{Component, Components};
 use super::constraints::{Constraints, Literal};
-use super::propagate::{Conflict, Propagator, Reason};
+use super::propagate::{Propagator, Reason};
 use super::weights::Weights;
 use crate::error::Result;
 use crate::model::FactorGraph;
@@ -74,6 +74,8 @@ pub(super) struct Search<'a> {
     memory: usize,
 }
 
+static ACT: std::sync::LazyLock<f64> =
+    std::sync::LazyLock::new(|| std::env::var("ACT").map_or(10.0, |x| x.parse().unwrap_or(0.0)));
 /// Learned clauses at first; there is room for more as time goes by.
 const LEARNED: usize = 4000;
 /// What being in a conflict counts, beside being in a clause.
@@ -127,6 +129,10 @@ impl<'a> Search<'a> {
         }
     }
 
+    pub fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
     /// Work so far.
     pub fn steps(&self) -> u64 {
         self.propagator.steps + self.components.steps
@@ -144,11 +150,12 @@ impl<'a> Search<'a> {
 
     /// log Z. `pause` is asked every now and then with the search and may end it; `None` if it did.
     pub fn run(&mut self, mut pause: impl FnMut(&Self) -> Result<bool>) -> Result<Option<f64>> {
-        if self.propagator.begin(&[], 0).is_err() {
+        if !self.propagator.probe() {
             return Ok(Some(f64::NEG_INFINITY));
         }
         let (all, log) = self.components.push_all(&self.propagator, &mut self.weights);
         self.levels.push(self.level(all, 0, Vec::new(), 1.0));
+        self.closed = 1.0;
         if !self.open_branch() {
             return Ok(Some(f64::NEG_INFINITY));
         }
@@ -245,7 +252,7 @@ impl<'a> Search<'a> {
                         + propagator.activity(Literal::new(atom, false))
                 })
                 .sum();
-            let total = score[v] + ACTIVITY * activity + guide[v];
+            let total = score[v] + *ACT * activity + guide[v];
             if total > best.0 {
                 best = (total, v);
             }
@@ -274,7 +281,7 @@ impl<'a> Search<'a> {
             }
             self.decisions += 1;
             let decided = self.propagator.assign(literal, Reason::Decision, after);
-            if let Err(conflict) = decided.and_then(|()| self.conclude(after)) {
+            if let Err(conflict) = decided.and_then(|()| self.propagator.propagate(after)) {
                 let lesson = self.propagator.learn(conflict, after);
                 let level = &mut self.levels[depth as usize];
                 level.asserted.extend(lesson.asserted);
@@ -288,11 +295,6 @@ impl<'a> Search<'a> {
                 return true;
             }
         }
-    }
-
-    /// Draws all conclusions.
-    fn conclude(&mut self, level: u32) -> std::result::Result<(), Conflict> {
-        self.propagator.propagate(level)
     }
 
     /// Splits what the latest decision leaves into components and looks them up; false if that shows a zero.

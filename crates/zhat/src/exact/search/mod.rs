@@ -5,7 +5,9 @@ mod circuit;
 mod components;
 mod constraints;
 mod count;
+mod guide;
 mod propagate;
+mod simplify;
 mod weights;
 
 use rayon::prelude::*;
@@ -15,9 +17,9 @@ use self::circuit::Circuit;
 use self::count::Search as Counting;
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Reduced};
+use crate::model::{FactorGraph, Order, Reduced};
 use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -47,16 +49,46 @@ impl Search {
         let clock = run.start(NAME);
         let prepared = graph.prepared(NAME, run)?;
         let reduced = &prepared.reduced;
-        let n = reduced.graph.variable_count();
-        let guide = vec![0.0; n];
-        let mut search =
-            Counting::new(&reduced.graph, guide, query != Query::LogPartition, run.memory() as usize);
+        let traced = query != Query::LogPartition;
+        let simplified = if traced {
+            None
+        } else {
+            Some(simplify::simplified(&reduced.graph).map_err(|error| {
+                if matches!(error, Error::ZeroPartition) { graph.zero_error() } else { error }
+            })?)
+        };
+        let (rest, constant) =
+            simplified.as_ref().map_or((&reduced.graph, 0.0), |(rest, constant)| (rest, *constant));
+        let n = rest.variable_count();
+        let order = Order::structure(rest);
+        if std::env::var("DEBUG").is_ok() {
+            eprintln!(
+                "n {} of {} factors {} width {:?} t {}",
+                n,
+                reduced.graph.variable_count(),
+                rest.factor_count(),
+                order.as_ref().map(|o| o.width),
+                clock.seconds()
+            );
+        }
+        let guide = order.map_or_else(|| vec![0.0; n], |order| guide::priorities(&order));
+        let mut search = Counting::new(rest, guide, traced, run.memory() as usize);
         let outcome = search.run(|search| {
             clock.check()?;
+            if std::env::var("DEBUG").is_ok() && search.figures().decisions % (1 << 16) < 300 {
+                eprintln!(
+                    "{:.2}s closed {:.3e} {:?} levels {} steps {}",
+                    clock.seconds(),
+                    search.closed,
+                    search.figures(),
+                    search.depth(),
+                    search.steps()
+                );
+            }
             clock.progress("searching", (search.closed * 1e6) as u64, 1_000_000);
             Ok(true)
         })?;
-        let log_value = outcome.unwrap_or(f64::NEG_INFINITY);
+        let log_value = constant + outcome.unwrap_or(f64::NEG_INFINITY);
         if log_value == f64::NEG_INFINITY {
             return Err(graph.zero_error());
         }

@@ -49,8 +49,12 @@ struct Watch {
     blocker: Literal,
 }
 
+static DECAY: std::sync::LazyLock<f64> =
+    std::sync::LazyLock::new(|| std::env::var("DECAY").map_or(1.05, |x| x.parse().unwrap_or(1.05)));
 /// Learned clauses with at most this glue are kept.
 const GLUE: u32 = 2;
+/// Steps that probing may take: about 0.1 s.
+const PROBING: u64 = 10_000_000;
 /// Activities are scaled down when they pass this.
 const ACTIVITY: f64 = 1e100;
 
@@ -227,6 +231,32 @@ impl Propagator {
         Ok(())
     }
 
+    /// Draws all conclusions at the root, and rules out what would contradict itself; false if nothing is left.
+    pub fn probe(&mut self) -> bool {
+        if self.begin(&[], 0).is_err() {
+            return false;
+        }
+        let end = self.steps + PROBING;
+        loop {
+            let length = self.trail.len();
+            for literal in (0..self.values.len()).map(|index| Literal::new(index / 2, index % 2 == 0)) {
+                if !self.is_open(literal.atom()) || self.steps > end {
+                    continue;
+                }
+                let start = self.trail.len();
+                let tried = self.assign(literal, Reason::Decision, 1).and_then(|()| self.propagate(1));
+                self.undo(start);
+                let refuted = tried.is_err().then(|| self.assign(!literal, Reason::Decision, 0));
+                if refuted.is_some_and(|assigned| assigned.and_then(|()| self.propagate(0)).is_err()) {
+                    return false;
+                }
+            }
+            if self.trail.len() == length {
+                return true;
+            }
+        }
+    }
+
     /// Draws all conclusions at `level`.
     pub fn propagate(&mut self, level: u32) -> Result<(), Conflict> {
         while let Some(&literal) = self.trail.get(self.head) {
@@ -361,7 +391,7 @@ impl Propagator {
             at -= 1;
         }
         touched.into_iter().for_each(|atom| self.seen[atom] = false);
-        self.increment *= 1.05;
+        self.increment *= *DECAY;
         lesson
     }
 

@@ -166,7 +166,7 @@ impl<'a> Weights<'a> {
 }
 
 /// The table without an axis, if its entries other than zeros do not depend on that.
-fn without(values: &[f64], length: usize, inner: usize) -> Option<Vec<f64>> {
+pub(super) fn without(values: &[f64], length: usize, inner: usize) -> Option<Vec<f64>> {
     let mut smaller = Vec::with_capacity(values.len() / length.max(1));
     for slab in values.chunks_exact(length * inner) {
         for i in 0..inner {
