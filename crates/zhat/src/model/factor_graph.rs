@@ -51,6 +51,15 @@ pub(crate) struct Prepared {
     pub reduced: Reduced,
     /// The order, or log2 of the entries of the table that put it out of reach.
     pub order: std::result::Result<Order, f64>,
+    /// What trials have shown that a search would take, without its trace and with it.
+    pub trials: [OnceLock<Trial>; 2],
+}
+
+/// What work of unknown length would take, going by the first part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    pub seconds: f64,
+    pub bytes: f64,
 }
 
 /// What has been derived from a graph; clones share it, and it does not make graphs differ.
@@ -345,7 +354,7 @@ impl FactorGraph {
         let prepare = || {
             let reduced = Reduced::new(self).ok()?;
             let order = elimination_order(&reduced.graph);
-            Some(Arc::new(Prepared { reduced, order }))
+            Some(Arc::new(Prepared { reduced, order, trials: Default::default() }))
         };
         self.derived.0.get_or_init(prepare).clone().ok_or_else(|| self.zero_error())
     }

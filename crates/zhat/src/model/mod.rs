@@ -7,8 +7,8 @@ mod order;
 mod reduce;
 pub(crate) mod table;
 
-pub(crate) use factor_graph::Prepared;
 pub use factor_graph::{Factor, FactorGraph, Form};
+pub(crate) use factor_graph::{Prepared, Trial};
 pub use names::Names;
 pub use order::{Order, elimination_order};
 pub(crate) use reduce::Reduced;

@@ -72,10 +72,6 @@ impl Cache {
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Bytes taken, those for growing included.
     pub fn bytes(&self) -> usize {
         self.key_bytes + self.entries.len() * (ENTRY_BYTES + 24) + 4 * self.heads.len()

@@ -26,10 +26,11 @@ pub(super) struct Components {
     /// By atom the clauses of three literals and more, and the atoms it shares a clause of two with.
     clauses: Rows,
     partners: Rows,
-    /// When a clause, a variable and a factor were last met.
+    /// When a clause, a variable and a factor were last met, and a variable last changed.
     clause_seen: Vec<u32>,
     variable_seen: Vec<u32>,
     factor_seen: Vec<u32>,
+    changed: Vec<u32>,
     epoch: u32,
     /// Which component each was met in, counted from the first of a split.
     clause_part: Vec<u32>,
@@ -98,6 +99,7 @@ impl Components {
             clause_part: vec![0; propagator.connecting],
             variable_part: vec![0; propagator.variables.len()],
             factor_part: vec![0; factors],
+            changed: vec![0; propagator.variables.len()],
             form: vec![0; factors],
             ..Components::default()
         }
@@ -107,7 +109,7 @@ impl Components {
         let fixed = self.clauses.items.len() + self.partners.items.len() + 2 * self.clauses.ends.len();
         4 * (3 * fixed
             + 2 * self.clause_seen.len()
-            + 12 * self.variable_seen.len()
+            + 13 * self.variable_seen.len()
             + 3 * self.factor_seen.len())
             + 12 * self.items.len()
             + 96 * self.stack.len()
@@ -168,15 +170,27 @@ impl Components {
 
     /// Splits what is open of `parent` into components on top of the stack, largest first, and returns the log of what has been
     /// decided about its factors.
-    pub fn split(&mut self, parent: Component, propagator: &Propagator, weights: &mut Weights<'_>) -> f64 {
+    ///
+    /// `changed` are the literals that became true since `parent` was found.
+    pub fn split(
+        &mut self,
+        parent: Component,
+        changed: &[Literal],
+        propagator: &Propagator,
+        weights: &mut Weights<'_>,
+    ) -> f64 {
         // Factors that are waiting have the epoch before, and others must not be looked at: their form is an old one.
         self.epoch += 2;
         let epoch = self.epoch;
         let mut log = 0.0;
+        for literal in changed {
+            self.changed[propagator.variables.owner(literal.atom())] = epoch;
+        }
         let factors = parent.start + parent.variables + parent.clauses;
         for i in 0..parent.factors {
             let (place, old) = (self.items[factors + 2 * i] as usize, self.items[factors + 2 * i + 1]);
-            let form = weights.form(place, propagator);
+            let stays = weights.scope(old).iter().all(|&v| self.changed[v as usize] != epoch);
+            let form = if stays { old } else { weights.form(place, propagator) };
             self.form[place] = form;
             self.factor_seen[place] = epoch - 1;
             log += weights.forms[form as usize].log - weights.forms[old as usize].log;
@@ -200,6 +214,7 @@ impl Components {
                 self.visit(v as usize, propagator, weights);
             }
         }
+        self.steps += (parent.variables + parent.clauses + 4 * parent.factors) as u64;
         self.arrange(base, start);
         self.distribute(parent, base, propagator);
         log

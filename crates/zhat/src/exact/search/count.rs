@@ -74,10 +74,10 @@ pub(super) struct Search<'a> {
     memory: usize,
 }
 
-static ACT: std::sync::LazyLock<f64> =
-    std::sync::LazyLock::new(|| std::env::var("ACT").map_or(10.0, |x| x.parse().unwrap_or(0.0)));
 /// Learned clauses at first; there is room for more as time goes by.
 const LEARNED: usize = 4000;
+/// Turns between two looks at the clock and at the learned clauses.
+const PAUSE: u32 = if cfg!(test) { 4 } else { 256 };
 /// What being in a conflict counts, beside being in a clause.
 const ACTIVITY: f64 = 10.0;
 
@@ -129,13 +129,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub fn depth(&self) -> usize {
-        self.levels.len()
-    }
-
     /// Work so far.
     pub fn steps(&self) -> u64 {
-        self.propagator.steps + self.components.steps
+        self.propagator.steps + self.components.steps + self.weights.steps
     }
 
     /// Bytes taken but for the cache.
@@ -148,7 +144,7 @@ impl<'a> Search<'a> {
             + 16 * self.guide.len()
     }
 
-    /// log Z. `pause` is asked every now and then with the search and may end it; `None` if it did.
+    /// log Z. `pause` is asked every now and then and may end the search; `None` if it did, or if memory ran out.
     pub fn run(&mut self, mut pause: impl FnMut(&Self) -> Result<bool>) -> Result<Option<f64>> {
         if !self.propagator.probe() {
             return Ok(Some(f64::NEG_INFINITY));
@@ -162,13 +158,15 @@ impl<'a> Search<'a> {
         let mut turn = 0u32;
         loop {
             turn = turn.wrapping_add(1);
-            if turn % 256 == 0 {
+            if turn.is_multiple_of(PAUSE) {
                 if !pause(self)? {
                     return Ok(None);
                 }
                 self.keep_house();
             }
-            let Some(level) = self.levels.last() else { return Ok(None) };
+            let Some(level) = self.levels.last().filter(|_| self.bytes() <= self.memory) else {
+                return Ok(None);
+            };
             if level.branch > f64::NEG_INFINITY && self.components.stack.len() > level.base {
                 self.descend();
             } else {
@@ -252,7 +250,7 @@ impl<'a> Search<'a> {
                         + propagator.activity(Literal::new(atom, false))
                 })
                 .sum();
-            let total = score[v] + *ACT * activity + guide[v];
+            let total = score[v] + ACTIVITY * activity + guide[v];
             if total > best.0 {
                 best = (total, v);
             }
@@ -301,7 +299,8 @@ impl<'a> Search<'a> {
     fn open_branch(&mut self) -> bool {
         let Some(level) = self.levels.last_mut() else { return false };
         level.cache_mark = self.cache.mark();
-        level.constant = self.components.split(level.component, &self.propagator, &mut self.weights);
+        let changed = &self.propagator.trail[level.trail..];
+        level.constant = self.components.split(level.component, changed, &self.propagator, &mut self.weights);
         level.branch = level.constant;
         let mut kept = level.base;
         for at in level.base..self.components.stack.len() {
@@ -452,4 +451,72 @@ fn free_node(
     }
     let log = free_sum(part, components, propagator, weights);
     (log, circuit.close_node(mark, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    const ZERO: f64 = f64::NEG_INFINITY;
+
+    /// Clauses of three literals, one after the other over neighbouring variables so that components form.
+    fn chain(n: usize, clauses: usize, seed: u64) -> FactorGraph {
+        let mut random = Streams::new(seed, "search chain").block(0);
+        let mut graph = FactorGraph::new(vec![2; n]).unwrap();
+        for _ in 0..clauses {
+            let v = random.below(n - 3);
+            let mut values = vec![0.0; 8];
+            values[random.below(8)] = ZERO;
+            graph.add_factor(&[v, v + 1 + random.below(2), v + 3], &values).unwrap();
+        }
+        graph
+    }
+
+    fn count(graph: &FactorGraph) -> f64 {
+        let n = graph.variable_count();
+        let state = |bits: usize| (0..n).map(|v| bits >> v & 1).collect::<Vec<_>>();
+        ((0..1 << n).filter(|&bits| graph.score(&state(bits)) > ZERO).count() as f64).ln()
+    }
+
+    #[test]
+    fn the_size_of_the_cache_changes_nothing() {
+        let (mut hits, mut evicted, mut conflicts, mut zero) = (0, 0, 0, 0);
+        for seed in 0..300 {
+            let graph = chain(14, 30 + seed as usize % 30, seed);
+            let want = count(&graph);
+            zero += u32::from(want == ZERO);
+            for traced in [false, true] {
+                for room in [0, 4000, 1 << 30] {
+                    let mut search = Search::new(&graph, vec![0.0; 14], traced, 0);
+                    search.memory = search.bytes() + room;
+                    let got = search.run(|_| Ok(true)).unwrap().unwrap();
+                    assert!(got == want || (got - want).abs() < 1e-12, "seed {seed}: {got}, want {want}");
+                    assert!((search.closed - 1.0).abs() < 1e-9 || got == ZERO, "{}", search.closed);
+                    hits += search.cache.hits;
+                    evicted += search.cache.evicted;
+                    conflicts += search.propagator.conflicts;
+                }
+            }
+        }
+        assert!(
+            hits > 1000 && evicted > 200 && conflicts > 1000 && zero > 10,
+            "{hits} {evicted} {conflicts} {zero}"
+        );
+    }
+
+    #[test]
+    fn forgetting_what_was_learned_changes_nothing() {
+        let mut forgotten = 0;
+        for seed in 0..200 {
+            let graph = chain(14, 40, seed);
+            let mut search = Search::new(&graph, vec![0.0; 14], false, 1 << 30);
+            search.learned_limit = 2;
+            let got = search.run(|_| Ok(true)).unwrap().unwrap();
+            forgotten += search.propagator.conflicts;
+            let want = count(&graph);
+            assert!(got == want || (got - want).abs() < 1e-12, "seed {seed}: {got}, want {want}");
+        }
+        assert!(forgotten > 100);
+    }
 }

@@ -31,8 +31,7 @@ pub(super) fn priorities(order: &Order) -> Vec<f64> {
     // A clique that is part of a neighbour's is no step away from it.
     let step = |a: usize, b: usize| {
         let (low, high) = (a.min(b), a.max(b));
-        usize::from(order.neighbours[low].len() > order.neighbours[high].len() + 1)
-            .max(usize::from(order.neighbours[low].len() < order.neighbours[high].len() + 1))
+        usize::from(order.neighbours[low].len() != order.neighbours[high].len() + 1)
     };
     let mut distance = vec![usize::MAX; n];
     let mut nearest = vec![usize::MAX; n];
@@ -61,7 +60,6 @@ pub(super) fn priorities(order: &Order) -> Vec<f64> {
     }
     let farthest = nearest.iter().copied().max().unwrap_or(0).max(1) as f64;
     let weight = (100.0 * (n as f64 / order.width.max(1) as f64).exp() / n as f64).min(LARGEST);
-    let weight = std::env::var("GUIDE").map_or(weight, |w| w.parse().unwrap_or(weight));
     nearest.iter().map(|&d| weight * (1.0 - d as f64 / farthest)).collect()
 }
 

@@ -49,8 +49,8 @@ struct Watch {
     blocker: Literal,
 }
 
-static DECAY: std::sync::LazyLock<f64> =
-    std::sync::LazyLock::new(|| std::env::var("DECAY").map_or(1.05, |x| x.parse().unwrap_or(1.05)));
+/// Each conflict counts so much more than the one before.
+const DECAY: f64 = 1.05;
 /// Learned clauses with at most this glue are kept.
 const GLUE: u32 = 2;
 /// Steps that probing may take: about 0.1 s.
@@ -391,7 +391,7 @@ impl Propagator {
             at -= 1;
         }
         touched.into_iter().for_each(|atom| self.seen[atom] = false);
-        self.increment *= *DECAY;
+        self.increment *= DECAY;
         lesson
     }
 

@@ -5,10 +5,27 @@
 //! numbers, so that a number says all that the rest of the search can know about the factor.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
+use super::cache;
 use super::propagate::Propagator;
 use crate::model::{FactorGraph, table};
 use crate::numeric;
+
+/// Quick hashing; the keys are compared in full.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mixer(u64);
+type Mix = BuildHasherDefault<Mixer>;
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = self.0.rotate_left(5) ^ cache::hash(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Tables of more entries are known by their factor and live states only.
 const LARGE: usize = 1 << 12;
@@ -32,14 +49,15 @@ pub(super) struct Weights<'a> {
     /// By variable the places in `factors` of those it is part of.
     pub touching: Vec<Vec<u32>>,
     /// By factor and live states.
-    known: HashMap<Box<[u64]>, u32>,
+    known: HashMap<Box<[u64]>, u32, Mix>,
     pub forms: Vec<Form>,
     /// By content.
-    tables: HashMap<Box<[u64]>, u32>,
+    tables: HashMap<Box<[u64]>, u32, Mix>,
     scopes: Vec<u32>,
     values: Vec<f64>,
     key: Vec<u64>,
     bytes: usize,
+    pub steps: u64,
 }
 
 impl<'a> Weights<'a> {
@@ -53,13 +71,14 @@ impl<'a> Weights<'a> {
             graph,
             factors,
             touching,
-            known: HashMap::new(),
+            known: HashMap::default(),
             forms: Vec::new(),
-            tables: HashMap::new(),
+            tables: HashMap::default(),
             scopes: Vec::new(),
             values: Vec::new(),
             key: Vec::new(),
             bytes,
+            steps: 0,
         }
     }
 
@@ -99,10 +118,12 @@ impl<'a> Weights<'a> {
             }
         }
         self.key.push(word);
+        self.steps += 2 + bits;
         if let Some(&form) = self.known.get(self.key.as_slice()) {
             return form;
         }
         let form = self.make(place, propagator);
+        self.steps += 100 + self.graph.factor(self.factors[place]).log_values.len() as u64;
         self.forms.push(form);
         let number = self.forms.len() as u32 - 1;
         self.known.insert(self.key.as_slice().into(), number);
