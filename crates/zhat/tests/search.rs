@@ -154,9 +154,9 @@ fn larger_models_agree_with_elimination() {
     for seed in 0..40 {
         let mut random = Streams::new(seed, "larger").block(0);
         let graph = match seed % 3 {
-            0 => clauses(60, 130, true, &mut random),
-            1 => generate::bayes(60, 3, 3, 0.2, seed).unwrap(),
-            _ => colouring(30, 3, 40, &mut random),
+            0 => clauses(36, 70, true, &mut random),
+            1 => generate::bayes(30, 3, 2, 0.2, seed).unwrap(),
+            _ => colouring(20, 3, 28, &mut random),
         };
         let (Ok(want), got) = (
             Elimination::default().log_partition(&graph, &run),

@@ -247,9 +247,7 @@ impl Forecasts<FactorGraph> for Search {
 
 impl LogPartition<FactorGraph> for Search {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
-        Self::answer(graph, Query::LogPartition, run, |found, reduced, _| {
-            Ok(reduced.constant + found.log_value)
-        })
+        Self::answer(graph, Query::LogPartition, run, |found, _, _| Ok(found.log_value))
     }
 }
 
