@@ -54,9 +54,8 @@ pub(super) fn priorities(order: &Order) -> Vec<f64> {
             }
         }
     }
-    for i in 0..n {
-        let clique = order.neighbours[i].iter().chain([&order.variables[i]]);
-        clique.for_each(|&v| nearest[v] = nearest[v].min(distance[i]));
+    for ((others, v), &distance) in order.neighbours.iter().zip(&order.variables).zip(&distance) {
+        others.iter().chain([v]).for_each(|&u| nearest[u] = nearest[u].min(distance));
     }
     let farthest = nearest.iter().copied().max().unwrap_or(0).max(1) as f64;
     let weight = (100.0 * (n as f64 / order.width.max(1) as f64).exp() / n as f64).min(LARGEST);

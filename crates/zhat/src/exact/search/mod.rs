@@ -67,8 +67,8 @@ const SECONDS_PER_STEP: f64 = 4e-8;
 const TRIAL: u64 = 4_000_000;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
-/// Where there was no trial, a decision for each entry that elimination would look at.
-const SECONDS_PER_ENTRY: f64 = 1e-6;
+/// Where there was no trial, some decisions for each entry that elimination would look at.
+const SECONDS_PER_ENTRY: f64 = 1e-5;
 
 /// Exact inference by search through the states, for models with many zeros.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
