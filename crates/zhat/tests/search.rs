@@ -1,5 +1,5 @@
 //! Search against enumeration: clauses around the phase transition, colourings, weights with many zeros.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
