@@ -161,6 +161,13 @@ pub static CATALOGUE: &[Row] = &[
         "elimination case by case of a few variables, chosen so that it fits into memory"
     ),
     row!(
+        "search",
+        FactorGraph,
+        exact::Search,
+        [LogPartition, Marginals, Entropy, Map, Sample],
+        "searches through the states that zeros leave, learning from conflicts, part by part"
+    ),
+    row!(
         "enumeration",
         FactorGraph,
         exact::Enumeration,

@@ -36,6 +36,7 @@ fn hold(name: &str, graph: &FactorGraph, run: &Run) {
         for (got, want) in beliefs.value.iter().zip(&truth.marginals) {
             got.iter().zip(want).for_each(|(&p, &q)| check("a marginal", q, p, beliefs.diagnostics.rounding));
         }
+        let Some(exact) = exact.factors() else { continue };
         let tables = exact.factor_marginals(graph, run).unwrap();
         for (got, want) in tables.value.iter().zip(&truth.factor_marginals) {
             let entries = got.iter().zip(want);

@@ -6,9 +6,11 @@ mod conditioning;
 mod elimination;
 mod enumerate;
 mod scaled;
+mod search;
 mod tree;
 
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub use enumerate::Enumeration;
+pub use search::Search;

@@ -15,7 +15,7 @@ pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
 pub use order::{Order, elimination_order};
 pub use prepare::Difficulty;
-pub(crate) use prepare::Prepared;
+pub(crate) use prepare::{Prepared, Trial};
 pub(crate) use reduce::Reduced;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.

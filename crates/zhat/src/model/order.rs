@@ -38,7 +38,13 @@ pub struct Order {
 impl Order {
     /// The order of one min-fill run: quick, and often good.
     pub(crate) fn greedy(graph: &FactorGraph) -> Result<Order, f64> {
-        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, f64::INFINITY).outcome
+        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, Limits::entries(f64::INFINITY)).outcome
+    }
+
+    /// The same however large its tables, for who wants to know about the structure; `None` if it takes too many steps.
+    pub(crate) fn structure(graph: &FactorGraph) -> Option<Order> {
+        let limits = Limits { entries: f64::INFINITY, log2_table: f64::INFINITY, steps: HOPELESS_STEPS };
+        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, limits).outcome.ok()
     }
 
     /// What eliminating all variables in a given order takes.
@@ -111,9 +117,9 @@ const BATCHES: u64 = 1000;
 pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     let plain = Greedy::new(graph, Rule::Fill);
     if plain.order.variables.len() == graph.variable_count() {
-        return plain.finish(Rule::Fill, None, f64::INFINITY).outcome;
+        return plain.finish(Rule::Fill, None, Limits::entries(f64::INFINITY)).outcome;
     }
-    let mut best = plain.clone().finish(Rule::Fill, None, f64::INFINITY);
+    let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY));
     let (mut steps, each) = (best.steps, best.steps);
     let affordable = |best: &Attempt| match &best.outcome {
         Ok(order) if order.log2_table <= HOPELESS_LOG2 => STEPS.min(order.entries * STEPS_PER_ENTRY),
@@ -142,7 +148,7 @@ pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
             if let (Some(random), Ok(best), true) = (&mut random, &best.outcome, i % 2 == 1) {
                 greedy.follow(&best.variables[..random.below(best.variables.len())]);
             }
-            greedy.finish(rule, random, best.bound())
+            greedy.finish(rule, random, Limits::entries(best.bound()))
         };
         let affordable = ((affordable(&best) - steps) / each).clamp(1.0, BATCH as f64) as u64;
         for attempt in (0..affordable).into_par_iter().map(run).collect::<Vec<_>>() {
@@ -178,6 +184,21 @@ impl Attempt {
             (Err(new), Err(old)) => new < old && new.is_finite(),
             (Err(_), Ok(_)) => false,
         }
+    }
+}
+
+/// What makes a greedy run give up.
+struct Limits {
+    /// Entries of all tables together.
+    entries: f64,
+    log2_table: f64,
+    steps: f64,
+}
+
+impl Limits {
+    /// As many entries, none of its tables out of reach.
+    fn entries(entries: f64) -> Self {
+        Limits { entries, log2_table: LOG2_LIMIT, steps: f64::INFINITY }
     }
 }
 
@@ -242,8 +263,8 @@ impl Greedy {
         }
     }
 
-    /// Eliminates the rest; given up when the tables together have more than `bound` entries.
-    fn finish(mut self, rule: Rule, mut random: Option<Stream>, bound: f64) -> Attempt {
+    /// Eliminates the rest, within limits.
+    fn finish(mut self, rule: Rule, mut random: Option<Stream>, limits: Limits) -> Attempt {
         self.fill.rule = rule;
         let noise = random.as_mut().map_or(0.0, |random| random.uniform().powi(2));
         // What orders the heap: the cost with some noise, then chance.
@@ -261,9 +282,10 @@ impl Greedy {
                 continue;
             }
             let log2_table = self.log2_table(v);
-            if log2_table > LOG2_LIMIT || self.order.entries + log2_table.exp2() > bound {
-                let outcome = Err(if log2_table > LOG2_LIMIT { log2_table } else { f64::INFINITY });
-                return Attempt { outcome, steps: self.fill.steps as f64 };
+            let (too_large, steps) = (log2_table > limits.log2_table, self.fill.steps as f64);
+            let entries = self.order.entries + log2_table.exp2();
+            if too_large || entries > limits.entries || steps > limits.steps {
+                return Attempt { outcome: Err(if too_large { log2_table } else { f64::INFINITY }), steps };
             }
             let changed = self.eliminate(v);
             let changed = changed.into_iter().filter(|&u| self.position[u] == usize::MAX);

@@ -24,6 +24,22 @@ pub(crate) struct Prepared {
     pub reduced: Reduced,
     /// The order, or log2 of the entries of the table that put it out of reach.
     pub order: std::result::Result<Order, f64>,
+    /// What trials have shown that a search would take, without its trace and with it.
+    pub trials: [OnceLock<Trial>; 2],
+}
+
+impl Prepared {
+    fn new(reduced: Reduced) -> Arc<Self> {
+        let order = elimination_order(&reduced.graph);
+        Arc::new(Prepared { reduced, order, trials: Default::default() })
+    }
+}
+
+/// What work of unknown length would take, going by the first part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    pub seconds: f64,
+    pub bytes: f64,
 }
 
 /// What has been derived from a graph; clones share it, and it does not make graphs differ. `None` is for Z = 0.
@@ -90,11 +106,7 @@ impl FactorGraph {
     }
 
     fn for_variables(&self) -> Option<Arc<Prepared>> {
-        let prepare = || {
-            let reduced = self.decided()?.simplified();
-            let order = elimination_order(&reduced.graph);
-            Some(Arc::new(Prepared { reduced, order }))
-        };
+        let prepare = || Some(Prepared::new(self.decided()?.simplified()));
         self.derived().variables.get_or_init(prepare).clone()
     }
 
@@ -108,8 +120,7 @@ impl FactorGraph {
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
                 return Some(variables);
             }
-            let order = elimination_order(whole);
-            Some(Arc::new(Prepared { reduced: Reduced::clone(&reduced), order }))
+            Some(Prepared::new(Reduced::clone(&reduced)))
         };
         self.derived().factors.get_or_init(prepare).clone()
     }
@@ -120,9 +131,7 @@ impl FactorGraph {
             if !reduced.leave_out_barren() {
                 return self.for_variables();
             }
-            let reduced = reduced.simplified();
-            let order = elimination_order(&reduced.graph);
-            Some(Arc::new(Prepared { reduced, order }))
+            Some(Prepared::new(reduced.simplified()))
         };
         self.derived().log_partition.get_or_init(prepare).clone()
     }

@@ -18,29 +18,41 @@ use zhat::{
 pub trait Method:
     LogPartition<FactorGraph>
     + Marginals<FactorGraph>
-    + FactorMarginals<FactorGraph>
     + Entropy<FactorGraph>
     + Map<FactorGraph>
     + Sample<FactorGraph>
 {
+    /// Itself, if it also knows the factors' marginals.
+    fn factors(&self) -> Option<&dyn FactorMarginals<FactorGraph>>;
 }
 
-impl<T> Method for T where
-    T: LogPartition<FactorGraph>
-        + Marginals<FactorGraph>
-        + FactorMarginals<FactorGraph>
-        + Entropy<FactorGraph>
-        + Map<FactorGraph>
-        + Sample<FactorGraph>
-{
+impl Method for zhat::exact::Elimination {
+    fn factors(&self) -> Option<&dyn FactorMarginals<FactorGraph>> {
+        Some(self)
+    }
+}
+
+impl Method for zhat::exact::Enumeration {
+    fn factors(&self) -> Option<&dyn FactorMarginals<FactorGraph>> {
+        Some(self)
+    }
+}
+
+impl Method for zhat::exact::Search {
+    fn factors(&self) -> Option<&dyn FactorMarginals<FactorGraph>> {
+        None
+    }
 }
 
 /// What importance sampling can draw from.
 pub const PROPOSALS: [Proposal; 2] = [Proposal::Tree, Proposal::Uniform];
 
 /// The methods that promise exact answers.
-pub const EXACT: [(&str, &dyn Method); 2] =
-    [("elimination", &zhat::exact::Elimination {}), ("enumeration", &zhat::exact::Enumeration {})];
+pub const EXACT: [(&str, &dyn Method); 3] = [
+    ("elimination", &zhat::exact::Elimination {}),
+    ("search", &zhat::exact::Search {}),
+    ("enumeration", &zhat::exact::Enumeration {}),
+];
 
 /// The folder that `ZHAT_DATA` names; without it the caller's test says what it skips and passes.
 pub fn data(test: &str) -> Option<PathBuf> {
