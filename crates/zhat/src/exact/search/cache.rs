@@ -84,7 +84,7 @@ impl Cache {
     pub fn get(&mut self, key: &[u8]) -> Option<Solved> {
         let hash = hash(key);
         self.lookups += 1;
-        self.time += 1;
+        self.time = self.time.saturating_add(1);
         let mut at = self.heads[self.slot(hash)];
         while at > 0 {
             let entry = &mut self.entries[at as usize - 1];

@@ -73,6 +73,10 @@ impl Circuit {
         let branches = self.branches.len() + self.open_branches.len();
         let decided = self.decided.len() + self.open_decided.len();
         let parts = self.parts.len() + self.open_parts.len();
+        // Links have 32 bits: what they cannot reach does not fit.
+        if branches.max(decided).max(parts) > u32::MAX as usize / 2 {
+            return usize::MAX / 4;
+        }
         3 * (branches * size_of::<Branch>() + 8 * decided + 4 * parts) + 80 * self.nodes.len()
     }
 

@@ -180,6 +180,12 @@ impl Components {
         weights: &mut Weights<'_>,
     ) -> f64 {
         // Factors that are waiting have the epoch before, and others must not be looked at: their form is an old one.
+        if self.epoch > u32::MAX - 4 {
+            self.epoch = 0;
+            let lists =
+                [&mut self.clause_seen, &mut self.variable_seen, &mut self.factor_seen, &mut self.changed];
+            lists.into_iter().for_each(|list| list.fill(0));
+        }
         self.epoch += 2;
         let epoch = self.epoch;
         let mut log = 0.0;
