@@ -71,6 +71,11 @@ impl Conditioning {
             cases: 1.0,
             forecast: Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact },
         };
+        // No table shrinks by more than the number of cases.
+        let log2_table = prepared.order.as_ref().map_or_else(|log2| *log2, |order| order.log2_table);
+        if 8.0 * log2_table.exp2() / CASES > run.memory() as f64 {
+            return cutset;
+        }
         let mut observed = rest.clone();
         let mut order = prepared.order.clone();
         loop {

@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::answer::Estimate;
 use crate::error::Result;
 use crate::model::{Factor, FactorGraph, Order, Reduced, elimination_order};
 use crate::query::Query;
@@ -36,10 +37,12 @@ impl Prepared {
 }
 
 /// What work of unknown length would take, going by the first part of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub seconds: f64,
     pub bytes: f64,
+    /// What it found, if it came to the end.
+    pub answer: Option<Estimate>,
 }
 
 /// What has been derived from a graph; clones share it, and it does not make graphs differ. `None` is for Z = 0.

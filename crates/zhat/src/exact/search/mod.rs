@@ -48,7 +48,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::circuit::Circuit;
-use self::count::Search as Counting;
+use self::count::{Figures, Search as Counting};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
@@ -65,6 +65,9 @@ const BLOCK: usize = 256;
 const SECONDS_PER_STEP: f64 = 4e-8;
 /// Steps of a trial: about 0.15 s.
 const TRIAL: u64 = 4_000_000;
+/// The same where elimination would take more than a minute: some seconds.
+const LONG_TRIAL: u64 = 250_000_000;
+const MANY_ENTRIES: f64 = 2e10;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
 /// Where there was no trial, some decisions for each entry that elimination would look at.
@@ -135,23 +138,28 @@ fn initial_bytes(rest: &FactorGraph) -> f64 {
 ///
 /// Two ways to go on: at the rate of the last three quarters, or with the share that is done growing like a power of the work, as it
 /// does where the cache serves well. The quicker of the two, for a rate is always too pessimistic.
-fn trial(rest: &FactorGraph, traced: bool, memory: usize) -> Trial {
+fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Clock<'_>) -> Trial {
     let setup = 1e-8 * rest.bytes() as f64;
-    let Ok(problem) = Problem::new(rest, traced) else { return Trial { seconds: setup, bytes: 0.0 } };
+    let Ok(problem) = Problem::new(rest, traced) else {
+        return Trial { seconds: setup, bytes: 0.0, answer: None };
+    };
     let mut search = Counting::new(&problem.graph, problem.guide, traced, memory);
     let (mut begun, mut quarter) = (None, None);
     let outcome = search.run(|search| {
         let steps = search.steps() - *begun.get_or_insert(search.steps());
-        if steps >= TRIAL / 4 {
+        if steps >= limit / 4 {
             quarter.get_or_insert((steps as f64, search.closed));
         }
-        Ok(steps < TRIAL)
+        Ok(steps < limit && !clock.is_cancelled() && !clock.is_out_of_time())
     });
     let steps = search.steps() as f64;
     let bytes = search.figures().bytes as f64;
     let spent = setup + steps * SECONDS_PER_STEP;
-    if matches!(outcome, Ok(Some(_))) {
-        return Trial { seconds: spent, bytes };
+    if let Ok(Some(log_sum)) = outcome {
+        let mut diagnostics = diagnostics(&search.figures());
+        diagnostics.seconds = clock.seconds();
+        let answer = Answer::exact(problem.constant + log_sum, diagnostics);
+        return Trial { seconds: spent, bytes, answer: (log_sum > f64::NEG_INFINITY).then_some(answer) };
     }
     let done = search.closed.clamp(0.0, 1.0);
     let (early_steps, early_done) = quarter.unwrap_or((0.0, 0.0));
@@ -160,7 +168,17 @@ fn trial(rest: &FactorGraph, traced: bool, memory: usize) -> Trial {
     let at_rate = (1.0 - done) / rate;
     let by_power = if power > 0.0 { steps * (-done.ln() / power).exp() } else { f64::INFINITY };
     let more = if at_rate.is_nan() { f64::INFINITY } else { at_rate.min(by_power) };
-    Trial { seconds: spent + more * SECONDS_PER_STEP, bytes: bytes * (1.0 + more / steps) }
+    let (seconds, bytes) = (spent + more * SECONDS_PER_STEP, bytes * (1.0 + more / steps));
+    Trial { seconds, bytes, answer: None }
+}
+
+/// How a search went.
+fn diagnostics(figures: &Figures) -> Diagnostics {
+    Diagnostics::new(NAME)
+        .note("decisions", figures.decisions)
+        .note("conflicts", figures.conflicts)
+        .note("components", figures.components)
+        .note("cache_hits", figures.hits)
 }
 
 impl Search {
@@ -196,11 +214,7 @@ impl Search {
         drop(search);
         let found = Found { log_value: reduced.constant + problem.constant + log_sum, circuit };
         let value = run.install(|| finish(found, reduced, &clock))?;
-        let mut diagnostics = Diagnostics::new(NAME)
-            .note("decisions", figures.decisions)
-            .note("conflicts", figures.conflicts)
-            .note("components", figures.components)
-            .note("cache_hits", figures.hits);
+        let mut diagnostics = diagnostics(&figures);
         if traced {
             diagnostics = diagnostics.note("circuit_nodes", figures.nodes);
         }
@@ -210,15 +224,19 @@ impl Search {
     }
 
     /// What a search through a prepared graph would take, beside what is needed anyway.
-    fn expected(prepared: &Prepared, query: Query, memory: usize) -> Trial {
+    fn expected(prepared: &Prepared, query: Query, memory: usize, run: &Run) -> Trial {
         let rest = &prepared.reduced.graph;
         let entries = prepared.order.as_ref().map_or_else(|log2| log2.exp2(), |order| order.entries);
         let has_zeros = rest.factors().any(|factor| factor.log_values.contains(&f64::NEG_INFINITY));
         if !has_zeros || entries < FEW_ENTRIES {
-            return Trial { seconds: SECONDS_PER_ENTRY * entries, bytes: 64.0 * entries };
+            let (seconds, bytes) = (SECONDS_PER_ENTRY * entries, 192.0 * entries);
+            return Trial { seconds, bytes, answer: None };
         }
         let traced = query != Query::LogPartition;
-        *prepared.trials[usize::from(traced)].get_or_init(|| trial(rest, traced, memory))
+        let limit = if entries > MANY_ENTRIES { LONG_TRIAL } else { TRIAL };
+        prepared.trials[usize::from(traced)]
+            .get_or_init(|| trial(rest, limit, traced, memory, &run.start(NAME)))
+            .clone()
     }
 }
 
@@ -236,7 +254,7 @@ impl Forecasts<FactorGraph> for Search {
             return Forecast { bytes: needed, seconds: f64::INFINITY, promise: Promise::Exact };
         }
         let memory = run.memory().saturating_sub(outside as u64) as usize;
-        let Trial { mut seconds, bytes } = Self::expected(&prepared, query, memory);
+        let Trial { mut seconds, bytes, .. } = Self::expected(&prepared, query, memory, run);
         if let Query::Sample(count) = query {
             seconds += 2e-8 * count as f64 * graph.variable_count() as f64;
         }
@@ -247,6 +265,12 @@ impl Forecasts<FactorGraph> for Search {
 
 impl LogPartition<FactorGraph> for Search {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
+        if let Some(found) = prepared.trials[0].get().and_then(|trial| trial.answer.clone()) {
+            let mut answer = found.map(|log_sum| prepared.reduced.constant + log_sum);
+            answer.diagnostics.rounding = elimination::rounding(graph);
+            return Ok(answer);
+        }
         Self::answer(graph, Query::LogPartition, run, |found, _, _| Ok(found.log_value))
     }
 }
