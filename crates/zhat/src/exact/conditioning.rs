@@ -24,8 +24,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Reduce;
-use super::elimination;
 use super::tree::{Plan, Tree};
+use super::{cost, elimination};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
@@ -83,7 +83,7 @@ impl Conditioning {
                 Ok(order) => {
                     cutset.order.clone_from(&order.variables);
                     let plan = Plan::new(&observed, order.clone());
-                    let each = elimination::forecast(&plan, query, graph, rest.bytes());
+                    let each = cost::forecast(&plan, query, graph, rest.bytes(), run.threads());
                     cutset.forecast = Forecast { seconds: each.seconds * cutset.cases, ..each };
                     if each.bytes <= run.memory() as f64 {
                         return cutset;

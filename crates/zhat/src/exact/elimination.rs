@@ -24,12 +24,13 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Reduce;
+use super::cost;
 use super::tree::{Plan, Tree};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared, Reduced};
-use crate::numeric::{self, Pool};
+use crate::numeric;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
     Query, Sample, Samples,
@@ -38,16 +39,8 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "elimination";
-/// Bytes that a variable takes in lists and small allocations.
-const OVERHEAD: f64 = 300.0;
 /// Samples that share one random stream.
 const BLOCK: usize = 256;
-/// Measured cost of one clique entry (exp, ln, reduction), and of adding one table to it.
-const SECONDS_PER_ENTRY: f64 = 4e-9;
-const SECONDS_PER_ADDITION: f64 = 0.6e-9;
-/// Measured cost of setting up one variable, and of drawing one variable's state.
-const SECONDS_PER_VARIABLE: f64 = 2e-6;
-
 /// Exact inference by variable elimination in the best order that greedy rules find.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -71,7 +64,7 @@ impl Elimination {
         let prepared = graph.prepared_for(query, NAME, run)?;
         let reduced = &prepared.reduced;
         let plan = Self::plan(&prepared).map_err(|bytes| run.over_memory(NAME, bytes))?;
-        let forecast = forecast(&plan, query, graph, reduced.graph.bytes());
+        let forecast = cost::forecast(&plan, query, graph, reduced.graph.bytes(), run.threads());
         run.require_memory(NAME, forecast.bytes)?;
         let reduce = if matches!(query, Query::Map | Query::KBest(_)) { Reduce::Max } else { Reduce::Sum };
         let (width, log2_table) = (plan.order.width, plan.order.log2_table);
@@ -111,64 +104,6 @@ pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
     }
 }
 
-/// What a query about `graph` would take, `reduced_bytes` being the size of the graph that the plan is for.
-pub(super) fn forecast(plan: &Plan, query: Query, graph: &FactorGraph, reduced_bytes: usize) -> Forecast {
-    let n = plan.cardinalities.len();
-    let (mut all, mut largest_clique, mut seconds) = (0.0, 0.0f64, 0.0);
-    // The buffers that the sweep forward takes and gives back: their room, not just what is in them.
-    let mut pool: Pool<usize> = Pool::default();
-    let mut rooms = vec![0; n];
-    let (mut alive, mut peak) = (0, 0.0f64);
-    for i in 0..n {
-        let len = plan.message_len(i);
-        rooms[i] = pool.find(len).unwrap_or(len);
-        alive += rooms[i];
-        peak = peak.max((alive + pool.room()) as f64);
-        for &child in &plan.children[i] {
-            alive -= rooms[child];
-            pool.give(rooms[child]);
-        }
-        let message = len as f64;
-        let clique = message * plan.cardinalities[plan.order.variables[i]] as f64;
-        all += message;
-        largest_clique = largest_clique.max(clique);
-        let tables = (plan.factors[i].len() + plan.children[i].len()) as f64;
-        seconds += clique * (SECONDS_PER_ENTRY + tables * SECONDS_PER_ADDITION) + SECONDS_PER_VARIABLE;
-    }
-    let entries = match query {
-        Query::LogPartition => peak,
-        Query::Marginals | Query::Entropy => 2.0 * all + largest_clique,
-        // The clique once more, summed down to its factors' variables.
-        Query::FactorMarginals => 2.0 * all + 2.0 * largest_clique,
-        Query::Map | Query::KBest(_) | Query::Sample(_) => all,
-    };
-    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
-    let variables = graph.variable_count() as f64;
-    let (extra_bytes, factor) = match query {
-        Query::LogPartition => (0.0, 1.0),
-        Query::Marginals | Query::Entropy => (16.0 * states, 3.0),
-        // The tables of the reduced and of the original graph, and one in another order with its list of places.
-        Query::FactorMarginals => (16.0 * states + 5.0 * graph.bytes() as f64, 4.0),
-        Query::Map => (16.0 * variables, 1.0),
-        // A state, and the deviations from it at every variable.
-        Query::KBest(k) => (k as f64 * (24.0 * variables + 64.0 * states), 1.0),
-        Query::Sample(count) => (16.0 * count as f64 * (variables + 1.0), 1.0),
-    };
-    if let Query::Sample(count) = query {
-        let reads = plan.factors.iter().map(Vec::len).sum::<usize>() as f64 + 2.0 * n as f64 + states;
-        seconds += count as f64 * reads * 1e-8;
-    }
-    Forecast {
-        bytes: 8.0 * entries
-            + 2.0 * reduced_bytes as f64
-            + extra_bytes
-            + OVERHEAD * n as f64
-            + graph.preparation_bytes(),
-        seconds: seconds * factor,
-        promise: Promise::Exact,
-    }
-}
-
 impl Forecasts<FactorGraph> for Elimination {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let prepared = match graph.prepared_for(query, NAME, run) {
@@ -176,10 +111,8 @@ impl Forecasts<FactorGraph> for Elimination {
             Err(error) => return unprepared(graph, &error),
         };
         match Self::plan(&prepared) {
-            Ok(plan) => forecast(&plan, query, graph, prepared.reduced.graph.bytes()),
-            Err(bytes) => {
-                Forecast { bytes, seconds: bytes / 8.0 * SECONDS_PER_ENTRY, promise: Promise::Exact }
-            }
+            Ok(plan) => cost::forecast(&plan, query, graph, prepared.reduced.graph.bytes(), run.threads()),
+            Err(bytes) => Forecast { bytes, seconds: bytes / 8.0 * cost::PER_ENTRY, promise: Promise::Exact },
         }
     }
 }

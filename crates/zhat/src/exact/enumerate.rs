@@ -39,6 +39,8 @@ const SUBTREES: usize = 256;
 const LARGEST_SPLIT: usize = 64;
 /// Measured cost of one state and of one factor at a state, for both walks together.
 const SECONDS_PER_STATE: f64 = 1.2e-8;
+/// What setting up takes.
+const AT_LEAST: f64 = 4e-4;
 /// A subtree this large is checked for cancellation on the way.
 const CHECK_EVERY: u64 = 1 << 16;
 
@@ -434,7 +436,7 @@ impl Forecasts<FactorGraph> for Enumeration {
         let states = reduced.log_state_count().exp();
         // A state visits the factors of the last level, and a share of those above.
         let last = States::new(reduced).factors.last().map_or(0, Vec::len) as f64;
-        exact(Self::bytes(graph, reduced, query), states * SECONDS_PER_STATE * (1.0 + last))
+        exact(Self::bytes(graph, reduced, query), AT_LEAST + states * SECONDS_PER_STATE * (1.0 + last))
     }
 }
 

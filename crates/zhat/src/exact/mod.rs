@@ -3,6 +3,7 @@
 mod ancestral;
 mod bucket;
 mod conditioning;
+mod cost;
 mod elimination;
 mod enumerate;
 mod scaled;

@@ -58,6 +58,14 @@ impl Scaled {
         Scaled { values, domain: Domain::Linear, shift: largest.ln(), span: (largest / least).ln() }
     }
 
+    /// Turns weights into their logarithms, in place.
+    pub fn make_log(&mut self) {
+        if self.domain == Domain::Linear {
+            numeric::ln_in_place(&mut self.values);
+            self.domain = Domain::Log;
+        }
+    }
+
     /// The values in a domain, converted if need be; the shift stays apart.
     pub fn values_in(&self, domain: Domain) -> Cow<'_, [f64]> {
         if self.domain == domain {

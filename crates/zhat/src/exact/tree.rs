@@ -123,6 +123,12 @@ impl Tree {
         let mut pool = Pool::default();
         for i in 0..n {
             clock.progress("eliminating variables", i as u64, n as u64);
+            if !keep && tree.domain(i) == Domain::Log {
+                // In place, for nobody asks for them again.
+                for &child in &tree.plan.children[i] {
+                    tree.messages[child].make_log();
+                }
+            }
             let mut values = pool.take(tree.plan.message_len(i));
             let bucket = tree.bucket(i).with_patterns();
             bucket.reduce(reduce, &mut values, clock)?;
