@@ -11,9 +11,7 @@ import zhat
 MODELS = small_models()
 KNOWN = MODELS["grid"].info()["methods"]
 EXACT = sorted(
-    name
-    for name, costs in KNOWN.items()
-    if all(cost["promise"] == "exact" for cost in costs.values())
+    name for name, costs in KNOWN.items() if all(cost["promise"] == "exact" for cost in costs.values())
 )
 
 
