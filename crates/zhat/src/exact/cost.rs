@@ -13,15 +13,16 @@ use super::tree::Plan;
 
 /// Bytes that a variable takes in lists and small allocations.
 const OVERHEAD: f64 = 300.0;
-/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; reading an entry of a large table besides;
+/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a child; reading an entry of a large table besides;
 /// memory touched for the first time, by number; setting up a table, a variable, and the whole.
-pub(super) const PER_ENTRY: f64 = 2.5e-9;
-const PER_ENTRY_BOTH_WAYS: f64 = 5.3e-9;
+pub(super) const PER_ENTRY: f64 = 2.3e-9;
+const PER_ENTRY_BOTH_WAYS: f64 = 3.8e-9;
+const PER_SUM: f64 = 1.2e-9;
 const PER_READ: f64 = 0.25e-9;
 const PER_FRESH: f64 = 1.7e-9;
-const PER_TABLE: f64 = 1.2e-6;
-const PER_VARIABLE: f64 = 0.5e-6;
-const AT_LEAST: f64 = 2e-4;
+const PER_TABLE: f64 = 0.7e-6;
+const PER_VARIABLE: f64 = 0.3e-6;
+const AT_LEAST: f64 = 1.5e-4;
 /// How the work on large tables goes down with the number of threads: its power.
 const THREADS: f64 = 0.5;
 /// More entries than any memory holds; they are not rehearsed.
@@ -51,7 +52,8 @@ pub(super) fn forecast(
     }
     let per_entry = if backward { PER_ENTRY_BOTH_WAYS } else { PER_ENTRY };
     let threads = (threads as f64).min(platform::available_processors() as f64);
-    let mut seconds = (work.entries * per_entry + work.reads * PER_READ) / threads.powf(THREADS)
+    let mut seconds = (work.entries * per_entry + work.sums * PER_SUM + work.reads * PER_READ)
+        / threads.powf(THREADS)
         + work.fresh * PER_FRESH
         + work.tables * PER_TABLE
         + n as f64 * PER_VARIABLE
@@ -97,6 +99,8 @@ struct Work {
     largest: usize,
     /// Reads of tables too large for the cache, by entry.
     reads: f64,
+    /// Entries summed down for the children.
+    sums: f64,
     /// Tables that meet in all cliques.
     tables: f64,
 }
@@ -158,6 +162,7 @@ impl Work {
                     (heir, above[child]) = (true, clique);
                 } else {
                     above[child] = self.take(plan.message_len(child));
+                    self.sums += clique_len as f64;
                 }
             }
             if !heir {
