@@ -92,6 +92,8 @@ pub fn without_times(text: &str) -> String {
 
 /// A JSON answer without what differs from run to run.
 pub fn without_seconds(mut answer: Value) -> Value {
-    answer["diagnostics"].as_object_mut().unwrap().remove("seconds");
+    for part in ["diagnostics", "plan"] {
+        answer[part].as_object_mut().unwrap().remove("seconds");
+    }
     answer
 }
