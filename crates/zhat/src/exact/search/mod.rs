@@ -70,7 +70,8 @@ const LONG_TRIAL: u64 = 250_000_000;
 const MANY_ENTRIES: f64 = 2e10;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
-/// Where there was no trial, some decisions for each entry that elimination would look at.
+/// Where there was no trial: setting up, and some decisions for each entry that elimination would look at.
+const AT_LEAST: f64 = 4e-4;
 const SECONDS_PER_ENTRY: f64 = 1e-5;
 
 /// Exact inference by search through the states, for models with many zeros.
@@ -229,7 +230,7 @@ impl Search {
         let entries = prepared.order.as_ref().map_or_else(|log2| log2.exp2(), |order| order.entries);
         let has_zeros = rest.factors().any(|factor| factor.log_values.contains(&f64::NEG_INFINITY));
         if !has_zeros || entries < FEW_ENTRIES {
-            let (seconds, bytes) = (SECONDS_PER_ENTRY * entries, 192.0 * entries);
+            let (seconds, bytes) = (AT_LEAST + SECONDS_PER_ENTRY * entries, 192.0 * entries);
             return Trial { seconds, bytes, answer: None };
         }
         let traced = query != Query::LogPartition;
