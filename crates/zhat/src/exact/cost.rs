@@ -13,8 +13,9 @@ use super::tree::Plan;
 
 /// Bytes that a variable takes in lists and small allocations.
 const OVERHEAD: f64 = 300.0;
-/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a child; reading an entry of a large table besides;
-/// memory touched for the first time, by number; setting up a table, a variable, and the whole.
+/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a child; reading an
+/// entry of a large table besides; a number of memory touched for the first time; setting up a table, a variable, and
+/// the whole.
 pub(super) const PER_ENTRY: f64 = 2.3e-9;
 const PER_ENTRY_BOTH_WAYS: f64 = 3.8e-9;
 const PER_SUM: f64 = 1.2e-9;
@@ -145,7 +146,7 @@ impl Work {
 
     /// The sweep backward.
     fn backward(&mut self, plan: &Plan, messages: Vec<usize>) {
-        // A new pool.
+        // As in the sweep itself, a pool of its own.
         self.pool = Pool::default();
         let mut above = vec![0; messages.len()];
         for i in (0..messages.len()).rev() {

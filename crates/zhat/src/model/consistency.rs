@@ -115,7 +115,7 @@ impl<'a> Domains<'a> {
     /// Removes the states that a factor does not support.
     fn revise(&mut self, f: usize) -> bool {
         let factor = self.graph.factor(f);
-        // Each state has at least `through` combinations; fewer zeros cannot rule it out.
+        // A state of the largest domain meets the fewest combinations of the others; fewer zeros than that rule nothing out.
         let product: usize = factor.scope.iter().map(|&v| self.counts[v]).product();
         let most = factor.scope.iter().map(|&v| self.counts[v]).max().unwrap_or(1);
         self.steps += REVISION + factor.scope.len();

@@ -316,6 +316,11 @@ impl FactorGraph {
         &self.derived
     }
 
+    /// Whether any factor forbids anything.
+    pub(crate) fn has_zeros(&self) -> bool {
+        self.values.contains(&f64::NEG_INFINITY)
+    }
+
     /// The lengths of all scopes together.
     pub(super) fn scope_entries(&self) -> usize {
         self.scopes.len()

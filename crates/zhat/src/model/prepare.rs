@@ -97,12 +97,9 @@ impl FactorGraph {
     fn decided(&self) -> Option<Arc<Reduced>> {
         let decide = || {
             let reduced = Reduced::new(self).ok()?;
-            let has_zeros = |graph: &FactorGraph| {
-                graph.factors().any(|factor| factor.log_values.contains(&f64::NEG_INFINITY))
-            };
             let easy = || Order::greedy(&reduced.graph).is_ok_and(|order| order.entries < EASY);
             let reduced =
-                if has_zeros(&reduced.graph) && !easy() { Reduced::probed(self).ok()? } else { reduced };
+                if reduced.graph.has_zeros() && !easy() { Reduced::probed(self).ok()? } else { reduced };
             Some(Arc::new(reduced))
         };
         self.derived().decided.get_or_init(decide).clone()

@@ -39,7 +39,7 @@ mod constraints;
 mod count;
 mod guide;
 mod propagate;
-mod simplify;
+mod sum_out;
 mod weights;
 
 use std::borrow::Cow;
@@ -93,7 +93,7 @@ impl<'a> Problem<'a> {
         let (graph, constant) = if traced {
             (Cow::Borrowed(graph), 0.0)
         } else {
-            let (smaller, constant) = simplify::simplified(graph)?;
+            let (smaller, constant) = sum_out::summed_out(graph)?;
             (Cow::Owned(smaller), constant)
         };
         let order = Order::structure(&graph);
@@ -228,8 +228,7 @@ impl Search {
     fn expected(prepared: &Prepared, query: Query, memory: usize, run: &Run) -> Trial {
         let rest = &prepared.reduced.graph;
         let entries = prepared.order.as_ref().map_or_else(|log2| log2.exp2(), |order| order.entries);
-        let has_zeros = rest.factors().any(|factor| factor.log_values.contains(&f64::NEG_INFINITY));
-        if !has_zeros || entries < FEW_ENTRIES {
+        if !rest.has_zeros() || entries < FEW_ENTRIES {
             let (seconds, bytes) = (AT_LEAST + SECONDS_PER_ENTRY * entries, 192.0 * entries);
             return Trial { seconds, bytes, answer: None };
         }

@@ -22,7 +22,7 @@ struct Table {
 }
 
 /// A graph whose log Z, together with the constant, is that of `graph`; an error if Z = 0.
-pub(super) fn simplified(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
+pub(super) fn summed_out(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
     let mut propagator = Propagator::new(Constraints::new(graph));
     if !propagator.probe() {
         return Err(graph.zero_error());
@@ -163,7 +163,7 @@ mod tests {
                 1 => generate::bayes(10, 3, 2, 0.5, seed).unwrap(),
                 _ => generate::tree(10, 3, 1.0, seed).unwrap(),
             };
-            let (smaller, constant) = simplified(&graph).unwrap();
+            let (smaller, constant) = summed_out(&graph).unwrap();
             assert!(seed % 3 == 0 || smaller.variable_count() == 0);
             let want = value(&graph);
             assert!((constant + value(&smaller) - want).abs() < 1e-12 * (1.0 + want.abs()));
