@@ -50,6 +50,8 @@ pub enum Guarantee {
         /// Why not.
         reason: String,
     },
+    /// One promise for each item of a batch.
+    Each(Vec<Guarantee>),
 }
 
 /// The kinds of promise, weakest first, so that the larger one is the better one.
@@ -78,6 +80,11 @@ impl Promise {
 }
 
 impl Guarantee {
+    /// The promises about a batch; that of a batch of one is the one.
+    pub fn each(mut each: Vec<Guarantee>) -> Self {
+        if each.len() == 1 { each.swap_remove(0) } else { Guarantee::Each(each) }
+    }
+
     /// A certified or confident interval, its ends moved outward by the rounding allowance.
     pub fn bounds(low: f64, high: f64, confidence: f64, allowance: f64) -> Self {
         Guarantee::Bounds { low: low - allowance, high: high + allowance, confidence }
@@ -90,6 +97,15 @@ impl Guarantee {
             Guarantee::Bounds { .. } => Promise::Bounds,
             Guarantee::Unbiased { .. } => Promise::Unbiased,
             Guarantee::Heuristic { .. } => Promise::Heuristic,
+            Guarantee::Each(each) => each.iter().map(Guarantee::promise).min().unwrap_or(Promise::Exact),
+        }
+    }
+
+    /// The promise about item `i` of a batch; a promise that is the same for all is that of each.
+    pub fn item(&self, i: usize) -> &Guarantee {
+        match self {
+            Guarantee::Each(each) => each.get(i).unwrap_or(self),
+            same => same,
         }
     }
 
@@ -101,7 +117,7 @@ impl Guarantee {
             Guarantee::Exact => Some((value - rounding, value + rounding, 1.0)),
             Guarantee::Bounds { low, high, confidence } => Some((low, high, confidence)),
             Guarantee::Unbiased { low, confidence, .. } => Some((low, f64::INFINITY, confidence)),
-            Guarantee::Heuristic { .. } => None,
+            Guarantee::Heuristic { .. } | Guarantee::Each(_) => None,
         }
     }
 
@@ -122,6 +138,10 @@ impl Guarantee {
                 "relative_std_error": relative_std_error, "replicates": replicates,
             }),
             Guarantee::Heuristic { reason } => json!({"kind": "heuristic", "reason": reason}),
+            Guarantee::Each(each) => {
+                let items: Vec<Value> = each.iter().map(Guarantee::to_json).collect();
+                json!({"kind": "each", "items": items})
+            }
         }
     }
 }
@@ -149,6 +169,11 @@ impl std::fmt::Display for Guarantee {
                 confidence * 100.0
             ),
             Guarantee::Heuristic { reason } => write!(f, "no promise: {reason}"),
+            Guarantee::Each(each) => match each.as_slice() {
+                [] => write!(f, "exact"),
+                [one] => one.fmt(f),
+                [first, rest @ ..] => write!(f, "{first}; and {} more", rest.len()),
+            },
         }
     }
 }

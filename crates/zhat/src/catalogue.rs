@@ -13,6 +13,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Kind, Model};
 use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
+use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
 use crate::{exact, montecarlo};
 
@@ -54,7 +55,92 @@ pub enum AnyAnswer {
     Ranked(Answer<Vec<BestState>>),
     /// To [`Query::Sample`].
     Samples(Answer<Samples>),
+    /// To any query about a batch of sequences.
+    Sequences(Answer<Sequences>),
 }
+
+/// The value of an answer about a batch of sequences, by query, kind of model and precision.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Sequences {
+    /// log Z or entropy of each.
+    Numbers(Vec<f64>),
+    /// Node marginals.
+    Marginals32(NodeMarginals<f32>),
+    /// Node marginals.
+    Marginals64(NodeMarginals<f64>),
+    /// Factor marginals of a chain.
+    Gradient32(ChainGradient<f32>),
+    /// Factor marginals of a chain.
+    Gradient64(ChainGradient<f64>),
+    /// Factor marginals of a semi-Markov chain.
+    SemiMarkovGradient32(SemiMarkovGradient<f32>),
+    /// Factor marginals of a semi-Markov chain.
+    SemiMarkovGradient64(SemiMarkovGradient<f64>),
+    /// The best path of each.
+    Paths(Vec<Path>),
+    /// The best segmentation of each.
+    Segmentations(Vec<Segmentation>),
+    /// The k best paths of each.
+    RankedPaths(Vec<Vec<Path>>),
+    /// The k best segmentations of each.
+    RankedSegmentations(Vec<Vec<Segmentation>>),
+    /// Paths drawn.
+    PathSamples(PathSamples),
+    /// Segmentations drawn.
+    SegmentationSamples(PathSamples<Vec<(usize, usize)>>),
+}
+
+macro_rules! sequences {
+    ($($variant:ident: $value:ty),* $(,)?) => {
+        $(impl From<$value> for Sequences {
+            fn from(value: $value) -> Self {
+                Sequences::$variant(value)
+            }
+        }
+
+        impl From<Answer<$value>> for AnyAnswer {
+            fn from(answer: Answer<$value>) -> Self {
+                AnyAnswer::Sequences(answer.map(Sequences::$variant))
+            }
+        })*
+    };
+}
+
+sequences!(
+    Numbers: Vec<f64>,
+    Marginals32: NodeMarginals<f32>,
+    Marginals64: NodeMarginals<f64>,
+    Gradient32: ChainGradient<f32>,
+    Gradient64: ChainGradient<f64>,
+    SemiMarkovGradient32: SemiMarkovGradient<f32>,
+    SemiMarkovGradient64: SemiMarkovGradient<f64>,
+    Paths: Vec<Path>,
+    Segmentations: Vec<Segmentation>,
+    RankedPaths: Vec<Vec<Path>>,
+    RankedSegmentations: Vec<Vec<Segmentation>>,
+    PathSamples: PathSamples,
+    SegmentationSamples: PathSamples<Vec<(usize, usize)>>,
+);
+
+macro_rules! graph_answers {
+    ($($variant:ident: $value:ty),* $(,)?) => {
+        $(impl From<Answer<$value>> for AnyAnswer {
+            fn from(answer: Answer<$value>) -> Self {
+                AnyAnswer::$variant(answer)
+            }
+        })*
+    };
+}
+
+graph_answers!(
+    Estimate: f64,
+    Beliefs: Beliefs,
+    FactorBeliefs: FactorBeliefs,
+    Best: BestState,
+    Ranked: Vec<BestState>,
+    Samples: Samples,
+);
 
 impl AnyAnswer {
     /// What is promised.
@@ -66,6 +152,7 @@ impl AnyAnswer {
             AnyAnswer::Best(answer) => &answer.guarantee,
             AnyAnswer::Ranked(answer) => &answer.guarantee,
             AnyAnswer::Samples(answer) => &answer.guarantee,
+            AnyAnswer::Sequences(answer) => &answer.guarantee,
         }
     }
 
@@ -78,13 +165,23 @@ impl AnyAnswer {
             AnyAnswer::Best(answer) => &answer.diagnostics,
             AnyAnswer::Ranked(answer) => &answer.diagnostics,
             AnyAnswer::Samples(answer) => &answer.diagnostics,
+            AnyAnswer::Sequences(answer) => &answer.diagnostics,
         }
     }
 }
 
-/// Builds a row from a model type, a configuration type and the names of the query traits it implements.
+/// Builds a row from a kind of model, a configuration type and the names of the query traits it implements.
 macro_rules! row {
-    ($method:literal, $kind:ident, $config:ty, [$($query:ident),*], $about:literal) => {
+    ($method:literal, Chain, $config:ty, $queries:tt, $about:literal) => {
+        row!(@build $method, Chain, [Chain32 Chain64], $config, $queries, $about)
+    };
+    ($method:literal, SemiMarkov, $config:ty, $queries:tt, $about:literal) => {
+        row!(@build $method, SemiMarkov, [SemiMarkov32 SemiMarkov64], $config, $queries, $about)
+    };
+    ($method:literal, $kind:ident, $config:ty, $queries:tt, $about:literal) => {
+        row!(@build $method, $kind, [$kind], $config, $queries, $about)
+    };
+    (@build $method:literal, $kind:ident, $variants:tt, $config:ty, [$($query:ident),*], $about:literal) => {
         Row {
             method: $method,
             kind: Kind::$kind,
@@ -93,20 +190,28 @@ macro_rules! row {
             options: || serde_json::to_value(<$config>::default()).unwrap_or_default(),
             forecast: |model, query, settings, run| {
                 let config: $config = configure($method, settings)?;
-                match model {
-                    Model::$kind(model) => Ok(config.forecast(model, query, run)),
-                    #[allow(unreachable_patterns)]
-                    _ => Err(unsupported($method, query, model.kind())),
-                }
+                row!(@forecast model $variants, $method, config query run)
             },
             run: |model, query, settings, run| {
                 let config: $config = configure($method, settings)?;
-                match (model, query) {
-                    $((Model::$kind(model), row!(@pattern $query)) => row!(@call $query config model query run),)*
+                match query {
+                    $(row!(@pattern $query) => row!(@run $query model $variants, $method, config query run),)*
                     #[allow(unreachable_patterns)]
                     _ => Err(unsupported($method, query, model.kind())),
                 }
             },
+        }
+    };
+    (@forecast $model:ident [$($variant:ident)*], $method:literal, $config:ident $query:ident $run:ident) => {
+        match $model {
+            $(Model::$variant(model) => Ok($config.forecast(model, $query, $run)),)*
+            _ => Err(unsupported($method, $query, $model.kind())),
+        }
+    };
+    (@run $trait:ident $model:ident [$($variant:ident)*], $method:literal, $config:ident $query:ident $run:ident) => {
+        match $model {
+            $(Model::$variant(model) => row!(@call $trait $config model $query $run),)*
+            _ => Err(unsupported($method, $query, $model.kind())),
         }
     };
     (@query LogPartition) => { Query::LogPartition };
@@ -120,27 +225,27 @@ macro_rules! row {
     (@pattern Sample) => { Query::Sample(_) };
     (@pattern $query:ident) => { Query::$query };
     (@call LogPartition $config:ident $model:ident $query:ident $run:ident) => {
-        query::LogPartition::log_partition(&$config, $model, $run).map(AnyAnswer::Estimate)
+        query::LogPartition::log_partition(&$config, $model, $run).map(AnyAnswer::from)
     };
     (@call Marginals $config:ident $model:ident $query:ident $run:ident) => {
-        query::Marginals::marginals(&$config, $model, $run).map(AnyAnswer::Beliefs)
+        query::Marginals::marginals(&$config, $model, $run).map(AnyAnswer::from)
     };
     (@call FactorMarginals $config:ident $model:ident $query:ident $run:ident) => {
-        query::FactorMarginals::factor_marginals(&$config, $model, $run).map(AnyAnswer::FactorBeliefs)
+        query::FactorMarginals::factor_marginals(&$config, $model, $run).map(AnyAnswer::from)
     };
     (@call Entropy $config:ident $model:ident $query:ident $run:ident) => {
-        query::Entropy::entropy(&$config, $model, $run).map(AnyAnswer::Estimate)
+        query::Entropy::entropy(&$config, $model, $run).map(AnyAnswer::from)
     };
     (@call Map $config:ident $model:ident $query:ident $run:ident) => {
-        query::Map::map(&$config, $model, $run).map(AnyAnswer::Best)
+        query::Map::map(&$config, $model, $run).map(AnyAnswer::from)
     };
     (@call KBest $config:ident $model:ident $query:ident $run:ident) => {{
         let count = if let Query::KBest(count) = $query { count } else { 0 };
-        query::KBest::k_best(&$config, $model, count, $run).map(AnyAnswer::Ranked)
+        query::KBest::k_best(&$config, $model, count, $run).map(AnyAnswer::from)
     }};
     (@call Sample $config:ident $model:ident $query:ident $run:ident) => {{
         let count = if let Query::Sample(count) = $query { count } else { 0 };
-        query::Sample::sample(&$config, $model, count, $run).map(AnyAnswer::Samples)
+        query::Sample::sample(&$config, $model, count, $run).map(AnyAnswer::from)
     }};
 }
 

@@ -22,6 +22,7 @@ mod error;
 pub mod exact;
 mod forecast;
 pub mod io;
+mod lattice;
 pub mod model;
 pub mod montecarlo;
 pub mod numeric;
@@ -29,14 +30,15 @@ pub mod platform;
 pub mod query;
 pub mod random;
 mod run;
+pub mod sequence;
 pub mod units;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
-pub use model::{FactorGraph, Model};
+pub use model::{Chain, FactorGraph, Model, SemiMarkov};
 pub use query::{
-    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
-    Query, Sample, Samples,
+    Answers, Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map,
+    Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};

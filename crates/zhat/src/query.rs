@@ -1,50 +1,97 @@
 //! The questions one can ask of a model: one small trait each. A method implements those it can answer.
 
-use crate::answer::{Answer, Estimate};
+use crate::answer::Answer;
 use crate::error::Result;
-use crate::model::FactorGraph;
+use crate::model::{Chain, FactorGraph, SemiMarkov};
+use crate::numeric::Real;
 use crate::run::Run;
+use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
+
+/// The forms that answers about a model take: of a batch there is one for each item.
+pub trait Answers {
+    /// Of log Z and entropy.
+    type Number;
+    /// Of marginals.
+    type Marginals;
+    /// Of factor marginals.
+    type FactorMarginals;
+    /// Of the best state.
+    type Best;
+    /// Of the k best states.
+    type Ranked;
+    /// Of samples.
+    type Samples;
+}
+
+impl Answers for FactorGraph {
+    type Number = f64;
+    type Marginals = Beliefs;
+    type FactorMarginals = FactorBeliefs;
+    type Best = BestState;
+    type Ranked = Vec<BestState>;
+    type Samples = Samples;
+}
+
+/// One for each sequence; the factor marginals are the gradient of Σ_b log Z_b.
+impl<F: Real> Answers for Chain<F> {
+    type Number = Vec<f64>;
+    type Marginals = NodeMarginals<F>;
+    type FactorMarginals = ChainGradient<F>;
+    type Best = Vec<Path>;
+    type Ranked = Vec<Vec<Path>>;
+    type Samples = PathSamples;
+}
+
+/// As for [`Chain`].
+impl<F: Real> Answers for SemiMarkov<F> {
+    type Number = Vec<f64>;
+    type Marginals = NodeMarginals<F>;
+    type FactorMarginals = SemiMarkovGradient<F>;
+    type Best = Vec<Segmentation>;
+    type Ranked = Vec<Vec<Segmentation>>;
+    type Samples = PathSamples<Vec<(usize, usize)>>;
+}
 
 /// log Z = log Σₓ exp score(x), in nats.
-pub trait LogPartition<M: ?Sized> {
+pub trait LogPartition<M: Answers + ?Sized> {
     /// Answers the query.
-    fn log_partition(&self, model: &M, run: &Run) -> Result<Estimate>;
+    fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
 /// P(xᵢ = s) for every variable and state.
-pub trait Marginals<M: ?Sized> {
+pub trait Marginals<M: Answers + ?Sized> {
     /// Answers the query.
-    fn marginals(&self, model: &M, run: &Run) -> Result<Answer<Beliefs>>;
+    fn marginals(&self, model: &M, run: &Run) -> Result<Answer<M::Marginals>>;
 }
 
 /// P(x_f) for every factor f: the joint probability of the states of its scope.
-pub trait FactorMarginals<M: ?Sized> {
+pub trait FactorMarginals<M: Answers + ?Sized> {
     /// Answers the query.
-    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<FactorBeliefs>>;
+    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>>;
 }
 
 /// H = −Σₓ p(x) log p(x), in nats.
-pub trait Entropy<M: ?Sized> {
+pub trait Entropy<M: Answers + ?Sized> {
     /// Answers the query.
-    fn entropy(&self, model: &M, run: &Run) -> Result<Estimate>;
+    fn entropy(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
 /// The state of largest weight. The guarantee is about its score.
-pub trait Map<M: ?Sized> {
+pub trait Map<M: Answers + ?Sized> {
     /// Answers the query.
-    fn map(&self, model: &M, run: &Run) -> Result<Answer<BestState>>;
+    fn map(&self, model: &M, run: &Run) -> Result<Answer<M::Best>>;
 }
 
 /// The k states of largest weight, best first; fewer if fewer have a weight. The guarantee is about their scores.
-pub trait KBest<M: ?Sized> {
+pub trait KBest<M: Answers + ?Sized> {
     /// Finds `k` states.
-    fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>>;
+    fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<M::Ranked>>;
 }
 
 /// States drawn from the model.
-pub trait Sample<M: ?Sized> {
+pub trait Sample<M: Answers + ?Sized> {
     /// Draws `count` states.
-    fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<Samples>>;
+    fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<M::Samples>>;
 }
 
 /// The name of a query, where it is chosen at run time.

@@ -101,7 +101,9 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
 
 /// Writes a model in the format that the path's ending names, or to the standard output as UAI for `-`.
 pub fn write_model(model: &Model, path: &Path) -> Result<()> {
-    let Model::FactorGraph(graph) = model;
+    let Model::FactorGraph(graph) = model else {
+        return Err(Error::argument("MODEL", "this kind of model cannot be written"));
+    };
     if path == Path::new("-") {
         let mut out = std::io::stdout().lock();
         return uai::write_model(graph, &mut out).map_err(|source| Error::io(path, source));

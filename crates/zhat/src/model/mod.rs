@@ -1,6 +1,7 @@
 //! Models: potentials and structure, checked when built.
 
 mod barren;
+mod chain;
 mod consistency;
 mod factor_graph;
 pub mod generate;
@@ -8,21 +9,30 @@ mod names;
 mod order;
 mod prepare;
 mod reduce;
+mod semi_markov;
 mod simplify;
 pub(crate) mod table;
+mod values;
 
+pub use chain::{Chain, Transitions};
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
 pub use order::{Order, elimination_order};
 pub use prepare::Difficulty;
 pub(crate) use prepare::{Prepared, Trial};
 pub(crate) use reduce::Reduced;
+pub use semi_markov::{Segments, SemiMarkov};
+pub use values::Values;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`FactorGraph`].
     FactorGraph,
+    /// [`Chain`], of either precision.
+    Chain,
+    /// [`SemiMarkov`], of either precision.
+    SemiMarkov,
 }
 
 impl Kind {
@@ -30,6 +40,8 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::FactorGraph => "factor-graph",
+            Kind::Chain => "chain",
+            Kind::SemiMarkov => "semi-markov",
         }
     }
 }
@@ -40,6 +52,14 @@ impl Kind {
 pub enum Model {
     /// A factor graph.
     FactorGraph(FactorGraph),
+    /// A batch of chains in single precision.
+    Chain32(Chain<f32>),
+    /// A batch of chains in double precision.
+    Chain64(Chain<f64>),
+    /// A batch of semi-Markov chains in single precision.
+    SemiMarkov32(SemiMarkov<f32>),
+    /// A batch of semi-Markov chains in double precision.
+    SemiMarkov64(SemiMarkov<f64>),
 }
 
 impl Model {
@@ -47,12 +67,26 @@ impl Model {
     pub fn kind(&self) -> Kind {
         match self {
             Model::FactorGraph(_) => Kind::FactorGraph,
+            Model::Chain32(_) | Model::Chain64(_) => Kind::Chain,
+            Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => Kind::SemiMarkov,
         }
     }
 }
 
-impl From<FactorGraph> for Model {
-    fn from(graph: FactorGraph) -> Self {
-        Model::FactorGraph(graph)
-    }
+macro_rules! from_each {
+    ($($variant:ident($kind:ty)),*) => {
+        $(impl From<$kind> for Model {
+            fn from(model: $kind) -> Self {
+                Model::$variant(model)
+            }
+        })*
+    };
 }
+
+from_each!(
+    FactorGraph(FactorGraph),
+    Chain32(Chain<f32>),
+    Chain64(Chain<f64>),
+    SemiMarkov32(SemiMarkov<f32>),
+    SemiMarkov64(SemiMarkov<f64>)
+);

@@ -33,8 +33,11 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 mod sealed {
+    /// The numbers that `multiply` takes: `f32` and `f64`, no others.
     pub trait Scalar: Copy + Send + Sync + 'static {
+        /// 0.
         const ZERO: Self;
+        /// 1.
         const ONE: Self;
     }
     impl Scalar for f32 {
@@ -46,7 +49,7 @@ mod sealed {
         const ONE: f64 = 1.0;
     }
 }
-use sealed::Scalar;
+pub(super) use sealed::Scalar;
 
 /// C ← A·B, or C ← C + A·B with `accumulate`, for `f32` or `f64`; C is row-major.
 ///

@@ -1,0 +1,12 @@
+//! Messages on chains and semi-Markov chains: what exact and randomized methods share.
+//!
+//! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are the log-transitions
+//! as they stand in the model, tile by tile; `steps` turns them into matrices of numbers in [0, 1] that messages are multiplied with.
+
+#![allow(dead_code, unused_imports)]
+
+mod entries;
+mod steps;
+
+pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
+pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};

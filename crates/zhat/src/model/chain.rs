@@ -1,0 +1,330 @@
+//! Chains of hidden states: hidden Markov models and linear-chain conditional random fields.
+//!
+//! A batch of B sequences shares its parameters. Sequence b has T_b positions, each in one of N states, and
+//!
+//!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁),
+//!
+//! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with respect to
+//! the shared parameters are summed over the batch.
+
+use super::Values;
+use crate::error::{Error, Result};
+use crate::numeric::Real;
+
+/// Scores may add up to this much at most, so that no sum of them overflows a double.
+const LARGEST_TOTAL: f64 = 1e305;
+
+/// A batch of chains with shared parameters.
+///
+/// ```
+/// use zhat::model::{Chain, Transitions};
+/// // Two sequences of 3 and 1 positions, 2 states.
+/// let emissions = vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.0, 0.0, 0.0, 0.0];
+/// let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
+/// let chain = Chain::new(vec![0.0, 0.0].into(), emissions.into(), vec![3, 1], transitions)?;
+/// assert_eq!((chain.batch(), chain.steps(), chain.states()), (2, 3, 2));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain<F: Real = f64> {
+    start: Values<F>,
+    emissions: Values<F>,
+    lengths: Vec<usize>,
+    steps: usize,
+    transitions: Transitions<F>,
+}
+
+/// log-transition(i, j): from state i to state j.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transitions<F: Real = f64> {
+    /// N×N, row i from state i: the same at every step.
+    Shared(Values<F>),
+    /// (T−1)×N×N: table t leads from position t to position t + 1.
+    PerStep(Values<F>),
+    /// leftᵢ · rightⱼ: the N×N table is never made. Both are N×D; without a `right` it is `left`.
+    Factored {
+        /// The embeddings of the states that are left, N×D.
+        left: Values<F>,
+        /// The embeddings of the states that are entered, N×D.
+        right: Option<Values<F>>,
+    },
+}
+
+impl<F: Real> Transitions<F> {
+    /// The right embeddings of a factored form.
+    pub fn right(&self) -> Option<&[F]> {
+        match self {
+            Transitions::Factored { left, right } => Some(right.as_ref().unwrap_or(left)),
+            _ => None,
+        }
+    }
+
+    /// One word for tables and messages.
+    pub fn form(&self) -> &'static str {
+        match self {
+            Transitions::Shared(_) => "shared",
+            Transitions::PerStep(_) => "per-step",
+            Transitions::Factored { .. } => "factored",
+        }
+    }
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Transitions::Shared(values) | Transitions::PerStep(values) => values.len(),
+            Transitions::Factored { left, right } => {
+                left.len() + right.as_ref().map_or(0, |right| right.len())
+            }
+        }
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The log-transition between two states of `states`, entering position `t + 1`.
+    pub fn score(&self, states: usize, t: usize, i: usize, j: usize) -> f64 {
+        match self {
+            Transitions::Shared(table) => table[i * states + j].to_f64(),
+            Transitions::PerStep(tables) => tables[(t * states + i) * states + j].to_f64(),
+            Transitions::Factored { left, .. } => {
+                let rank = left.len() / states;
+                let right = self.right().unwrap_or(left);
+                let (l, r) = (&left[i * rank..(i + 1) * rank], &right[j * rank..(j + 1) * rank]);
+                l.iter().zip(r).map(|(&l, &r)| l.to_f64() * r.to_f64()).sum()
+            }
+        }
+    }
+
+    fn check(&self, states: usize, steps: usize) -> Result<()> {
+        let table = states * states;
+        match self {
+            Transitions::Shared(values) => {
+                expect_len("transitions", values.len(), table, "N × N")?;
+                check_scores("transitions", values)
+            }
+            Transitions::PerStep(values) => {
+                expect_len("transitions", values.len(), (steps - 1) * table, "(T − 1) × N × N")?;
+                check_scores("transitions", values)
+            }
+            Transitions::Factored { left, right } => {
+                if !left.len().is_multiple_of(states) {
+                    let message =
+                        format!("left embeddings: {} numbers are not N × D for {states} states", left.len());
+                    return Err(Error::Model(message));
+                }
+                if let Some(right) = right {
+                    expect_len("right embeddings", right.len(), left.len(), "N × D as the left ones")?;
+                }
+                for (name, values) in [("left embeddings", Some(left)), ("right embeddings", right.as_ref())]
+                {
+                    let bad = values.and_then(|values| values.iter().position(|x| !x.to_f64().is_finite()));
+                    if let Some(at) = bad {
+                        return Err(Error::Model(format!("{name}: number {at} is not finite")));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<F: Real> Chain<F> {
+    /// A batch of chains.
+    ///
+    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all; of sequence b only the first
+    /// `lengths[b]` positions count, whatever stands behind them. Nothing is copied.
+    pub fn new(
+        start: Values<F>,
+        emissions: Values<F>,
+        lengths: Vec<usize>,
+        transitions: Transitions<F>,
+    ) -> Result<Self> {
+        let states = start.len();
+        if states == 0 {
+            return Err(Error::Model("start: a chain has at least one state".into()));
+        }
+        if lengths.is_empty() {
+            return Err(Error::Model("lengths: a batch has at least one sequence".into()));
+        }
+        let row = states * lengths.len();
+        if emissions.is_empty() || !emissions.len().is_multiple_of(row) {
+            let message = format!(
+                "emissions: {} numbers are not B × T × N for {} sequences and {states} states",
+                emissions.len(),
+                lengths.len()
+            );
+            return Err(Error::Model(message));
+        }
+        let steps = emissions.len() / row;
+        if let Some(b) = lengths.iter().position(|&length| length == 0 || length > steps) {
+            let message = format!("lengths: sequence {b} has length {}, expected 1 to {steps}", lengths[b]);
+            return Err(Error::Model(message));
+        }
+        check_scores("start", &start)?;
+        for (b, &length) in lengths.iter().enumerate() {
+            let from = b * steps * states;
+            check_scores("emissions", &emissions[from..from + length * states])?;
+        }
+        transitions.check(states, steps)?;
+        let chain = Chain { start, emissions, lengths, steps, transitions };
+        if chain.magnitude() > LARGEST_TOTAL {
+            return Err(Error::Model("the scores are so large that their sum would overflow".into()));
+        }
+        Ok(chain)
+    }
+
+    /// A linear-chain conditional random field: no start scores.
+    pub fn crf(
+        states: usize,
+        emissions: Values<F>,
+        lengths: Vec<usize>,
+        transitions: Transitions<F>,
+    ) -> Result<Self> {
+        Chain::new(vec![F::ZERO; states].into(), emissions, lengths, transitions)
+    }
+
+    /// A hidden Markov model of discrete observations.
+    ///
+    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state i shows) are
+    /// probabilities; `observations` are symbols 0 … V−1, one list for each sequence. log Z is the log-likelihood.
+    pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
+        let states = start.len();
+        let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));
+        let symbols = emissions.len() / rows;
+        if !emissions.len().is_multiple_of(rows) {
+            return Err(Error::Model(format!(
+                "emissions: {} numbers are not N × V for {states} states",
+                emissions.len()
+            )));
+        }
+        let log_table = log_probabilities("emissions", emissions)?;
+        let mut scores = vec![F::ZERO; observations.len() * longest * states];
+        for (b, symbols_seen) in observations.iter().enumerate() {
+            for (t, &symbol) in symbols_seen.iter().enumerate() {
+                if symbol >= symbols {
+                    let message = format!(
+                        "observations: symbol {symbol} of sequence {b}, position {t}, is not below {symbols}"
+                    );
+                    return Err(Error::Model(message));
+                }
+                let at = (b * longest + t) * states;
+                for (i, score) in scores[at..at + states].iter_mut().enumerate() {
+                    *score = log_table[i * symbols + symbol];
+                }
+            }
+        }
+        let lengths = observations.iter().map(Vec::len).collect();
+        let transitions = Transitions::Shared(log_probabilities("transitions", transitions)?.into());
+        Chain::new(log_probabilities("start", start)?.into(), scores.into(), lengths, transitions)
+    }
+
+    /// N, the number of states.
+    pub fn states(&self) -> usize {
+        self.start.len()
+    }
+
+    /// T, the number of positions that the emissions have room for.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// B, the number of sequences.
+    pub fn batch(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// The number of positions of each sequence.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The start scores, N.
+    pub fn start(&self) -> &[F] {
+        &self.start
+    }
+
+    /// The emission scores, B×T×N.
+    pub fn emissions(&self) -> &[F] {
+        &self.emissions
+    }
+
+    /// The emission scores of sequence b at position t.
+    pub fn emission(&self, b: usize, t: usize) -> &[F] {
+        let at = (b * self.steps + t) * self.states();
+        &self.emissions[at..at + self.states()]
+    }
+
+    /// The transition scores.
+    pub fn transitions(&self) -> &Transitions<F> {
+        &self.transitions
+    }
+
+    /// The score of a sequence of states.
+    pub fn score(&self, b: usize, path: &[usize]) -> f64 {
+        let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
+        let pairs = path.windows(2).enumerate();
+        let transitions: f64 = pairs.map(|(t, p)| self.transitions.score(self.states(), t, p[0], p[1])).sum();
+        path.first().map_or(0.0, |&i| self.start[i].to_f64()) + emissions + transitions
+    }
+
+    /// The memory that the numbers take.
+    pub fn bytes(&self) -> usize {
+        (self.start.len() + self.emissions.len() + self.transitions.len()) * size_of::<F>()
+    }
+
+    /// A bound on |score| of any sequence of states that is possible.
+    pub fn magnitude(&self) -> f64 {
+        let largest = |values: &[F]| {
+            values.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
+        };
+        let transition = match &self.transitions {
+            Transitions::Shared(values) | Transitions::PerStep(values) => largest(values),
+            Transitions::Factored { left, .. } => {
+                let rank = left.len() / self.states();
+                let norm = |values: &[F]| {
+                    let rows = values.chunks_exact(rank.max(1));
+                    rows.map(|row| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>())
+                        .fold(0.0, f64::max)
+                        .sqrt()
+                };
+                norm(left) * self.transitions.right().map_or(0.0, norm)
+            }
+        };
+        let longest = self.lengths.iter().copied().max().unwrap_or(0);
+        let emission = (0..self.batch())
+            .map(|b| {
+                let from = b * self.steps * self.states();
+                largest(&self.emissions[from..from + self.lengths[b] * self.states()])
+            })
+            .fold(0.0, f64::max);
+        largest(&self.start) + longest as f64 * (emission + transition)
+    }
+}
+
+/// A score is finite or −∞.
+fn check_scores<F: Real>(name: &str, values: &[F]) -> Result<()> {
+    match values.iter().position(|x| !(*x <= F::MAX)) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Error::Model(format!("{name}: number {at} is {}; a score is finite or -inf", values[at])))
+        }
+    }
+}
+
+fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Model(format!("{name}: found {found} numbers, expected {shape} = {expected}")))
+}
+
+fn log_probabilities<F: Real>(name: &str, values: &[F]) -> Result<Vec<F>> {
+    if let Some(at) = values.iter().position(|x| !(*x >= F::ZERO && *x <= F::MAX)) {
+        return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
+    }
+    let mut logs = values.to_vec();
+    F::ln_in_place(&mut logs);
+    Ok(logs)
+}

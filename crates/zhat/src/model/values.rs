@@ -1,0 +1,43 @@
+//! Numbers that a model shares with others: owned, or somebody else's memory kept alive.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A slice of numbers that is cheap to clone.
+///
+/// Large parameters come from elsewhere (a NumPy array, a mapped file) and are used in place.
+#[derive(Clone)]
+pub struct Values<F>(Arc<dyn AsRef<[F]> + Send + Sync>);
+
+impl<F> Values<F> {
+    /// Shares what `owner` gives, which must be the same numbers every time.
+    pub fn shared(owner: impl AsRef<[F]> + Send + Sync + 'static) -> Self {
+        Values(Arc::new(owner))
+    }
+}
+
+impl<F: Send + Sync + 'static> From<Vec<F>> for Values<F> {
+    fn from(values: Vec<F>) -> Self {
+        Values::shared(values)
+    }
+}
+
+impl<F> Deref for Values<F> {
+    type Target = [F];
+
+    fn deref(&self) -> &[F] {
+        (*self.0).as_ref()
+    }
+}
+
+impl<F: PartialEq> PartialEq for Values<F> {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl<F> std::fmt::Debug for Values<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{} numbers]", self.len())
+    }
+}
