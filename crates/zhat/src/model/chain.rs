@@ -293,7 +293,8 @@ impl<F: Real> Chain<F> {
 /// A score is finite or −∞. The largest |score| that is finite.
 fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
     let (largest, bad) = F::extent(&values[range.clone()]);
-    match range.into_iter().find(|&at| bad && !(values[at] <= F::MAX)) {
+    let of_no_use = |at: &usize| values[*at].is_nan() || values[*at] > F::MAX;
+    match range.into_iter().find(|at| bad && of_no_use(at)) {
         None => Ok(largest.to_f64()),
         Some(at) => {
             Err(Error::Model(format!("{name}: number {at} is {}; a score is finite or -inf", values[at])))
@@ -309,7 +310,7 @@ fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<
 }
 
 fn log_probabilities<F: Real>(name: &str, values: &[F]) -> Result<Vec<F>> {
-    if let Some(at) = values.iter().position(|x| !(*x >= F::ZERO && *x <= F::MAX)) {
+    if let Some(at) = values.iter().position(|x| x.is_nan() || *x < F::ZERO || *x > F::MAX) {
         return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
     }
     let mut logs = values.to_vec();

@@ -145,11 +145,12 @@ impl<F: Real> Pairs<F> {
                         output_stride: stride,
                         weights: Some((&matrix.data[first * matrix.stride + at..], matrix.stride)),
                         accumulate: depth.start > 0,
+                        next: &[],
                     });
                 }
             }
         }
-        Tile { data: edges, stride }
+        Tile { data: edges, stride, next: &[] }
     }
 }
 
@@ -223,7 +224,7 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], mut right_out: Option<&mut [F]>) {
+    fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], right_out: Option<&mut [F]>) {
         let Some((_, rank)) = tiles.left() else { return };
         let (before, after) = tiles.shape();
         let triangle = tiles.symmetric() && self.direction.is_none();
@@ -254,7 +255,7 @@ impl<F: Real> Edges<'_, F> {
                 }
             }
         }
-        let out = right_out.as_deref_mut().unwrap_or(left_out);
+        let out = right_out.unwrap_or(left_out);
         for Share { panel, derivative, .. } in &shares {
             let stride = padded::<F>(panel.len());
             for (at, j) in panel.clone().enumerate() {
@@ -305,6 +306,7 @@ impl<F: Real> Edges<'_, F> {
                         stride: right_stride,
                         output: &mut part[(rows.start - wave.start) * rank..],
                         output_stride: rank,
+                        next: &[],
                     });
                     if !mirrored {
                         continue;
@@ -326,6 +328,7 @@ impl<F: Real> Edges<'_, F> {
                             output_stride: stride,
                             weights: None,
                             accumulate: true,
+                            next: &[],
                         });
                     }
                 }
