@@ -3,9 +3,14 @@
 
 #![allow(dead_code)]
 
+mod method;
 mod proposal;
+mod restriction;
 mod select;
 mod spread;
+mod states;
 
+pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
 pub use select::{Chosen, Selection};
+pub use states::States;

@@ -18,10 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use super::select::{Chosen, Selection};
 use super::spread;
+use crate::error::Result;
 use crate::lattice::{ChainEntries, Entries};
 use crate::model::{Chain, Transitions};
 use crate::numeric::{self, Real};
 use crate::random::Streams;
+use crate::run::Clock;
 
 /// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
 const GUIDED: f64 = 0.95;
@@ -124,13 +126,18 @@ impl<'a, F: Real> Proposals<'a, F> {
         Proposals { chain, entries, proposal, global, scores }
     }
 
+    /// The chains.
+    pub fn chain(&self) -> &'a Chain<F> {
+        self.chain
+    }
+
     /// The backward message β̂ₜ of sequence b at every position and state, each position up to a constant; T×N.
-    pub fn guide(&self, b: usize, rule: Rule, streams: &Streams) -> Vec<F> {
+    pub fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<F>> {
         let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
         let mut guide = vec![F::ZERO; length * states];
         for t in (0..length - 1).rev() {
+            clock.check()?;
             let (before, after) = guide[t * states..(t + 2) * states].split_at_mut(states);
-            // From here on `after` is the message with the emissions.
             let mut message = after.to_vec();
             message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x = *x + e);
             let logs: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
@@ -138,11 +145,19 @@ impl<'a, F: Real> Proposals<'a, F> {
             let sent = weighted(&message, &chosen);
             spread::backward(&self.entries, t, &chosen.states, &sent, before);
         }
-        guide
+        Ok(guide)
     }
 
     /// Chooses the states of sequence b for one replicate.
-    pub fn support(&self, b: usize, replicate: usize, guide: &[F], rule: Rule, streams: &Streams) -> Support {
+    pub fn support(
+        &self,
+        b: usize,
+        replicate: usize,
+        guide: &[F],
+        rule: Rule,
+        streams: &Streams,
+        clock: &Clock<'_>,
+    ) -> Result<Support> {
         let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
         let mut message = Vec::new();
         let mut next = Vec::new();
@@ -153,6 +168,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         }
         let mut positions = Vec::with_capacity(length);
         for t in 0..length {
+            clock.check()?;
             let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
             let log_proposal = self.at(b, t, &message, guide);
             let block = (replicate * self.chain.batch() + b) * steps + t;
@@ -165,7 +181,7 @@ impl<'a, F: Real> Proposals<'a, F> {
             }
             positions.push(chosen);
         }
-        Support { positions }
+        Ok(Support { positions })
     }
 
     /// log q at position t of sequence b, up to a constant.
