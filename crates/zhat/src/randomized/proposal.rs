@@ -16,7 +16,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::select::{Chosen, Selection};
+use super::select::{Chosen, Order, Selection};
 use super::spread;
 use crate::error::Result;
 use crate::lattice::{ChainEntries, Entries};
@@ -67,8 +67,9 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn choose(&self, log_proposal: &[f64], streams: &Streams, block: usize) -> Chosen {
-        self.selection.choose(log_proposal, self.count, self.top, &mut streams.block(block as u64))
+    fn choose(&self, order: Order<'_>, log_proposal: &[f64], streams: &Streams, block: usize) -> Chosen {
+        let mut random = streams.block(block as u64);
+        self.selection.choose_in(order, log_proposal, self.count, self.top, &mut random)
     }
 }
 
@@ -141,7 +142,7 @@ impl<'a, F: Real> Proposals<'a, F> {
             let mut message = after.to_vec();
             message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x = *x + e);
             let logs: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
-            let chosen = rule.choose(&logs, streams, b * steps + t + 1);
+            let chosen = rule.choose(Order::Proposal, &logs, streams, b * steps + t + 1);
             let sent = weighted(&message, &chosen);
             spread::backward(&self.entries, t, &chosen.states, &sent, before);
         }
@@ -172,7 +173,14 @@ impl<'a, F: Real> Proposals<'a, F> {
             let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
             let log_proposal = self.at(b, t, &message, guide);
             let block = (replicate * self.chain.batch() + b) * steps + t;
-            let chosen = rule.choose(&log_proposal, streams, block);
+            // The proposal is what is known about a state's score, the guide about what is left to come.
+            let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
+            let order = match self.proposal {
+                Proposal::TwoPass => Order::Bands(&features),
+                Proposal::Forward => Order::Proposal,
+                _ => Order::Number,
+            };
+            let chosen = rule.choose(order, &log_proposal, streams, block);
             if self.proposal.needs_messages() && t + 1 < length {
                 let sent = weighted(&message, &chosen);
                 spread::forward(&self.entries, t, &chosen.states, &sent, &mut next);

@@ -4,8 +4,9 @@
 //! w such that E[Σ_{i∈Ω} wᵢ fᵢ] = Σᵢ fᵢ for every f that vanishes where q does.
 //!
 //! - *Threshold* (Fearnhead & Clifford 2003): with c such that Σᵢ min(1, qᵢ/c) = K, every state with qᵢ ≥ c is kept with weight 1; of
-//!   the others, state i is chosen with probability qᵢ/c and weight c/qᵢ, by systematic sampling. No state comes twice, and
-//!   where q is proportional to f the sum has no variance at all.
+//!   the others, state i is chosen with probability qᵢ/c and weight c/qᵢ, by systematic sampling: steps of length 1 from a random start through
+//!   the probabilities laid end to end. No state comes twice. Where q is proportional to f the sum has no variance at all, and where f/q
+//!   changes slowly in the order in which the states are laid out it has little.
 //! - *Draws* (Fu, Cunningham & Lapata 2022): the K₁ states of largest q with weight 1, and K₂ = K − K₁ independent draws from the others, each of
 //!   weight S/(K₂ qᵢ) with S the sum of q over the others. The paper leaves S out; without it the sum is not unbiased.
 //! - *Top*: the K states of largest q and nothing else. Biased: it always leaves something out.
@@ -53,6 +54,17 @@ impl Chosen {
     }
 }
 
+/// In what order systematic sampling goes through the states.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order<'a> {
+    /// As they are numbered: nothing is known about them.
+    Number,
+    /// By their proposals.
+    Proposal,
+    /// In bands of similar features, by their proposals within a band, up and down in turn.
+    Bands(&'a [f64]),
+}
+
 impl Selection {
     /// Whether weighted sums over the chosen states are unbiased.
     pub fn is_unbiased(self) -> bool {
@@ -71,6 +83,18 @@ impl Selection {
     /// assert!(!chosen.states.contains(&2));
     /// ```
     pub fn choose(self, log_proposal: &[f64], count: usize, top: usize, random: &mut Stream) -> Chosen {
+        self.choose_in(Order::Number, log_proposal, count, top, random)
+    }
+
+    /// The same with systematic sampling in some order.
+    pub(crate) fn choose_in(
+        self,
+        order: Order<'_>,
+        log_proposal: &[f64],
+        count: usize,
+        top: usize,
+        random: &mut Stream,
+    ) -> Chosen {
         let possible = log_proposal.iter().filter(|&&q| q > f64::NEG_INFINITY).count();
         if possible <= count {
             let mut chosen = Chosen::default();
@@ -79,7 +103,7 @@ impl Selection {
             return chosen;
         }
         match self {
-            Selection::Threshold => threshold(log_proposal, count, random),
+            Selection::Threshold => threshold(log_proposal, count, order, random),
             Selection::Draws => draws(log_proposal, top.min(count - 1), count, random),
             Selection::Top => {
                 let mut chosen = Chosen::default();
@@ -107,14 +131,13 @@ fn largest_first(order: &mut [u32], log_proposal: &[f64], count: usize) {
 }
 
 /// More than `count` states are possible.
-fn threshold(log_proposal: &[f64], mut count: usize, random: &mut Stream) -> Chosen {
+fn threshold(log_proposal: &[f64], mut count: usize, order: Order<'_>, random: &mut Stream) -> Chosen {
     let mut chosen = Chosen::default();
     let mut shift = numeric::max(log_proposal);
     let mut proposal: Vec<f64> = log_proposal.iter().map(|q| q - shift).collect();
     numeric::exp_in_place(&mut proposal);
     // Where the scores lie so far apart that all but a few proposals vanish beside the largest, those few are certain and the
     // others are weighed among themselves.
-    let mut vanished = false;
     loop {
         let positive = proposal.iter().filter(|&&q| q > 0.0).count();
         if positive > count {
@@ -123,7 +146,6 @@ fn threshold(log_proposal: &[f64], mut count: usize, random: &mut Stream) -> Cho
         let kept = proposal.iter().enumerate().filter(|&(_, &q)| q > 0.0);
         kept.for_each(|(i, _)| chosen.push(i, 0.0));
         count -= positive;
-        vanished = true;
         if count == 0 {
             chosen.sort();
             return chosen;
@@ -138,23 +160,63 @@ fn threshold(log_proposal: &[f64], mut count: usize, random: &mut Stream) -> Cho
     }
     let level = inclusion_level(&proposal, count);
     let log_level = level.ln() + shift;
-    let mut next = random.uniform();
-    let mut sum = 0.0;
+    let mut tail = Vec::new();
     for (i, &q) in proposal.iter().enumerate() {
         if q >= level {
             chosen.push(i, 0.0);
         } else if q > 0.0 {
-            sum += q / level;
-            if sum > next {
-                chosen.push(i, log_level - log_proposal[i]);
-                next += 1.0;
+            tail.push(i as u32);
+        }
+    }
+    arrange(&mut tail, order, log_proposal, |i| proposal[i as usize] / level);
+    let mut next = random.uniform();
+    let mut sum = 0.0;
+    for i in tail {
+        sum += proposal[i as usize] / level;
+        if sum > next {
+            chosen.push(i as usize, log_level - log_proposal[i as usize]);
+            next += 1.0;
+        }
+    }
+    chosen.sort();
+    chosen
+}
+
+/// Puts states that are alike side by side.
+fn arrange(states: &mut [u32], order: Order<'_>, log_proposal: &[f64], inclusion: impl Fn(u32) -> f64) {
+    match order {
+        Order::Number => {}
+        Order::Proposal => sort_by(states, log_proposal),
+        Order::Bands(features) => {
+            sort_by(states, features);
+            // As many bands as members of each that will be chosen.
+            let total: f64 = states.iter().map(|&i| inclusion(i)).sum();
+            let width = total / total.sqrt().ceil().max(1.0);
+            let (mut sum, mut end, mut start, mut upward) = (0.0, width, 0, true);
+            for at in 0..states.len() {
+                sum += inclusion(states[at]);
+                if sum >= end || at + 1 == states.len() {
+                    sort_by(&mut states[start..=at], log_proposal);
+                    if !upward {
+                        states[start..=at].reverse();
+                    }
+                    (start, end, upward) = (at + 1, end + width, !upward);
+                }
             }
         }
     }
-    if vanished {
-        chosen.sort();
-    }
-    chosen
+}
+
+/// Sorts by a key for each state, in single precision: it is an order among neighbours that is wanted, and soon.
+fn sort_by(states: &mut [u32], keys: &[f64]) {
+    let rank = |i: u32| {
+        let bits = (keys[i as usize] as f32).to_bits();
+        let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+        u64::from(ordered) << 32 | u64::from(i)
+    };
+    let mut ranks: Vec<u64> = states.iter().map(|&i| rank(i)).collect();
+    ranks.sort_unstable();
+    states.iter_mut().zip(&ranks).for_each(|(state, &rank)| *state = rank as u32);
 }
 
 /// The c with Σᵢ min(1, qᵢ/c) = `count`, of which more are positive.
@@ -250,13 +312,15 @@ mod tests {
     fn states_are_chosen_as_often_as_their_weights_say() {
         const RUNS: usize = 20_000;
         for (name, logs) in proposals() {
-            for count in [1, 3, 8] {
+            for count in [1, 2, 3, 6, 7, 8] {
                 let mut hits = vec![0.0; logs.len()];
                 let mut weights = vec![f64::NAN; logs.len()];
                 let streams = Streams::new(5, name);
+                let features: Vec<f64> = (0..logs.len()).map(|i| (i as f64).sin()).collect();
+                let order = [Order::Number, Order::Proposal, Order::Bands(&features)][count % 3];
                 for run in 0..RUNS {
                     let mut random = streams.block(run as u64);
-                    let chosen = Selection::Threshold.choose(&logs, count, 0, &mut random);
+                    let chosen = Selection::Threshold.choose_in(order, &logs, count, 0, &mut random);
                     assert!(chosen.states.len().abs_diff(count) <= 1, "{name}");
                     assert!(chosen.states.is_sorted_by(|a, b| a < b), "{name}");
                     for (&i, &w) in chosen.states.iter().zip(&chosen.log_weights) {
