@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Proposals, Rule, Support};
-use super::restriction;
+use super::restriction::Restriction;
 use super::select::Selection;
 use super::states::States;
 use crate::error::{Error, Result};
@@ -68,9 +68,11 @@ pub struct Choice {
     /// How many states were to be kept.
     pub count: usize,
     /// For each sequence, for each replicate.
-    supports: Vec<Vec<Support>>,
+    pub(super) supports: Vec<Vec<Support>>,
     /// log Ẑᵣ for each sequence, for each replicate.
-    log_estimates: Vec<Vec<f64>>,
+    pub(super) log_estimates: Vec<Vec<f64>>,
+    /// The largest |log w|.
+    pub(super) largest_log_weight: f64,
 }
 
 impl Choice {
@@ -86,8 +88,22 @@ impl Choice {
 
     /// log of the mean of the replicates' estimates, one for each sequence.
     pub fn log_partition(&self) -> Vec<f64> {
-        let mean = |logs: &Vec<f64>| numeric::log_sum_exp(logs) - (logs.len() as f64).ln();
-        self.log_estimates.iter().map(mean).collect()
+        (0..self.log_estimates.len()).map(|b| self.log_partition_of(b)).collect()
+    }
+
+    pub(super) fn log_partition_of(&self, b: usize) -> f64 {
+        let logs = &self.log_estimates[b];
+        numeric::log_sum_exp(logs) - (logs.len() as f64).ln()
+    }
+
+    /// The number of sequences.
+    pub fn batch(&self) -> usize {
+        self.log_estimates.len()
+    }
+
+    /// The number of replicates.
+    pub fn replicates(&self) -> usize {
+        self.log_estimates.first().map_or(0, Vec::len)
     }
 
     /// Ẑᵣ/ΣẐ: how much the replicates of sequence b count; zeros if none has a weight.
@@ -100,6 +116,9 @@ impl Choice {
         logs.iter().map(|log| (log - total).exp()).collect()
     }
 }
+
+/// What one replicate chose for a sequence, log Ẑ, and the largest |log w|.
+type Estimated = (Support, f64, f64);
 
 /// What the random numbers of a run are for; nothing that one of them decides is used by the other.
 #[derive(Clone, Copy, PartialEq)]
@@ -139,6 +158,11 @@ impl RandomizedForward {
         Err(Error::argument(format!("options of {NAME}"), message))
     }
 
+    /// Replicates that are worth making: those of a selection without randomness are all the same.
+    pub(super) fn replicates_for(&self) -> usize {
+        if self.selection == Selection::Top { 1 } else { self.replicates }
+    }
+
     fn rule(&self, count: usize) -> Rule {
         Rule { selection: self.selection, count, top: self.top.unwrap_or(count - 1) }
     }
@@ -165,7 +189,7 @@ impl RandomizedForward {
             None => self.states.of(chain.states()),
         };
         let sequences: Vec<usize> = (0..chain.batch()).collect();
-        self.estimate(&proposals, &sequences, count, self.replicates, Purpose::Answer, keep, run, clock)
+        self.estimate(&proposals, &sequences, count, self.replicates_for(), Purpose::Answer, keep, run, clock)
     }
 
     /// The number of states with which the standard error is as wanted, by doubling.
@@ -214,10 +238,10 @@ impl RandomizedForward {
         let (ahead, back) = (Streams::new(run.seed(), ahead), Streams::new(run.seed(), back));
         let rule = self.rule(count);
         let chain = proposals.chain();
-        let mut results: Vec<Vec<(Support, f64)>> = Vec::with_capacity(sequences.len());
+        let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
         // In groups, so that no more backward messages are in memory than there are threads.
         for group in sequences.chunks(run.threads()) {
-            let of_group: Result<Vec<Vec<(Support, f64)>>> = group
+            let of_group: Result<Vec<Vec<Estimated>>> = group
                 .par_iter()
                 .map(|&b| {
                     let guide = match self.proposal {
@@ -228,8 +252,9 @@ impl RandomizedForward {
                         .into_par_iter()
                         .map(|replicate| {
                             let support = proposals.support(b, replicate, &guide, rule, &ahead, clock)?;
-                            let log = restriction::log_partition(chain, b, &support, clock)?;
-                            Ok((if keep { support } else { Support::default() }, log))
+                            let log = Restriction { chain, b, support: &support }.log_partition(clock)?;
+                            let largest = support.largest_log_weight();
+                            Ok((if keep { support } else { Support::default() }, log, largest))
                         })
                         .collect()
                 })
@@ -237,8 +262,9 @@ impl RandomizedForward {
             results.extend(of_group?);
         }
         let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
+        let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
         let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
-        Ok(Choice { count, supports, log_estimates })
+        Ok(Choice { count, supports, log_estimates, largest_log_weight })
     }
 }
 

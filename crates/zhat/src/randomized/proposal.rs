@@ -100,6 +100,12 @@ impl Support {
         &self.positions[t]
     }
 
+    /// The largest |log w|.
+    pub(super) fn largest_log_weight(&self) -> f64 {
+        let weights = self.positions.iter().flat_map(|chosen| &chosen.log_weights);
+        weights.fold(0.0, |largest, weight| f64::max(largest, weight.abs()))
+    }
+
     /// True if no state was possible at some position, so that the estimate is 0.
     pub fn is_impossible(&self) -> bool {
         self.positions.iter().any(|chosen| chosen.states.is_empty())
