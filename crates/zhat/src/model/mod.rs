@@ -5,6 +5,7 @@ mod chain;
 mod consistency;
 mod factor_graph;
 pub mod generate;
+mod generate_chain;
 mod names;
 mod order;
 mod prepare;
