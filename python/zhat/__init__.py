@@ -32,11 +32,15 @@ from .errors import (
 from .model import FactorGraph, read
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
+from .sequence import Chain, SemiMarkov
+from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 
 __all__ = [
     "Answer",
     "Beliefs",
     "BestState",
+    "Chain",
+    "ChainGradient",
     "Error",
     "FactorBeliefs",
     "FactorGraph",
@@ -47,7 +51,11 @@ __all__ = [
     "Method",
     "MissingFileError",
     "OverBudgetError",
+    "Path",
+    "PathSamples",
     "Samples",
+    "Segmentation",
+    "SemiMarkov",
     "ZeroPartitionError",
     "__version__",
     "config",

@@ -1,43 +1,43 @@
 //! `zhat logz`, `marginals`, `entropy`, `map` and `sample`.
 
+mod graph;
+mod sequences;
+
 use std::fmt::Write;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use zhat::catalogue::{self, AnyAnswer, Choice, Plan, Settings};
 use zhat::io::{self, uai};
-use zhat::{Error, FactorGraph, Law, Model, Query, Result, Run};
+use zhat::{Error, Model, Query, Result, Run};
 
-use crate::arguments::{ModelArguments, PlainQueryArguments, QueryArguments, RunArguments, SampleArguments};
+use crate::arguments::{
+    MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments, QueryArguments, RunArguments,
+    SampleArguments,
+};
 use crate::output::{self, Exit};
 use crate::progress;
 
 /// Reads a model and conditions it on the evidence that was given.
 pub fn load(arguments: &ModelArguments) -> Result<Model> {
-    let Model::FactorGraph(graph) = io::read_model(&arguments.model)? else {
-        return Err(Error::argument("MODEL", "this kind of model takes no evidence"));
-    };
-    let mut evidence = match &arguments.evidence {
-        Some(path) => uai::read_evidence(path, &graph)?,
-        None => Vec::new(),
-    };
-    for item in &arguments.given {
-        evidence.push(parse_given(item, &graph)?);
+    match io::read_model(&arguments.model)? {
+        Model::FactorGraph(graph) => {
+            let mut evidence = match &arguments.evidence {
+                Some(path) => uai::read_evidence(path, &graph)?,
+                None => Vec::new(),
+            };
+            for item in &arguments.given {
+                evidence.push(graph::parse_given(item, &graph)?);
+            }
+            Ok(graph.condition(&evidence)?.into())
+        }
+        model => {
+            if arguments.evidence.is_some() {
+                let message = "evidence files are for factor graphs; give a sequence's states with --given SEQUENCE:POSITION=STATE";
+                return Err(Error::argument("--evidence", message));
+            }
+            sequences::condition(model, &arguments.given)
+        }
     }
-    Ok(graph.condition(&evidence)?.into())
-}
-
-fn parse_given(item: &str, graph: &FactorGraph) -> Result<(usize, usize)> {
-    let fail = |message: String| Error::argument("--given", message);
-    let (name, state) =
-        item.split_once('=').ok_or_else(|| fail(format!("expected NAME=STATE, found `{item}`")))?;
-    let v = graph.find_variable(name).ok_or_else(|| fail(format!("there is no variable `{name}`")))?;
-    let s = graph.find_state(v, state).ok_or_else(|| {
-        let states: Vec<String> =
-            (0..graph.cardinalities()[v].min(8)).map(|s| graph.state_name(v, s)).collect();
-        let more = if graph.cardinalities()[v] > 8 { ", …" } else { "" };
-        fail(format!("variable `{name}` has no state `{state}`; it has {}{more}", states.join(", ")))
-    })?;
-    Ok((v, s))
 }
 
 /// Reads `name=value` options of a method; a value that is JSON is taken as that, any other as text.
@@ -69,266 +69,123 @@ fn budgeted(arguments: &RunArguments) -> Run {
     run
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Plain,
+    Json,
+    /// The result files of the UAI competitions.
+    Uai,
+}
+
+impl Style {
+    fn of(arguments: &QueryArguments) -> Style {
+        if arguments.format.is_some() { Style::Uai } else { Style::plain(&arguments.plain) }
+    }
+
+    fn plain(arguments: &PlainQueryArguments) -> Style {
+        if arguments.run.json { Style::Json } else { Style::Plain }
+    }
+}
+
 /// A question put and answered.
 struct Answered {
-    graph: FactorGraph,
+    model: Model,
+    query: Query,
     plan: Plan,
     answer: AnyAnswer,
     run: Run,
 }
 
-fn ask(arguments: &PlainQueryArguments, query: Query) -> Result<Answered> {
+pub fn log_partition(arguments: &QueryArguments) -> Result<Exit> {
+    answer(&arguments.plain, Query::LogPartition, Style::of(arguments))
+}
+
+pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
+    answer(arguments, Query::Entropy, Style::plain(arguments))
+}
+
+pub fn marginals(arguments: &MarginalsArguments) -> Result<Exit> {
+    let query = if arguments.factors { Query::FactorMarginals } else { Query::Marginals };
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+pub fn map(arguments: &MapArguments) -> Result<Exit> {
+    let query = arguments.best.map_or(Query::Map, Query::KBest);
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
+    answer(&arguments.plain, Query::Sample(arguments.count), Style::plain(&arguments.plain))
+}
+
+/// Asks, and prints the answer in the words of the model's kind.
+fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result<Exit> {
     let settings = settings(&arguments.run.set)?;
     let run = budgeted(&arguments.run);
     let model = load(&arguments.model)?;
+    if style == Style::Uai && !matches!(model, Model::FactorGraph(_)) {
+        let message = format!(
+            "a result file of the competitions is for factor graphs, not for a {}; use --json",
+            model.kind().name()
+        );
+        return Err(Error::argument("--format", message));
+    }
     let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), &settings, &run)?;
     let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()))?;
-    let Model::FactorGraph(graph) = model else {
-        return Err(Error::argument("MODEL", "this kind of model is not known to the program"));
+    let answered = Answered { model, query, plan, answer, run };
+    let text = match (&answered.model, &answered.answer) {
+        (Model::FactorGraph(graph), _) => graph::text(&answered, graph, style)?,
+        (_, AnyAnswer::Sequences(value)) => sequences::text(&answered, value, style)?,
+        _ => return Err(answered.mismatch()),
     };
-    Ok(Answered { graph, plan, answer, run })
+    output::print(&text)?;
+    let interrupted = answered.answer.diagnostics().stopped_early && progress::is_cancelled();
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
 }
 
 impl Answered {
-    fn object(&self, query: Query, value: Vec<(&str, Value)>) -> String {
-        let value: Map<String, Value> =
-            value.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        output::object(query.name(), value, &self.answer, &self.plan, &self.run)
+    /// The object of `--json`; the members are JSON texts.
+    fn object(&self, value: &[(&str, String)]) -> String {
+        output::object(self.query.name(), value, &self.answer, &self.plan, &self.run)
     }
 
     /// The lines below every plain answer.
     fn footer(&self) -> String {
         let diagnostics = self.answer.diagnostics();
-        let mut facts = vec![
-            ("promise", output::promise(self.answer.guarantee(), diagnostics)),
-            ("method", output::provenance(diagnostics)),
-        ];
+        let mut text = output::facts(&[("promise", output::promise(self.answer.guarantee(), diagnostics))]);
+        text += &self.origin();
+        text
+    }
+
+    /// The footer without the promise, where every line has its own.
+    fn origin(&self) -> String {
+        let diagnostics = self.answer.diagnostics();
+        let mut facts = vec![("method ", output::provenance(diagnostics))];
         facts.extend(output::remarks(diagnostics));
         output::facts(&facts)
     }
 
-    fn exit(&self) -> Exit {
-        let interrupted = self.answer.diagnostics().stopped_early && progress::is_cancelled();
-        if interrupted { Exit::Interrupted } else { Exit::Answered }
-    }
-
     /// The error for an answer of another shape than the query's, which no catalogue row gives.
     fn mismatch(&self) -> Error {
-        Error::argument(
-            "method",
-            format!("`{}` gave an answer to another query", self.answer.diagnostics().method),
-        )
-    }
-
-    fn estimate(&self) -> Result<f64> {
-        match &self.answer {
-            AnyAnswer::Estimate(estimate) => Ok(estimate.value),
-            _ => Err(self.mismatch()),
-        }
+        let method = self.answer.diagnostics().method;
+        Error::argument("method", format!("`{method}` gave an answer to another query"))
     }
 }
 
-pub fn log_partition(arguments: &QueryArguments) -> Result<Exit> {
-    let answered = ask(&arguments.plain, Query::LogPartition)?;
-    let value = answered.estimate()?;
-    let log10 = value / std::f64::consts::LN_10;
-    output::print(&if arguments.format.is_some() {
-        uai::format_partition(value)
-    } else if arguments.plain.run.json {
-        answered.object(Query::LogPartition, vec![("value", json!(value)), ("log10", json!(log10))])
-    } else {
-        format!(
-            "log Z    {} (log10 Z {})\n{}",
-            output::number(value),
-            output::number(log10),
-            answered.footer()
-        )
-    })?;
-    Ok(answered.exit())
+/// Says on the standard error what weights are for.
+fn explain_weights() {
+    eprintln!("zhat: these are weighted draws from a proposal: use each with its weight exp(log_weight)");
 }
 
-pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
-    let answered = ask(arguments, Query::Entropy)?;
-    let value = answered.estimate()?;
-    output::print(&if arguments.run.json {
-        answered.object(Query::Entropy, vec![("value", json!(value))])
-    } else {
-        let bits = output::number(value / std::f64::consts::LN_2);
-        format!("entropy  {} nats ({bits} bits)\n{}", output::number(value), answered.footer())
-    })?;
-    Ok(answered.exit())
-}
-
-pub fn marginals(arguments: &QueryArguments) -> Result<Exit> {
-    let answered = ask(&arguments.plain, Query::Marginals)?;
-    let AnyAnswer::Beliefs(beliefs) = &answered.answer else {
-        return Err(answered.mismatch());
-    };
-    let graph = &answered.graph;
-    let state_names =
-        |v: usize| -> Vec<String> { (0..graph.cardinalities()[v]).map(|s| graph.state_name(v, s)).collect() };
-    output::print(&if arguments.format.is_some() {
-        uai::format_marginals(&beliefs.value)
-    } else if arguments.plain.run.json {
-        let variable = |(v, p): (usize, &[f64])| json!({"name": graph.variable_name(v), "states": state_names(v), "p": p});
-        let variables: Vec<Value> = beliefs.value.iter().enumerate().map(variable).collect();
-        answered.object(Query::Marginals, vec![("variables", json!(variables))])
-    } else {
-        let row = |(v, p): (usize, &[f64])| {
-            let states = state_names(v);
-            let cells = states.iter().zip(p).map(|(state, p)| format!("{state}: {p:.6}"));
-            vec![graph.variable_name(v), cells.collect::<Vec<_>>().join("  ")]
-        };
-        let rows = beliefs.value.iter().enumerate().map(row).collect();
-        format!(
-            "{}\n{}",
-            output::table(&["variable", "probability of each state"], rows, 2),
-            answered.footer()
-        )
-    })?;
-    Ok(answered.exit())
-}
-
-/// A line of the plain table has the probabilities of at most this many joint states.
-const JOINT_STATES: usize = 16;
-
-pub fn factor_marginals(arguments: &PlainQueryArguments) -> Result<Exit> {
-    let answered = ask(arguments, Query::FactorMarginals)?;
-    let AnyAnswer::FactorBeliefs(beliefs) = &answered.answer else {
-        return Err(answered.mismatch());
-    };
-    let graph = &answered.graph;
-    let names = |scope: &[usize]| scope.iter().map(|&v| graph.variable_name(v)).collect::<Vec<_>>();
-    let tables = graph.factors().map(|factor| factor.scope).zip(beliefs.value.iter());
-    output::print(&if arguments.run.json {
-        let table = |(scope, p): (&[usize], &[f64])| {
-            let shape: Vec<usize> = scope.iter().map(|&v| graph.cardinalities()[v]).collect();
-            json!({"scope": names(scope), "shape": shape, "p": p})
-        };
-        let factors: Vec<Value> = tables.map(table).collect();
-        answered.object(Query::FactorMarginals, vec![("factors", json!(factors))])
-    } else {
-        let row = |(f, (scope, p)): (usize, (&[usize], &[f64]))| {
-            vec![f.to_string(), names(scope).join(","), joint_states(graph, scope, p)]
-        };
-        let rows = tables.enumerate().map(row).collect();
-        let header = ["factor", "variables", "probability of each joint state"];
-        format!("{}\n{}", output::table(&header, rows, 3), answered.footer())
-    })?;
-    Ok(answered.exit())
-}
-
-/// `0,1: 0.250000  1,1: 0.750000`; of a large table the likeliest, in its order.
-fn joint_states(graph: &FactorGraph, scope: &[usize], p: &[f64]) -> String {
-    let mut shown: Vec<usize> = (0..p.len()).collect();
-    if p.len() > JOINT_STATES {
-        shown.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
-        shown.truncate(JOINT_STATES);
-        shown.sort_unstable();
-    }
-    let cell = |&entry: &usize| {
-        let (mut rest, mut states) = (entry, Vec::new());
-        for &v in scope.iter().rev() {
-            states.push(graph.state_name(v, rest % graph.cardinalities()[v]));
-            rest /= graph.cardinalities()[v];
-        }
-        states.reverse();
-        let colon = if scope.is_empty() { "" } else { ": " };
-        format!("{}{colon}{:.6}", states.join(","), p[entry])
-    };
-    let mut cells: Vec<String> = shown.iter().map(cell).collect();
-    if p.len() > shown.len() {
-        cells.push(format!("… and {} less likely", p.len() - shown.len()));
-    }
-    cells.join("  ")
-}
-
-pub fn map(arguments: &QueryArguments) -> Result<Exit> {
-    let answered = ask(&arguments.plain, Query::Map)?;
-    let AnyAnswer::Best(best) = &answered.answer else {
-        return Err(answered.mismatch());
-    };
-    let (state, score) = (&best.value.state, best.value.score);
-    output::print(&if arguments.format.is_some() {
-        uai::format_best_state(state)
-    } else if arguments.plain.run.json {
-        answered.object(Query::Map, vec![("value", json!(score)), ("state", json!(state))])
-    } else {
-        let name =
-            |(v, &s): (usize, &usize)| vec![answered.graph.variable_name(v), answered.graph.state_name(v, s)];
-        let rows = state.iter().enumerate().map(name).collect();
-        let table = output::table(&["variable", "state"], rows, 2);
-        format!("{table}\nscore    {}\n{}", output::number(score), answered.footer())
-    })?;
-    Ok(answered.exit())
-}
-
-pub fn k_best(arguments: &PlainQueryArguments, k: usize) -> Result<Exit> {
-    let answered = ask(arguments, Query::KBest(k))?;
-    let AnyAnswer::Ranked(ranked) = &answered.answer else {
-        return Err(answered.mismatch());
-    };
-    let graph = &answered.graph;
-    output::print(&if arguments.run.json {
-        let states: Vec<Value> =
-            ranked.value.iter().map(|best| json!({"value": best.score, "state": best.state})).collect();
-        answered.object(Query::KBest(k), vec![("states", json!(states))])
-    } else {
-        let scores = ranked.value.iter().map(|best| output::number(best.score));
-        let header: Vec<String> = std::iter::once("variable".to_owned()).chain(scores).collect();
-        let row = |v: usize| {
-            let states = ranked.value.iter().map(|best| graph.state_name(v, best.state[v]));
-            std::iter::once(graph.variable_name(v)).chain(states).collect()
-        };
-        let rows = (0..graph.variable_count()).map(row).collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.footer())
-    })?;
-    Ok(answered.exit())
-}
-
-pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
-    let answered = ask(&arguments.plain, Query::Sample(arguments.count))?;
-    let AnyAnswer::Samples(samples) = &answered.answer else {
-        return Err(answered.mismatch());
-    };
-    let weights = match &samples.value.law {
-        Law::Weighted { log_weights } => Some(log_weights),
-        _ => None,
-    };
-    let mut text = String::new();
-    if !arguments.plain.run.json {
-        let names = (0..answered.graph.variable_count()).map(|v| csv_cell(&answered.graph.variable_name(v)));
-        let header: Vec<String> = weights.iter().map(|_| "log_weight".to_owned()).chain(names).collect();
-        let _ = writeln!(text, "{}", header.join(","));
-    }
-    for (i, state) in samples.value.iter().enumerate() {
-        let weight = weights.map(|weights| weights[i]);
-        let _ = if arguments.plain.run.json {
-            let mut object = json!({"state": state});
-            if let Some(weight) = weight {
-                object["log_weight"] = json!(weight);
-            }
-            writeln!(text, "{object}")
+/// A line of a CSV file; cells are quoted where they must be.
+fn csv_line(text: &mut String, cells: impl IntoIterator<Item = String>) {
+    let quoted = |cell: String| {
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
         } else {
-            let names = state.iter().enumerate().map(|(v, &s)| csv_cell(&answered.graph.state_name(v, s)));
-            let cells: Vec<String> =
-                weight.map(|weight| weight.to_string()).into_iter().chain(names).collect();
-            writeln!(text, "{}", cells.join(","))
-        };
-    }
-    output::print(&text)?;
-    if weights.is_some() {
-        eprintln!("zhat: these are weighted draws from a proposal: use each with its weight exp(log_weight)");
-    }
-    Ok(answered.exit())
-}
-
-/// A cell of a CSV file, quoted where it must be.
-fn csv_cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into()
-    }
+            cell
+        }
+    };
+    let _ = writeln!(text, "{}", cells.into_iter().map(quoted).collect::<Vec<_>>().join(","));
 }

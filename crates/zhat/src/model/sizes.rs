@@ -44,6 +44,15 @@ impl Model {
         }
     }
 
+    /// L, of a semi-Markov chain.
+    pub fn longest_segment(&self) -> Option<usize> {
+        match self {
+            Model::SemiMarkov32(model) => Some(model.longest()),
+            Model::SemiMarkov64(model) => Some(model.longest()),
+            _ => None,
+        }
+    }
+
     /// The length of each sequence of a chain or semi-Markov chain; of any other model there is none.
     pub fn lengths(&self) -> &[usize] {
         match self {

@@ -38,7 +38,7 @@ use safetensors::{SafeTensors, tensor::Metadata};
 
 use crate::error::{Error, Result};
 use crate::model::{Kind, Model};
-use tensors::Tensors;
+use tensors::{Tensors, Writer};
 
 /// The version written; older ones are read, newer ones refused.
 const VERSION: u32 = 1;
@@ -77,18 +77,27 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
 
 /// Writes a model; the same model gives the same bytes.
 pub fn write(model: &Model, out: &mut dyn Write) -> std::io::Result<()> {
+    writer(model).write(out)
+}
+
+fn writer(model: &Model) -> Writer<'_> {
     match model {
-        Model::FactorGraph(graph) => factor_graph::write(graph).write(out),
-        Model::Chain32(chain) => sequences::write_chain(chain).write(out),
-        Model::Chain64(chain) => sequences::write_chain(chain).write(out),
-        Model::SemiMarkov32(model) => sequences::write_semi_markov(model).write(out),
-        Model::SemiMarkov64(model) => sequences::write_semi_markov(model).write(out),
+        Model::FactorGraph(graph) => factor_graph::write(graph),
+        Model::Chain32(chain) => sequences::write_chain(chain),
+        Model::Chain64(chain) => sequences::write_chain(chain),
+        Model::SemiMarkov32(model) => sequences::write_semi_markov(model),
+        Model::SemiMarkov64(model) => sequences::write_semi_markov(model),
     }
+}
+
+/// How many bytes a model's file has.
+pub fn length(model: &Model) -> usize {
+    writer(model).length()
 }
 
 /// The bytes of a model's file.
 pub fn to_bytes(model: &Model) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(length(model));
     // Writing to memory does not fail.
     let _ = write(model, &mut bytes);
     bytes
@@ -134,6 +143,7 @@ mod tests {
         for model in models() {
             let bytes = to_bytes(&model);
             assert!(looks_like(&bytes));
+            assert_eq!(bytes.len(), length(&model));
             assert_eq!(parse(&bytes, "").unwrap(), model);
             assert_eq!(to_bytes(&model), bytes);
         }

@@ -93,9 +93,9 @@ fn semi_markov<F: Stored>(tensors: &Tensors<'_>) -> Result<SemiMarkov<F>> {
     let chain = chain::<F>(tensors)?;
     let (batch, steps, states) = (chain.batch(), chain.steps(), chain.states());
     let found = tensors.shape("segments")?;
-    let longest = match found.as_slice() {
-        &[longest, n] if n == states => longest,
-        &[b, t, longest, n] if (b, t, n) == (batch, steps, states) => longest,
+    let longest = match *found.as_slice() {
+        [longest, n] if n == states => longest,
+        [b, t, longest, n] if (b, t, n) == (batch, steps, states) => longest,
         _ => {
             return Err(tensors.fail(format!(
                 "the tensor `segments` has shape {found:?}, expected [L, N] = [L, {states}] or [B, T, L, N] = [{batch}, {steps}, L, {states}]"

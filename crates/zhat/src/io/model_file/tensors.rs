@@ -103,11 +103,14 @@ impl<'a> Tensors<'a> {
     }
 }
 
+/// Writes the numbers of a tensor.
+type WriteTensor<'a> = Box<dyn Fn(&mut dyn Write) -> std::io::Result<()> + 'a>;
+
 /// A file that is being put together: metadata, and tensors that are written straight from where they lie.
 pub(super) struct Writer<'a> {
     metadata: Map<String, Value>,
     tensors: Map<String, Value>,
-    data: Vec<Box<dyn Fn(&mut dyn Write) -> std::io::Result<()> + 'a>>,
+    data: Vec<WriteTensor<'a>>,
     end: usize,
 }
 
@@ -151,12 +154,21 @@ impl<'a> Writer<'a> {
     }
 
     /// The same model gives the same bytes; the crate's own writer puts metadata in random order.
-    pub fn write(self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn header(&self) -> Vec<u8> {
         let mut header = Map::new();
-        header.insert("__metadata__".into(), Value::Object(self.metadata));
-        header.extend(self.tensors);
+        header.insert("__metadata__".into(), Value::Object(self.metadata.clone()));
+        header.extend(self.tensors.clone());
         let mut text = Value::Object(header).to_string().into_bytes();
         text.resize(text.len().next_multiple_of(8), b' ');
+        text
+    }
+
+    pub fn length(&self) -> usize {
+        8 + self.header().len() + self.end
+    }
+
+    pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let text = self.header();
         out.write_all(&(text.len() as u64).to_le_bytes())?;
         out.write_all(&text)?;
         self.data.iter().try_for_each(|write| write(out))
