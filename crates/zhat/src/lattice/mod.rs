@@ -2,11 +2,21 @@
 //!
 //! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are the log-transitions
 //! as they stand in the model, tile by tile; `steps` turns them into matrices of numbers in [0, 1] that messages are multiplied with.
+//! `nodes` are the scores of the layers; `messages` sweeps forward and backward over a batch; `gradient` has the marginals.
 
 #![allow(dead_code, unused_imports)]
 
 mod entries;
+mod gradient;
+mod layout;
+mod messages;
+mod nodes;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
+pub(crate) use layout::{Layout, Rows};
+pub(crate) use messages::{Lattice, Messages};
+pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, Nodes, zero_gradient};
 pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};

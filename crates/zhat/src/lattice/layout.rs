@@ -1,0 +1,147 @@
+//! Where the rows of a batch of ragged sequences stand.
+//!
+//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`. The rows of a layer
+//! stand side by side, layer after layer: a step multiplies one block.
+
+use std::ops::Range;
+
+use crate::numeric::Real;
+
+/// The order and offsets of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Sorted place → number of the sequence.
+    order: Vec<usize>,
+    /// Number of the sequence → sorted place.
+    places: Vec<usize>,
+    /// The lengths in sorted order.
+    lengths: Vec<usize>,
+    /// How many sequences have a position t.
+    active: Vec<usize>,
+    /// The number of states of each layer.
+    sizes: Vec<usize>,
+}
+
+impl Layout {
+    pub fn new(lengths: &[usize], size: impl Fn(usize) -> usize) -> Self {
+        let mut order: Vec<usize> = (0..lengths.len()).collect();
+        order.sort_by_key(|&b| (std::cmp::Reverse(lengths[b]), b));
+        let mut places = vec![0; lengths.len()];
+        order.iter().enumerate().for_each(|(place, &b)| places[b] = place);
+        let sorted: Vec<usize> = order.iter().map(|&b| lengths[b]).collect();
+        let steps = sorted.first().copied().unwrap_or(0);
+        let active = (0..steps).map(|t| sorted.partition_point(|&length| length > t)).collect();
+        Layout { order, places, lengths: sorted, active, sizes: (0..steps).map(size).collect() }
+    }
+
+    /// T, the number of layers.
+    pub fn steps(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// B.
+    pub fn batch(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many sequences have a position t; none behind the last layer.
+    pub fn active(&self, t: usize) -> usize {
+        self.active.get(t).copied().unwrap_or(0)
+    }
+
+    /// The number of states of layer t.
+    pub fn size(&self, t: usize) -> usize {
+        self.sizes[t]
+    }
+
+    /// The number of states of the largest layer.
+    pub fn largest(&self) -> usize {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The length of the sequence at a sorted place.
+    pub fn length(&self, place: usize) -> usize {
+        self.lengths[place]
+    }
+
+    /// The number of the sequence at a sorted place.
+    pub fn sequence(&self, place: usize) -> usize {
+        self.order[place]
+    }
+
+    /// The sorted place of sequence b.
+    pub fn place(&self, b: usize) -> usize {
+        self.places[b]
+    }
+}
+
+/// A row for every sequence and layer of a window, and a number beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows<F> {
+    first: usize,
+    starts: Vec<(usize, usize)>,
+    sizes: Vec<usize>,
+    values: Vec<F>,
+    scales: Vec<f64>,
+}
+
+impl<F: Real> Rows<F> {
+    /// Rows of `fill` for the layers of `window`.
+    pub fn new(layout: &Layout, window: Range<usize>, fill: F) -> Self {
+        let (mut starts, mut sizes) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
+        let (mut row, mut at) = (0, 0);
+        for t in window.clone() {
+            starts.push((row, at));
+            sizes.push(layout.size(t));
+            row += layout.active(t);
+            at += layout.active(t) * layout.size(t);
+        }
+        Rows { first: window.start, starts, sizes, values: vec![fill; at], scales: vec![0.0; row] }
+    }
+
+    /// Rows of a lattice that has no use for them.
+    pub fn none() -> Self {
+        Rows { first: 0, starts: Vec::new(), sizes: Vec::new(), values: Vec::new(), scales: Vec::new() }
+    }
+
+    /// True if there are none.
+    pub fn is_none(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// The row of a place at layer t.
+    pub fn row(&self, place: usize, t: usize) -> &[F] {
+        let (size, start) = (self.sizes[t - self.first], self.starts[t - self.first].1);
+        &self.values[start + place * size..][..size]
+    }
+
+    /// The same, to be written.
+    pub fn row_mut(&mut self, place: usize, t: usize) -> &mut [F] {
+        let (size, start) = (self.sizes[t - self.first], self.starts[t - self.first].1);
+        &mut self.values[start + place * size..][..size]
+    }
+
+    /// The rows of layer t of all places from the first, and their numbers.
+    pub fn layer_mut(&mut self, t: usize, count: usize) -> (&mut [F], &mut [f64]) {
+        let (size, (row, start)) = (self.sizes[t - self.first], self.starts[t - self.first]);
+        (&mut self.values[start..start + count * size], &mut self.scales[row..row + count])
+    }
+
+    /// The number beside a row.
+    pub fn scale(&self, place: usize, t: usize) -> f64 {
+        self.scales[self.starts[t - self.first].0 + place]
+    }
+
+    /// Writes the number beside a row.
+    pub fn set_scale(&mut self, place: usize, t: usize, scale: f64) {
+        self.scales[self.starts[t - self.first].0 + place] = scale;
+    }
+
+    /// Copies layer t with its numbers from other rows.
+    pub fn copy_layer(&mut self, other: &Rows<F>, t: usize, count: usize) {
+        for place in 0..count {
+            self.row_mut(place, t).copy_from_slice(other.row(place, t));
+            self.set_scale(place, t, other.scale(place, t));
+        }
+    }
+}

@@ -1,0 +1,553 @@
+//! Forward and backward messages of a batch.
+//!
+//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t has
+//!
+//!   forward  la₀ = F₀,       laₜ₊₁(j) = ln Σᵢ exp(laₜ(i)) Mₜ(i, j) + Fₜ₊₁(j)
+//!   backward lb_{T−1} = 0,   lbₜ(i) = ln Σⱼ Mₜ(i, j) exp(Fₜ₊₁(j) + lbₜ₊₁(j)).
+//!
+//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest entry 1, only to be multiplied
+//! with M. An entry of a product may have lost up to N·TINY to underflow: where that is not far below it, it is summed again
+//! from the logarithms. Where all boundaries share one matrix, step s forward and step s backward, counted from each sequence's own end,
+//! read it once together.
+//!
+//! Time O(B·T·N²), memory two rows of N for every position, or of √T positions with checkpoints.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+
+use super::layout::{Layout, Rows};
+use super::nodes::{Edges, Nodes, add};
+use super::steps::{Product, Steps};
+use crate::error::Result;
+use crate::numeric::Real;
+use crate::run::Clock;
+
+/// Rows of fewer numbers in all are not worth sharing out.
+const PARALLEL: usize = 1 << 15;
+/// A product with more doubtful entries than this asks whether anything can have been lost at all.
+const MANY: usize = 4;
+
+/// Layers of states, what stands on them and what leads from one to the next.
+pub(crate) struct Lattice<'a, F: Real> {
+    pub layout: Layout,
+    pub nodes: &'a dyn Nodes<F>,
+    pub steps: &'a dyn Steps<F>,
+    pub edges: Edges<'a, F>,
+    /// rowₜ + columnₜ₋₁ for positions inside a sequence: one for each t ≥ 1, or one for all.
+    inner_shifts: Vec<Vec<F>>,
+    /// The least finite ln Mₜ(i, j), found when first asked for.
+    least: Vec<OnceLock<f64>>,
+}
+
+/// The messages of a window of layers.
+pub(crate) struct Messages<F> {
+    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one layer further
+    /// where there is one.
+    pub window: Range<usize>,
+    /// la.
+    pub forward: Rows<F>,
+    /// lb.
+    pub backward: Rows<F>,
+    /// log Σᵢ exp(laₜ(i) + lbₜ(i)), beside empty rows.
+    norms: Vec<Vec<f64>>,
+    /// log Z of each sequence, in the order of the batch.
+    pub log_partition: Vec<f64>,
+}
+
+impl<'a, F: Real> Lattice<'a, F> {
+    pub fn new(
+        lengths: &[usize],
+        nodes: &'a dyn Nodes<F>,
+        steps: &'a dyn Steps<F>,
+        edges: Edges<'a, F>,
+    ) -> Self {
+        let layout = Layout::new(lengths, |t| nodes.states(t));
+        let boundaries = layout.steps().saturating_sub(1);
+        let inner = match (boundaries, steps.shared()) {
+            (0 | 1, _) => 0,
+            (_, true) => 1,
+            (_, false) => boundaries - 1,
+        };
+        let inner_shifts = (0..inner)
+            .map(|t| {
+                let sum = steps.column_shifts(t).iter().zip(steps.row_shifts(t + 1));
+                sum.map(|(&column, &row)| column + row).collect()
+            })
+            .collect();
+        let tables = if steps.shared() { boundaries.min(1) } else { boundaries };
+        let least = (0..tables).map(|_| OnceLock::new()).collect();
+        Lattice { layout, nodes, steps, edges, inner_shifts, least }
+    }
+
+    /// Adds Fₜ of the sequence at a place.
+    pub fn add_node(&self, place: usize, t: usize, row: &mut [F]) {
+        self.nodes.add_scores(self.layout.sequence(place), t, row);
+        let last = t + 1 == self.layout.length(place);
+        match (t, last) {
+            (0, true) => {}
+            (0, false) => add(row, self.steps.row_shifts(0)),
+            (_, true) => add(row, self.steps.column_shifts(t - 1)),
+            (_, false) => add(row, &self.inner_shifts[if self.steps.shared() { 0 } else { t - 1 }]),
+        }
+    }
+
+    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.
+    pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
+        row.copy_from_slice(messages.backward.row(place, t));
+        self.add_node(place, t, row);
+        messages.backward.scale(place, t)
+    }
+
+    /// All messages. Sequences without a weight have log Z = −∞ and messages without meaning.
+    pub fn sweep(&self, clock: &Clock<'_>) -> Result<Messages<F>> {
+        let steps = self.layout.steps();
+        let mut forward = Rows::new(&self.layout, 0..steps, F::ZERO);
+        let mut backward = Rows::new(&self.layout, 0..steps, F::ZERO);
+        self.start(&mut forward);
+        if self.steps.shared() {
+            let mut buffers = Buffers::new(&self.layout);
+            for s in 0..steps.saturating_sub(1) {
+                clock.check()?;
+                self.step_both(s, &mut forward, &mut backward, &mut buffers);
+            }
+        } else {
+            self.forward(&mut forward, 0..steps, clock)?;
+            self.backward(&mut backward, 0..steps, clock)?;
+        }
+        let log_partition = self.log_partition(&forward);
+        Ok(self.finish(0..steps, forward, backward, log_partition))
+    }
+
+    /// The messages forward alone, as rows, and log Z.
+    pub fn sweep_forward(&self, clock: &Clock<'_>) -> Result<(Rows<F>, Vec<f64>)> {
+        let steps = self.layout.steps();
+        let mut forward = Rows::new(&self.layout, 0..steps, F::ZERO);
+        self.start(&mut forward);
+        self.forward(&mut forward, 0..steps, clock)?;
+        let log_partition = self.log_partition(&forward);
+        Ok((forward, log_partition))
+    }
+
+    /// log Z alone: two layers at a time.
+    pub fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
+        let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
+        let mut rows = Rows::new(&self.layout, 0..self.layout.steps().min(1), F::ZERO);
+        self.start(&mut rows);
+        for t in 0..self.layout.steps() {
+            if t > 0 {
+                let mut next = Rows::new(&self.layout, t - 1..t + 1, F::ZERO);
+                next.copy_layer(&rows, t - 1, self.layout.active(t - 1));
+                self.forward(&mut next, t - 1..t + 1, clock)?;
+                rows = next;
+            }
+            for place in self.layout.active(t + 1)..self.layout.active(t) {
+                log_partition[self.layout.sequence(place)] = total(rows.row(place, t), rows.scale(place, t));
+            }
+        }
+        Ok(log_partition)
+    }
+
+    /// Calls `visit` with the messages of one window of about √T layers after the other, the last window first.
+    pub fn sweep_windows(
+        &self,
+        clock: &Clock<'_>,
+        mut visit: impl FnMut(&Messages<F>) -> Result<()>,
+    ) -> Result<Vec<f64>> {
+        let steps = self.layout.steps();
+        let length = (steps as f64).sqrt().ceil().max(1.0) as usize;
+        let starts: Vec<usize> = (0..steps).step_by(length).collect();
+        // Forward once, keeping the first layer of every window.
+        let mut kept: Vec<Rows<F>> = Vec::with_capacity(starts.len());
+        let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
+        for &start in &starts {
+            let window = start..(start + length + 1).min(steps);
+            let rows = self.forward_window(&kept, window.clone(), clock)?;
+            for t in start..(start + length).min(steps) {
+                for place in self.layout.active(t + 1)..self.layout.active(t) {
+                    log_partition[self.layout.sequence(place)] =
+                        total(rows.row(place, t), rows.scale(place, t));
+                }
+            }
+            if start == 0 {
+                let mut first = Rows::new(&self.layout, 0..1, F::ZERO);
+                first.copy_layer(&rows, 0, self.layout.active(0));
+                kept.push(first);
+            }
+            if window.end > start + length {
+                let mut next = Rows::new(&self.layout, start + length..start + length + 1, F::ZERO);
+                next.copy_layer(&rows, start + length, self.layout.active(start + length));
+                kept.push(next);
+            }
+        }
+        let mut after: Option<Rows<F>> = None;
+        for &start in starts.iter().rev() {
+            let layers = start..(start + length + 1).min(steps);
+            let forward = self.forward_window(&kept, layers.clone(), clock)?;
+            kept.pop();
+            let mut backward = Rows::new(&self.layout, layers.clone(), F::ZERO);
+            if let Some(after) = &after {
+                backward.copy_layer(after, layers.end - 1, self.layout.active(layers.end - 1));
+            }
+            self.backward(&mut backward, layers.clone(), clock)?;
+            let mut carried = Rows::new(&self.layout, start..start + 1, F::ZERO);
+            carried.copy_layer(&backward, start, self.layout.active(start));
+            after = Some(carried);
+            let window = start..(start + length).min(steps);
+            visit(&self.finish(window, forward, backward, log_partition.clone()))?;
+        }
+        Ok(log_partition)
+    }
+
+    /// Messages forward over the layers of a window, from the last layer kept.
+    fn forward_window(&self, kept: &[Rows<F>], window: Range<usize>, clock: &Clock<'_>) -> Result<Rows<F>> {
+        let mut rows = Rows::new(&self.layout, window.clone(), F::ZERO);
+        match kept.last() {
+            Some(first) => rows.copy_layer(first, window.start, self.layout.active(window.start)),
+            None => self.start(&mut rows),
+        }
+        self.forward(&mut rows, window, clock)?;
+        Ok(rows)
+    }
+
+    fn finish(
+        &self,
+        window: Range<usize>,
+        forward: Rows<F>,
+        backward: Rows<F>,
+        log_partition: Vec<f64>,
+    ) -> Messages<F> {
+        let norms = window
+            .clone()
+            .map(|t| {
+                let norm = |place: usize, scratch: &mut Vec<F>| {
+                    scratch.clear();
+                    scratch.extend_from_slice(forward.row(place, t));
+                    add(scratch, backward.row(place, t));
+                    F::log_sum_exp(scratch)
+                };
+                let active = self.layout.active(t);
+                if active * self.layout.size(t) >= PARALLEL {
+                    (0..active)
+                        .into_par_iter()
+                        .map_init(Vec::new, |scratch, place| norm(place, scratch))
+                        .collect()
+                } else {
+                    let mut scratch = Vec::new();
+                    (0..active).map(|place| norm(place, &mut scratch)).collect()
+                }
+            })
+            .collect();
+        Messages { window, forward, backward, norms, log_partition }
+    }
+
+    /// log Z of each sequence from the messages at its end.
+    fn log_partition(&self, forward: &Rows<F>) -> Vec<f64> {
+        let end = |b: usize| {
+            let place = self.layout.place(b);
+            let t = self.layout.length(place) - 1;
+            total(forward.row(place, t), forward.scale(place, t))
+        };
+        (0..self.layout.batch()).map(end).collect()
+    }
+
+    /// la₀.
+    fn start(&self, forward: &mut Rows<F>) {
+        let (rows, scales) = forward.layer_mut(0, self.layout.active(0));
+        each_row(rows, scales, self.layout.size(0), |place, row, scale| {
+            row.fill(F::ZERO);
+            self.add_node(place, 0, row);
+            *scale = normalise(row);
+        });
+    }
+
+    /// Fills the layers of a window behind its first, aligned at the start.
+    fn forward(&self, forward: &mut Rows<F>, window: Range<usize>, clock: &Clock<'_>) -> Result<()> {
+        let mut buffers = Buffers::new(&self.layout);
+        for t in window.start..window.end.saturating_sub(1) {
+            clock.check()?;
+            let count = self.layout.active(t + 1);
+            let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
+            let (input, output, scales) = buffers.forward(count * before, count * after, count);
+            self.leave(t, forward, input);
+            self.steps.multiply(Some(Product { t, count, input, output }), None);
+            self.arrive(t, forward, output, scales);
+        }
+        Ok(())
+    }
+
+    /// Fills the layers of a window before its last, aligned at the start. The last one is given where it is not the end.
+    fn backward(&self, backward: &mut Rows<F>, window: Range<usize>, clock: &Clock<'_>) -> Result<()> {
+        let mut buffers = Buffers::new(&self.layout);
+        for t in (window.start..window.end.saturating_sub(1)).rev() {
+            clock.check()?;
+            let count = self.layout.active(t + 1);
+            let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
+            let (input, output, scales) = buffers.backward(count * after, count * before, count);
+            self.leave_backward(|_| t, backward, input, scales);
+            self.steps.multiply(None, Some(Product { t, count, input, output }));
+            self.arrive_backward(|_| t, backward, output, scales);
+        }
+        Ok(())
+    }
+
+    /// Step s of both directions, the backward one counted from each sequence's end.
+    fn step_both(&self, s: usize, forward: &mut Rows<F>, backward: &mut Rows<F>, buffers: &mut Buffers<F>) {
+        let (count, size) = (self.layout.active(s + 1), self.layout.size(s));
+        let t_backward = |place: usize| self.layout.length(place) - 2 - s;
+        let buffers = buffers.both(count * size, count);
+        self.leave(s, forward, buffers.forward_input);
+        self.leave_backward(t_backward, backward, buffers.backward_input, buffers.backward_scales);
+        let ahead =
+            Product { t: s, count, input: buffers.forward_input, output: &mut *buffers.forward_output };
+        let back =
+            Product { t: s, count, input: buffers.backward_input, output: &mut *buffers.backward_output };
+        self.steps.multiply(Some(ahead), Some(back));
+        self.arrive(s, forward, buffers.forward_output, buffers.forward_scales);
+        self.arrive_backward(t_backward, backward, buffers.backward_output, buffers.backward_scales);
+    }
+
+    /// input ← exp laₜ of the sequences that go on.
+    fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
+        each(input, self.layout.size(t), |place, row| {
+            row.copy_from_slice(forward.row(place, t));
+            F::exp_in_place(row);
+        });
+    }
+
+    /// laₜ₊₁ from the product.
+    fn arrive(&self, t: usize, forward: &mut Rows<F>, output: &mut [F], scales: &mut [f64]) {
+        let size = self.layout.size(t + 1);
+        each_row(output, scales, size, |place, row, scale| {
+            let before = forward.row(place, t);
+            let doubtful = self.doubtful(t, before, row);
+            F::ln_in_place(row);
+            self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
+                self.steps.log_column(t, j, logs);
+                add(logs, before);
+            });
+            self.add_node(place, t + 1, row);
+            *scale = forward.scale(place, t) + normalise(row);
+        });
+        for (place, row) in output.chunks_exact(size).enumerate() {
+            forward.row_mut(place, t + 1).copy_from_slice(row);
+            forward.set_scale(place, t + 1, scales[place]);
+        }
+    }
+
+    /// input ← exp wₜ₊₁, largest entry 1, with t the boundary of each place; the scales are w's.
+    fn leave_backward(
+        &self,
+        t: impl Fn(usize) -> usize + Sync,
+        backward: &Rows<F>,
+        input: &mut [F],
+        scales: &mut [f64],
+    ) {
+        let size = input.len() / scales.len().max(1);
+        each_row(input, scales, size, |place, row, scale| {
+            let after = t(place) + 1;
+            row.copy_from_slice(backward.row(place, after));
+            self.add_node(place, after, row);
+            *scale = backward.scale(place, after) + normalise(row);
+            F::exp_in_place(row);
+        });
+    }
+
+    /// lbₜ from the product.
+    fn arrive_backward(
+        &self,
+        t: impl Fn(usize) -> usize + Sync,
+        backward: &mut Rows<F>,
+        output: &mut [F],
+        scales: &[f64],
+    ) {
+        let size = output.len() / scales.len().max(1);
+        each(output, size, |place, row| {
+            let t = t(place);
+            let suspects = row.iter().any(|&x| x < self.threshold(t + 1));
+            if !suspects {
+                return F::ln_in_place(row);
+            }
+            let mut after = backward.row(place, t + 1).to_vec();
+            self.add_node(place, t + 1, &mut after);
+            normalise(&mut after);
+            let doubtful = self.doubtful(t, &after, row);
+            F::ln_in_place(row);
+            self.repair(t, place, t, &doubtful, row, |i, logs| {
+                self.steps.log_row(t, i, logs);
+                add(logs, &after);
+            });
+        });
+        for (place, row) in output.chunks_exact(size).enumerate() {
+            backward.row_mut(place, t(place)).copy_from_slice(row);
+            backward.set_scale(place, t(place), scales[place]);
+        }
+    }
+
+    /// Below this a sum of N products may have lost more than rounding to underflow.
+    fn threshold(&self, layer: usize) -> F {
+        F::from_f64(4.0 * self.layout.size(layer) as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
+    }
+
+    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.
+    fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
+        let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
+        let threshold = F::from_f64(lost);
+        let mut doubtful = Vec::new();
+        if output.iter().fold(false, |any, &x| any | (x < threshold)) {
+            let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
+            doubtful.extend(entries.map(|(j, _)| j as u32));
+            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has all its digits.
+            if doubtful.len() > MANY {
+                let least = input.iter().copied().filter(|&x| x > F::NEG_INFINITY);
+                let least = least.fold(F::ZERO, |a, b| if b < a { b } else { a }).to_f64();
+                if least + self.least(t) > F::TINY.to_f64().ln() + 2.0 {
+                    doubtful.clear();
+                }
+            }
+        }
+        doubtful
+    }
+
+    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry.
+    fn repair(
+        &self,
+        t: usize,
+        place: usize,
+        layer: usize,
+        doubtful: &[u32],
+        row: &mut [F],
+        logs: impl Fn(usize, &mut [F]),
+    ) {
+        if doubtful.is_empty() {
+            return;
+        }
+        let (before, after) = self.steps.shape(t);
+        let mut terms = vec![F::ZERO; if layer > t { before } else { after }];
+        let mut node = vec![F::ZERO; row.len()];
+        self.add_node(place, layer, &mut node);
+        for &j in doubtful {
+            let j = j as usize;
+            if node[j] == F::NEG_INFINITY {
+                continue;
+            }
+            logs(j, &mut terms);
+            row[j] = F::from_f64(F::log_sum_exp(&terms));
+        }
+    }
+
+    /// The least finite ln Mₜ(i, j).
+    fn least(&self, t: usize) -> f64 {
+        *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
+            let (before, after) = self.steps.shape(t);
+            let mut row = vec![F::ZERO; after];
+            let mut least = F::ZERO;
+            for i in 0..before {
+                self.steps.log_row(t, i, &mut row);
+                least = row.iter().fold(least, |a, &x| if x < a && x > F::NEG_INFINITY { x } else { a });
+            }
+            least.to_f64()
+        })
+    }
+}
+
+impl<F: Real> Messages<F> {
+    /// log Σᵢ exp(laₜ(i) + lbₜ(i)).
+    pub fn norm(&self, place: usize, t: usize) -> f64 {
+        self.norms[t - self.window.start][place]
+    }
+}
+
+/// Subtracts the maximum where it is finite, and returns it.
+pub(crate) fn normalise<F: Real>(row: &mut [F]) -> f64 {
+    let shift = F::max(row);
+    if shift == F::NEG_INFINITY {
+        return 0.0;
+    }
+    row.iter_mut().for_each(|x| *x = *x - shift);
+    shift.to_f64()
+}
+
+fn total<F: Real>(row: &[F], scale: f64) -> f64 {
+    scale + F::log_sum_exp(row)
+}
+
+/// Works on every row of `size` numbers, in parallel where it pays.
+pub(crate) fn each<F: Real>(rows: &mut [F], size: usize, work: impl Fn(usize, &mut [F]) + Sync) {
+    if rows.len() >= PARALLEL && rows.len() > size {
+        rows.par_chunks_exact_mut(size).enumerate().for_each(|(place, row)| work(place, row));
+    } else {
+        rows.chunks_exact_mut(size).enumerate().for_each(|(place, row)| work(place, row));
+    }
+}
+
+/// The same with a number beside each row.
+pub(crate) fn each_row<F: Real>(
+    rows: &mut [F],
+    scales: &mut [f64],
+    size: usize,
+    work: impl Fn(usize, &mut [F], &mut f64) + Sync,
+) {
+    if rows.len() >= PARALLEL && rows.len() > size {
+        let rows = rows.par_chunks_exact_mut(size).zip(scales.par_iter_mut()).enumerate();
+        rows.for_each(|(place, (row, scale))| work(place, row, scale));
+    } else {
+        let rows = rows.chunks_exact_mut(size).zip(scales).enumerate();
+        rows.for_each(|(place, (row, scale))| work(place, row, scale));
+    }
+}
+
+/// What goes into products and comes out, for one step.
+struct Buffers<F> {
+    values: [Vec<F>; 4],
+    scales: [Vec<f64>; 2],
+}
+
+struct Both<'a, F> {
+    forward_input: &'a mut [F],
+    forward_output: &'a mut [F],
+    backward_input: &'a mut [F],
+    backward_output: &'a mut [F],
+    forward_scales: &'a mut [f64],
+    backward_scales: &'a mut [f64],
+}
+
+impl<F: Real> Buffers<F> {
+    fn new(layout: &Layout) -> Self {
+        let batch = layout.active(1);
+        Buffers {
+            values: [Vec::new(), Vec::new(), Vec::new(), Vec::new()],
+            scales: [vec![0.0; batch], vec![0.0; batch]],
+        }
+    }
+
+    fn forward(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
+        let [first, second, ..] = &mut self.values;
+        (sized(first, input), sized(second, output), &mut self.scales[0][..count])
+    }
+
+    fn backward(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
+        self.forward(input, output, count)
+    }
+
+    fn both(&mut self, len: usize, count: usize) -> Both<'_, F> {
+        let [a, b, c, d] = &mut self.values;
+        let [e, f] = &mut self.scales;
+        Both {
+            forward_input: sized(a, len),
+            forward_output: sized(b, len),
+            backward_input: sized(c, len),
+            backward_output: sized(d, len),
+            forward_scales: &mut e[..count],
+            backward_scales: &mut f[..count],
+        }
+    }
+}
+
+fn sized<F: Real>(buffer: &mut Vec<F>, len: usize) -> &mut [F] {
+    if buffer.len() < len {
+        buffer.resize(len, F::ZERO);
+    }
+    &mut buffer[..len]
+}
