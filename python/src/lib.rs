@@ -8,6 +8,7 @@ mod array;
 mod error;
 mod generate;
 mod model;
+mod ops;
 mod run;
 mod sequence;
 
@@ -99,6 +100,8 @@ mod _zhat {
     use super::generate::{bayes, ising, potts, random, random_chain, tree};
     #[pymodule_export]
     use super::model::Model;
+    #[pymodule_export]
+    use super::ops::{Tape, forward, log_partition_and_gradient};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 from . import errors as errors  # first, for the native module raises them
-from . import generate, queries
+from . import generate, ops, queries
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
@@ -68,6 +68,7 @@ __all__ = [
     "map",
     "marginals",
     "methods",
+    "ops",
     "queries",
     "read",
     "sample",

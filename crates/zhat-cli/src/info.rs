@@ -120,6 +120,7 @@ fn sequence_facts(sizes: &SequenceSizes, kind: Kind) -> Described {
             "sequences",
             match batch {
                 1 => format!("1 of {positions} positions"),
+                _ if shortest == steps => format!("{batch} of {steps} positions each"),
                 _ => format!("{batch} of {shortest} to {steps} positions, {positions} in all"),
             },
         ),
