@@ -38,7 +38,7 @@ pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
 pub use model::{Chain, FactorGraph, Model, SemiMarkov};
 pub use query::{
-    Answers, Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map,
-    Marginals, Query, Sample, Samples,
+    Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, KBest, Law,
+    LogPartition, Map, Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};

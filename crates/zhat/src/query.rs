@@ -76,6 +76,15 @@ pub trait Entropy<M: Answers + ?Sized> {
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
+/// How far one model is from another of the same shape, in nats.
+pub trait Divergence<M: Answers + ?Sized> {
+    /// −Σₓ p(x) log q(x); +∞ where p has states that q does not have.
+    fn cross_entropy(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
+
+    /// KL(p ‖ q) = Σₓ p(x) log (p(x) / q(x)); +∞ where p has states that q does not have.
+    fn kl(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
+}
+
 /// The state of largest weight. The guarantee is about its score.
 pub trait Map<M: Answers + ?Sized> {
     /// Answers the query.

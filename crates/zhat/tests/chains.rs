@@ -3,10 +3,11 @@
 
 mod support;
 
-use support::sequences::{FORMS, Listed, METHODS, SCORES, chain, close, flat};
-use zhat::exact::ForwardBackward;
+use support::sequences::{FORMS, Listed, METHODS, SCORES, chain, close, cross_entropy, flat, sized_chain};
+use zhat::exact::{DivergenceTape, ForwardBackward};
 use zhat::numeric::Real;
-use zhat::{Chain, Error, FactorMarginals, LogPartition, Marginals, Run};
+use zhat::random::Streams;
+use zhat::{Chain, Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run};
 
 /// Every form of transitions, kind of score and a few seeds, with a name; only those where some sequence has a weight.
 fn chains<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>)) {
@@ -99,6 +100,118 @@ fn gradients_of_log_z_agree_with_differences() {
             let (_, tape) = method.log_partition_with_tape(chain, &Run::default()).unwrap();
             let got = flat(&tape.vjp(&cotangent).unwrap());
             close(name, &got, &want, tolerance(&want));
+        }
+    });
+}
+
+fn entropies<F: Real>() {
+    chains::<F>(12, |name, chain| {
+        let want: Vec<f64> = (0..chain.batch()).map(|b| some(chain, b, chain.entropy(b))).collect();
+        let got = ForwardBackward::default().entropy(chain, &Run::default()).unwrap();
+        close(name, &got.value, &want, got.diagnostics.rounding);
+        for method in METHODS {
+            let (value, _) = method.entropy_with_tape(chain, &Run::default()).unwrap();
+            close(name, &value, &want, got.diagnostics.rounding);
+        }
+    });
+}
+
+/// −∞ for a sequence without a path.
+fn some<F: Real>(chain: &Chain<F>, b: usize, value: f64) -> f64 {
+    if chain.log_partition(b) == f64::NEG_INFINITY { f64::NEG_INFINITY } else { value }
+}
+
+#[test]
+fn entropies_agree_with_enumeration() {
+    entropies::<f64>();
+    entropies::<f32>();
+}
+
+#[test]
+fn gradients_of_entropy_agree_with_differences() {
+    chains::<f64>(6, |name, chain| {
+        let cotangent = cotangent(chain.batch());
+        let want = chain.differences(|chain| weighted(&cotangent, |b| some(chain, b, chain.entropy(b))));
+        for method in METHODS {
+            let (_, tape) = method.entropy_with_tape(chain, &Run::default()).unwrap();
+            let got = flat(&tape.vjp(&cotangent).unwrap());
+            close(name, &got, &want, tolerance(&want));
+        }
+    });
+}
+
+/// Pairs of chains of the same shape; now and then the second one lacks paths of the first.
+fn pairs<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>, &Chain<F>)) {
+    for (form, other) in FORMS.iter().flat_map(|form| FORMS.map(|other| (form, other))) {
+        for scores in ["plain", "zeros", "ties"] {
+            for seed in 0..seeds {
+                let mut random = Streams::new(seed, &format!("pair {form} {other} {scores}")).block(0);
+                let shape = [1 + random.below(3), 1 + random.below(4), 1 + random.below(3)];
+                let p: Chain<F> = sized_chain(&mut random, form, scores, shape);
+                let kind = if random.below(3) == 0 { scores } else { "plain" };
+                let q: Chain<F> = sized_chain(&mut random, other, kind, shape);
+                let q = Chain::new(
+                    q.start().to_vec().into(),
+                    q.emissions().to_vec().into(),
+                    p.lengths().to_vec(),
+                    q.transitions().clone(),
+                )
+                .unwrap();
+                if (0..p.batch()).any(|b| p.log_partition(b) > f64::NEG_INFINITY) {
+                    check(&format!("{form} beside {other}, {scores}, seed {seed}"), &p, &q);
+                }
+            }
+        }
+    }
+}
+
+/// Infinite where q lacks a path of p, −∞ where p has none.
+fn divergence<F: Real>(p: &Chain<F>, q: &Chain<F>, b: usize) -> (f64, f64) {
+    if p.log_partition(b) == f64::NEG_INFINITY {
+        return (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    }
+    let lacking =
+        p.scores(b).iter().zip(q.scores(b)).any(|(&p, q)| p > f64::NEG_INFINITY && q == f64::NEG_INFINITY);
+    let cross = if lacking { f64::INFINITY } else { cross_entropy(p, q, b) };
+    (cross, cross - p.entropy(b))
+}
+
+fn divergences<F: Real>() {
+    pairs::<F>(8, |name, p, q| {
+        let want: Vec<(f64, f64)> = (0..p.batch()).map(|b| divergence(p, q, b)).collect();
+        let (cross, kl): (Vec<f64>, Vec<f64>) = want.into_iter().unzip();
+        let got = ForwardBackward::default().cross_entropy(p, q, &Run::default()).unwrap();
+        close(name, &got.value, &cross, got.diagnostics.rounding);
+        let got = ForwardBackward::default().kl(p, q, &Run::default()).unwrap();
+        close(name, &got.value, &kl, got.diagnostics.rounding);
+        for method in METHODS {
+            let (value, _) = method.kl_with_tape(p, q, &Run::default()).unwrap();
+            close(name, &value, &kl, got.diagnostics.rounding);
+        }
+    });
+}
+
+#[test]
+fn divergences_agree_with_enumeration() {
+    divergences::<f64>();
+    divergences::<f32>();
+}
+
+#[test]
+fn gradients_of_divergences_agree_with_differences() {
+    pairs::<f64>(3, |name, p, q| {
+        let cotangent = cotangent(p.batch());
+        let run = Run::default();
+        let check = |tape: DivergenceTape<f64>, value: &dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64| {
+            let (to_p, to_q) = tape.vjp(&cotangent).unwrap();
+            let want = p.differences(|p| weighted(&cotangent, |b| value(p, q, b)));
+            close(&format!("{name}, to p"), &flat(&to_p), &want, tolerance(&want));
+            let want = q.differences(|q| weighted(&cotangent, |b| value(p, q, b)));
+            close(&format!("{name}, to q"), &flat(&to_q), &want, tolerance(&want));
+        };
+        for method in METHODS {
+            check(method.cross_entropy_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).0);
+            check(method.kl_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).1);
         }
     });
 }

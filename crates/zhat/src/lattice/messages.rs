@@ -25,7 +25,7 @@ use crate::numeric::Real;
 use crate::run::Clock;
 
 /// Rows of fewer numbers in all are not worth sharing out.
-const PARALLEL: usize = 1 << 15;
+pub(super) const PARALLEL: usize = 1 << 15;
 /// A product with more doubtful entries than this asks whether anything can have been lost at all.
 const MANY: usize = 4;
 
@@ -201,7 +201,12 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// Messages forward over the layers of a window, from the last layer kept.
-    fn forward_window(&self, kept: &[Rows<F>], window: Range<usize>, clock: &Clock<'_>) -> Result<Rows<F>> {
+    pub(super) fn forward_window(
+        &self,
+        kept: &[Rows<F>],
+        window: Range<usize>,
+        clock: &Clock<'_>,
+    ) -> Result<Rows<F>> {
         let mut rows = Rows::new(&self.layout, window.clone(), F::ZERO);
         match kept.last() {
             Some(first) => rows.copy_layer(first, window.start, self.layout.active(window.start)),
@@ -211,7 +216,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         Ok(rows)
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         window: Range<usize>,
         forward: Rows<F>,
@@ -253,7 +258,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// la₀.
-    fn start(&self, forward: &mut Rows<F>) {
+    pub(super) fn start(&self, forward: &mut Rows<F>) {
         let (rows, scales) = forward.layer_mut(0, self.layout.active(0));
         each_row(rows, scales, self.layout.size(0), |place, row, scale| {
             row.fill(F::ZERO);
@@ -263,7 +268,12 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// Fills the layers of a window behind its first, aligned at the start.
-    fn forward(&self, forward: &mut Rows<F>, window: Range<usize>, clock: &Clock<'_>) -> Result<()> {
+    pub(super) fn forward(
+        &self,
+        forward: &mut Rows<F>,
+        window: Range<usize>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
         for t in window.start..window.end.saturating_sub(1) {
             clock.check()?;
@@ -278,7 +288,12 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// Fills the layers of a window before its last, aligned at the start. The last one is given where it is not the end.
-    fn backward(&self, backward: &mut Rows<F>, window: Range<usize>, clock: &Clock<'_>) -> Result<()> {
+    pub(super) fn backward(
+        &self,
+        backward: &mut Rows<F>,
+        window: Range<usize>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
         for t in (window.start..window.end.saturating_sub(1)).rev() {
             clock.check()?;
@@ -391,7 +406,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.
-    fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
+    pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
         let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
         let mut doubtful = Vec::new();
@@ -438,7 +453,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// The least finite ln Mₜ(i, j).
-    fn least(&self, t: usize) -> f64 {
+    pub(super) fn least(&self, t: usize) -> f64 {
         *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
             let (before, after) = self.steps.shape(t);
             let mut row = vec![F::ZERO; after];

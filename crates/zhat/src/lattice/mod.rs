@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports)]
 
+mod direction;
 mod entries;
 mod gradient;
 mod layout;
@@ -15,6 +16,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use direction::{Directed, Direction};
 pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
 pub(crate) use layout::{Layout, Rows};
 pub(crate) use messages::{Lattice, Messages};

@@ -1,5 +1,6 @@
 //! How messages pass through the positions of a lattice.
 
+use super::entries::{ChainEntries, Entries, Index};
 use crate::model::{Chain, Transitions};
 use crate::numeric::Real;
 use crate::sequence::TransitionGradient;
@@ -85,6 +86,25 @@ impl<F: Real> Edges<'_, F> {
                 }
             }
         }
+    }
+}
+
+impl<F: Real> Entries<F> for Edges<'_, F> {
+    fn shape(&self, t: usize) -> (usize, usize) {
+        self.sets.as_ref().map_or((self.states, self.states), |sets| (sets[t].0.len(), sets[t].1.len()))
+    }
+
+    fn shared(&self) -> bool {
+        self.sets.is_none() && !matches!(self.transitions, Transitions::PerStep(_))
+    }
+
+    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
+        let all = ChainEntries { transitions: self.transitions, states: self.states };
+        let Some(sets) = &self.sets else { return all.fill(t, rows, columns, out) };
+        let list =
+            |set: &[u32], index: &Index<'_>| (0..index.len()).map(|k| set[index.at(k)]).collect::<Vec<u32>>();
+        let (rows, columns) = (list(sets[t].0, &rows), list(sets[t].1, &columns));
+        all.fill(t, Index::List(&rows), Index::List(&columns), out);
     }
 }
 

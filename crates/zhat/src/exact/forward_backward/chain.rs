@@ -13,14 +13,14 @@ use crate::run::{Clock, Run};
 use crate::sequence::{ChainGradient, NodeMarginals};
 
 /// How far rounding may have moved an answer: every position adds up N terms in the model's precision.
-fn rounding<F: Real>(chain: &Chain<F>) -> f64 {
+pub(super) fn rounding<F: Real>(chain: &Chain<F>) -> f64 {
     let longest = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
     let coarser = F::EPSILON.to_f64() / f64::EPSILON;
     coarser * numeric::rounding_allowance(longest * (chain.states() as f64 + 10.0), chain.magnitude())
 }
 
 /// Asks for memory, makes the lattice, and wraps what `work` finds.
-fn answer<F: Real, T: Send>(
+pub(super) fn answer<F: Real, T: Send>(
     method: &ForwardBackward,
     chain: &Chain<F>,
     query: Query,
@@ -41,7 +41,7 @@ fn answer<F: Real, T: Send>(
 }
 
 /// An error where no sequence has a weight.
-fn some_weight(log_partition: &[f64]) -> Result<()> {
+pub(super) fn some_weight(log_partition: &[f64]) -> Result<()> {
     let none = log_partition.iter().all(|&log_z| log_z == f64::NEG_INFINITY);
     if none { Err(Error::ZeroPartition) } else { Ok(()) }
 }

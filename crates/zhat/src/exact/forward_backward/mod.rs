@@ -30,11 +30,13 @@
 //! ```
 
 mod chain;
+mod divergence;
 mod forecast;
 mod tape;
 
 use serde::{Deserialize, Serialize};
 
+pub use divergence::{DivergenceTape, EntropyTape};
 pub use tape::LogPartitionTape;
 
 pub(crate) const NAME: &str = "forward-backward";
