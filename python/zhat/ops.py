@@ -1,9 +1,9 @@
 """Differentiable operations on chains: a value, and a tape that gives its gradient.
 
-Each is a pair: the operation returns `(value, tape)`, and `tape.vjp(cotangent)` the gradient of cotangent · value,
-summed over a batch, with respect to every parameter. It is what neural code needs: the backward pass of a layer is
-`tape.vjp`, and `zhat.torch` is no more than that. A tape keeps the messages of the forward pass, which is where the
-memory goes; with `checkpoint=True` it computes them again.
+Each is a pair: the operation returns `(value, tape)`, and `tape.vjp(cotangent)` the gradient of
+cotangent · value, summed over a batch, with respect to every parameter. It is what neural code needs: the
+backward pass of a layer is `tape.vjp`, and `zhat.torch` is no more than that. A tape keeps the messages of
+the forward pass, which is where the memory goes; with `checkpoint=True` it computes them again.
 
 The keyword arguments `threads`, `memory`, `time` and `progress` are those of `zhat.queries`.
 
@@ -49,9 +49,7 @@ class Tape:
         """
         weights = _cotangent(self._models[0], cotangent)
         raw = self._native.vjp(weights)
-        gradients = [
-            model._factor_marginals(arrays) for model, arrays in zip(self._models, raw, strict=True)
-        ]
+        gradients = [model._factor_marginals(arrays) for model, arrays in zip(self._models, raw, strict=True)]
         return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 
@@ -136,7 +134,7 @@ def kl(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Tape]:
-    """KL(p ‖ q) = Σ p(x) log(p(x) / q(x)) of two chains of the same shape, and a tape with a gradient for each.
+    """KL(p ‖ q) = Σ p(x) log(p(x) / q(x)) of two chains of the same shape, and a tape with both gradients.
 
     >>> import numpy as np, zhat
     >>> p = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])

@@ -319,6 +319,14 @@ class Chain(_Sequences):
         """
         return _zhat.path_score(self._native, integer("sequence", sequence), integers("path", path))
 
+    def log_partition_and_gradient(
+        self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
+    ) -> tuple[Any, ChainGradient]:
+        """Log Z and its gradient by every parameter from one pass: `zhat.ops.log_partition_and_gradient`."""
+        from . import ops
+
+        return ops.log_partition_and_gradient(self, cotangent, checkpoint=checkpoint, **how)
+
     def _samples(self, raw: Any) -> PathSamples:
         drawn, weights = raw
         return PathSamples(self._unbatched(drawn), None, weights and self._unbatched(weights))

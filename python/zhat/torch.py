@@ -1,7 +1,7 @@
 """Chains as PyTorch operations: log Z, entropy, cross-entropy and KL of tensors, with gradients.
 
-`import zhat.torch` needs PyTorch, which zhat itself does not. Tensors live on the CPU and are used in place. The
-backward pass is exact and computed by hand: no graph of T steps is recorded.
+`import zhat.torch` needs PyTorch, which zhat itself does not. Tensors live on the CPU and are used in place.
+The backward pass is exact and computed by hand: no graph of T steps is recorded.
 
     scores = zhat.torch.Chain(emissions, transitions)     # tensors, some of which require gradients
     loss = zhat.torch.log_partition(scores).sum()
@@ -67,10 +67,8 @@ class _Operation(torch.autograd.Function):
         arrays = [None if tensor is None else tensor.detach().contiguous().numpy() for tensor in tensors]
         count = len(_NAMES)
         groups = [arrays[i : i + count] for i in range(0, len(arrays), count)]
-        chains = [
-            sequence.Chain(**dict(zip(_NAMES, group, strict=True)), lengths=own)
-            for group, own in zip(groups, lengths, strict=True)
-        ]
+        named: list[dict[str, Any]] = [dict(zip(_NAMES, group, strict=True)) for group in groups]
+        chains = [sequence.Chain(**own, lengths=n) for own, n in zip(named, lengths, strict=True)]
         value, ctx.tape = operation(*chains)
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in tensors]
         return torch.as_tensor(value, dtype=tensors[0].dtype)

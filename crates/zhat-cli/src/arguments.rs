@@ -34,6 +34,10 @@ pub enum Command {
     Map(MapArguments),
     /// States drawn from the model, as CSV or JSON lines
     Sample(SampleArguments),
+    /// The divergence KL(p ‖ q) of two chains, sequence by sequence
+    Kl(DivergenceArguments),
+    /// The cross-entropy −Σ p log q of two chains, sequence by sequence
+    CrossEntropy(DivergenceArguments),
     /// Random models to play with
     Generate(GenerateArguments),
     /// Converts a model between formats
@@ -136,6 +140,16 @@ pub struct SampleArguments {
     /// How many states to draw
     #[arg(short = 'n', long, default_value_t = 1)]
     pub count: usize,
+}
+
+#[derive(Args, Debug)]
+pub struct DivergenceArguments {
+    /// The chains p, a .zhat file
+    pub p: PathBuf,
+    /// The chains q of the same shape, another
+    pub q: PathBuf,
+    #[command(flatten)]
+    pub run: RunArguments,
 }
 
 #[derive(Args, Debug)]

@@ -75,6 +75,8 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Entropy(arguments) => query::entropy(&arguments),
         Command::Map(arguments) => query::map(&arguments),
         Command::Sample(arguments) => query::sample(&arguments),
+        Command::Kl(arguments) => query::divergence(&arguments, true),
+        Command::CrossEntropy(arguments) => query::divergence(&arguments, false),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

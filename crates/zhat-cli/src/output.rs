@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
 use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Diagnostics, Error, Guarantee, Result, Run, units};
+use zhat::{Diagnostics, Error, Forecast, Guarantee, Result, Run, units};
 
 /// How a command ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,27 +106,34 @@ pub fn remarks(diagnostics: &Diagnostics) -> Vec<(&'static str, String)> {
 }
 
 /// The object that every query prints with `--json`, the value's own members first; they are JSON texts already.
-pub fn object(query: &str, value: &[(&str, String)], answer: &AnyAnswer, plan: &Plan, run: &Run) -> String {
+pub fn object(
+    query: &str,
+    value: &[(&str, String)],
+    answer: &AnyAnswer,
+    plan: Option<&Plan>,
+    run: &Run,
+) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("{{\"schema\":1,\"version\":{},\"query\":{}", json!(version), json!(query));
     for (name, json) in value {
         let _ = write!(text, ",{}:{json}", Value::from(*name));
     }
-    let forecast = plan.forecast;
     let rest = [
         ("guarantee", answer.guarantee().to_json()),
         ("method", json!(answer.diagnostics().method)),
         ("seed", json!(run.seed())),
-        (
-            "plan",
-            json!({"bytes": forecast.bytes, "seconds": forecast.seconds, "promise": forecast.promise.name()}),
-        ),
+        ("plan", json!(plan.map(forecast))),
         ("diagnostics", answer.diagnostics().to_json()),
     ];
     for (name, json) in rest {
         let _ = write!(text, ",{}:{json}", Value::from(name));
     }
     text + "}\n"
+}
+
+fn forecast(plan: &Plan) -> Value {
+    let Forecast { bytes, seconds, promise } = plan.forecast;
+    json!({"bytes": bytes, "seconds": seconds, "promise": promise.name()})
 }
 
 /// Numbers as JSON, straight from where they lie; infinite ones are `null`.

@@ -124,6 +124,21 @@ fn a_single_chain_is_the_factor_graph_that_it_is_written_as() {
 }
 
 #[test]
+fn divergences_of_two_chains() {
+    let folder = models("divergence");
+    folder.ok(&"generate chain --states 3 --steps 4 --seed 7 -o p.zhat".split(' ').collect::<Vec<_>>());
+    folder.ok(&"generate chain --states 3 --steps 4 --seed 8 -o q.zhat".split(' ').collect::<Vec<_>>());
+    let value = |args: &[&str]| folder.json(args)["value"].as_f64().unwrap();
+    let (kl, cross) = (value(&["kl", "p.zhat", "q.zhat"]), value(&["cross-entropy", "p.zhat", "q.zhat"]));
+    assert!(kl > 0.0 && (cross - kl - value(&["entropy", "p.zhat"])).abs() < 1e-12);
+    assert!(value(&["kl", "p.zhat", "p.zhat"]).abs() < 1e-12);
+    assert!(folder.ok(&["kl", "p.zhat", "q.zhat"]).starts_with("KL       "));
+    let both = folder.json(&["kl", "two.zhat", "two.zhat", "--set", "checkpoint=true"]);
+    assert_eq!((&both["query"], both["value"].as_array().unwrap().len()), (&json!("kl"), 2));
+    assert!(folder.ok(&["cross-entropy", "two.zhat", "two.zhat"]).contains("cross-entropy (nats)"));
+}
+
+#[test]
 fn what_sequences_cannot_do_is_said() {
     let folder = models("cannot");
     for (args, status, words) in [
@@ -144,10 +159,18 @@ fn what_sequences_cannot_do_is_said() {
         ("generate semi-markov --longest 0 -o x.zhat", 2, "longest: must be at least 1"),
         ("generate chain --states 999999999 -o x.zhat", 2, "model size"),
         ("logz two.zhat --memory 1", 1, "over budget"),
+        ("kl two.zhat semi.zhat", 2, "found a chain f64 and a semi-markov f64"),
+        ("kl two.zhat one.zhat", 2, "two chains of the same precision"),
+        ("kl two.zhat many.zhat", 2, ""),
+        ("kl two.zhat two.zhat --method importance", 2, "forward-backward does"),
     ] {
         let ran = folder.run(&args.split_whitespace().collect::<Vec<_>>());
         assert_eq!(ran.status(), status, "{args}: {}", ran.stderr());
-        assert!(ran.stderr().contains(words) && !ran.stderr().contains("panicked"), "{args}: {}", ran.stderr());
+        assert!(
+            ran.stderr().contains(words) && !ran.stderr().contains("panicked"),
+            "{args}: {}",
+            ran.stderr()
+        );
     }
 }
 

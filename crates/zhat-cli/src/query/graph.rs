@@ -28,7 +28,7 @@ pub fn parse_given(item: &str, graph: &FactorGraph) -> Result<(usize, usize)> {
 /// The answer as it is printed.
 pub(super) fn text(answered: &Answered, graph: &FactorGraph, style: Style) -> Result<String> {
     match &answered.answer {
-        AnyAnswer::Estimate(answer) if answered.query == Query::Entropy => {
+        AnyAnswer::Estimate(answer) if answered.name == Query::Entropy.name() => {
             Ok(entropy(answered, answer.value, style))
         }
         AnyAnswer::Estimate(answer) => Ok(log_partition(answered, answer.value, style)),

@@ -7,12 +7,13 @@ use std::fmt::Write;
 
 use serde_json::Value;
 use zhat::catalogue::{self, AnyAnswer, Choice, Plan, Settings};
+use zhat::exact::ForwardBackward;
 use zhat::io::{self, uai};
-use zhat::{Error, Model, Query, Result, Run};
+use zhat::{Divergence, Error, Model, Query, Result, Run};
 
 use crate::arguments::{
-    MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments, QueryArguments, RunArguments,
-    SampleArguments,
+    DivergenceArguments, MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments,
+    QueryArguments, RunArguments, SampleArguments,
 };
 use crate::output::{self, Exit};
 use crate::progress;
@@ -91,8 +92,10 @@ impl Style {
 /// A question put and answered.
 struct Answered {
     model: Model,
-    query: Query,
-    plan: Plan,
+    /// The query's name in JSON.
+    name: &'static str,
+    /// `None` where there was no choice of methods.
+    plan: Option<Plan>,
     answer: AnyAnswer,
     run: Run,
 }
@@ -133,10 +136,13 @@ fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result
     }
     let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), &settings, &run)?;
     let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()))?;
-    let answered = Answered { model, query, plan, answer, run };
+    show(&Answered { model, name: query.name(), plan: Some(plan), answer, run }, style)
+}
+
+fn show(answered: &Answered, style: Style) -> Result<Exit> {
     let text = match (&answered.model, &answered.answer) {
-        (Model::FactorGraph(graph), _) => graph::text(&answered, graph, style)?,
-        (_, AnyAnswer::Sequences(value)) => sequences::text(&answered, value, style)?,
+        (Model::FactorGraph(graph), _) => graph::text(answered, graph, style)?,
+        (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style)?,
         _ => return Err(answered.mismatch()),
     };
     output::print(&text)?;
@@ -144,10 +150,43 @@ fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result
     Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
 }
 
+/// KL(p ‖ q) of two chains, or their cross-entropy.
+pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
+    let run = budgeted(&arguments.run);
+    let attended = progress::attend(run.clone());
+    if !["auto", "exact", "forward-backward"].contains(&arguments.run.method.as_str()) {
+        let message = format!("`{}` does not answer this; forward-backward does", arguments.run.method);
+        return Err(Error::argument("--method", message));
+    }
+    let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
+    let method: ForwardBackward = catalogue::configure("forward-backward", &settings(&arguments.run.set)?)?;
+    let answer = match (&p, &q) {
+        (Model::Chain32(p), Model::Chain32(q)) if kl => method.kl(p, q, &attended)?,
+        (Model::Chain64(p), Model::Chain64(q)) if kl => method.kl(p, q, &attended)?,
+        (Model::Chain32(p), Model::Chain32(q)) => method.cross_entropy(p, q, &attended)?,
+        (Model::Chain64(p), Model::Chain64(q)) => method.cross_entropy(p, q, &attended)?,
+        _ => {
+            let kind = |model: &Model| {
+                let precision = model.sequence_sizes().map_or("", |sizes| sizes.precision);
+                format!("{} {precision}", model.kind().name()).trim().to_owned()
+            };
+            let message = format!(
+                "two chains of the same precision are needed, found a {} and a {}",
+                kind(&p),
+                kind(&q)
+            );
+            return Err(Error::argument("models", message));
+        }
+    };
+    let name = if kl { "kl" } else { "cross_entropy" };
+    let style = if arguments.run.json { Style::Json } else { Style::Plain };
+    show(&Answered { model: p, name, plan: None, answer: answer.into(), run }, style)
+}
+
 impl Answered {
     /// The object of `--json`; the members are JSON texts.
     fn object(&self, value: &[(&str, String)]) -> String {
-        output::object(self.query.name(), value, &self.answer, &self.plan, &self.run)
+        output::object(self.name, value, &self.answer, self.plan.as_ref(), &self.run)
     }
 
     /// The lines below every plain answer.

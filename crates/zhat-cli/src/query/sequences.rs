@@ -84,29 +84,34 @@ pub(super) fn text(answered: &Answered, answer: &Answer<Sequences>, style: Style
     }
 }
 
-/// log Z or entropy: in words for one sequence, a table for more.
+/// log Z, entropy or a divergence: in words for one sequence, a table for more.
 fn numbers(answered: &Answered, values: &[f64], json: bool) -> Result<String> {
-    let entropy = answered.query == Query::Entropy;
-    let unit = if entropy { std::f64::consts::LN_2 } else { std::f64::consts::LN_10 };
+    let (label, heading) = match answered.name {
+        "entropy" => ("entropy ", "entropy (nats)"),
+        "cross_entropy" => ("cross-entropy ", "cross-entropy (nats)"),
+        "kl" => ("KL      ", "KL (nats)"),
+        _ => ("log Z   ", "log Z"),
+    };
+    let log_partition = answered.name == Query::LogPartition.name();
+    let unit = if log_partition { std::f64::consts::LN_10 } else { std::f64::consts::LN_2 };
     let scaled: Vec<f64> = values.iter().map(|value| value / unit).collect();
     if json {
         let mut members = vec![("value", one_or_all(values)?)];
-        if !entropy {
+        if log_partition {
             members.push(("log10", one_or_all(&scaled)?));
         }
         return Ok(answered.object(&members));
     }
     if let (&[value], &[scaled]) = (values, scaled.as_slice()) {
         let (value, scaled) = (output::number(value), output::number(scaled));
-        let line = if entropy {
-            format!("entropy  {value} nats ({scaled} bits)")
-        } else {
-            format!("log Z    {value} (log10 Z {scaled})")
+        let line = match log_partition {
+            true => format!("{value} (log10 Z {scaled})"),
+            false => format!("{value} nats ({scaled} bits)"),
         };
-        return Ok(format!("{line}\n{}", answered.footer()));
+        return Ok(format!("{label} {line}\n{}", answered.footer()));
     }
     let rows = each_sequence(answered, |b| vec![output::number(values[b])]);
-    let header = ["sequence", "length", if entropy { "entropy (nats)" } else { "log Z" }, "promise"];
+    let header = ["sequence", "length", heading, "promise"];
     Ok(format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.origin()))
 }
 
