@@ -280,6 +280,13 @@ pub static CATALOGUE: &[Row] = &[
         "adds up every state; for small models, and to check the others"
     ),
     row!(
+        "forward-backward",
+        Chain,
+        exact::ForwardBackward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
+        "messages forward and backward for a whole batch at once"
+    ),
+    row!(
         "importance",
         FactorGraph,
         montecarlo::ImportanceSampling,
@@ -504,12 +511,26 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FactorGraph, generate};
+    use crate::model::{Chain, FactorGraph, Segments, SemiMarkov, Transitions, generate};
     use std::time::Duration;
 
     fn grid(side: usize) -> Model {
         let grid = generate::Grid { rows: side, columns: side, torus: false };
         generate::ising(grid, 0.3, 0.3, false, 1).unwrap().into()
+    }
+
+    /// A small model of the kind.
+    fn small(kind: Kind) -> Model {
+        let transitions = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
+        let emissions = (0..12).map(|k| f64::from(k % 5) / 4.0).collect::<Vec<f64>>();
+        let chain = Chain::crf(2, emissions.into(), vec![3, 2], transitions).unwrap();
+        match kind {
+            Kind::FactorGraph => generate::random(5, 2, 6, 2, 1.0, 0.0, 0).unwrap().into(),
+            Kind::Chain => chain.into(),
+            Kind::SemiMarkov => {
+                SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()
+            }
+        }
     }
 
     fn chosen(model: &Model, choice: &str, run: &Run) -> Result<&'static str> {
@@ -547,8 +568,8 @@ mod tests {
 
     #[test]
     fn every_row_answers_every_query_it_lists() {
-        let model: Model = generate::random(5, 2, 6, 2, 1.0, 0.0, 0).unwrap().into();
         for row in CATALOGUE {
+            let model = small(row.kind);
             for &query in row.queries {
                 let choice = Choice::Named(row.method.into());
                 let answer = answer(&model, query, &choice, &Settings::new(), &Run::default()).unwrap();
@@ -562,7 +583,7 @@ mod tests {
     #[test]
     fn an_empty_model_has_one_state() {
         let model: Model = FactorGraph::new(vec![]).unwrap().into();
-        for row in CATALOGUE {
+        for row in rows(Kind::FactorGraph) {
             let choice = Choice::Named(row.method.into());
             let z = answer(&model, Query::LogPartition, &choice, &Settings::new(), &Run::default()).unwrap();
             let AnyAnswer::Estimate(z) = z else { panic!() };

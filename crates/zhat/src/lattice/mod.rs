@@ -6,17 +6,21 @@
 
 #![allow(dead_code, unused_imports)]
 
+mod best;
 mod direction;
+mod draw;
 mod entries;
 mod gradient;
 mod layout;
 mod messages;
 mod nodes;
+mod ranked;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use direction::{Directed, Direction};
+pub(crate) use draw::{BLOCK, Cumulative};
 pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
 pub(crate) use layout::{Layout, Rows};
 pub(crate) use messages::{Lattice, Messages};

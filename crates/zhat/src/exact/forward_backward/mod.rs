@@ -32,6 +32,7 @@
 mod chain;
 mod divergence;
 mod forecast;
+mod paths;
 mod tape;
 
 use serde::{Deserialize, Serialize};

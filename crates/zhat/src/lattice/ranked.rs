@@ -1,0 +1,192 @@
+//! The k best paths, lazily (recursive enumeration).
+//!
+//! The r-th best path into a node comes through some node before it, as that one's r′-th best: each node keeps what it has found and
+//! the candidates for the next, one for each node before it. Asking a node for one more asks only the node that its last one came
+//! through. Memory O(k) a node that is asked, at most k·T nodes.
+//!
+//! Reference: V. Jiménez, A. Marzal, *Computing the K shortest paths: a new algorithm and an experimental comparison*, WAE (1999).
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+/// A graph of nodes in layers, asked for what leads into a node.
+pub(crate) trait Backward {
+    /// The nodes that lead into `node`, each with the score of the best path into it and on into `node`; none for a first node.
+    fn before(&self, node: Node) -> Vec<(Node, f64)>;
+    /// The score of the step from `from` to `node`.
+    fn step(&self, from: Node, node: Node) -> f64;
+    /// The score of the best path into `node`.
+    fn best(&self, node: Node) -> f64;
+}
+
+/// A layer and a state in it.
+pub(crate) type Node = (usize, usize);
+
+/// A way into a node: through the `rank`-th best path into another.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    score: f64,
+    from: Option<Node>,
+    rank: usize,
+}
+
+impl PartialEq for Way {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Way {}
+impl PartialOrd for Way {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Way {
+    /// The larger one has the larger score; of equals the smaller state, then rank.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let scores = self.score.total_cmp(&other.score);
+        scores.then(other.from.cmp(&self.from)).then(other.rank.cmp(&self.rank))
+    }
+}
+
+/// What is known about a node.
+struct Known {
+    found: Vec<Way>,
+    candidates: BinaryHeap<Way>,
+}
+
+/// The paths found so far.
+pub(crate) struct Ranked<'a, G: Backward> {
+    graph: &'a G,
+    k: usize,
+    known: HashMap<Node, Known>,
+}
+
+impl<'a, G: Backward> Ranked<'a, G> {
+    /// For at most k paths.
+    pub fn new(graph: &'a G, k: usize) -> Self {
+        Ranked { graph, k, known: HashMap::new() }
+    }
+
+    /// The nodes of the `rank`-th best path into `node`, first to last; `None` if there are not so many. To be asked for in turn.
+    pub fn path(&mut self, node: Node, rank: usize) -> Option<Vec<Node>> {
+        if !self.extend(node, rank) {
+            return None;
+        }
+        let (mut path, mut at, mut rank) = (vec![node], node, rank);
+        while let Some(way) = self.known.get(&at).and_then(|known| known.found.get(rank)) {
+            let Some(from) = way.from else { break };
+            path.push(from);
+            (at, rank) = (from, way.rank);
+            // The best way into a node nobody asked is not written down yet.
+            self.open(at);
+        }
+        path.reverse();
+        Some(path)
+    }
+
+    /// Finds the `rank`-th best way into `node`; the ones before it are known.
+    fn extend(&mut self, node: Node, rank: usize) -> bool {
+        // Down to a node that knows already whether there is one more, then up again.
+        let wanted = rank;
+        let mut waiting = vec![(node, rank)];
+        let (mut at, mut rank) = (node, rank);
+        loop {
+            self.open(at);
+            let found = self.known.get(&at).map_or(&[][..], |known| &known.found);
+            let last = if found.len() == rank { found.last() } else { None };
+            let Some(Way { from: Some(from), rank: used, .. }) = last else {
+                waiting.pop();
+                break;
+            };
+            (at, rank) = (*from, used + 1);
+            waiting.push((at, rank));
+        }
+        while let Some((node, rank)) = waiting.pop() {
+            let last = self.known.get(&node).and_then(|known| known.found.get(rank - 1)).copied();
+            if let Some(Way { from: Some(from), rank: used, .. }) = last {
+                let more = self.known.get(&from).and_then(|known| known.found.get(used + 1));
+                let next = more.map(|way| Way {
+                    score: way.score + self.graph.step(from, node),
+                    from: Some(from),
+                    rank: used + 1,
+                });
+                if let (Some(next), Some(known)) = (next, self.known.get_mut(&node)) {
+                    known.candidates.push(next);
+                }
+            }
+            if let Some(known) = self.known.get_mut(&node) {
+                let best = known.candidates.pop();
+                known.found.extend(best);
+            }
+        }
+        self.known.get(&node).is_some_and(|known| known.found.len() > wanted)
+    }
+
+    /// Writes down the best way into a node, and the best through each other node before it.
+    fn open(&mut self, node: Node) {
+        if self.known.contains_key(&node) {
+            return;
+        }
+        let before = self.graph.before(node);
+        let mut ways: Vec<Way> = before
+            .into_iter()
+            .filter(|(_, score)| *score > f64::NEG_INFINITY)
+            .map(|(from, score)| Way { score, from: Some(from), rank: 0 })
+            .collect();
+        ways.sort_by(|a, b| b.cmp(a));
+        // No more than k of them can be among the k best.
+        ways.truncate(self.k);
+        let best = self.graph.best(node);
+        let known = if ways.is_empty() {
+            let alone = Way { score: best, from: None, rank: 0 };
+            let found = if best > f64::NEG_INFINITY { vec![alone] } else { Vec::new() };
+            Known { found, candidates: BinaryHeap::new() }
+        } else {
+            let found = vec![ways.remove(0)];
+            Known { found, candidates: ways.into() }
+        };
+        self.known.insert(node, known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Layers of two states with scores that tie, and an end.
+    struct Binary(usize);
+
+    impl Backward for Binary {
+        fn before(&self, (t, j): Node) -> Vec<(Node, f64)> {
+            match t {
+                0 => Vec::new(),
+                _ => (0..2)
+                    .map(|i| ((t - 1, i), self.best((t - 1, i)) + self.step((t - 1, i), (t, j))))
+                    .collect(),
+            }
+        }
+        fn step(&self, _: Node, (t, j): Node) -> f64 {
+            if t == self.0 { 0.0 } else { j as f64 }
+        }
+        fn best(&self, (t, j): Node) -> f64 {
+            if t == self.0 { t as f64 } else { t as f64 + j as f64 }
+        }
+    }
+
+    #[test]
+    fn every_path_is_found_once_and_in_order() {
+        let graph = Binary(6);
+        let mut ranked = Ranked::new(&graph, 100);
+        let mut paths = Vec::new();
+        while let Some(path) = ranked.path((6, 0), paths.len()) {
+            paths.push(path);
+        }
+        assert_eq!(paths.len(), 64);
+        let ones = |path: &[Node]| path[..6].iter().map(|node| node.1).sum::<usize>();
+        assert!(paths.windows(2).all(|pair| ones(&pair[0]) >= ones(&pair[1])));
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), 64);
+    }
+}
