@@ -101,7 +101,7 @@ mod _zhat {
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
-    use super::ops::{Tape, forward, log_partition_and_gradient};
+    use super::ops::{Tape, forward, log_partition_and_gradient, relaxed_sample};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

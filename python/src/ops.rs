@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArrayDyn, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zhat::catalogue::Settings;
 use zhat::exact::ForwardBackward;
-use zhat::sequence::ChainGradient;
+use zhat::sequence::{ChainGradient, RelaxedSamples};
 use zhat::{Chain, Error, Forecasts, Query};
 
-use crate::array::Precision;
+use crate::array::{Precision, handed_over};
 use crate::error;
 use crate::model::Model;
 use crate::run::Run;
-use crate::sequence::chain_gradient;
+use crate::sequence::{chain_gradient, paths};
 
 /// A gradient with respect to a model's parameters, by its precision.
 enum Gradient {
@@ -44,8 +44,24 @@ impl Gradient {
     }
 }
 
+/// What weighs the values: a number for each sequence, or an array in the precision of the model.
+enum Cotangent {
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+}
+
+impl Cotangent {
+    /// Numbers for sequences, which are always doubles.
+    fn numbers(&self) -> zhat::Result<&[f64]> {
+        match self {
+            Cotangent::Double(numbers) => Ok(numbers),
+            Cotangent::Single(_) => Err(Error::argument("cotangent", "expected an array of f64")),
+        }
+    }
+}
+
 /// From a cotangent to the gradient with respect to each model.
-type Backward = dyn Fn(&[f64]) -> zhat::Result<Vec<Gradient>> + Send + Sync;
+type Backward = dyn Fn(&Cotangent) -> zhat::Result<Vec<Gradient>> + Send + Sync;
 
 /// What an operation leaves for its gradient.
 #[pyclass(frozen, module = "zhat._zhat")]
@@ -59,8 +75,12 @@ pub struct Tape {
 
 #[pymethods]
 impl Tape {
-    /// The gradients of Σ_b cotangent_b · value_b: a dict of arrays for each model.
-    fn vjp<'py>(&self, py: Python<'py>, cotangent: Vec<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    /// The gradients of Σ cotangent · value: a dict of arrays for each model. The cotangent is a C-contiguous array.
+    fn vjp<'py>(&self, py: Python<'py>, cotangent: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let cotangent = match cotangent.cast::<PyArrayDyn<f32>>() {
+            Ok(array) => Cotangent::Single(array.readonly().as_slice()?.to_vec()),
+            Err(_) => Cotangent::Double(cotangent.cast::<PyArrayDyn<f64>>()?.readonly().as_slice()?.to_vec()),
+        };
         let backward = self.backward.clone();
         self.cancel.store(false, Ordering::Relaxed);
         let gradients =
@@ -98,6 +118,58 @@ pub fn forward<'py>(
     })?;
     let tape = Tape { models, backward, run: run.clone().unbind(), cancel };
     Ok((PyArray1::from_vec(py, values), tape))
+}
+
+/// Relaxed samples of a chain: the hard paths of each sequence, the soft ones (B, count, T, N), and the tape of the soft ones.
+#[pyfunction]
+pub fn relaxed_sample<'py>(
+    py: Python<'py>,
+    model: &Model,
+    count: usize,
+    temperature: f64,
+    run: &Bound<'py, Run>,
+) -> PyResult<(Vec<Bound<'py, PyArrayDyn<i64>>>, Bound<'py, PyAny>, Tape)> {
+    let (cancel, shared) = (Arc::<AtomicBool>::default(), model.shared());
+    let (samples, backward) = run.get().supervise_with(py, cancel.clone(), {
+        let shared = shared.clone();
+        move |run| match &*shared {
+            zhat::Model::Chain32(chain) => {
+                let (samples, tape) =
+                    ForwardBackward::default().relaxed_samples_with_tape(chain, count, temperature, run)?;
+                let backward = move |cotangent: &Cotangent| match cotangent {
+                    Cotangent::Single(numbers) => Ok(vec![tape.vjp(numbers)?.into()]),
+                    Cotangent::Double(_) => Err(Error::argument("cotangent", "expected an array of f32")),
+                };
+                Ok((Relaxed::Single(samples), Arc::new(backward) as Arc<Backward>))
+            }
+            zhat::Model::Chain64(chain) => {
+                let (samples, tape) =
+                    ForwardBackward::default().relaxed_samples_with_tape(chain, count, temperature, run)?;
+                let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+                Ok((Relaxed::Double(samples), Arc::new(backward) as Arc<Backward>))
+            }
+            other => {
+                let message = format!("expected a chain, found a {}", other.kind().name());
+                Err(Error::argument("model", message))
+            }
+        }
+    })?;
+    let (hard, soft) = match samples {
+        Relaxed::Single(RelaxedSamples { shape, hard, soft }) => {
+            (hard, handed_over(py, soft, &shape)?.into_any())
+        }
+        Relaxed::Double(RelaxedSamples { shape, hard, soft }) => {
+            (hard, handed_over(py, soft, &shape)?.into_any())
+        }
+    };
+    let hard = paths(py, model.inner(), &hard)?;
+    Ok((hard, soft, Tape { models: vec![shared], backward, run: run.clone().unbind(), cancel }))
+}
+
+/// Relaxed samples by their precision.
+enum Relaxed {
+    Single(RelaxedSamples<f32>),
+    Double(RelaxedSamples<f64>),
 }
 
 /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b, both from one pass.
@@ -151,19 +223,21 @@ where
     match (operation, q) {
         ("log_partition", None) => {
             let (values, tape) = method.log_partition_with_tape(p, run)?;
-            Ok((values, Arc::new(move |cotangent: &[f64]| Ok(vec![tape.vjp(cotangent)?.into()]))))
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
         }
         ("entropy", None) => {
             let (values, tape) = method.entropy_with_tape(p, run)?;
-            Ok((values, Arc::new(move |cotangent: &[f64]| Ok(vec![tape.vjp(cotangent)?.into()]))))
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
         }
         ("cross_entropy" | "kl", Some(q)) => {
             let (values, tape) = match operation {
                 "kl" => method.kl_with_tape(p, q, run)?,
                 _ => method.cross_entropy_with_tape(p, q, run)?,
             };
-            let backward = move |cotangent: &[f64]| {
-                let (p, q) = tape.vjp(cotangent)?;
+            let backward = move |cotangent: &Cotangent| {
+                let (p, q) = tape.vjp(cotangent.numbers()?)?;
                 Ok(vec![p.into(), q.into()])
             };
             Ok((values, Arc::new(backward)))

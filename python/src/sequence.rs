@@ -418,12 +418,21 @@ fn path_samples<'py>(
     model: &zhat::Model,
     samples: PathSamples,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let drawn = paths(py, model, &samples.samples)?;
+    Ok((drawn, weights(py, samples.log_weights)).into_pyobject(py)?.into_any())
+}
+
+/// For each sequence its paths as the rows of an array.
+pub fn paths<'py>(
+    py: Python<'py>,
+    model: &zhat::Model,
+    drawn: &[Vec<Vec<usize>>],
+) -> PyResult<Vec<Bound<'py, PyArrayDyn<i64>>>> {
     let each = |(drawn, &length): (&Vec<Vec<usize>>, &usize)| {
         let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
         handed_over(py, flat, &[drawn.len(), length])
     };
-    let drawn = samples.samples.iter().zip(model.lengths()).map(each).collect::<PyResult<Vec<_>>>()?;
-    Ok((drawn, weights(py, samples.log_weights)).into_pyobject(py)?.into_any())
+    drawn.iter().zip(model.lengths()).map(each).collect()
 }
 
 fn weights<'py>(

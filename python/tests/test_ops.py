@@ -102,6 +102,38 @@ def test_a_sequence_without_paths_has_no_gradient() -> None:
     assert gradient.transitions.tolist() == [[1]]
 
 
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+def test_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
+    samples, tape = zhat.ops.relaxed_sample(chain, 2, 0.7, seed=3)
+    assert samples.soft.shape == (3, 2, 4, 3)
+    for b, paths in enumerate(samples.hard):
+        assert paths.shape == (2, chain.lengths[b])
+        soft = samples.soft[b, :, : chain.lengths[b]]
+        assert (soft.argmax(axis=-1) == paths).all()
+        np.testing.assert_allclose(soft.sum(axis=-1), 1, atol=1e-12)
+        assert not samples.soft[b, :, chain.lengths[b] :].any()
+    weights = np.random.default_rng(2).normal(size=samples.soft.shape)
+
+    def value(other: zhat.Chain) -> float:
+        # A step so small that no path changes: the hard states are constants.
+        return float(np.vdot(zhat.ops.relaxed_sample(other, 2, 0.7, seed=3)[0].soft, weights))
+
+    check_gradient(chain, tape.vjp(weights), value)
+    with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+        tape.vjp(weights[0])
+    with pytest.raises(zhat.InputError, match="temperature"):
+        zhat.ops.relaxed_sample(chain, 1, 0.0)
+
+
+def test_relaxed_samples_in_single_precision() -> None:
+    chain = zhat.generate.chain(3, 4, dtype=np.float32)
+    samples, tape = zhat.ops.relaxed_sample(chain, 5)
+    assert samples.soft.dtype == np.float32
+    assert samples.soft.shape == (5, 4, 3)
+    assert samples.hard.shape == (5, 4)
+    assert tape.vjp(np.ones((5, 4, 3))).emissions.dtype == np.float32
+
+
 def test_what_operations_refuse() -> None:
     chain = zhat.generate.chain(3, 4)
     for bad in ([1.0, 2.0], "x", None, np.nan):

@@ -27,6 +27,9 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     _items: int | None = None
     """How many answers there are, where the model is a batch."""
 
+    _given: bool = False
+    """Whether states were observed to make this model, where the native module does not know."""
+
     @abstractmethod
     def _numbers(self, raw: Any) -> N: ...
     @abstractmethod

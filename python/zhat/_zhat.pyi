@@ -30,6 +30,7 @@ __all__ = [
     "processors",
     "random",
     "random_chain",
+    "relaxed_sample",
     "run_program",
     "segments_score",
     "semi_markov",
@@ -115,7 +116,7 @@ class Model:
 
 @final
 class Tape:
-    def vjp(self, cotangent: list[float]) -> list[dict[str, NDArray[Any]]]: ...
+    def vjp(self, cotangent: NDArray[Any]) -> list[dict[str, NDArray[Any]]]: ...
 
 def methods() -> list[_Method]: ...
 def machine() -> _Machine: ...
@@ -160,3 +161,6 @@ def forward(
 def log_partition_and_gradient(
     model: Model, cotangent: list[float], settings: str, run: Run
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]: ...
+def relaxed_sample(
+    model: Model, count: int, temperature: float, run: Run
+) -> tuple[list[NDArray[np.int64]], NDArray[Any], Tape]: ...

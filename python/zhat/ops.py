@@ -20,13 +20,14 @@ True
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import settings
+from ._arguments import integer, real, scores, settings
 from .errors import InputError
 from .runtime import Progress, run
 from .sequence import Chain
@@ -36,19 +37,28 @@ from .sequence_answer import ChainGradient
 class Tape:
     """What an operation leaves for its gradient."""
 
-    def __init__(self, native: _zhat.Tape, models: tuple[Chain, ...]) -> None:
-        """Wraps what the native module keeps."""
+    def __init__(
+        self, native: _zhat.Tape, models: tuple[Chain, ...], shape: tuple[int, ...] | None = None
+    ) -> None:
+        """Wraps what the native module keeps; `shape` is that of a value that is not a number a sequence."""
         self._native = native
         self._models = models
+        self._shape = shape
 
     def vjp(self, cotangent: ArrayLike = 1.0) -> Any:
         """The gradient of cotangent · value, of a batch the sum over its sequences: a `ChainGradient`.
 
-        The cotangent is a number, or for a batch one for each sequence. An operation on two chains has two
-        gradients. A sequence whose value is infinite has a gradient of zero.
+        The cotangent is a number, or for a batch one for each sequence; of relaxed samples an array of
+        their shape. An operation on two chains has two gradients. A sequence whose value is infinite has a
+        gradient of zero.
         """
-        weights = _cotangent(self._models[0], cotangent)
-        raw = self._native.vjp(weights)
+        if self._shape is None:
+            raw = self._native.vjp(_cotangent(self._models[0], cotangent))
+        else:
+            array = scores("cotangent", cotangent, self._models[0].dtype)
+            if array.shape != self._shape:
+                raise InputError(f"cotangent: found shape {array.shape}, expected {self._shape}")
+            raw = self._native.vjp(array)
         gradients = [model._factor_marginals(arrays) for model, arrays in zip(self._models, raw, strict=True)]
         return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
@@ -88,7 +98,7 @@ def log_partition_and_gradient(
     how = run(0, threads, memory, time, progress)
     weights = _cotangent(_chain(model), cotangent)
     options = settings({"checkpoint": bool(checkpoint)})
-    values, raw = _zhat.log_partition_and_gradient(model._native, weights, options, how)
+    values, raw = _zhat.log_partition_and_gradient(model._native, weights.tolist(), options, how)
     return model._numbers(values), model._factor_marginals(raw)
 
 
@@ -148,6 +158,51 @@ def kl(
     return _forward("kl", (p, q), {"checkpoint": bool(checkpoint)}, how)
 
 
+@dataclass(frozen=True, eq=False)
+class RelaxedSamples:
+    """Paths drawn by the Gumbel-max trick, and beside each the softmax that its argmax was taken of.
+
+    `soft` is (n, T, N), of a batch (B, n, T, N), zero behind a sequence's end; `hard` has a path a row, of
+    a batch an array for each sequence.
+    """
+
+    soft: NDArray[Any]
+    hard: Any
+
+
+def relaxed_sample(
+    model: Chain,
+    n: int = 1,
+    temperature: float = 1.0,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+) -> tuple[RelaxedSamples, Tape]:
+    """`n` exact samples and their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
+
+    The tape takes a cotangent of the shape of `soft`, and the hard states of a path as constants. The lower
+    the temperature, the nearer are the soft samples to the hard ones, and the larger is the gradients'
+    variance.
+
+    >>> import numpy as np, zhat
+    >>> samples, tape = zhat.ops.relaxed_sample(zhat.generate.chain(states=5, steps=4), n=2, temperature=0.5)
+    >>> samples.soft.shape, samples.hard.shape
+    ((2, 4, 5), (2, 4))
+    >>> bool((samples.soft.argmax(axis=-1) == samples.hard).all())
+    True
+    >>> tape.vjp(np.ones((2, 4, 5))).emissions.shape
+    (4, 5)
+    """
+    how = run(seed, threads, memory, time, progress)
+    how_many, how_soft = integer("n", n), real("temperature", temperature)
+    hard, soft, tape = _zhat.relaxed_sample(_chain(model)._native, how_many, how_soft, how)
+    samples = RelaxedSamples(model._unbatched(soft), model._unbatched(hard))
+    return samples, Tape(tape, (model,), samples.soft.shape)
+
+
 def _forward(
     operation: str, models: tuple[Chain, ...], options: dict[str, object], how: _zhat.Run
 ) -> tuple[Any, Tape]:
@@ -164,10 +219,9 @@ def _chain(model: Chain) -> Chain:
     return model
 
 
-def _cotangent(model: Chain, cotangent: ArrayLike) -> list[float]:
+def _cotangent(model: Chain, cotangent: ArrayLike) -> NDArray[np.float64]:
     count = len(model.lengths)
     try:
-        values = np.asarray(cotangent, np.float64)
-        return [float(x) for x in np.broadcast_to(values, (count,))]
+        return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()
     except (TypeError, ValueError):
         raise InputError(f"cotangent: expected a number, or one for each of {count} sequences") from None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _zhat
 from ._arguments import integer, settings, text
 from .answer import Answer, T, guarantee_of
-from .errors import InputError
+from .errors import ImpossibleEvidenceError, InputError, ZeroPartitionError
 from .runtime import Progress, run
 
 if TYPE_CHECKING:
@@ -230,7 +230,13 @@ def _ask(
     native = getattr(model, "_native", None)
     if not isinstance(native, _zhat.Model):
         raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
-    return native.answer(query, count, text("method", method), settings(options), how)
+    try:
+        return native.answer(query, count, text("method", method), settings(options), how)
+    except ZeroPartitionError:
+        if not model._given:
+            raise
+        message = "impossible evidence: the given evidence has probability 0 under the model"
+        raise ImpossibleEvidenceError(message) from None
 
 
 def _answer(

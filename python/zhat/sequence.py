@@ -109,7 +109,9 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of positions and states, found {evidence!r}")
         items = [(*self._place(key), integer("evidence", state)) for key, state in evidence.items()]
-        return self._wrap(_zhat.observe(self._native, items), self._single)
+        given = self._wrap(_zhat.observe(self._native, items), self._single)
+        given._given = self._given or bool(items)
+        return given
 
     def _place(self, key: Any) -> tuple[int, int]:
         if self._single:

@@ -56,6 +56,20 @@ def kl(p: Chain, q: Chain, *, checkpoint: bool = False) -> torch.Tensor:
     return _apply(lambda p, q: ops.kl(p, q, checkpoint=checkpoint), p, q)
 
 
+def relaxed_sample(
+    chain: Chain, n: int = 1, temperature: float = 1.0, *, seed: int = 0
+) -> tuple[torch.Tensor, Any]:
+    """Relaxed samples, with gradients, and the hard paths: `zhat.ops.relaxed_sample`."""
+    hard: list[Any] = []
+
+    def operation(p: sequence.Chain) -> tuple[Any, ops.Tape]:
+        samples, tape = ops.relaxed_sample(p, n, temperature, seed=seed)
+        hard.append(samples.hard)
+        return samples.soft, tape
+
+    return _apply(operation, chain), hard[0]
+
+
 class _Operation(torch.autograd.Function):
     """An operation of `zhat.ops`; its backward pass is the tape's."""
 
@@ -76,7 +90,7 @@ class _Operation(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> Any:
         """The gradients by every tensor."""
-        gradients = ctx.tape.vjp(cotangents[0].detach().double().numpy())
+        gradients = ctx.tape.vjp(cotangents[0].detach().contiguous().numpy())
         pair = gradients if isinstance(gradients, tuple) else (gradients,)
         arrays = [getattr(gradient, name) for gradient in pair for name in _NAMES]
         tensors = [

@@ -135,7 +135,12 @@ fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result
         return Err(Error::argument("--format", message));
     }
     let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), &settings, &run)?;
-    let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()))?;
+    let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()));
+    let answer = answer.map_err(|error| match error {
+        // Sequences do not remember that their scores were changed for evidence.
+        Error::ZeroPartition if !arguments.model.given.is_empty() => Error::ImpossibleEvidence,
+        other => other,
+    })?;
     show(&Answered { model, name: query.name(), plan: Some(plan), answer, run }, style)
 }
 
