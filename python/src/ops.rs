@@ -15,7 +15,7 @@ use crate::array::{Precision, handed_over};
 use crate::error;
 use crate::model::Model;
 use crate::run::Run;
-use crate::sequence::{chain_gradient, paths};
+use crate::sequence::{Paths, chain_gradient, paths};
 
 /// A gradient with respect to a model's parameters, by its precision.
 enum Gradient {
@@ -128,7 +128,7 @@ pub fn relaxed_sample<'py>(
     count: usize,
     temperature: f64,
     run: &Bound<'py, Run>,
-) -> PyResult<(Vec<Bound<'py, PyArrayDyn<i64>>>, Bound<'py, PyAny>, Tape)> {
+) -> PyResult<(Paths<'py>, Bound<'py, PyAny>, Tape)> {
     let (cancel, shared) = (Arc::<AtomicBool>::default(), model.shared());
     let (samples, backward) = run.get().supervise_with(py, cancel.clone(), {
         let shared = shared.clone();

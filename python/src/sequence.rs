@@ -15,6 +15,8 @@ use crate::model::Model;
 
 /// A state and how many positions it lasts.
 type Segment = (usize, usize);
+/// For each sequence an array with a path a row.
+pub type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and `transitions` (N, N) or
 /// (T − 1, N, N), or `left` and perhaps `right` (N, D).
@@ -423,11 +425,7 @@ fn path_samples<'py>(
 }
 
 /// For each sequence its paths as the rows of an array.
-pub fn paths<'py>(
-    py: Python<'py>,
-    model: &zhat::Model,
-    drawn: &[Vec<Vec<usize>>],
-) -> PyResult<Vec<Bound<'py, PyArrayDyn<i64>>>> {
+pub fn paths<'py>(py: Python<'py>, model: &zhat::Model, drawn: &[Vec<Vec<usize>>]) -> PyResult<Paths<'py>> {
     let each = |(drawn, &length): (&Vec<Vec<usize>>, &usize)| {
         let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
         handed_over(py, flat, &[drawn.len(), length])
