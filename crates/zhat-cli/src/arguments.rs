@@ -34,6 +34,10 @@ pub enum Command {
     Map(MapArguments),
     /// States drawn from the model, as CSV or JSON lines
     Sample(SampleArguments),
+    /// The divergence KL(p ‖ q) of two chains, sequence by sequence
+    Kl(DivergenceArguments),
+    /// The cross-entropy −Σ p log q of two chains, sequence by sequence
+    CrossEntropy(DivergenceArguments),
     /// Random models to play with
     Generate(GenerateArguments),
     /// Converts a model between formats
@@ -57,7 +61,7 @@ pub struct ModelArguments {
     /// Evidence in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-    /// Evidence by name or number, such as rain=yes,x3=1
+    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12 of sequence 0
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -136,6 +140,16 @@ pub struct SampleArguments {
     /// How many states to draw
     #[arg(short = 'n', long, default_value_t = 1)]
     pub count: usize,
+}
+
+#[derive(Args, Debug)]
+pub struct DivergenceArguments {
+    /// The chains p, a .zhat file
+    pub p: PathBuf,
+    /// The chains q of the same shape, another
+    pub q: PathBuf,
+    #[command(flatten)]
+    pub run: RunArguments,
 }
 
 #[derive(Args, Debug)]
@@ -233,6 +247,61 @@ pub enum Generate {
         #[arg(long, default_value_t = 0.0)]
         deterministic: f64,
     },
+    /// Chains of hidden states with normal scores; written to a .zhat file
+    Chain(ChainArguments),
+    /// Chains whose states last for segments of several positions
+    SemiMarkov {
+        #[command(flatten)]
+        chain: ChainArguments,
+        /// Positions of the longest segment
+        #[arg(long, default_value_t = 5)]
+        longest: usize,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct ChainArguments {
+    #[arg(long, default_value_t = 100)]
+    pub states: usize,
+    /// Positions of each sequence
+    #[arg(long, default_value_t = 20)]
+    pub steps: usize,
+    /// Sequences that share the parameters
+    #[arg(long, default_value_t = 1)]
+    pub batch: usize,
+    /// Sequences of different lengths
+    #[arg(long)]
+    pub ragged: bool,
+    /// One table, one for each step, or products of embeddings
+    #[arg(long, value_enum, default_value_t = Form::Shared)]
+    pub transitions: Form,
+    /// Dimension of the embeddings of factored transitions
+    #[arg(long, default_value_t = 8)]
+    pub rank: usize,
+    /// The same embeddings on the left and on the right
+    #[arg(long)]
+    pub tied: bool,
+    /// Standard deviation of the scores
+    #[arg(long, default_value_t = 1.0)]
+    pub strength: f64,
+    /// Fraction of forbidden states and transitions
+    #[arg(long, default_value_t = 0.0)]
+    pub zeros: f64,
+    #[arg(long, value_enum, default_value_t = Precision::F64)]
+    pub precision: Precision,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Form {
+    Shared,
+    PerStep,
+    Factored,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Precision {
+    F32,
+    F64,
 }
 
 #[derive(Args, Debug)]

@@ -302,7 +302,8 @@ pub static CATALOGUE: &[Row] = &[
     ),
 ];
 
-fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
+/// The configuration of a method from options by name.
+pub fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
     serde_json::from_value(Value::Object(settings.clone()))
         .map_err(|error| Error::argument(format!("options of {method}"), error.to_string()))
 }
