@@ -178,9 +178,12 @@ impl<F: Real> Chain<F> {
             emission = emission.max(check_scores("emissions", &emissions, from..from + length * states)?);
         }
         let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
-        let magnitude = check_scores("start", &start, 0..states)?
-            + longest * (emission + transitions.check(states, steps)?);
-        if magnitude > LARGEST_TOTAL {
+        let (first, transition) =
+            (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
+        let magnitude = first + longest * (emission + transition);
+        // What meets at one position must fit the precision itself, with room for a few such terms.
+        let local = first + emission + transition;
+        if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
             return Err(Error::Model("the scores are so large that their sum would overflow".into()));
         }
         Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
@@ -346,6 +349,8 @@ mod tests {
         let transitions = Transitions::Shared(vec![1e305].into());
         assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], transitions).is_err());
         let embeddings = Transitions::Factored { left: vec![1e200].into(), right: None };
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
+        let embeddings = Transitions::Factored { left: vec![1e20f32].into(), right: None };
         assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
     }
 }
