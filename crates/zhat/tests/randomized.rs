@@ -216,7 +216,7 @@ fn entropy_is_that_of_the_weighted_paths() {
 #[test]
 fn samples_with_their_weights_stand_for_the_model() {
     let mut random = Streams::new(7, "samples").block(0);
-    let chain: Chain<f64> = sized_chain(&mut random, "shared", "plain", [1, 3, 5]);
+    let chain: Chain<f64> = sized_chain(&mut random, "shared", "ties", [1, 3, 5]);
     let paths = Listed::states(&chain, 0);
     let probabilities = chain.probabilities(0);
     let log_z = chain.log_partition(0);
