@@ -82,3 +82,14 @@ pub struct PathSamples<S = Vec<usize>> {
     /// For each sequence of the batch the log weight of each sample, where they are draws from something else than the model.
     pub log_weights: Option<Vec<Vec<f64>>>,
 }
+
+/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmax that its argmax was taken of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelaxedSamples<F> {
+    /// B, the number of samples S, T and N.
+    pub shape: [usize; 4],
+    /// For each sequence of the batch its paths; none where the sequence has none.
+    pub hard: Vec<Vec<Vec<usize>>>,
+    /// B×S×T×N: a probability vector for every position, zero behind a sequence's end.
+    pub soft: Vec<F>,
+}

@@ -15,5 +15,5 @@ pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub use enumerate::Enumeration;
-pub use forward_backward::{DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape};
+pub use forward_backward::{DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, RelaxedTape};
 pub use search::Search;

@@ -15,6 +15,7 @@ mod layout;
 mod messages;
 mod nodes;
 mod ranked;
+mod relaxed;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -25,4 +26,5 @@ pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
 pub(crate) use layout::{Layout, Rows};
 pub(crate) use messages::{Lattice, Messages};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, Nodes, zero_gradient};
+pub(crate) use relaxed::Relaxed;
 pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};

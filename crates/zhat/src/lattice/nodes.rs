@@ -68,21 +68,32 @@ impl<F: Real> Edges<'_, F> {
 
     /// Adds `weights[j]` to the gradient with respect to log-transition(i, j) of boundary t.
     pub fn add_row(&self, t: usize, i: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
-        let n = self.states;
         for (j, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
-            let (i, j) = self.states_of(t, i, j);
-            match gradient {
-                TransitionGradient::Shared(table) => table[i * n + j] += weight,
-                TransitionGradient::PerStep(tables) => tables[(t * n + i) * n + j] += weight,
-                TransitionGradient::Factored { left: to_left, right: to_right } => {
-                    let Transitions::Factored { left, .. } = self.transitions else { return };
-                    let right = self.transitions.right().unwrap_or(left);
-                    let rank = left.len() / n;
-                    for k in 0..rank {
-                        to_left[i * rank + k] += weight * right[j * rank + k];
-                        let to_right = to_right.as_mut().unwrap_or(to_left);
-                        to_right[j * rank + k] += weight * left[i * rank + k];
-                    }
+            self.add_entry(t, (i, j), weight, gradient);
+        }
+    }
+
+    /// Adds `weights[i]` to the gradient with respect to log-transition(i, j) of boundary t.
+    pub fn add_column(&self, t: usize, j: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
+        for (i, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
+            self.add_entry(t, (i, j), weight, gradient);
+        }
+    }
+
+    fn add_entry(&self, t: usize, (i, j): (usize, usize), weight: F, gradient: &mut TransitionGradient<F>) {
+        let n = self.states;
+        let (i, j) = self.states_of(t, i, j);
+        match gradient {
+            TransitionGradient::Shared(table) => table[i * n + j] += weight,
+            TransitionGradient::PerStep(tables) => tables[(t * n + i) * n + j] += weight,
+            TransitionGradient::Factored { left: to_left, right: to_right } => {
+                let Transitions::Factored { left, .. } = self.transitions else { return };
+                let right = self.transitions.right().unwrap_or(left);
+                let rank = left.len() / n;
+                for k in 0..rank {
+                    to_left[i * rank + k] += weight * right[j * rank + k];
+                    let to_right = to_right.as_mut().unwrap_or(to_left);
+                    to_right[j * rank + k] += weight * left[i * rank + k];
                 }
             }
         }

@@ -33,11 +33,13 @@ mod chain;
 mod divergence;
 mod forecast;
 mod paths;
+mod relaxed;
 mod tape;
 
 use serde::{Deserialize, Serialize};
 
 pub use divergence::{DivergenceTape, EntropyTape};
+pub use relaxed::RelaxedTape;
 pub use tape::LogPartitionTape;
 
 pub(crate) const NAME: &str = "forward-backward";
