@@ -152,3 +152,56 @@ fn compose<'a>(set: &'a [u32], index: Index<'_>, buffer: &'a mut Vec<u32>) -> &'
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    /// Every kind of index for rows and columns, on the model and on a part of it.
+    fn tiles_agree_with_single_scores<F: Real>() {
+        let random = &mut Streams::new(3, "entries tests").block(0);
+        let (states, rank) = (23, 5);
+        let sets: [Vec<u32>; 2] =
+            [0, 1].map(|k| (0..10 + k).map(|_| random.below(states) as u32).collect::<Vec<_>>());
+        let mut numbers =
+            |len: usize| -> Vec<F> { (0..len).map(|_| F::from_f64(random.uniform() - 0.5)).collect() };
+        let forms = [
+            Transitions::Shared(numbers(states * states).into()),
+            Transitions::PerStep(numbers(2 * states * states).into()),
+            Transitions::Factored { left: numbers(states * rank).into(), right: None },
+            Transitions::Factored {
+                left: numbers(states * rank).into(),
+                right: Some(numbers(states * rank).into()),
+            },
+        ];
+        let lists: [&[u32]; 4] = [&[3, 4, 5, 6], &[7, 2, 2, 9, 0], &[1], &[]];
+        let indices = || lists.into_iter().map(Index::List).chain([Index::Range(2..9), Index::Range(0..10)]);
+        for transitions in &forms {
+            let entries = ChainEntries { transitions, states };
+            let restricted =
+                Restricted { entries: &entries, sets: vec![(&sets[0], &sets[1]), (&sets[1], &sets[0])] };
+            for rows in indices() {
+                for columns in indices() {
+                    let mut out = vec![F::from_f64(7.0); rows.len() * columns.len()];
+                    entries.fill(1, rows.clone(), columns.clone(), &mut out);
+                    let mut part = out.clone();
+                    restricted.fill(1, rows.clone(), columns.clone(), &mut part);
+                    for at in 0..out.len() {
+                        let (i, j) = (rows.at(at / columns.len()), columns.at(at % columns.len()));
+                        let want = transitions.score(states, 1, i, j);
+                        assert!((out[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                        let want = transitions.score(states, 1, sets[1][i] as usize, sets[0][j] as usize);
+                        assert!((part[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_have_the_scores_of_the_model() {
+        tiles_agree_with_single_scores::<f32>();
+        tiles_agree_with_single_scores::<f64>();
+    }
+}

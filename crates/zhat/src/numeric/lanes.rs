@@ -3,6 +3,9 @@
 //! Kernels whose registers must be counted are written with these; the compiler's own choice would spill them. A vector has the same
 //! lanes at every level and is summed by halves, so AVX2 and AVX-512 give the same bits.
 
+// Counted loops over arrays of registers are what the compiler unrolls.
+#![allow(clippy::needless_range_loop)]
+
 /// 64 bytes of `F`.
 ///
 /// # Safety
@@ -17,6 +20,9 @@ pub(super) trait Lanes<F>: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// self·factor + term.
     unsafe fn multiply_add(self, factor: Self, term: Self) -> Self;
+    /// Asks for the cache line at an address that will be read soon; any address will do.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const F) {}
     /// The sum of the lanes: halves are added until one number is left.
     unsafe fn sum(self) -> F;
 }
@@ -104,6 +110,10 @@ pub(super) mod x86 {
                     unsafe { Pair($fma(self.0, factor.0, term.0), $fma(self.1, factor.1, term.1)) }
                 }
                 #[inline(always)]
+                unsafe fn prefetch(at: *const $float) {
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+                }
+                #[inline(always)]
                 unsafe fn sum(self) -> $float {
                     unsafe { $sum($add(self.0, self.1)) }
                 }
@@ -135,6 +145,10 @@ pub(super) mod x86 {
                 #[inline(always)]
                 unsafe fn multiply_add(self, factor: Self, term: Self) -> Self {
                     unsafe { $fma(self, factor, term) }
+                }
+                #[inline(always)]
+                unsafe fn prefetch(at: *const $float) {
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn sum(self) -> $float {

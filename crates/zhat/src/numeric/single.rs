@@ -12,7 +12,7 @@ const EXP_LOW: f32 = -87.33;
 const EXP_HIGH: f32 = 88.722_83;
 /// Adding this to a small number rounds it to an integer that then stands in the low bits.
 const ROUND: f32 = 12_582_912.0; // 1.5 · 2^23
-const LN2_HIGH: f32 = 0.693_359_375; // nine bits: its products with an exponent are exact
+const LN2_HIGH: f32 = 355.0 / 512.0; // nine bits: its products with an exponent are exact
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
 /// (exp r − 1 − r)/r² from the highest power of r down.

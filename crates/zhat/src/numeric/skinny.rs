@@ -7,6 +7,9 @@
 //!
 //! Columns are a multiple of [`STRIP`]; what stands behind the end of a row must be zero in messages or matrix and finite in both.
 
+// Counted loops over arrays of registers are what the compiler unrolls.
+#![allow(clippy::needless_range_loop)]
+
 use super::lanes::Lanes;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::x86::Pair;
@@ -58,6 +61,8 @@ pub struct Forward<'a, F> {
     pub weights: Option<(&'a [F], usize)>,
     /// False if the output is overwritten.
     pub accumulate: bool,
+    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    pub next: &'a [F],
 }
 
 /// output ← output + messages·Mᵀ on one tile.
@@ -81,6 +86,8 @@ pub struct Backward<'a, F> {
     pub output: &'a mut [F],
     /// From one row of the output to the next.
     pub output_stride: usize,
+    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    pub next: &'a [F],
 }
 
 /// The last index of a table of `rows` rows that is touched, and one more.
@@ -126,7 +133,15 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
         let mut sums = [[zero; W]; R];
         let mut messages = task.messages.as_ptr().add(message);
         let mut matrix = task.matrix.as_ptr().add(column);
+        let mut next = task.next.as_ptr().wrapping_add(column / 2 * task.rows);
+        let ahead = !task.next.is_empty() && message == 0 && W > 1;
         for _ in 0..task.rows {
+            if ahead {
+                for w in 0..W / 2 {
+                    V::prefetch(next.wrapping_add(w * V::COUNT));
+                }
+                next = next.wrapping_add(W / 2 * V::COUNT);
+            }
             let mut row = [zero; W];
             for w in 0..W {
                 row[w] = V::load(matrix.add(w * V::COUNT));
@@ -201,8 +216,16 @@ unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: us
         let mut sums = [[zero; R]; I];
         let messages = task.messages.as_ptr().add(message * task.messages_stride);
         let matrix = task.matrix.as_ptr().add(row * task.stride);
+        let mut next = task.next.as_ptr().wrapping_add(row / 2 * task.columns);
+        let ahead = !task.next.is_empty() && message == 0 && I > 1;
         let mut column = 0;
         while column < task.columns {
+            if ahead {
+                for i in 0..I / 2 {
+                    V::prefetch(next.wrapping_add(i * V::COUNT));
+                }
+                next = next.wrapping_add(I / 2 * V::COUNT);
+            }
             let mut x = [zero; R];
             for r in 0..R {
                 x[r] = V::load(messages.add(r * task.messages_stride + column));
@@ -456,6 +479,7 @@ mod tests {
                             output_stride: stride,
                             weights: weighted.then_some((&weights[..], stride)),
                             accumulate,
+                            next: &matrix,
                         });
                         for r in 0..block {
                             for j in 0..stride {
@@ -489,6 +513,7 @@ mod tests {
                         stride,
                         output: &mut output,
                         output_stride: rows + 1,
+                        next: &matrix,
                     });
                     for r in 0..count {
                         for i in 0..rows {

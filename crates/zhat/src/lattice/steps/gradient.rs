@@ -17,8 +17,10 @@ use crate::sequence::TransitionGradient;
 /// Messages that are summed in registers at a time, so that a strip of them stays in the first cache.
 const DEPTH: usize = 256;
 
-/// Rows that one thread takes at a time: the messages that enter their columns are rearranged once for all of them.
-const GROUP: usize = 2 * ROWS;
+/// Rows that one thread takes at a time, as a part of all rows: the messages are rearranged once for all of them.
+fn group_of(rows: usize) -> usize {
+    rows.div_ceil(8).clamp(2 * ROWS, 8 * ROWS).next_multiple_of(ROWS)
+}
 
 /// The marginals of the edges of table t, as factors: left_k(i)·M(i, j)·right_k(j), times D(i, j) if there is a direction.
 pub(super) struct Edges<'a, F: Real> {
@@ -41,26 +43,72 @@ fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// A tile of leftᵀ·right ∘ M, and the factors on their way there.
+/// Factors that are summed over, one after the other: each is count × states.
+#[derive(Clone, Copy)]
+struct Sources<'a, F> {
+    factors: &'a [&'a [F]],
+    count: usize,
+    states: usize,
+}
+
+impl<F> Sources<'_, F> {
+    /// All messages.
+    fn total(&self) -> usize {
+        self.factors.len() * self.count
+    }
+
+    /// Some states of message k.
+    fn message(&self, k: usize, states: Range<usize>) -> &[F] {
+        &self.factors[k / self.count][k % self.count * self.states..][states]
+    }
+}
+
+/// The left factors of some rows, by blocks of rows: message × block.
+struct Left<F> {
+    rows: Range<usize>,
+    total: usize,
+    data: Aligned<F>,
+}
+
+impl<F: Real> Left<F> {
+    fn new(sources: Sources<'_, F>, rows: Range<usize>) -> Self {
+        let total = sources.total();
+        let mut data = Aligned::zeros(total * rows.len());
+        for k in 0..total {
+            let message = sources.message(k, rows.clone());
+            for (first, size) in blocks(rows.len()) {
+                let (to, from) = (&mut data[first * total + k * size..], &message[first..first + size]);
+                // A copy of known length needs no call.
+                match (to.first_chunk_mut::<8>(), from.first_chunk::<8>()) {
+                    (Some(to), Some(from)) => *to = *from,
+                    _ => to[..size].copy_from_slice(from),
+                }
+            }
+        }
+        Left { rows, total, data }
+    }
+}
+
+/// A tile of leftᵀ·right ∘ M, and the right factors on their way there.
 #[derive(Default)]
 struct Pairs<F> {
     /// The right factors of some columns, for each depth by strips: message × strip.
     right: Aligned<F>,
-    /// The left factors of some rows, by blocks of rows: message × block.
-    left: Aligned<F>,
+    /// How many columns these are, in whole strips.
+    entered: usize,
     edges: Aligned<F>,
 }
 
 impl<F: Real> Pairs<F> {
-    /// Rearranges the right factors of some columns; `sources` are count × states each.
-    fn enter(&mut self, sources: &[&[F]], count: usize, states: usize, columns: Range<usize>) {
-        let (total, strip, width) = (sources.len() * count, strip::<F>(), padded::<F>(columns.len()));
+    /// Rearranges the right factors of some columns.
+    fn enter(&mut self, sources: Sources<'_, F>, columns: Range<usize>) {
+        let (total, strip, width) = (sources.total(), strip::<F>(), padded::<F>(columns.len()));
+        self.entered = width;
         let out = self.right.room(total * width);
         for k in 0..total {
-            let from = &sources[k / count][k % count * states..][columns.clone()];
             let depth = k / DEPTH * DEPTH;
             let height = DEPTH.min(total - depth);
-            for (s, from) in from.chunks(strip).enumerate() {
+            for (s, from) in sources.message(k, columns.clone()).chunks(strip).enumerate() {
                 let to = &mut out[depth * width + (s * height + k - depth) * strip..][..strip];
                 to[..from.len()].copy_from_slice(from);
                 to[from.len()..].fill(F::ZERO);
@@ -68,34 +116,23 @@ impl<F: Real> Pairs<F> {
         }
     }
 
-    /// The tile at some rows, of all columns entered from `skip` strips on; returns rows × columns.
-    #[allow(clippy::too_many_arguments)]
+    /// The tile at some rows, which start at a whole tile of `left`, and some columns, counted from the first one entered.
     fn multiply(
         &mut self,
-        sources: &[&[F]],
-        count: usize,
-        states: usize,
+        left: &Left<F>,
         rows: Range<usize>,
-        entered: usize,
         columns: Range<usize>,
         matrix: Tile<'_, F>,
     ) -> Tile<'_, F> {
-        let (total, strip) = (sources.len() * count, strip::<F>());
-        let (stride, entered) = (padded::<F>(columns.len()), padded::<F>(entered));
-        let left = self.left.room(total * rows.len());
-        for (first, size) in blocks(rows.len()) {
-            let block = left[first * total..(first + size) * total].chunks_exact_mut(size);
-            for (k, to) in block.enumerate() {
-                to.copy_from_slice(&sources[k / count][k % count * states + rows.start + first..][..size]);
-            }
-        }
+        let (total, strip, stride) = (left.total, strip::<F>(), padded::<F>(columns.len()));
+        let left = &left.data[(rows.start - left.rows.start) * total..];
         let edges = self.edges.room(rows.len() * stride);
         if total == 0 {
             edges.fill(F::ZERO);
         }
         for depth in pieces(0..total, DEPTH) {
             for at in (0..stride).step_by(strip) {
-                let right = &self.right[depth.start * entered + (columns.start + at) * depth.len()..];
+                let right = &self.right[depth.start * self.entered + (columns.start + at) * depth.len()..];
                 for (first, size) in blocks(rows.len()) {
                     F::forward(Forward {
                         rows: depth.len(),
@@ -108,11 +145,12 @@ impl<F: Real> Pairs<F> {
                         output_stride: stride,
                         weights: Some((&matrix.data[first * matrix.stride + at..], matrix.stride)),
                         accumulate: depth.start > 0,
+                        next: &[],
                     });
                 }
             }
         }
-        Tile { data: edges, stride }
+        Tile { data: edges, stride, next: &[] }
     }
 }
 
@@ -136,15 +174,16 @@ impl<F: Real> Edges<'_, F> {
         let (before, after) = tiles.shape();
         let work = |rows: usize| rows * after * (self.count + tiles.cost());
         let Some((rows_set, columns_set)) = self.view.sets else {
-            let groups = table.chunks_mut(GROUP * states).enumerate();
-            map_all(groups, work(before), |(group, out)| self.add_rows(tiles, group * GROUP, out));
+            let group = group_of(before);
+            let groups = table.chunks_mut(group * states).enumerate();
+            map_all(groups, work(before), |(g, out)| self.add_rows(tiles, g * group, out));
             return;
         };
         if after == 0 {
             return;
         }
         // A state may stand in a set twice, so the places are added to by one thread.
-        let height = ((1 << 20) / after).clamp(1, GROUP);
+        let height = ((1 << 20) / after).clamp(1, group_of(before));
         for wave in pieces(0..before, 8 * height) {
             let groups = map_all(pieces(wave.clone(), height), work(wave.len()), |group| {
                 let mut out = vec![F::ZERO; group.len() * after];
@@ -167,16 +206,16 @@ impl<F: Real> Edges<'_, F> {
         let rows = first..first + out.len() / after;
         let (mut scratch, mut directed, mut pairs) =
             (Scratch::default(), Directed::default(), Pairs::default());
-        let columns = panels::<F>(after).flat_map(|panel| pieces(panel, tile_columns::<F>()));
-        for columns in columns {
+        let lefts = Sources { factors: &[self.left], count: self.count, states: before };
+        let rights = Sources { factors: &[self.right], count: self.count, states: after };
+        let left = Left::new(lefts, rows.clone());
+        for columns in panels::<F>(after).flat_map(|panel| pieces(panel, tile_columns::<F>())) {
             tiles.enter(columns.clone(), &mut scratch);
-            pairs.enter(&[self.right], self.count, after, columns.clone());
+            pairs.enter(rights, columns.clone());
             for some in pieces(rows.clone(), ROWS) {
                 let tile = tiles.tile(some.clone(), columns.clone(), &mut scratch);
                 let tile = directed.tile(tile, self.direction, self.view.t, some.clone(), columns.clone());
-                let all = 0..columns.len();
-                let edges =
-                    pairs.multiply(&[self.left], self.count, before, some.clone(), columns.len(), all, tile);
+                let edges = pairs.multiply(&left, some.clone(), 0..columns.len(), tile);
                 for (i, edges) in some.zip(edges.data.chunks(edges.stride)) {
                     let out = &mut out[(i - first) * after..][columns.clone()];
                     F::add_to(out, &edges[..columns.len()]);
@@ -185,12 +224,14 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], mut right_out: Option<&mut [F]>) {
-        let Some((left, rank)) = tiles.left() else { return };
+    fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], right_out: Option<&mut [F]>) {
+        let Some((_, rank)) = tiles.left() else { return };
         let (before, after) = tiles.shape();
         let triangle = tiles.symmetric() && self.direction.is_none();
         let both = [self.left, self.right, self.left];
-        let sources = if triangle { (&both[..2], &both[1..]) } else { (&both[..1], &both[1..2]) };
+        let half = if triangle { 2 } else { 1 };
+        let lefts = Sources { factors: &both[..half], count: self.count, states: before };
+        let rights = Sources { factors: &both[1..1 + half], count: self.count, states: after };
         let share = |panel: Range<usize>| Share {
             derivative: Aligned::zeros(rank * padded::<F>(panel.len())),
             scratch: Scratch::default(),
@@ -205,16 +246,16 @@ impl<F: Real> Edges<'_, F> {
         let state = |set: Option<&[u32]>, k: usize| set.map_or(k, |set| set[k] as usize);
         for wave in pieces(0..before, length) {
             let work = wave.len() * after * (self.count + 2 * rank + tiles.cost());
-            let parts = map_all(shares.iter_mut(), work, |share| {
-                self.wave(tiles, share, wave.clone(), left, rank, sources, triangle)
-            });
+            let factors = Left::new(lefts, wave.clone());
+            let parts =
+                map_all(shares.iter_mut(), work, |share| self.wave(tiles, share, &factors, rights, triangle));
             for part in parts {
                 for (i, part) in wave.clone().zip(part.chunks_exact(rank.max(1))) {
                     F::add_to(&mut left_out[state(rows_set, i) * rank..][..rank], part);
                 }
             }
         }
-        let out = right_out.as_deref_mut().unwrap_or(left_out);
+        let out = right_out.unwrap_or(left_out);
         for Share { panel, derivative, .. } in &shares {
             let stride = padded::<F>(panel.len());
             for (at, j) in panel.clone().enumerate() {
@@ -227,35 +268,32 @@ impl<F: Real> Edges<'_, F> {
     }
 
     /// The rows of a wave in one panel; returns the derivatives with respect to their left embeddings, rows × rank.
-    #[allow(clippy::too_many_arguments)]
     fn wave(
         &self,
         tiles: &dyn Tiles<F>,
         share: &mut Share<F>,
-        wave: Range<usize>,
-        embeddings: &[F],
-        rank: usize,
-        sources: (&[&[F]], &[&[F]]),
+        factors: &Left<F>,
+        rights: Sources<'_, F>,
         triangle: bool,
     ) -> Vec<F> {
+        let (embeddings, rank) = tiles.left().unwrap_or_default();
+        let wave = factors.rows.clone();
         let mut part = vec![F::ZERO; wave.len() * rank];
         let Share { panel, derivative, scratch, directed, pairs, left } = share;
         if triangle && panel.end <= wave.start {
             return part;
         }
-        let (before, after) = tiles.shape();
         let stride = padded::<F>(panel.len());
         for some in pieces(panel.clone(), tile_columns::<F>()) {
             tiles.enter(some.clone(), scratch);
-            pairs.enter(sources.1, self.count, after, some.clone());
+            pairs.enter(rights, some.clone());
             for rows in pieces(wave.clone(), ROWS) {
                 for (columns, mirrored) in split_at_diagonal(&some, &rows, triangle) {
                     let tile = tiles.tile(rows.clone(), columns.clone(), scratch);
                     let tile =
                         directed.tile(tile, self.direction, self.view.t, rows.clone(), columns.clone());
                     let within = columns.start - some.start..columns.end - some.start;
-                    let edges =
-                        pairs.multiply(sources.0, self.count, before, rows.clone(), some.len(), within, tile);
+                    let edges = pairs.multiply(factors, rows.clone(), within, tile);
                     let width = padded::<F>(columns.len());
                     let (right, right_stride) = scratch.entered(columns.start);
                     F::backward(Backward {
@@ -268,6 +306,7 @@ impl<F: Real> Edges<'_, F> {
                         stride: right_stride,
                         output: &mut part[(rows.start - wave.start) * rank..],
                         output_stride: rank,
+                        next: &[],
                     });
                     if !mirrored {
                         continue;
@@ -289,6 +328,7 @@ impl<F: Real> Edges<'_, F> {
                             output_stride: stride,
                             weights: None,
                             accumulate: true,
+                            next: &[],
                         });
                     }
                 }

@@ -27,32 +27,40 @@ pub(super) fn of_all<'a, F: Real>(
     tables: usize,
     view: impl Fn(usize) -> View<'a, F> + Sync,
 ) -> Vec<Shifts<F>> {
-    if tables > 1 && view(0).entries.states.pow(2) < LARGE {
-        return (0..tables).into_par_iter().with_min_len(4).map(|t| of(view(t))).collect();
+    let entries: usize = (0..tables).map(|t| view(t).shape()).map(|(rows, columns)| rows * columns).sum();
+    // Many tables that are not large themselves are shared out one by one.
+    if entries >= LARGE && entries / tables < 16 * LARGE && tables > 1 {
+        return (0..tables).into_par_iter().map(|t| of(view(t))).collect();
     }
     (0..tables).map(|t| of(view(t))).collect()
 }
 
 fn of<F: Real>(view: View<'_, F>) -> Shifts<F> {
-    match view.embeddings() {
-        None => of_table(view),
-        Some((left, right)) => {
-            let rank = left.len() / view.entries.states;
-            let norm = |values: &[F]| {
-                let rows = values.chunks_exact(rank.max(1));
-                rows.map(|row| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>()).fold(0.0, f64::max).sqrt()
-            };
-            // A little more than the bound, for the rounding of the products.
-            let bound = norm(left) * norm(right) * (1.0 + (rank + 4) as f64 * F::EPSILON.to_f64());
-            let (rows, columns) = view.shape();
-            // exp(−2b) is still far above the least number, even times what N of them may lose.
-            if bound <= -F::TINY.to_f64().ln() / 3.0 {
-                Shifts { rows: vec![F::from_f64(bound); rows], columns: vec![F::ZERO; columns] }
-            } else {
-                of_products(&Factored::new(view, None))
-            }
-        }
+    let Some((left, right)) = view.embeddings() else { return of_table(view) };
+    let rank = left.len() / view.entries.states;
+    let (before, after) = view.sets.unzip();
+    let norms = largest_norm(left, before, rank) * largest_norm(right, after, rank);
+    // A little more than the bound, for the rounding of the products.
+    let bound = norms * (1.0 + (rank + 4) as f64 * F::EPSILON.to_f64());
+    let (rows, columns) = view.shape();
+    // exp(−2b) is still far above the least number, even times what N of them may lose.
+    if bound <= -F::TINY.to_f64().ln() / 3.0 {
+        return Shifts { rows: vec![F::from_f64(bound); rows], columns: vec![F::ZERO; columns] };
     }
+    of_products(&Factored::new(view, None))
+}
+
+/// The largest norm of the embeddings, or of some of them.
+fn largest_norm<F: Real>(embeddings: &[F], set: Option<&[u32]>, rank: usize) -> f64 {
+    let square = |row: &[F]| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>();
+    let squares = match set {
+        None => embeddings.chunks_exact(rank.max(1)).map(square).fold(0.0, f64::max),
+        Some(set) => {
+            let rows = set.iter().map(|&k| &embeddings[k as usize * rank..(k as usize + 1) * rank]);
+            rows.map(square).fold(0.0, f64::max)
+        }
+    };
+    squares.sqrt()
 }
 
 fn finite<F: Real>(x: F) -> F {

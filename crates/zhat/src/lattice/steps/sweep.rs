@@ -207,6 +207,7 @@ impl<F: Real> Sweep<'_, F> {
                     let tile = self.tiles.tile(rows.clone(), columns.clone(), scratch);
                     let tile = directed.tile(tile, self.direction, self.t, rows.clone(), columns.clone());
                     let width = padded::<F>(columns.len());
+                    let second_half = tile.next.get(rows.len() * width / 2..).unwrap_or_default();
                     if let Some(across) = &self.across {
                         F::backward(Backward {
                             rows: rows.len(),
@@ -218,6 +219,7 @@ impl<F: Real> Sweep<'_, F> {
                             stride: tile.stride,
                             output: &mut part[rows.start - wave.start..],
                             output_stride: wave.len(),
+                            next: tile.next,
                         });
                     }
                     for &(first, size) in self.down.iter().filter(|_| mirrored).flat_map(|down| &down.blocks)
@@ -235,6 +237,7 @@ impl<F: Real> Sweep<'_, F> {
                             output_stride: stride,
                             weights: None,
                             accumulate: true,
+                            next: if first == 0 { second_half } else { &[] },
                         });
                     }
                 }
@@ -284,6 +287,6 @@ impl<F: Real> Directed<F> {
             F::weigh(&mut out[..width], &m[..width], d);
             out[width..].fill(F::ZERO);
         }
-        Tile { data: product, stride }
+        Tile { data: product, stride, next: &[] }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::View;
 use super::shifts::Shifts;
-use crate::numeric::{Aligned, Forward, Real, padded};
+use crate::numeric::{Aligned, Forward, Real, padded, strip};
 use rayon::prelude::*;
 
 /// The rows of a tile, at most.
@@ -44,9 +44,9 @@ pub(super) struct Scratch<F> {
     spare: Aligned<F>,
     /// The right embeddings of the columns entered, D × columns.
     columns: Aligned<F>,
-    /// The first column entered, and the columns' number in whole strips.
+    /// The first column entered, and the stride.
     entered: (usize, usize),
-    /// The left embeddings of eight rows, D × 8.
+    /// The left embeddings by eight rows, D × 8.
     rows: Aligned<F>,
 }
 
@@ -63,6 +63,8 @@ impl<F: Real> Scratch<F> {
 pub(super) struct Tile<'a, F> {
     pub data: &'a [F],
     pub stride: usize,
+    /// The memory of the tile behind it in the same panel, if there is any.
+    pub next: &'a [F],
 }
 
 /// A matrix that gives its tiles.
@@ -146,7 +148,8 @@ impl<F: Real> Tiles<F> for Stored<F> {
         let first = columns.start / width * width;
         let stride = padded::<F>(width.min(self.states - first));
         let start = first * self.states + rows.start * stride + columns.start - first;
-        Tile { data: &self.data[start..], stride }
+        let next = self.data.get(start + rows.len() * stride..).unwrap_or_default();
+        Tile { data: &self.data[start..], stride, next }
     }
 }
 
@@ -186,7 +189,7 @@ impl<F: Real> Tiles<F> for Filled<'_, F> {
         for (row, &shift) in tile.chunks_exact_mut(stride).zip(&self.shifts.rows[rows]) {
             F::exp_shifted(&mut row[..width], shift, &self.shifts.columns[columns.clone()]);
         }
-        Tile { data: tile, stride }
+        Tile { data: tile, stride, next: &[] }
     }
 }
 
@@ -254,7 +257,8 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
     }
 
     fn enter(&self, columns: Range<usize>, scratch: &mut Scratch<F>) {
-        let (rank, stride) = (self.rank, padded::<F>(columns.len()));
+        // Not a power of two, so that a strip's rows do not fall on the same places of the cache.
+        let (rank, stride) = (self.rank, padded::<F>(columns.len()) + strip::<F>() / 2);
         scratch.entered = (columns.start, stride);
         let embeddings = &self.right[columns.start * rank..columns.end * rank];
         transpose(embeddings, rank, stride, scratch.columns.room(rank * stride));
@@ -267,29 +271,37 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
         scratch: &'s mut Scratch<F>,
     ) -> Tile<'s, F> {
         let (rank, width, stride) = (self.rank, columns.len(), padded::<F>(columns.len()));
-        let (first, entered) = scratch.entered;
-        let tile = scratch.tile.room(rows.len().next_multiple_of(BLOCK) * stride);
-        let packed = scratch.rows.room(rank * BLOCK);
-        for (some, out) in pieces(rows.clone(), BLOCK).zip(tile.chunks_exact_mut(BLOCK * stride)) {
+        let Scratch { tile, columns: right, entered: (first, entered), rows: packed, .. } = scratch;
+        let tile = tile.room(rows.len().next_multiple_of(BLOCK) * stride);
+        let packed = packed.room(rank * rows.len().next_multiple_of(BLOCK));
+        for (some, packed) in pieces(rows.clone(), BLOCK).zip(packed.chunks_exact_mut((rank * BLOCK).max(1)))
+        {
             transpose(&self.left[some.start * rank..some.end * rank], rank, BLOCK, packed);
-            F::forward(Forward {
-                rows: rank,
-                columns: stride,
-                block: BLOCK,
-                messages: packed,
-                matrix: scratch.columns.get(columns.start - first..).unwrap_or_default(),
-                stride: entered,
-                output: out,
-                output_stride: stride,
-                weights: None,
-                accumulate: false,
-            });
+        }
+        // A few strips at a time, which stay in the first cache for all rows.
+        for some in pieces(0..stride, 4 * strip::<F>()) {
+            let right = right.get(columns.start - *first + some.start..).unwrap_or_default();
+            for (block, out) in tile.chunks_exact_mut(BLOCK * stride).enumerate() {
+                F::forward(Forward {
+                    rows: rank,
+                    columns: some.len(),
+                    block: BLOCK,
+                    messages: &packed[block * rank * BLOCK..],
+                    matrix: right,
+                    stride: *entered,
+                    output: &mut out[some.start..],
+                    output_stride: stride,
+                    weights: None,
+                    accumulate: false,
+                    next: &[],
+                });
+            }
         }
         if let Some(shifts) = self.shifts {
             for (row, &shift) in tile.chunks_exact_mut(stride).zip(&shifts.rows[rows]) {
                 F::exp_shifted(&mut row[..width], shift, &shifts.columns[columns.clone()]);
             }
         }
-        Tile { data: tile, stride }
+        Tile { data: tile, stride, next: &[] }
     }
 }
