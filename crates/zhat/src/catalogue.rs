@@ -15,7 +15,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo};
+use crate::{exact, montecarlo, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -285,6 +285,13 @@ pub static CATALOGUE: &[Row] = &[
         exact::ForwardBackward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "messages forward and backward for a whole batch at once"
+    ),
+    row!(
+        "randomized",
+        Chain,
+        randomized::RandomizedForward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
+        "messages between a few states of each position, chosen at random and weighted"
     ),
     row!(
         "importance",

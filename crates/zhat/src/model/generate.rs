@@ -10,6 +10,8 @@ use crate::platform;
 use crate::random::{Stream, Streams};
 use crate::units;
 
+pub use super::generate_chain::{Sharpness, rdp_chain};
+
 /// A rectangular grid of variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
@@ -180,7 +182,7 @@ pub fn bayes(
 }
 
 /// An error if that many numbers would not fit into the free memory.
-fn affordable(numbers: f64) -> Result<()> {
+pub(super) fn affordable(numbers: f64) -> Result<()> {
     let (bytes, free) = (32.0 * numbers, platform::available_memory() as f64);
     if bytes <= free {
         return Ok(());

@@ -6,6 +6,7 @@ mod consistency;
 mod convert;
 mod factor_graph;
 pub mod generate;
+mod generate_chain;
 mod names;
 mod observe;
 mod order;
