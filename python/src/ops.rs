@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zhat::catalogue::Settings;
+use serde::de::DeserializeOwned;
+use zhat::catalogue::{self, Settings};
 use zhat::exact::ForwardBackward;
+use zhat::randomized::RandomizedForward;
 use zhat::sequence::{ChainGradient, RelaxedSamples};
 use zhat::{Chain, Error, Forecasts, Query};
 
-use crate::array::{Precision, handed_over};
-use crate::error;
+use crate::array::{self, Precision, handed_over};
+use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
 use crate::sequence::{Paths, chain_gradient, paths};
@@ -90,27 +92,60 @@ impl Tape {
     }
 }
 
+/// The methods whose operations can be differentiated.
+enum Method {
+    Exact(ForwardBackward),
+    Randomized(RandomizedForward),
+}
+
+impl Method {
+    /// By name and options, a JSON object; `scores` are those of the proposal `given`.
+    fn new(name: &str, settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if scores.is_some() && name != "randomized" {
+            return Err(error::argument("scores", "are for the method randomized"));
+        }
+        match name {
+            "auto" | "exact" | "forward-backward" => {
+                Ok(Method::Exact(configured("forward-backward", settings)?))
+            }
+            "randomized" => {
+                let mut method: RandomizedForward = configured(name, settings)?;
+                if let Some(scores) = scores {
+                    let array = scores.cast::<PyArrayDyn<f64>>()?;
+                    method.scores = Some(array::in_place("scores", array)?);
+                }
+                Ok(Method::Randomized(method))
+            }
+            _ => {
+                let message = format!("`{name}` has no gradients; forward-backward and randomized have");
+                Err(error::argument("method", message))
+            }
+        }
+    }
+}
+
 /// An operation on one or two chains: its value for each sequence, and its tape. `settings` is a JSON object.
 #[pyfunction]
 pub fn forward<'py>(
     py: Python<'py>,
     operation: &str,
     models: Vec<Bound<'py, Model>>,
-    settings: &str,
+    method: (&str, &str),
+    scores: Option<&Bound<'py, PyAny>>,
     run: &Bound<'py, Run>,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Tape)> {
-    let method = configured(settings)?;
+    let method = Method::new(method.0, method.1, scores)?;
     let models: Vec<Arc<zhat::Model>> = models.iter().map(|model| model.get().shared()).collect();
     let (cancel, operation, shared) = (Arc::<AtomicBool>::default(), operation.to_owned(), models.clone());
     let (values, backward) = run.get().supervise_with(py, cancel.clone(), move |run| {
         match (&*shared[0], shared.get(1).map(|model| &**model)) {
-            (zhat::Model::Chain32(p), None) => record(&operation, p, None, method, run),
-            (zhat::Model::Chain64(p), None) => record(&operation, p, None, method, run),
+            (zhat::Model::Chain32(p), None) => record(&operation, p, None, &method, run),
+            (zhat::Model::Chain64(p), None) => record(&operation, p, None, &method, run),
             (zhat::Model::Chain32(p), Some(zhat::Model::Chain32(q))) => {
-                record(&operation, p, Some(q), method, run)
+                record(&operation, p, Some(q), &method, run)
             }
             (zhat::Model::Chain64(p), Some(zhat::Model::Chain64(q))) => {
-                record(&operation, p, Some(q), method, run)
+                record(&operation, p, Some(q), &method, run)
             }
             (_, None) => Err(Error::argument("model", "differentiable operations are for chains")),
             _ => Err(Error::argument("models", "expected two chains of the same precision")),
@@ -181,7 +216,7 @@ pub fn log_partition_and_gradient<'py>(
     settings: &str,
     run: &Run,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>)> {
-    let (method, shared) = (configured(settings)?, model.shared());
+    let (method, shared) = (configured("forward-backward", settings)?, model.shared());
     let (values, gradient) = run.supervise(py, move |run| match &*shared {
         zhat::Model::Chain32(chain) => both(chain, &cotangent, method, run),
         zhat::Model::Chain64(chain) => both(chain, &cotangent, method, run),
@@ -212,12 +247,16 @@ fn record<F: Precision>(
     operation: &str,
     p: &Chain<F>,
     q: Option<&Chain<F>>,
-    method: ForwardBackward,
+    method: &Method,
     run: &zhat::Run,
 ) -> zhat::Result<(Vec<f64>, Arc<Backward>)>
 where
     Gradient: From<ChainGradient<F>>,
 {
+    let method = match method {
+        Method::Exact(method) => method,
+        Method::Randomized(method) => return record_randomized(operation, p, method, run),
+    };
     let forecast = method.forecast(p, Query::FactorMarginals, run);
     run.require_memory("forward-backward", forecast.bytes)?;
     match (operation, q) {
@@ -246,9 +285,37 @@ where
     }
 }
 
-fn configured(settings: &str) -> PyResult<ForwardBackward> {
-    let read = || -> serde_json::Result<ForwardBackward> {
-        serde_json::from_value(serde_json::Value::Object(serde_json::from_str::<Settings>(settings)?))
-    };
-    read().map_err(|error| error::argument("options", error.to_string()))
+fn record_randomized<F: Precision>(
+    operation: &str,
+    chain: &Chain<F>,
+    method: &RandomizedForward,
+    run: &zhat::Run,
+) -> zhat::Result<(Vec<f64>, Arc<Backward>)>
+where
+    Gradient: From<ChainGradient<F>>,
+{
+    let forecast = method.forecast(chain, Query::FactorMarginals, run);
+    run.require_memory("randomized", forecast.bytes)?;
+    match operation {
+        "log_partition" => {
+            let (values, tape) = method.log_partition_with_tape(chain, run)?;
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
+        }
+        "entropy" => {
+            let (values, tape) = method.entropy_with_tape(chain, run)?;
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
+        }
+        _ => {
+            let message = format!("`randomized` has no gradient of {operation}; forward-backward has");
+            Err(Error::argument("method", message))
+        }
+    }
+}
+
+fn configured<T: DeserializeOwned>(method: &str, settings: &str) -> PyResult<T> {
+    let settings: Settings =
+        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    Ok(catalogue::configure(method, &settings).map_err(Failure)?)
 }

@@ -134,6 +134,37 @@ def test_relaxed_samples_in_single_precision() -> None:
     assert tape.vjp(np.ones((5, 4, 3))).emissions.dtype == np.float32
 
 
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("name", ["log_partition", "entropy"])
+def test_randomized_operations_on_all_states_are_exact(chain: zhat.Chain, name: str) -> None:
+    operation = getattr(zhat.ops, name)
+    value, tape = operation(chain, method="randomized", states=3, seed=4)
+    want, exact = operation(chain)
+    np.testing.assert_allclose(value, want, atol=1e-9)
+    gradient, true = tape.vjp(WEIGHTS).arrays(), exact.vjp(WEIGHTS).arrays()
+    assert gradient.keys() == true.keys()
+    for parameter, array in gradient.items():
+        np.testing.assert_allclose(array, true[parameter], atol=1e-9, err_msg=parameter)
+
+
+def test_states_that_the_caller_proposes() -> None:
+    chain = zhat.generate.chain(50, 6, seed=1)
+    options: dict[str, Any] = {"method": "randomized", "proposal": "given", "states": 10}
+    value, tape = zhat.ops.log_partition(chain, **options, scores=chain.marginals().value)
+    assert abs(value - chain.log_partition().value) < 3
+    assert tape.vjp().emissions.shape == (6, 50)
+    with pytest.raises(zhat.InputError, match="scores: found shape"):
+        zhat.ops.log_partition(chain, **options, scores=np.zeros((6, 49)))
+    with pytest.raises(zhat.InputError, match="scores"):
+        zhat.ops.log_partition(chain, **options)
+    with pytest.raises(zhat.InputError, match="scores: are for the method randomized"):
+        zhat.ops.log_partition(chain, scores=np.zeros((6, 50)))
+    with pytest.raises(zhat.InputError, match="has no gradients"):
+        zhat.ops.log_partition(chain, method="elimination")
+    with pytest.raises(zhat.InputError, match="unknown field"):
+        zhat.ops.log_partition(chain, method="randomized", oddity=1)
+
+
 def test_what_operations_refuse() -> None:
     chain = zhat.generate.chain(3, 4)
     for bad in ([1.0, 2.0], "x", None, np.nan):

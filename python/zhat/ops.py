@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import integer, real, scores, settings
+from ._arguments import integer, real, settings, text
+from ._arguments import scores as real_array
 from .errors import InputError
 from .runtime import Progress, run
 from .sequence import Chain
@@ -55,7 +56,7 @@ class Tape:
         if self._shape is None:
             raw = self._native.vjp(_cotangent(self._models[0], cotangent))
         else:
-            array = scores("cotangent", cotangent, self._models[0].dtype)
+            array = real_array("cotangent", cotangent, self._models[0].dtype)
             if array.shape != self._shape:
                 raise InputError(f"cotangent: found shape {array.shape}, expected {self._shape}")
             raw = self._native.vjp(array)
@@ -66,15 +67,29 @@ class Tape:
 def log_partition(
     model: Chain,
     *,
-    checkpoint: bool = False,
+    method: str = "exact",
+    seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    scores: ArrayLike | None = None,
+    **options: object,
 ) -> tuple[Any, Tape]:
-    """Log Z and its tape."""
-    how = run(0, threads, memory, time, progress)
-    return _forward("log_partition", (model,), {"checkpoint": bool(checkpoint)}, how)
+    """Log Z and its tape.
+
+    `method` is `exact`, with the option `checkpoint`, or `randomized`, with its options such as `states` and
+    `proposal`: then the value is log Ẑ, and its gradient takes the states that were chosen as constants.
+    `scores` (T, N) or (B, T, N) are those of the proposal `given`: states with a large one are likely chosen.
+
+    >>> import zhat
+    >>> chain = zhat.generate.chain(states=500, steps=5, strength=0.5)
+    >>> value, tape = zhat.ops.log_partition(chain, method="randomized", states=50, seed=1)
+    >>> bool(abs(value - chain.log_partition().value) < 0.1)
+    True
+    """
+    how = run(seed, threads, memory, time, progress)
+    return _forward("log_partition", (model,), method, options, how, scores)
 
 
 def log_partition_and_gradient(
@@ -105,15 +120,18 @@ def log_partition_and_gradient(
 def entropy(
     model: Chain,
     *,
-    checkpoint: bool = False,
+    method: str = "exact",
+    seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    scores: ArrayLike | None = None,
+    **options: object,
 ) -> tuple[Any, Tape]:
-    """The entropy H = −Σ p(x) log p(x) and its tape."""
-    how = run(0, threads, memory, time, progress)
-    return _forward("entropy", (model,), {"checkpoint": bool(checkpoint)}, how)
+    """The entropy H = −Σ p(x) log p(x) and its tape; the arguments are those of `log_partition`."""
+    how = run(seed, threads, memory, time, progress)
+    return _forward("entropy", (model,), method, options, how, scores)
 
 
 def cross_entropy(
@@ -131,7 +149,7 @@ def cross_entropy(
     It is inf where p has paths that q does not have. The transitions may have different forms.
     """
     how = run(0, threads, memory, time, progress)
-    return _forward("cross_entropy", (p, q), {"checkpoint": bool(checkpoint)}, how)
+    return _forward("cross_entropy", (p, q), "exact", {"checkpoint": bool(checkpoint)}, how)
 
 
 def kl(
@@ -155,7 +173,7 @@ def kl(
     >>> by_p, by_q = tape.vjp()
     """
     how = run(0, threads, memory, time, progress)
-    return _forward("kl", (p, q), {"checkpoint": bool(checkpoint)}, how)
+    return _forward("kl", (p, q), "exact", {"checkpoint": bool(checkpoint)}, how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +222,21 @@ def relaxed_sample(
 
 
 def _forward(
-    operation: str, models: tuple[Chain, ...], options: dict[str, object], how: _zhat.Run
+    operation: str,
+    models: tuple[Chain, ...],
+    method: str,
+    options: dict[str, object],
+    how: _zhat.Run,
+    scores: ArrayLike | None = None,
 ) -> tuple[Any, Tape]:
     natives = [_chain(model)._native for model in models]
     if any(model._single != models[0]._single for model in models):
         raise InputError("models: expected two single sequences or two batches")
-    values, tape = _zhat.forward(operation, natives, settings(options), how)
+    given = None if scores is None else real_array("scores", scores, np.dtype(np.float64))
+    if given is not None and given.shape != models[0].emissions.shape:
+        raise InputError(f"scores: found shape {given.shape}, expected {models[0].emissions.shape}")
+    how_to = (text("method", method), settings(options))
+    values, tape = _zhat.forward(operation, natives, how_to, given, how)
     return models[0]._numbers(values), Tape(tape, models)
 
 

@@ -36,14 +36,14 @@ class Chain:
         return [getattr(self, name) for name in _NAMES]
 
 
-def log_partition(chain: Chain, *, checkpoint: bool = False) -> torch.Tensor:
-    """Log Z of each sequence, in the precision of the emissions."""
-    return _apply(lambda p: ops.log_partition(p, checkpoint=checkpoint), chain)
+def log_partition(chain: Chain, **options: Any) -> torch.Tensor:
+    """Log Z of each sequence, in the precision of the emissions; the options are those of `zhat.ops`."""
+    return _apply(lambda p: ops.log_partition(p, **options), chain)
 
 
-def entropy(chain: Chain, *, checkpoint: bool = False) -> torch.Tensor:
-    """The entropy of each sequence."""
-    return _apply(lambda p: ops.entropy(p, checkpoint=checkpoint), chain)
+def entropy(chain: Chain, **options: Any) -> torch.Tensor:
+    """The entropy of each sequence; the options are those of `zhat.ops`."""
+    return _apply(lambda p: ops.entropy(p, **options), chain)
 
 
 def cross_entropy(p: Chain, q: Chain, *, checkpoint: bool = False) -> torch.Tensor:
