@@ -1,9 +1,10 @@
 //! Log-transitions, read tile by tile.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::model::Transitions;
-use crate::numeric::Real;
+use crate::numeric::{Matrix, Real, multiply};
 
 /// Which rows or columns of a table are meant.
 #[derive(Clone, Debug)]
@@ -28,6 +29,27 @@ impl Index<'_> {
             Index::List(list) => list[k] as usize,
         }
     }
+
+    /// A list of neighbours is a range, which is read faster.
+    fn simplified(self) -> Self {
+        match self {
+            Index::List(list @ [first, ..]) if list.iter().zip(*first..).all(|(&k, next)| k == next) => {
+                Index::Range(*first as usize..*first as usize + list.len())
+            }
+            other => other,
+        }
+    }
+
+    /// The rows of `width` numbers that are meant, side by side.
+    fn rows_of<'a, F: Real>(&self, values: &'a [F], width: usize) -> Cow<'a, [F]> {
+        match self {
+            Index::Range(range) => Cow::Borrowed(&values[range.start * width..range.end * width]),
+            Index::List(list) => {
+                let rows = list.iter().map(|&k| &values[k as usize * width..(k as usize + 1) * width]);
+                Cow::Owned(rows.flatten().copied().collect())
+            }
+        }
+    }
 }
 
 /// The log-transitions of a lattice: table t leads from layer t to layer t + 1.
@@ -48,6 +70,18 @@ pub(crate) struct ChainEntries<'a, F: Real> {
     pub states: usize,
 }
 
+impl<'a, F: Real> ChainEntries<'a, F> {
+    /// The whole of table t, where there is one in memory.
+    pub fn table(&self, t: usize) -> Option<&'a [F]> {
+        let size = self.states * self.states;
+        match self.transitions {
+            Transitions::Shared(table) => Some(table),
+            Transitions::PerStep(tables) => Some(&tables[t * size..(t + 1) * size]),
+            Transitions::Factored { .. } => None,
+        }
+    }
+}
+
 impl<F: Real> Entries<F> for ChainEntries<'_, F> {
     fn shape(&self, _: usize) -> (usize, usize) {
         (self.states, self.states)
@@ -58,10 +92,26 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
     }
 
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
-        for (r, row) in out.chunks_exact_mut(columns.len()).enumerate() {
-            for (c, x) in row.iter_mut().enumerate() {
-                *x = F::from_f64(self.transitions.score(self.states, t, rows.at(r), columns.at(c)));
+        let (rows, columns) = (rows.simplified(), columns.simplified());
+        if rows.len() == 0 || columns.len() == 0 {
+            return;
+        }
+        if let Some(table) = self.table(t) {
+            for (r, out) in out.chunks_exact_mut(columns.len()).take(rows.len()).enumerate() {
+                let row = &table[rows.at(r) * self.states..][..self.states];
+                match &columns {
+                    Index::Range(range) => out.copy_from_slice(&row[range.clone()]),
+                    Index::List(list) => F::gather(out, row, list),
+                }
             }
+        } else if let (Transitions::Factored { left, .. }, Some(right)) =
+            (self.transitions, self.transitions.right())
+        {
+            let rank = left.len() / self.states;
+            let (l, r) = (rows.rows_of(left, rank), columns.rows_of(right, rank));
+            let (l, r) =
+                (Matrix::row_major(&l, rows.len(), rank), Matrix::row_major(&r, columns.len(), rank));
+            multiply(l, r.transposed(), &mut out[..rows.len() * columns.len()], false);
         }
     }
 }
@@ -100,5 +150,58 @@ fn compose<'a>(set: &'a [u32], index: Index<'_>, buffer: &'a mut Vec<u32>) -> &'
             buffer.extend(list.iter().map(|&k| set[k as usize]));
             buffer
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    /// Every kind of index for rows and columns, on the model and on a part of it.
+    fn tiles_agree_with_single_scores<F: Real>() {
+        let random = &mut Streams::new(3, "entries tests").block(0);
+        let (states, rank) = (23, 5);
+        let sets: [Vec<u32>; 2] =
+            [0, 1].map(|k| (0..10 + k).map(|_| random.below(states) as u32).collect::<Vec<_>>());
+        let mut numbers =
+            |len: usize| -> Vec<F> { (0..len).map(|_| F::from_f64(random.uniform() - 0.5)).collect() };
+        let forms = [
+            Transitions::Shared(numbers(states * states).into()),
+            Transitions::PerStep(numbers(2 * states * states).into()),
+            Transitions::Factored { left: numbers(states * rank).into(), right: None },
+            Transitions::Factored {
+                left: numbers(states * rank).into(),
+                right: Some(numbers(states * rank).into()),
+            },
+        ];
+        let lists: [&[u32]; 4] = [&[3, 4, 5, 6], &[7, 2, 2, 9, 0], &[1], &[]];
+        let indices = || lists.into_iter().map(Index::List).chain([Index::Range(2..9), Index::Range(0..10)]);
+        for transitions in &forms {
+            let entries = ChainEntries { transitions, states };
+            let restricted =
+                Restricted { entries: &entries, sets: vec![(&sets[0], &sets[1]), (&sets[1], &sets[0])] };
+            for rows in indices() {
+                for columns in indices() {
+                    let mut out = vec![F::from_f64(7.0); rows.len() * columns.len()];
+                    entries.fill(1, rows.clone(), columns.clone(), &mut out);
+                    let mut part = out.clone();
+                    restricted.fill(1, rows.clone(), columns.clone(), &mut part);
+                    for at in 0..out.len() {
+                        let (i, j) = (rows.at(at / columns.len()), columns.at(at % columns.len()));
+                        let want = transitions.score(states, 1, i, j);
+                        assert!((out[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                        let want = transitions.score(states, 1, sets[1][i] as usize, sets[0][j] as usize);
+                        assert!((part[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_have_the_scores_of_the_model() {
+        tiles_agree_with_single_scores::<f32>();
+        tiles_agree_with_single_scores::<f64>();
     }
 }

@@ -7,6 +7,8 @@
 //! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with respect to
 //! the shared parameters are summed over the batch.
 
+use std::ops::Range;
+
 use super::Values;
 use crate::error::{Error, Result};
 use crate::numeric::Real;
@@ -32,6 +34,7 @@ pub struct Chain<F: Real = f64> {
     lengths: Vec<usize>,
     steps: usize,
     transitions: Transitions<F>,
+    magnitude: f64,
 }
 
 /// log-transition(i, j): from state i to state j.
@@ -97,16 +100,17 @@ impl<F: Real> Transitions<F> {
         }
     }
 
-    fn check(&self, states: usize, steps: usize) -> Result<()> {
+    /// A bound on |log-transition| where it is finite, of numbers that are as they should be.
+    fn check(&self, states: usize, steps: usize) -> Result<f64> {
         let table = states * states;
         match self {
             Transitions::Shared(values) => {
                 expect_len("transitions", values.len(), table, "N × N")?;
-                check_scores("transitions", values)
+                check_scores("transitions", values, 0..values.len())
             }
             Transitions::PerStep(values) => {
                 expect_len("transitions", values.len(), (steps - 1) * table, "(T − 1) × N × N")?;
-                check_scores("transitions", values)
+                check_scores("transitions", values, 0..values.len())
             }
             Transitions::Factored { left, right } => {
                 if !left.len().is_multiple_of(states) {
@@ -124,7 +128,12 @@ impl<F: Real> Transitions<F> {
                         return Err(Error::Model(format!("{name}: number {at} is not finite")));
                     }
                 }
-                Ok(())
+                let norm = |values: &[F]| {
+                    let rows = values.chunks_exact((left.len() / states).max(1));
+                    let squares = rows.map(|row| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>());
+                    squares.fold(0.0, f64::max).sqrt()
+                };
+                Ok(norm(left) * norm(right.as_ref().unwrap_or(left)))
             }
         }
     }
@@ -162,17 +171,21 @@ impl<F: Real> Chain<F> {
             let message = format!("lengths: sequence {b} has length {}, expected 1 to {steps}", lengths[b]);
             return Err(Error::Model(message));
         }
-        check_scores("start", &start)?;
+        let mut emission = 0.0f64;
         for (b, &length) in lengths.iter().enumerate() {
             let from = b * steps * states;
-            check_scores("emissions", &emissions[from..from + length * states])?;
+            emission = emission.max(check_scores("emissions", &emissions, from..from + length * states)?);
         }
-        transitions.check(states, steps)?;
-        let chain = Chain { start, emissions, lengths, steps, transitions };
-        if chain.magnitude() > LARGEST_TOTAL {
+        let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
+        let (first, transition) =
+            (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
+        let magnitude = first + longest * (emission + transition);
+        // What meets at one position must fit the precision itself, with room for a few such terms.
+        let local = first + emission + transition;
+        if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
             return Err(Error::Model("the scores are so large that their sum would overflow".into()));
         }
-        Ok(chain)
+        Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
     }
 
     /// A linear-chain conditional random field: no start scores.
@@ -276,37 +289,16 @@ impl<F: Real> Chain<F> {
 
     /// A bound on |score| of any sequence of states that is possible.
     pub fn magnitude(&self) -> f64 {
-        let largest = |values: &[F]| {
-            values.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
-        };
-        let transition = match &self.transitions {
-            Transitions::Shared(values) | Transitions::PerStep(values) => largest(values),
-            Transitions::Factored { left, .. } => {
-                let rank = left.len() / self.states();
-                let norm = |values: &[F]| {
-                    let rows = values.chunks_exact(rank.max(1));
-                    rows.map(|row| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>())
-                        .fold(0.0, f64::max)
-                        .sqrt()
-                };
-                norm(left) * self.transitions.right().map_or(0.0, norm)
-            }
-        };
-        let longest = self.lengths.iter().copied().max().unwrap_or(0);
-        let emission = (0..self.batch())
-            .map(|b| {
-                let from = b * self.steps * self.states();
-                largest(&self.emissions[from..from + self.lengths[b] * self.states()])
-            })
-            .fold(0.0, f64::max);
-        largest(&self.start) + longest as f64 * (emission + transition)
+        self.magnitude
     }
 }
 
-/// A score is finite or −∞.
-fn check_scores<F: Real>(name: &str, values: &[F]) -> Result<()> {
-    match values.iter().position(|x| !(*x <= F::MAX)) {
-        None => Ok(()),
+/// A score is finite or −∞. The largest |score| that is finite.
+fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
+    let (largest, bad) = F::extent(&values[range.clone()]);
+    let of_no_use = |at: &usize| values[*at].is_nan() || values[*at] > F::MAX;
+    match range.into_iter().find(|at| bad && of_no_use(at)) {
+        None => Ok(largest.to_f64()),
         Some(at) => {
             Err(Error::Model(format!("{name}: number {at} is {}; a score is finite or -inf", values[at])))
         }
@@ -321,10 +313,43 @@ fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<
 }
 
 fn log_probabilities<F: Real>(name: &str, values: &[F]) -> Result<Vec<F>> {
-    if let Some(at) = values.iter().position(|x| !(*x >= F::ZERO && *x <= F::MAX)) {
+    if let Some(at) = values.iter().position(|x| x.is_nan() || *x < F::ZERO || *x > F::MAX) {
         return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
     }
     let mut logs = values.to_vec();
     F::ln_in_place(&mut logs);
     Ok(logs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_that_is_none_is_named() {
+        let chain = |emissions: Vec<f32>, lengths: Vec<usize>, transitions: Vec<f32>| {
+            Chain::crf(2, emissions.into(), lengths, Transitions::Shared(transitions.into()))
+        };
+        let zeros = vec![0.0; 4];
+        let mut emissions = vec![1.0; 16];
+        emissions[3] = f32::NEG_INFINITY;
+        emissions[12] = f32::NAN;
+        // Behind the end of the second sequence it does not matter.
+        let good = chain(emissions.clone(), vec![4, 2], vec![0.0, -3.0, f32::NEG_INFINITY, 2.0]).unwrap();
+        assert_eq!(good.magnitude(), 4.0 * (1.0 + 3.0));
+        let error = chain(emissions, vec![4, 3], zeros).unwrap_err().to_string();
+        assert!(error.contains("emissions: number 12 is NaN"), "{error}");
+        let error = chain(vec![0.0; 8], vec![4], vec![0.0, 0.0, f32::INFINITY, 0.0]).unwrap_err().to_string();
+        assert!(error.contains("transitions: number 2 is inf"), "{error}");
+    }
+
+    #[test]
+    fn scores_that_would_overflow_are_refused() {
+        let transitions = Transitions::Shared(vec![1e305].into());
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], transitions).is_err());
+        let embeddings = Transitions::Factored { left: vec![1e200].into(), right: None };
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
+        let embeddings = Transitions::Factored { left: vec![1e20f32].into(), right: None };
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
+    }
 }

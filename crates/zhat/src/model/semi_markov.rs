@@ -47,7 +47,7 @@ impl<F: Real> SemiMarkov<F> {
         for b in 0..model.chain.batch() {
             for t in 0..model.chain.lengths()[b] {
                 for d in 1..=longest.min(model.chain.lengths()[b] - t) {
-                    if let Some(x) = model.segment(b, t, d).iter().find(|x| !(**x <= F::MAX)) {
+                    if let Some(x) = model.segment(b, t, d).iter().find(|x| x.is_nan() || **x > F::MAX) {
                         let message = format!(
                             "segments: a score of sequence {b}, start {t}, length {d} is {x}; a score is finite or -inf"
                         );

@@ -1,6 +1,10 @@
 //! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in page faults
 //! than the arithmetic that fills it.
 
+use std::ops::{Deref, DerefMut};
+
+use super::product::Scalar;
+
 /// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in forecasts.
 pub(crate) trait Room {
     fn room(&self) -> usize;
@@ -83,16 +87,59 @@ const LARGE: usize = 4 << 20;
 
 /// A buffer of zeros. On Linux a large one asks for huge pages before it is touched: filling a buffer of many small pages
 /// costs more in page faults than in arithmetic.
-fn zeros(len: usize) -> Vec<f64> {
-    let mut buffer = vec![0.0; len];
+fn zeros<T: Scalar>(len: usize) -> Vec<T> {
+    let mut buffer = vec![T::ZERO; len];
     if size_of_val(buffer.as_slice()) >= LARGE {
         advise_huge_pages(&mut buffer);
     }
     buffer
 }
 
+/// A buffer that starts at a cache line, so that no vector of a whole line lies across two.
+#[derive(Debug, Default)]
+pub(crate) struct Aligned<T> {
+    values: Vec<T>,
+    start: usize,
+    len: usize,
+}
+
+const LINE: usize = 64;
+
+impl<T: Scalar> Aligned<T> {
+    /// `len` zeros.
+    pub fn zeros(len: usize) -> Self {
+        let slack = LINE / size_of::<T>();
+        let values: Vec<T> = zeros(len + slack);
+        // The allocation stays where it is as long as this lives.
+        let start = values.as_ptr().align_offset(LINE).min(slack);
+        Aligned { values, start, len }
+    }
+
+    /// The first `len` numbers, of no particular value; more are taken if there are not so many.
+    pub fn room(&mut self, len: usize) -> &mut [T] {
+        if self.len < len {
+            *self = Aligned::zeros(len);
+        }
+        &mut self[..len]
+    }
+}
+
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.values[self.start..self.start + self.len]
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.values[self.start..self.start + self.len]
+    }
+}
+
 #[cfg(target_os = "linux")]
-fn advise_huge_pages(buffer: &mut [f64]) {
+fn advise_huge_pages<T>(buffer: &mut [T]) {
     const PAGE: usize = 4096;
     let start = buffer.as_mut_ptr().addr().next_multiple_of(PAGE);
     let end = (buffer.as_ptr().addr() + size_of_val(buffer)) / PAGE * PAGE;
@@ -105,7 +152,7 @@ fn advise_huge_pages(buffer: &mut [f64]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_: &mut [f64]) {}
+fn advise_huge_pages<T>(_: &mut [T]) {}
 
 /// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once and the
 /// process takes no more than what is forecast. For programs to call at their start: it is about the whole process.
@@ -141,7 +188,7 @@ mod tests {
     #[test]
     fn buffers_of_all_sizes_are_zero() {
         for len in [0, 1, 1000, 600_000, 1_000_001] {
-            let mut buffer = super::zeros(len);
+            let mut buffer = super::zeros::<f64>(len);
             assert_eq!(buffer.len(), len);
             assert!(buffer.iter().all(|&x| x == 0.0));
             buffer.fill(1.0);

@@ -4,18 +4,23 @@
 
 mod buffer;
 mod gather;
+mod lanes;
 mod product;
 mod real;
 mod rounding;
 pub mod simd;
 mod single;
+mod skinny;
+mod strips;
+mod tile;
 mod vector;
 
-pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
+pub(crate) use buffer::{Aligned, Pool};
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub use product::{Matrix, multiply};
 pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
+pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub use vector::{exp_in_place, ln_in_place, log_sum_exp, max};
 pub(crate) use vector::{log_sum_exp_over_slabs, positive_range, sum, sum_x_ln_x};

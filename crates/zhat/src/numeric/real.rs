@@ -1,10 +1,12 @@
 //! The two precisions that models of sequences come in.
 
-use super::{product::Scalar, single, vector};
+use super::{product::Scalar, single, skinny::Skinny, tile::Elementwise, vector};
 
 /// `f32` or `f64`: a model's own precision. Scales and sums over long sequences are kept in `f64` either way.
 pub trait Real:
     Scalar
+    + Skinny
+    + Elementwise
     + PartialOrd
     + Default
     + std::fmt::Debug

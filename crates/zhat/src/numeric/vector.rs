@@ -53,7 +53,7 @@ fn multiply_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
 }
 
 #[inline(always)]
-fn exp_one<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn exp_one<const FMA: bool>(x: f64) -> f64 {
     let shifted = multiply_add::<FMA>(x, std::f64::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = multiply_add::<FMA>(n, -LN2_LOW, multiply_add::<FMA>(n, -LN2_HIGH, x));

@@ -1,0 +1,230 @@
+//! Vectors of 64 bytes: one AVX-512 register, two of AVX2, or an array.
+//!
+//! Kernels whose registers must be counted are written with these; the compiler's own choice would spill them. A vector has the same
+//! lanes at every level and is summed by halves, so AVX2 and AVX-512 give the same bits.
+
+// Counted loops over arrays of registers are what the compiler unrolls.
+#![allow(clippy::needless_range_loop)]
+
+/// 64 bytes of `F`.
+///
+/// # Safety
+/// Every function needs the instructions of its type; pointers must be good for a whole vector.
+pub(super) trait Lanes<F>: Copy {
+    /// How many numbers there are.
+    const COUNT: usize = 64 / size_of::<F>();
+
+    unsafe fn splat(x: F) -> Self;
+    unsafe fn load(from: *const F) -> Self;
+    unsafe fn store(self, to: *mut F);
+    unsafe fn add(self, other: Self) -> Self;
+    /// self·factor + term.
+    unsafe fn multiply_add(self, factor: Self, term: Self) -> Self;
+    /// Asks for the cache line at an address that will be read soon; any address will do.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const F) {}
+    /// The sum of the lanes: halves are added until one number is left.
+    unsafe fn sum(self) -> F;
+}
+
+macro_rules! portable {
+    ($float:ty, $count:literal) => {
+        impl Lanes<$float> for [$float; $count] {
+            #[inline(always)]
+            unsafe fn splat(x: $float) -> Self {
+                [x; $count]
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $float) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { from.cast::<Self>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $float) {
+                // SAFETY: the caller's promise.
+                unsafe { to.cast::<Self>().write_unaligned(self) }
+            }
+            #[inline(always)]
+            unsafe fn add(mut self, other: Self) -> Self {
+                self.iter_mut().zip(&other).for_each(|(x, y)| *x += y);
+                self
+            }
+            #[inline(always)]
+            unsafe fn multiply_add(mut self, factor: Self, term: Self) -> Self {
+                for k in 0..$count {
+                    self[k] = self[k] * factor[k] + term[k];
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn sum(mut self) -> $float {
+                let mut width = $count;
+                while width > 1 {
+                    width /= 2;
+                    for k in 0..width {
+                        self[k] += self[k + width];
+                    }
+                }
+                self[0]
+            }
+        }
+    };
+}
+portable!(f32, 16);
+portable!(f64, 8);
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    /// Two registers of AVX2.
+    #[derive(Clone, Copy)]
+    pub struct Pair<T>(T, T);
+
+    macro_rules! pair {
+        ($float:ty, $register:ty, $half:literal, $set:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $sum:ident) => {
+            // SAFETY (all of it): the caller's promise covers the instructions and the pointers.
+            impl Lanes<$float> for Pair<$register> {
+                #[inline(always)]
+                unsafe fn splat(x: $float) -> Self {
+                    unsafe { Pair($set(x), $set(x)) }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $float) -> Self {
+                    unsafe { Pair($load(from), $load(from.add($half))) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $float) {
+                    unsafe {
+                        $store(to, self.0);
+                        $store(to.add($half), self.1);
+                    }
+                }
+                #[inline(always)]
+                unsafe fn add(self, other: Self) -> Self {
+                    unsafe { Pair($add(self.0, other.0), $add(self.1, other.1)) }
+                }
+                #[inline(always)]
+                unsafe fn multiply_add(self, factor: Self, term: Self) -> Self {
+                    unsafe { Pair($fma(self.0, factor.0, term.0), $fma(self.1, factor.1, term.1)) }
+                }
+                #[inline(always)]
+                unsafe fn prefetch(at: *const $float) {
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn sum(self) -> $float {
+                    unsafe { $sum($add(self.0, self.1)) }
+                }
+            }
+        };
+    }
+
+    macro_rules! whole {
+        ($float:ty, $register:ty, $set:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $low:ident, $high:ident,
+         $add_half:ident, $sum:ident) => {
+            // SAFETY (all of it): the caller's promise covers the instructions and the pointers.
+            impl Lanes<$float> for $register {
+                #[inline(always)]
+                unsafe fn splat(x: $float) -> Self {
+                    unsafe { $set(x) }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $float) -> Self {
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $float) {
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn add(self, other: Self) -> Self {
+                    unsafe { $add(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn multiply_add(self, factor: Self, term: Self) -> Self {
+                    unsafe { $fma(self, factor, term) }
+                }
+                #[inline(always)]
+                unsafe fn prefetch(at: *const $float) {
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn sum(self) -> $float {
+                    unsafe { $sum($add_half($low(self), $high::<1>(self))) }
+                }
+            }
+        };
+    }
+
+    /// The sum of eight numbers by halves.
+    #[inline(always)]
+    unsafe fn sum_f32(x: __m256) -> f32 {
+        // SAFETY: AVX2 is there, by the caller's promise.
+        unsafe {
+            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps::<1>(x, x)))
+        }
+    }
+
+    /// The sum of four numbers by halves.
+    #[inline(always)]
+    unsafe fn sum_f64(x: __m256d) -> f64 {
+        // SAFETY: AVX2 is there, by the caller's promise.
+        unsafe {
+            let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+            _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+        }
+    }
+
+    pair!(
+        f32,
+        __m256,
+        8,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_add_ps,
+        _mm256_fmadd_ps,
+        sum_f32
+    );
+    pair!(
+        f64,
+        __m256d,
+        4,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        _mm256_add_pd,
+        _mm256_fmadd_pd,
+        sum_f64
+    );
+    whole!(
+        f32,
+        __m512,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_add_ps,
+        _mm512_fmadd_ps,
+        _mm512_castps512_ps256,
+        _mm512_extractf32x8_ps,
+        _mm256_add_ps,
+        sum_f32
+    );
+    whole!(
+        f64,
+        __m512d,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        _mm512_add_pd,
+        _mm512_fmadd_pd,
+        _mm512_castpd512_pd256,
+        _mm512_extractf64x4_pd,
+        _mm256_add_pd,
+        sum_f64
+    );
+}

@@ -1,0 +1,293 @@
+//! Products of a few messages with a tile of a matrix, in both directions.
+//!
+//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept in registers while the
+//! rows of M pass by; one message's numbers of a row stand side by side. Backward: output(r, i) += Σⱼ message(r, j)·M(i, j), dot products
+//! of a few rows with a few messages at a time. Both add up one tile in registers before they touch the output, so errors grow with
+//! the tile's size plus the number of tiles, and the bits of one message do not depend on what others there are.
+//!
+//! Columns are a multiple of [`strip`]; what stands behind the end of a row must be zero in messages or matrix and finite in both.
+
+#[cfg(target_arch = "x86_64")]
+use super::lanes::x86::Pair;
+#[cfg(target_arch = "x86_64")]
+use super::simd::{self, Level};
+use super::strips::{backward_narrow, forward_narrow};
+#[cfg(target_arch = "x86_64")]
+use super::strips::{backward_wide, forward_wide};
+
+/// Columns come in multiples of this many bytes.
+const STRIP_BYTES: usize = 128;
+
+/// Columns come in multiples of this.
+pub(crate) const fn strip<F>() -> usize {
+    STRIP_BYTES / size_of::<F>()
+}
+
+/// `length` rounded up to whole strips.
+pub(crate) fn padded<F>(length: usize) -> usize {
+    length.next_multiple_of(strip::<F>())
+}
+
+/// The messages of a forward product that are multiplied together: 8, 4, 2 or 1, what is missing are zeros.
+pub(crate) fn block_of(messages: usize) -> usize {
+    match messages {
+        0..=2 => messages,
+        3..=4 => 4,
+        _ => 8,
+    }
+}
+
+/// output ← output + messages·M on one tile.
+#[derive(Debug)]
+pub struct Forward<'a, F> {
+    /// The rows of the tile.
+    pub rows: usize,
+    /// The columns of the tile.
+    pub columns: usize,
+    /// 8, 4, 2 or 1 messages.
+    pub block: usize,
+    /// rows × block.
+    pub messages: &'a [F],
+    /// rows × columns.
+    pub matrix: &'a [F],
+    /// From one row of the matrix to the next.
+    pub stride: usize,
+    /// block × columns.
+    pub output: &'a mut [F],
+    /// From one row of the output to the next.
+    pub output_stride: usize,
+    /// Multiplies what is added, row r of it what is added to row r of the output.
+    pub weights: Option<(&'a [F], usize)>,
+    /// False if the output is overwritten.
+    pub accumulate: bool,
+    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    pub next: &'a [F],
+}
+
+/// output ← output + messages·Mᵀ on one tile.
+#[derive(Debug)]
+pub struct Backward<'a, F> {
+    /// The rows of the tile.
+    pub rows: usize,
+    /// The columns of the tile.
+    pub columns: usize,
+    /// The number of messages.
+    pub count: usize,
+    /// count × columns.
+    pub messages: &'a [F],
+    /// From one message to the next.
+    pub messages_stride: usize,
+    /// rows × columns.
+    pub matrix: &'a [F],
+    /// From one row of the matrix to the next.
+    pub stride: usize,
+    /// count × rows.
+    pub output: &'a mut [F],
+    /// From one row of the output to the next.
+    pub output_stride: usize,
+    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    pub next: &'a [F],
+}
+
+/// The last index of a table of `rows` rows that is touched, and one more.
+fn reach(rows: usize, stride: usize, columns: usize) -> usize {
+    if rows == 0 { 0 } else { (rows - 1) * stride + columns }
+}
+
+impl<F> Forward<'_, F> {
+    fn check(&self) {
+        assert!(self.columns.is_multiple_of(strip::<F>()), "whole strips");
+        assert!(matches!(self.block, 1 | 2 | 4 | 8), "a block of messages");
+        assert!(self.messages.len() >= self.rows * self.block, "messages");
+        assert!(self.matrix.len() >= reach(self.rows, self.stride, self.columns), "matrix");
+        assert!(self.output.len() >= reach(self.block, self.output_stride, self.columns), "output");
+        if let Some((weights, stride)) = self.weights {
+            assert!(weights.len() >= reach(self.block, stride, self.columns), "weights");
+        }
+    }
+}
+
+impl<F> Backward<'_, F> {
+    fn check(&self) {
+        assert!(self.columns.is_multiple_of(strip::<F>()), "whole strips");
+        assert!(self.messages.len() >= reach(self.count, self.messages_stride, self.columns), "messages");
+        assert!(self.matrix.len() >= reach(self.rows, self.stride, self.columns), "matrix");
+        assert!(self.output.len() >= reach(self.count, self.output_stride, self.rows), "output");
+    }
+}
+
+mod sealed {
+    use super::{Backward, Forward};
+
+    /// The products of a type of number.
+    pub trait Skinny: Sized {
+        /// output ← output + messages·M.
+        fn forward(task: Forward<'_, Self>);
+        /// output ← output + messages·Mᵀ.
+        fn backward(task: Backward<'_, Self>);
+    }
+}
+pub(super) use sealed::Skinny;
+
+macro_rules! skinny {
+    ($float:ty, $count:literal, $half:ident, $whole:ident) => {
+        impl Skinny for $float {
+            fn forward(task: Forward<'_, $float>) {
+                task.check();
+                #[cfg(target_arch = "x86_64")]
+                {
+                    use std::arch::x86_64::{$half, $whole};
+                    #[target_feature(enable = "avx2,fma")]
+                    unsafe fn avx2(task: Forward<'_, $float>) {
+                        // SAFETY: the task is checked, the instructions are enabled.
+                        unsafe { forward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                    }
+                    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+                    unsafe fn avx512(task: Forward<'_, $float>) {
+                        // SAFETY: the task is checked, the instructions are enabled.
+                        unsafe { forward_wide::<$float, $whole>(task, 0.0) }
+                    }
+                    match simd::level() {
+                        // SAFETY: `level` is never above what `Level::detected` found on this CPU.
+                        Level::Avx512 => return unsafe { avx512(task) },
+                        // SAFETY: as above.
+                        Level::Avx2 => return unsafe { avx2(task) },
+                        Level::Portable => {}
+                    }
+                }
+                // SAFETY: the task is checked, arrays need no instructions.
+                unsafe { forward_narrow::<$float, [$float; $count]>(task, 0.0) }
+            }
+
+            fn backward(task: Backward<'_, $float>) {
+                task.check();
+                #[cfg(target_arch = "x86_64")]
+                {
+                    use std::arch::x86_64::{$half, $whole};
+                    #[target_feature(enable = "avx2,fma")]
+                    unsafe fn avx2(task: Backward<'_, $float>) {
+                        // SAFETY: the task is checked, the instructions are enabled.
+                        unsafe { backward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                    }
+                    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+                    unsafe fn avx512(task: Backward<'_, $float>) {
+                        // SAFETY: the task is checked, the instructions are enabled.
+                        unsafe { backward_wide::<$float, $whole>(task, 0.0) }
+                    }
+                    match simd::level() {
+                        // SAFETY: `level` is never above what `Level::detected` found on this CPU.
+                        Level::Avx512 => return unsafe { avx512(task) },
+                        // SAFETY: as above.
+                        Level::Avx2 => return unsafe { avx2(task) },
+                        Level::Portable => {}
+                    }
+                }
+                // SAFETY: the task is checked, arrays need no instructions.
+                unsafe { backward_narrow::<$float, [$float; $count]>(task, 0.0) }
+            }
+        }
+    };
+}
+skinny!(f32, 16, __m256, __m512);
+skinny!(f64, 8, __m256d, __m512d);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numeric::Real;
+    use crate::random::{Stream, Streams};
+
+    fn numbers<F: Real>(random: &mut Stream, len: usize) -> Vec<F> {
+        (0..len).map(|_| F::from_f64(random.uniform())).collect()
+    }
+
+    fn close<F: Real>(got: F, want: f64, terms: usize) {
+        let allowed = (terms + 2) as f64 * F::EPSILON.to_f64() * (want.abs() + 1.0);
+        assert!((got.to_f64() - want).abs() <= allowed, "{got} for {want}");
+    }
+
+    fn agree_with_the_definition<F: Real>() {
+        let mut random = Streams::new(5, "skinny tests").block(0);
+        for rows in [0, 1, 3, 8, 21] {
+            for strips in [1, 2, 5, 9] {
+                let columns = strips * strip::<F>();
+                let stride = columns + random.below(5);
+                let matrix = numbers::<F>(&mut random, rows * stride + columns);
+                for block in [1, 2, 4, 8] {
+                    let messages = numbers::<F>(&mut random, rows * block);
+                    let start = numbers::<F>(&mut random, block * stride);
+                    let weights = numbers::<F>(&mut random, block * stride);
+                    for (weighted, accumulate) in [(false, true), (true, true), (false, false), (true, false)]
+                    {
+                        let mut output = start.clone();
+                        F::forward(Forward {
+                            rows,
+                            columns,
+                            block,
+                            messages: &messages,
+                            matrix: &matrix,
+                            stride,
+                            output: &mut output,
+                            output_stride: stride,
+                            weights: weighted.then_some((&weights[..], stride)),
+                            accumulate,
+                            next: &matrix,
+                        });
+                        for r in 0..block {
+                            for j in 0..stride {
+                                let at = r * stride + j;
+                                if j >= columns {
+                                    assert_eq!(output[at], start[at]);
+                                    continue;
+                                }
+                                let entry = |i: usize| {
+                                    messages[i * block + r].to_f64() * matrix[i * stride + j].to_f64()
+                                };
+                                let sum: f64 = (0..rows).map(entry).sum();
+                                let weight = if weighted { weights[at].to_f64() } else { 1.0 };
+                                let old = if accumulate { start[at].to_f64() } else { 0.0 };
+                                close(output[at], old + weight * sum, rows);
+                            }
+                        }
+                    }
+                }
+                for count in [0, 1, 2, 3, 4, 5, 7, 8] {
+                    let messages = numbers::<F>(&mut random, count * stride);
+                    let start = numbers::<F>(&mut random, count * (rows + 1));
+                    let mut output = start.clone();
+                    F::backward(Backward {
+                        rows,
+                        columns,
+                        count,
+                        messages: &messages,
+                        messages_stride: stride,
+                        matrix: &matrix,
+                        stride,
+                        output: &mut output,
+                        output_stride: rows + 1,
+                        next: &matrix,
+                    });
+                    for r in 0..count {
+                        for i in 0..rows {
+                            let entry = |j: usize| {
+                                messages[r * stride + j].to_f64() * matrix[i * stride + j].to_f64()
+                            };
+                            let sum: f64 = (0..columns).map(entry).sum();
+                            close(
+                                output[r * (rows + 1) + i],
+                                start[r * (rows + 1) + i].to_f64() + sum,
+                                columns,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_agree_with_the_definition() {
+        agree_with_the_definition::<f32>();
+        agree_with_the_definition::<f64>();
+    }
+}

@@ -1,0 +1,174 @@
+//! Element-wise kernels on rows of tiles, in both precisions.
+
+mod sealed {
+    /// The element-wise kernels of a type of number.
+    pub trait Elementwise: Sized {
+        /// xⱼ ← exp(xⱼ − row − columnⱼ).
+        fn exp_shifted(values: &mut [Self], row: Self, columns: &[Self]);
+        /// bestⱼ ← max(bestⱼ, xⱼ − row).
+        fn raise_to(best: &mut [Self], values: &[Self], row: Self);
+        /// outⱼ ← mⱼ·dⱼ, and 0 where m is 0, whatever d is there.
+        fn weigh(out: &mut [Self], matrix: &[Self], direction: &[Self]);
+        /// xⱼ ← xⱼ + yⱼ.
+        fn add_to(out: &mut [Self], values: &[Self]);
+        /// The largest |x| of the finite values, and whether one is NaN or +∞.
+        fn extent(values: &[Self]) -> (Self, bool);
+        /// outₖ ← values[indexₖ].
+        ///
+        /// # Panics
+        /// If an index is not below the length of `values`.
+        fn gather(out: &mut [Self], values: &[Self], indices: &[u32]);
+    }
+}
+pub(super) use sealed::Elementwise;
+
+/// Independent partial results of a reduction.
+const LANES: usize = 32;
+
+#[inline(always)]
+fn largest_index_kernel<const FMA: bool>(indices: &[u32]) -> u32 {
+    indices.iter().fold(0, |a, &b| if b > a { b } else { a })
+}
+
+macro_rules! elementwise {
+    ($module:ident, $float:ident, $exp:path) => {
+        mod $module {
+            use super::super::simd::{self, Level};
+            use super::super::vector::dispatched;
+            use super::{Elementwise, LANES, largest_index_kernel};
+
+            #[inline(always)]
+            fn exp_shifted_kernel<const FMA: bool>(values: &mut [$float], row: $float, columns: &[$float]) {
+                for (x, &column) in values.iter_mut().zip(columns) {
+                    *x = $exp((*x - row) - column);
+                }
+            }
+
+            #[inline(always)]
+            fn raise_kernel<const FMA: bool>(best: &mut [$float], values: &[$float], row: $float) {
+                for (best, &x) in best.iter_mut().zip(values) {
+                    let x = x - row;
+                    *best = if x > *best { x } else { *best };
+                }
+            }
+
+            #[inline(always)]
+            fn weigh_kernel<const FMA: bool>(out: &mut [$float], matrix: &[$float], direction: &[$float]) {
+                for ((out, &m), &d) in out.iter_mut().zip(matrix).zip(direction) {
+                    *out = if m == 0.0 { 0.0 } else { m * d };
+                }
+            }
+
+            #[inline(always)]
+            fn add_kernel<const FMA: bool>(out: &mut [$float], values: &[$float]) {
+                out.iter_mut().zip(values).for_each(|(x, y)| *x += y);
+            }
+
+            #[inline(always)]
+            fn extent_kernel<const FMA: bool>(values: &[$float]) -> ($float, bool) {
+                let mut largest = [0.0 as $float; LANES];
+                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out first.
+                let mut bad = [0.0 as $float; LANES];
+                let (chunks, rest) = values.as_chunks::<LANES>();
+                for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
+                    for ((largest, bad), &x) in largest.iter_mut().zip(&mut bad).zip(chunk) {
+                        let x = if x == $float::NEG_INFINITY { 0.0 } else { x };
+                        let size = x.abs();
+                        *largest = if size > *largest && size < $float::INFINITY { size } else { *largest };
+                        *bad += x * 0.0;
+                    }
+                }
+                let largest = largest.into_iter().fold(0.0, |a, b| if b > a { b } else { a });
+                (largest, bad.into_iter().any(|x| x != 0.0))
+            }
+
+            #[inline(always)]
+            fn gather_kernel<const FMA: bool>(out: &mut [$float], values: &[$float], indices: &[u32]) {
+                for (out, &index) in out.iter_mut().zip(indices) {
+                    // SAFETY: `gather` has compared the largest index with the length.
+                    *out = unsafe { *values.get_unchecked(index as usize) };
+                }
+            }
+
+            dispatched! { fn exp_shifted(values: &mut [$float], row: $float, columns: &[$float]) => exp_shifted_kernel }
+            dispatched! { fn raise_to(best: &mut [$float], values: &[$float], row: $float) => raise_kernel }
+            dispatched! { fn weigh(out: &mut [$float], matrix: &[$float], direction: &[$float]) => weigh_kernel }
+            dispatched! { fn add_to(out: &mut [$float], values: &[$float]) => add_kernel }
+            dispatched! { fn extent(values: &[$float]) -> ($float, bool) => extent_kernel }
+            dispatched! { fn gather_unchecked(out: &mut [$float], values: &[$float], indices: &[u32]) => gather_kernel }
+            dispatched! { fn largest_index(indices: &[u32]) -> u32 => largest_index_kernel }
+
+            impl Elementwise for $float {
+                fn exp_shifted(values: &mut [$float], row: $float, columns: &[$float]) {
+                    exp_shifted(values, row, columns);
+                }
+                fn raise_to(best: &mut [$float], values: &[$float], row: $float) {
+                    raise_to(best, values, row);
+                }
+                fn weigh(out: &mut [$float], matrix: &[$float], direction: &[$float]) {
+                    weigh(out, matrix, direction);
+                }
+                fn add_to(out: &mut [$float], values: &[$float]) {
+                    add_to(out, values);
+                }
+                fn extent(values: &[$float]) -> ($float, bool) {
+                    extent(values)
+                }
+                fn gather(out: &mut [$float], values: &[$float], indices: &[u32]) {
+                    assert!(indices.is_empty() || (largest_index(indices) as usize) < values.len(), "index");
+                    gather_unchecked(out, values, indices);
+                }
+            }
+        }
+    };
+}
+elementwise!(single, f32, super::super::single::exp_one::<FMA>);
+elementwise!(double, f64, super::super::vector::exp_one::<FMA>);
+
+#[cfg(test)]
+mod tests {
+    use super::Elementwise;
+    use crate::numeric::Real;
+
+    fn work<F: Real>() {
+        let x = |values: &[f64]| values.iter().map(|&x| F::from_f64(x)).collect::<Vec<F>>();
+        let infinite = f64::NEG_INFINITY;
+        let mut values = x(&[3.0, infinite, 5.0]);
+        F::exp_shifted(&mut values, F::from_f64(1.0), &x(&[2.0, 0.0, 4.0]));
+        assert_eq!(values, x(&[1.0, 0.0, 1.0]));
+        let mut best = x(&[0.0, infinite, infinite]);
+        F::raise_to(&mut best, &x(&[1.0, 2.0, infinite]), F::from_f64(2.0));
+        assert_eq!(best, x(&[0.0, 0.0, infinite]));
+        let mut out = x(&[9.0; 3]);
+        F::weigh(&mut out, &x(&[0.0, 2.0, 3.0]), &x(&[infinite, 2.0, -1.0]));
+        assert_eq!(out, x(&[0.0, 4.0, -3.0]));
+        F::gather(&mut out, &x(&[7.0, 8.0]), &[1, 0, 1]);
+        assert_eq!(out, x(&[8.0, 7.0, 8.0]));
+        for len in [0, 1, 31, 32, 33, 100] {
+            let mut values = vec![F::NEG_INFINITY; len];
+            assert_eq!(F::extent(&values), (F::ZERO, false));
+            if len == 0 {
+                continue;
+            }
+            values[len / 2] = F::from_f64(-4.0);
+            assert_eq!(F::extent(&values), (F::from_f64(4.0), false));
+            for bad in [f64::NAN, f64::INFINITY] {
+                values[len - 1] = F::from_f64(bad);
+                assert!(F::extent(&values).1);
+            }
+        }
+        assert_eq!(F::extent(&[-F::MAX, F::MAX]), (F::MAX, false));
+    }
+
+    #[test]
+    fn kernels_do_what_they_say() {
+        work::<f32>();
+        work::<f64>();
+    }
+
+    #[test]
+    #[should_panic(expected = "index")]
+    fn an_index_out_of_range_is_noticed() {
+        f32::gather(&mut [0.0], &[1.0], &[1]);
+    }
+}
