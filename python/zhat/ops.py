@@ -1,4 +1,4 @@
-"""Differentiable operations on chains: a value, and a tape that gives its gradient.
+"""Differentiable operations on chains and semi-Markov chains: a value, and a tape that gives its gradient.
 
 Each is a pair: the operation returns `(value, tape)`, and `tape.vjp(cotangent)` the gradient of
 cotangent · value, summed over a batch, with respect to every parameter. It is what neural code needs: the
@@ -21,7 +21,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,15 +31,17 @@ from ._arguments import integer, real, settings, text
 from ._arguments import scores as real_array
 from .errors import InputError
 from .runtime import Progress, run
-from .sequence import Chain
+from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient
+
+Sequences: TypeAlias = Chain | SemiMarkov
 
 
 class Tape:
     """What an operation leaves for its gradient."""
 
     def __init__(
-        self, native: _zhat.Tape, models: tuple[Chain, ...], shape: tuple[int, ...] | None = None
+        self, native: _zhat.Tape, models: tuple[Sequences, ...], shape: tuple[int, ...] | None = None
     ) -> None:
         """Wraps what the native module keeps; `shape` is that of a value that is not a number a sequence."""
         self._native = native
@@ -50,7 +52,7 @@ class Tape:
         """The gradient of cotangent · value, of a batch the sum over its sequences: a `ChainGradient`.
 
         The cotangent is a number, or for a batch one for each sequence; of relaxed samples an array of
-        their shape. An operation on two chains has two gradients. A sequence whose value is infinite has a
+        their shape. An operation on two models has two gradients. A sequence whose value is infinite has a
         gradient of zero.
         """
         if self._shape is None:
@@ -65,7 +67,7 @@ class Tape:
 
 
 def log_partition(
-    model: Chain,
+    model: Sequences,
     *,
     method: str = "exact",
     seed: int = 0,
@@ -93,7 +95,7 @@ def log_partition(
 
 
 def log_partition_and_gradient(
-    model: Chain,
+    model: Sequences,
     cotangent: ArrayLike = 1.0,
     *,
     checkpoint: bool = False,
@@ -111,14 +113,14 @@ def log_partition_and_gradient(
     (3.319671, [[0.268941, 0.731059], [0.731059, 0.268941]])
     """
     how = run(0, threads, memory, time, progress)
-    weights = _cotangent(_chain(model), cotangent)
+    weights = _cotangent(_checked(model), cotangent)
     options = settings({"checkpoint": bool(checkpoint)})
     values, raw = _zhat.log_partition_and_gradient(model._native, weights.tolist(), options, how)
     return model._numbers(values), model._factor_marginals(raw)
 
 
 def entropy(
-    model: Chain,
+    model: Sequences,
     *,
     method: str = "exact",
     seed: int = 0,
@@ -135,8 +137,8 @@ def entropy(
 
 
 def cross_entropy(
-    p: Chain,
-    q: Chain,
+    p: Sequences,
+    q: Sequences,
     *,
     checkpoint: bool = False,
     threads: int | None = None,
@@ -144,7 +146,7 @@ def cross_entropy(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Tape]:
-    """−Σ p(x) log q(x) of two chains of the same shape, and a tape with a gradient for each.
+    """−Σ p(x) log q(x) of two models of the same shape, and a tape with a gradient for each.
 
     It is inf where p has paths that q does not have. The transitions may have different forms.
     """
@@ -153,8 +155,8 @@ def cross_entropy(
 
 
 def kl(
-    p: Chain,
-    q: Chain,
+    p: Sequences,
+    q: Sequences,
     *,
     checkpoint: bool = False,
     threads: int | None = None,
@@ -162,7 +164,7 @@ def kl(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Tape]:
-    """KL(p ‖ q) = Σ p(x) log(p(x) / q(x)) of two chains of the same shape, and a tape with both gradients.
+    """KL(p ‖ q) = Σ p(x) log(p(x) / q(x)) of two models of the same shape, and a tape with both gradients.
 
     >>> import numpy as np, zhat
     >>> p = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
@@ -216,20 +218,22 @@ def relaxed_sample(
     """
     how = run(seed, threads, memory, time, progress)
     how_many, how_soft = integer("n", n), real("temperature", temperature)
-    hard, soft, tape = _zhat.relaxed_sample(_chain(model)._native, how_many, how_soft, how)
+    if not isinstance(model, Chain):
+        raise InputError(f"model: expected a zhat.Chain, found {type(model).__name__}")
+    hard, soft, tape = _zhat.relaxed_sample(model._native, how_many, how_soft, how)
     samples = RelaxedSamples(model._unbatched(soft), model._unbatched(hard))
     return samples, Tape(tape, (model,), samples.soft.shape)
 
 
 def _forward(
     operation: str,
-    models: tuple[Chain, ...],
+    models: tuple[Sequences, ...],
     method: str,
     options: dict[str, object],
     how: _zhat.Run,
     scores: ArrayLike | None = None,
 ) -> tuple[Any, Tape]:
-    natives = [_chain(model)._native for model in models]
+    natives = [_checked(model)._native for model in models]
     if any(model._single != models[0]._single for model in models):
         raise InputError("models: expected two single sequences or two batches")
     given = None if scores is None else real_array("scores", scores, np.dtype(np.float64))
@@ -240,13 +244,13 @@ def _forward(
     return models[0]._numbers(values), Tape(tape, models)
 
 
-def _chain(model: Chain) -> Chain:
-    if not isinstance(model, Chain):
-        raise InputError(f"model: expected a zhat.Chain, found {type(model).__name__}")
+def _checked(model: Sequences) -> Sequences:
+    if not isinstance(model, (Chain, SemiMarkov)):
+        raise InputError(f"model: expected a zhat.Chain or zhat.SemiMarkov, found {type(model).__name__}")
     return model
 
 
-def _cotangent(model: Chain, cotangent: ArrayLike) -> NDArray[np.float64]:
+def _cotangent(model: Sequences, cotangent: ArrayLike) -> NDArray[np.float64]:
     count = len(model.lengths)
     try:
         return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()

@@ -135,6 +135,7 @@ fn divergences_of_two_chains() {
     assert!(folder.ok(&["kl", "p.zhat", "q.zhat"]).starts_with("KL       "));
     let both = folder.json(&["kl", "two.zhat", "two.zhat", "--set", "checkpoint=true"]);
     assert_eq!((&both["query"], both["value"].as_array().unwrap().len()), (&json!("kl"), 2));
+    assert!(value(&["kl", "semi.zhat", "semi.zhat"]).abs() < 1e-12);
     assert!(folder.ok(&["cross-entropy", "two.zhat", "two.zhat"]).contains("cross-entropy (nats)"));
 }
 
@@ -161,7 +162,7 @@ fn what_sequences_cannot_do_is_said() {
         ("logz one.zhat --given 1=2", 1, "impossible evidence"),
         ("logz two.zhat --memory 1", 1, "over budget"),
         ("kl two.zhat semi.zhat", 2, "found a chain f64 and a semi-markov f64"),
-        ("kl two.zhat one.zhat", 2, "two chains of the same precision"),
+        ("kl two.zhat one.zhat", 2, "of the same kind and precision"),
         ("kl two.zhat many.zhat", 2, ""),
         ("kl two.zhat two.zhat --method importance", 2, "forward-backward does"),
     ] {

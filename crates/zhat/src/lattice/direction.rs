@@ -36,19 +36,20 @@ pub(crate) struct Direction<'a, F: Real> {
     pub extra: Option<&'a dyn Nodes<F>>,
 }
 
-/// Messages of both lattices and the expectations before and after each position of a window.
+/// Messages of both lattices and the expectations before and after each position of a window: of segments before leaving a position and
+/// after entering it.
 pub(crate) struct Directed<F> {
     pub p: Messages<F>,
     pub q: Option<Messages<F>>,
-    before: Rows<F>,
-    after: Rows<F>,
+    pub(super) before: Rows<F>,
+    pub(super) after: Rows<F>,
 }
 
 /// ln M of the lattices, added up with their factors.
-struct Logs<'a, F: Real> {
+pub(super) struct Logs<'a, F: Real> {
     parts: Vec<(F, &'a Edges<'a, F>, &'a dyn Steps<F>)>,
     /// Set where a lattice has no transition; it counts as 0 then.
-    missing: AtomicBool,
+    pub missing: AtomicBool,
 }
 
 impl<F: Real> Entries<F> for Logs<'_, F> {
@@ -132,11 +133,28 @@ impl<F: Real> Entries<F> for Quotient<'_, F> {
     }
 }
 
-/// A lattice and its messages forward, and its factor.
-type Part<'a, F> = (f64, &'a Lattice<'a, F>, &'a Rows<F>);
+/// A factor, its lattice and the messages forward.
+type Part<'a, F> = (f64, &'a Lattice<'a, F>, View<'a, F>);
+
+/// Messages forward: out of each position, and, of segments, into each position.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a, F> {
+    pub forward: &'a Rows<F>,
+    pub entered: Option<&'a Rows<F>>,
+}
+
+impl<'a, F: Real> View<'a, F> {
+    pub fn chain(forward: &'a Rows<F>) -> Self {
+        View { forward, entered: None }
+    }
+
+    pub fn of(messages: &'a Messages<F>) -> Self {
+        View { forward: &messages.forward, entered: messages.entered.as_ref() }
+    }
+}
 
 impl<'a, F: Real> Direction<'a, F> {
-    fn logs(&self) -> Logs<'a, F> {
+    pub(super) fn logs(&self) -> Logs<'a, F> {
         let mut parts = Vec::new();
         if self.own != 0.0 || self.other.is_none() {
             parts.push((F::from_f64(self.own), &self.p.edges, self.p.steps));
@@ -147,7 +165,7 @@ impl<'a, F: Real> Direction<'a, F> {
         Logs { parts, missing: AtomicBool::new(false) }
     }
 
-    fn parts<'b>(&'b self, p: &'b Rows<F>, q: Option<&'b Rows<F>>) -> Vec<Part<'b, F>> {
+    fn parts<'b>(&'b self, p: View<'b, F>, q: Option<View<'b, F>>) -> Vec<Part<'b, F>> {
         let mut parts = Vec::new();
         if self.own != 0.0 {
             parts.push((self.own, self.p, p));
@@ -184,11 +202,12 @@ impl<'a, F: Real> Direction<'a, F> {
             let mut before = Rows::new(&self.p.layout, layers.clone(), F::ZERO);
             if let Some((_, _, old)) = &state {
                 before.copy_layer(old, t - 1, self.p.layout.active(t - 1));
-                self.advance(t - 1, &p, q.as_ref(), &logs, &mut before);
+                self.advance_chain(t - 1, &p, q.as_ref(), &logs, &mut before);
             }
             for place in self.p.layout.active(t + 1)..self.p.layout.active(t) {
                 let b = self.p.layout.sequence(place);
-                (values[b], log_partition[b]) = self.at_end(place, t, &p, q.as_ref(), &before);
+                (values[b], log_partition[b]) =
+                    self.at_end(place, t, View::chain(&p), q.as_ref().map(View::chain), &before);
             }
             state = Some((p, q, before));
         }
@@ -197,32 +216,32 @@ impl<'a, F: Real> Direction<'a, F> {
     }
 
     /// E[D] and log Z_p from the last position of a sequence.
-    fn at_end(
+    pub(super) fn at_end(
         &self,
         place: usize,
         t: usize,
-        p: &Rows<F>,
-        q: Option<&Rows<F>>,
+        p: View<'_, F>,
+        q: Option<View<'_, F>>,
         before: &Rows<F>,
     ) -> (f64, f64) {
         let parts = self.parts(p, q);
-        let norms: Vec<f64> = parts.iter().map(|part| F::log_sum_exp(part.2.row(place, t))).collect();
-        let (row, mut extra) = (p.row(place, t), vec![F::ZERO; p.row(place, t).len()]);
+        let norms: Vec<f64> = parts.iter().map(|part| F::log_sum_exp(part.2.forward.row(place, t))).collect();
+        let (row, mut extra) = (p.forward.row(place, t), vec![F::ZERO; p.forward.row(place, t).len()]);
         self.add_extra(place, t, &mut extra);
         let norm = F::log_sum_exp(row);
         let mut value = 0.0;
         for (i, &la) in row.iter().enumerate().filter(|(_, la)| **la > F::NEG_INFINITY) {
             let mut d = before.row(place, t)[i].to_f64() + extra[i].to_f64();
-            for ((factor, _, rows), norm) in parts.iter().zip(&norms) {
-                let log = rows.row(place, t)[i].to_f64();
+            for ((factor, _, view), norm) in parts.iter().zip(&norms) {
+                let log = view.forward.row(place, t)[i].to_f64();
                 d += if log > f64::NEG_INFINITY { factor * (log - norm) } else { 0.0 };
             }
             value += (la.to_f64() - norm).exp() * d;
         }
-        (value, p.scale(place, t) + norm)
+        (value, p.forward.scale(place, t) + norm)
     }
 
-    fn add_extra(&self, place: usize, t: usize, row: &mut [F]) {
+    pub(super) fn add_extra(&self, place: usize, t: usize, row: &mut [F]) {
         if let Some(extra) = self.extra {
             extra.add_scores(self.p.layout.sequence(place), t, row);
         }
@@ -236,41 +255,47 @@ impl<'a, F: Real> Direction<'a, F> {
             return Ok(());
         }
         let messages = self.p.sweep(clock)?;
-        let missing = Missing(&q.edges);
+        let (mut node, mut other) = (Vec::new(), Vec::new());
         for t in 0..self.p.layout.steps() {
-            let (size, active) = (self.p.layout.size(t), self.p.layout.active(t));
-            let (mut node, mut other) = (vec![F::ZERO; size], vec![F::ZERO; size]);
-            for place in 0..active {
-                let b = self.p.layout.sequence(place);
-                other.fill(F::ZERO);
+            for place in 0..self.p.layout.active(t) {
+                other.clear();
+                other.resize(self.p.layout.size(t), F::ZERO);
                 q.add_node(place, t, &mut other);
-                node.copy_from_slice(messages.forward.row(place, t));
+                node.clear();
+                node.extend_from_slice(messages.forward.row(place, t));
                 add(&mut node, messages.backward.row(place, t));
                 if node.iter().zip(&other).any(|(&p, &q)| p > F::NEG_INFINITY && q == F::NEG_INFINITY) {
-                    values[b] = factor * f64::NEG_INFINITY;
-                }
-            }
-            let pairs: Vec<(usize, usize)> =
-                (0..self.p.layout.active(t + 1)).map(|place| (t, place)).collect();
-            if edges && !pairs.is_empty() {
-                let (before, after) = self.p.steps.shape(t);
-                let (mut left, mut right) =
-                    (vec![F::ZERO; pairs.len() * before], vec![F::ZERO; pairs.len() * after]);
-                let mut output = right.clone();
-                let mut scales = vec![0.0; pairs.len()];
-                self.p.gather(&messages, &pairs, &mut left, &mut right, &mut scales);
-                let product = Product { t, count: pairs.len(), input: &left, output: &mut output };
-                self.p.steps.multiply_directed(&missing, Some(product), None);
-                for (place, (lost, w)) in
-                    output.chunks_exact(after).zip(right.chunks_exact(after)).enumerate()
-                {
-                    if lost.iter().zip(w).any(|(&x, &w)| x > F::ZERO && w > F::ZERO) {
-                        values[self.p.layout.sequence(place)] = factor * f64::NEG_INFINITY;
-                    }
+                    values[self.p.layout.sequence(place)] = factor * f64::NEG_INFINITY;
                 }
             }
         }
+        if edges {
+            self.mark_missing_edges(&messages, values);
+        }
         Ok(())
+    }
+
+    /// The same for transitions alone.
+    pub(super) fn mark_missing_edges(&self, messages: &Messages<F>, values: &mut [f64]) {
+        let Some((factor, q)) = self.other else { return };
+        let missing = Missing(&q.edges);
+        for t in 0..self.p.layout.steps().saturating_sub(1) {
+            let pairs: Vec<(usize, usize)> =
+                (0..self.p.layout.active(t + 1)).map(|place| (t, place)).collect();
+            let (before, after) = self.p.steps.shape(t);
+            let mut left = vec![F::ZERO; pairs.len() * before];
+            let mut right = vec![F::ZERO; pairs.len() * after];
+            let (mut output, mut scales) = (right.clone(), vec![0.0; pairs.len()]);
+            self.p.gather(messages, &pairs, &mut left, &mut right, &mut scales);
+            let product = Product { t, count: pairs.len(), input: &left, output: &mut output };
+            self.p.steps.multiply_directed(&missing, Some(product), None);
+            let rows = output.chunks_exact(after).zip(right.chunks_exact(after));
+            for (place, (lost, w)) in rows.enumerate() {
+                if lost.iter().zip(w).any(|(&x, &w)| x > F::ZERO && w > F::ZERO) {
+                    values[self.p.layout.sequence(place)] = factor * f64::NEG_INFINITY;
+                }
+            }
+        }
     }
 
     fn has_missing_nodes(&self, q: &Lattice<'_, F>) -> bool {
@@ -285,17 +310,35 @@ impl<'a, F: Real> Direction<'a, F> {
         (0..layout.steps()).any(|t| (0..layout.active(t)).any(|place| missing(place, t)))
     }
 
-    /// u at layer t + 1 from layer t.
-    fn advance(&self, t: usize, p: &Rows<F>, q: Option<&Rows<F>>, logs: &Logs<'_, F>, before: &mut Rows<F>) {
-        let layout = &self.p.layout;
-        let (count, size, next) = (layout.active(t + 1), layout.size(t), layout.size(t + 1));
+    /// u at layer t + 1 of a chain, from layer t.
+    fn advance_chain(
+        &self,
+        t: usize,
+        p: &Rows<F>,
+        q: Option<&Rows<F>>,
+        logs: &Logs<'_, F>,
+        before: &mut Rows<F>,
+    ) {
+        let rows = self.advance(t, View::chain(p), q.map(View::chain), logs, before);
+        before.set_layer(t + 1, &rows);
+    }
+
+    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t.
+    pub(super) fn advance(
+        &self,
+        t: usize,
+        p: View<'_, F>,
+        q: Option<View<'_, F>>,
+        logs: &Logs<'_, F>,
+        before: &Rows<F>,
+    ) -> Vec<F> {
+        let count = self.p.layout.active(t + 1);
+        let (size, next) = self.p.steps.shape(t);
         let parts = self.parts(p, q);
+        let p = p.forward;
         let mut input = vec![F::ZERO; 2 * count * size];
         let (plain, weighted) = input.split_at_mut(count * size);
-        each(plain, size, |place, row| {
-            row.copy_from_slice(p.row(place, t));
-            F::exp_in_place(row);
-        });
+        self.p.leave(t, p, plain);
         each(weighted, size, |place, row| {
             self.gain(place, t, &parts, before, row);
             row.iter_mut().zip(&plain[place * size..]).for_each(|(g, &a)| *g *= a);
@@ -311,15 +354,16 @@ impl<'a, F: Real> Direction<'a, F> {
             let (s, gain) = (&sums[place * next..][..next], &gains[place * next..][..next]);
             let mut logs_s = s.to_vec();
             F::ln_in_place(&mut logs_s);
+            let own = F::from_f64(self.own);
             for (j, x) in row.iter_mut().enumerate() {
-                *x = (*x + gain[j]) / s[j] - F::from_f64(self.own) * logs_s[j];
+                // Without any weight it does not matter, but must be a number.
+                *x = if s[j] > F::ZERO { (*x + gain[j]) / s[j] - own * logs_s[j] } else { F::ZERO };
             }
             let doubtful = self.p.doubtful(t, p.row(place, t), s);
             if !doubtful.is_empty() {
-                let mut g = vec![F::ZERO; size];
-                self.gain(place, t, &parts, before, &mut g);
-                let mut terms = vec![F::ZERO; size];
+                let (mut g, mut terms) = (vec![F::ZERO; size], vec![F::ZERO; size]);
                 let mut direction = vec![F::ZERO; size];
+                self.gain(place, t, &parts, before, &mut g);
                 for &j in &doubtful {
                     let j = j as usize;
                     self.p.steps.log_column(t, j, &mut terms);
@@ -329,49 +373,53 @@ impl<'a, F: Real> Direction<'a, F> {
                     row[j] = F::from_f64(mean - self.own * total);
                 }
             }
-            // ln s of q, from its message behind the node.
-            if let Some((factor, lattice, rows)) = parts.iter().find(|part| !std::ptr::eq(part.1, self.p)) {
-                let mut node = vec![F::ZERO; next];
-                lattice.add_node(place, t + 1, &mut node);
-                let scale = rows.scale(place, t + 1) - rows.scale(place, t);
-                for ((x, &node), &la) in row.iter_mut().zip(&node).zip(rows.row(place, t + 1)) {
+            if let (Some((factor, lattice)), Some(q)) = (self.other, q) {
+                // ln s of q, from its message.
+                let mut shift = vec![F::ZERO; next];
+                let la = match q.entered {
+                    Some(entered) => {
+                        add(&mut shift, lattice.steps.column_shifts(t));
+                        entered
+                    }
+                    None => {
+                        lattice.add_node(place, t + 1, &mut shift);
+                        q.forward
+                    }
+                };
+                let scale = la.scale(place, t + 1) - q.forward.scale(place, t);
+                for ((x, &shift), &la) in row.iter_mut().zip(&shift).zip(la.row(place, t + 1)) {
                     if la > F::NEG_INFINITY {
-                        *x = F::from_f64(x.to_f64() - factor * (la.to_f64() + scale - node.to_f64()));
+                        *x = F::from_f64(x.to_f64() - factor * (la.to_f64() + scale - shift.to_f64()));
                     }
                 }
             }
-            for (x, &la) in row.iter_mut().zip(p.row(place, t + 1)) {
-                *x = if la == F::NEG_INFINITY || x.is_nan() { F::ZERO } else { *x };
-            }
         });
-        for (place, row) in directed.chunks_exact(next).enumerate() {
-            before.row_mut(place, t + 1).copy_from_slice(row);
-        }
+        directed
     }
 
     /// gₜ = u + extra + Σ c·la, 0 where p has no weight.
     fn gain(&self, place: usize, t: usize, parts: &[Part<'_, F>], before: &Rows<F>, row: &mut [F]) {
         row.copy_from_slice(before.row(place, t));
         self.add_extra(place, t, row);
-        for (factor, _, rows) in parts {
+        for (factor, _, view) in parts {
             let factor = F::from_f64(*factor);
-            for (x, &la) in row.iter_mut().zip(rows.row(place, t)) {
+            for (x, &la) in row.iter_mut().zip(view.forward.row(place, t)) {
                 *x += if la > F::NEG_INFINITY { factor * la } else { F::ZERO };
             }
         }
     }
 
-    /// v at layer t from layer t + 1.
-    fn retreat(
+    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1.
+    pub(super) fn retreat(
         &self,
         t: usize,
         p: &Messages<F>,
         q: Option<&Messages<F>>,
         logs: &Logs<'_, F>,
-        after: &mut Rows<F>,
-    ) {
-        let layout = &self.p.layout;
-        let (count, size, next) = (layout.active(t + 1), layout.size(t), layout.size(t + 1));
+        after: &Rows<F>,
+    ) -> Vec<F> {
+        let count = self.p.layout.active(t + 1);
+        let (size, next) = self.p.steps.shape(t);
         let (mut plain, mut weighted) = (vec![F::ZERO; count * next], vec![F::ZERO; count * next]);
         each(&mut plain, next, |place, row| {
             self.p.entering(p, place, t + 1, row);
@@ -390,9 +438,11 @@ impl<'a, F: Real> Direction<'a, F> {
             let lb = p.backward.row(place, t);
             let mut sums = lb.to_vec();
             F::exp_in_place(&mut sums);
+            let own = F::from_f64(self.own);
             let loss = &output[place * size..][..size];
             for (i, x) in row.iter_mut().enumerate() {
-                *x = (*x + loss[i]) / sums[i] - F::from_f64(self.own) * lb[i];
+                // Without any weight it does not matter, but must be a number.
+                *x = if sums[i] > F::ZERO { (*x + loss[i]) / sums[i] - own * lb[i] } else { F::ZERO };
             }
             let w = &logs_w[place * next..][..next];
             let doubtful = self.p.doubtful(t, w, &sums);
@@ -413,13 +463,8 @@ impl<'a, F: Real> Direction<'a, F> {
                     *x += if lb > F::NEG_INFINITY { F::from_f64(-factor) * lb } else { F::ZERO };
                 }
             }
-            for (x, &lb) in row.iter_mut().zip(lb) {
-                *x = if lb == F::NEG_INFINITY || x.is_nan() { F::ZERO } else { *x };
-            }
         });
-        for (place, row) in directed.chunks_exact(size).enumerate() {
-            after.row_mut(place, t).copy_from_slice(row);
-        }
+        directed
     }
 
     /// hₜ = v + extra + Σ c·w with w's largest entry 1, 0 where there is no weight.
@@ -434,7 +479,9 @@ impl<'a, F: Real> Direction<'a, F> {
     ) {
         let mut w = vec![F::ZERO; row.len()];
         row.copy_from_slice(after.row(place, t));
-        self.add_extra(place, t, row);
+        if p.entering.is_none() {
+            self.add_extra(place, t, row);
+        }
         let q = self.other.zip(q).map(|((factor, lattice), messages)| (factor, lattice, messages));
         for (factor, lattice, messages) in std::iter::once((self.own, self.p, p)).chain(q) {
             if factor != 0.0 {
@@ -471,7 +518,8 @@ impl<'a, F: Real> Direction<'a, F> {
             for t in start..(start + length).min(steps) {
                 for place in layout.active(t + 1)..layout.active(t) {
                     let b = layout.sequence(place);
-                    (values[b], log_partition[b]) = self.at_end(place, t, p, q, before);
+                    (values[b], log_partition[b]) =
+                        self.at_end(place, t, View::chain(p), q.map(View::chain), before);
                 }
             }
             let next = if start == 0 { vec![0, start + length] } else { vec![start + length] };
@@ -523,7 +571,8 @@ impl<'a, F: Real> Direction<'a, F> {
             }
             for t in (layers.start..layers.end - 1).rev() {
                 clock.check()?;
-                self.retreat(t, &p, q.as_ref(), &logs, &mut after);
+                let rows = self.retreat(t, &p, q.as_ref(), &logs, &after);
+                after.set_layer(t, &rows);
             }
             let none = Rows::none();
             let backward = q.as_ref().map_or(&none, |q| &q.backward);
@@ -557,7 +606,7 @@ impl<'a, F: Real> Direction<'a, F> {
         }
         for t in layers.start..layers.end - 1 {
             clock.check()?;
-            self.advance(t, &p, self.other.map(|_| &q), logs, &mut before);
+            self.advance_chain(t, &p, self.other.map(|_| &q), logs, &mut before);
         }
         Ok([p, q, before])
     }
@@ -625,7 +674,7 @@ impl<'a, F: Real> Direction<'a, F> {
         let pairs = lattice.pairs(&directed.p, |b| cotangent[b] != 0.0 && values[b].is_finite());
         let most = (1usize << 23) / lattice.layout.largest().max(1);
         let (p, q) = (&directed.p, directed.q.as_ref());
-        let parts = self.parts(&p.forward, q.map(|q| &q.forward));
+        let parts = self.parts(View::of(p), q.map(View::of));
         for chunk in pairs.chunk_by(|a, b| (lattice.steps.shared() && logs.shared()) || a.0 == b.0) {
             for chunk in chunk.chunks(most.max(256)) {
                 clock.check()?;
@@ -687,7 +736,9 @@ impl<'a, F: Real> Direction<'a, F> {
     /// vₜ₊₁ + extra + Σ c·(ln w with its norm) − E[D]: what an edge into t + 1 has to add.
     fn tail(&self, directed: &Directed<F>, value: f64, place: usize, t: usize, row: &mut [F]) {
         row.copy_from_slice(directed.after.row(place, t + 1));
-        self.add_extra(place, t + 1, row);
+        if directed.p.entering.is_none() {
+            self.add_extra(place, t + 1, row);
+        }
         let mut w = vec![F::ZERO; row.len()];
         let q = self.other.map(|other| (other.0, other.1)).zip(directed.q.as_ref());
         let q = q.map(|((factor, lattice), messages)| (factor, lattice, messages));

@@ -50,8 +50,12 @@ pub(crate) struct Messages<F> {
     pub forward: Rows<F>,
     /// lb.
     pub backward: Rows<F>,
-    /// log Σᵢ exp(laₜ(i) + lbₜ(i)), beside empty rows.
-    norms: Vec<Vec<f64>>,
+    /// Of segments: the log weight of what leads into a segment that starts at t.
+    pub entered: Option<Rows<F>>,
+    /// Of segments: the log weight of what follows from the start of a segment at t.
+    pub entering: Option<Rows<F>>,
+    /// log Σᵢ exp(laₜ(i) + lbₜ(i)) of each position and place; of segments log Z, relative to both scales.
+    pub(super) norms: Vec<Vec<f64>>,
     /// log Z of each sequence, in the order of the batch.
     pub log_partition: Vec<f64>,
 }
@@ -95,6 +99,10 @@ impl<'a, F: Real> Lattice<'a, F> {
 
     /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.
     pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
+        if let Some(entering) = &messages.entering {
+            row.copy_from_slice(entering.row(place, t));
+            return entering.scale(place, t);
+        }
         row.copy_from_slice(messages.backward.row(place, t));
         self.add_node(place, t, row);
         messages.backward.scale(place, t)
@@ -244,7 +252,7 @@ impl<'a, F: Real> Lattice<'a, F> {
                 }
             })
             .collect();
-        Messages { window, forward, backward, norms, log_partition }
+        Messages { window, forward, backward, entered: None, entering: None, norms, log_partition }
     }
 
     /// log Z of each sequence from the messages at its end.
@@ -324,7 +332,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// input ← exp laₜ of the sequences that go on.
-    fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
+    pub(super) fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
         each(input, self.layout.size(t), |place, row| {
             row.copy_from_slice(forward.row(place, t));
             F::exp_in_place(row);
@@ -335,13 +343,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     fn arrive(&self, t: usize, forward: &mut Rows<F>, output: &mut [F], scales: &mut [f64]) {
         let size = self.layout.size(t + 1);
         each_row(output, scales, size, |place, row, scale| {
-            let before = forward.row(place, t);
-            let doubtful = self.doubtful(t, before, row);
-            F::ln_in_place(row);
-            self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
-                self.steps.log_column(t, j, logs);
-                add(logs, before);
-            });
+            self.log_sums(t, place, forward.row(place, t), row);
             self.add_node(place, t + 1, row);
             *scale = forward.scale(place, t) + normalise(row);
         });
@@ -349,6 +351,37 @@ impl<'a, F: Real> Lattice<'a, F> {
             forward.row_mut(place, t + 1).copy_from_slice(row);
             forward.set_scale(place, t + 1, scales[place]);
         }
+    }
+
+    /// The logarithms of a product forward of exp `before`, without loss.
+    pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F]) {
+        let doubtful = self.doubtful(t, before, row);
+        F::ln_in_place(row);
+        self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
+            self.steps.log_column(t, j, logs);
+            add(logs, before);
+        });
+    }
+
+    /// The logarithms of a product backward of exp of what `after` gives, without loss.
+    pub(super) fn log_sums_backward(
+        &self,
+        t: usize,
+        place: usize,
+        row: &mut [F],
+        after: impl FnOnce() -> Vec<F>,
+    ) {
+        let threshold = self.threshold(t + 1);
+        if !row.iter().any(|&x| x < threshold) {
+            return F::ln_in_place(row);
+        }
+        let after = after();
+        let doubtful = self.doubtful(t, &after, row);
+        F::ln_in_place(row);
+        self.repair(t, place, t, &doubtful, row, |i, logs| {
+            self.steps.log_row(t, i, logs);
+            add(logs, &after);
+        });
     }
 
     /// input ← exp wₜ₊₁, largest entry 1, with t the boundary of each place; the scales are w's.
@@ -380,18 +413,11 @@ impl<'a, F: Real> Lattice<'a, F> {
         let size = output.len() / scales.len().max(1);
         each(output, size, |place, row| {
             let t = t(place);
-            let suspects = row.iter().any(|&x| x < self.threshold(t + 1));
-            if !suspects {
-                return F::ln_in_place(row);
-            }
-            let mut after = backward.row(place, t + 1).to_vec();
-            self.add_node(place, t + 1, &mut after);
-            normalise(&mut after);
-            let doubtful = self.doubtful(t, &after, row);
-            F::ln_in_place(row);
-            self.repair(t, place, t, &doubtful, row, |i, logs| {
-                self.steps.log_row(t, i, logs);
-                add(logs, &after);
+            self.log_sums_backward(t, place, row, || {
+                let mut after = backward.row(place, t + 1).to_vec();
+                self.add_node(place, t + 1, &mut after);
+                normalise(&mut after);
+                after
             });
         });
         for (place, row) in output.chunks_exact(size).enumerate() {
@@ -402,7 +428,7 @@ impl<'a, F: Real> Lattice<'a, F> {
 
     /// Below this a sum of N products may have lost more than rounding to underflow.
     fn threshold(&self, layer: usize) -> F {
-        F::from_f64(4.0 * self.layout.size(layer) as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
+        F::from_f64(4.0 * self.steps.shape(layer - 1).1 as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
     }
 
     /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.

@@ -16,6 +16,9 @@ mod messages;
 mod nodes;
 mod ranked;
 mod relaxed;
+mod segment_direction;
+mod segment_paths;
+mod segments;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -27,4 +30,6 @@ pub(crate) use layout::{Layout, Rows};
 pub(crate) use messages::{Lattice, Messages};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, Nodes, zero_gradient};
 pub(crate) use relaxed::Relaxed;
+pub(crate) use segment_direction::{SegmentDirected, SegmentDirection};
+pub(crate) use segments::{SegmentLattice, SegmentNodes, Segmented, SemiMarkovSegments};
 pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};
