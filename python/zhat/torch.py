@@ -1,4 +1,4 @@
-"""Chains and semi-Markov chains as PyTorch operations: log Z, entropy, divergences of tensors, with gradients.
+"""Chains and semi-Markov chains as PyTorch operations: log Z, entropy and divergences with gradients.
 
 `import zhat.torch` needs PyTorch, which zhat itself does not. Tensors live on the CPU and are used in place.
 The backward pass is exact and computed by hand: no graph of T steps is recorded.
