@@ -15,7 +15,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo};
+use crate::{exact, montecarlo, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -294,6 +294,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages forward and backward, into and out of segments"
     ),
     row!(
+        "randomized",
+        Chain,
+        randomized::RandomizedForward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
+        "messages between a few states of each position, chosen at random and weighted"
+    ),
+    row!(
         "importance",
         FactorGraph,
         montecarlo::ImportanceSampling,
@@ -302,7 +309,8 @@ pub static CATALOGUE: &[Row] = &[
     ),
 ];
 
-fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
+/// The configuration of a method from options by name.
+pub fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
     serde_json::from_value(Value::Object(settings.clone()))
         .map_err(|error| Error::argument(format!("options of {method}"), error.to_string()))
 }

@@ -29,6 +29,7 @@ pub mod numeric;
 pub mod platform;
 pub mod query;
 pub mod random;
+pub mod randomized;
 mod run;
 pub mod sequence;
 pub mod units;

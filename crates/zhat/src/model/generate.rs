@@ -1,10 +1,16 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
+mod sequences;
+
+pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
+
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Form};
 use crate::platform;
 use crate::random::{Stream, Streams};
 use crate::units;
+
+pub use super::generate_chain::{Sharpness, rdp_chain};
 
 /// A rectangular grid of variables.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +182,7 @@ pub fn bayes(
 }
 
 /// An error if that many numbers would not fit into the free memory.
-fn affordable(numbers: f64) -> Result<()> {
+pub(super) fn affordable(numbers: f64) -> Result<()> {
     let (bytes, free) = (32.0 * numbers, platform::available_memory() as f64);
     if bytes <= free {
         return Ok(());

@@ -1,0 +1,280 @@
+//! The randomized forward algorithm: its options, its choices and its estimates.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::proposal::{Proposal, Proposals, Rule, Support};
+use super::restriction::Restriction;
+use super::select::Selection;
+use super::states::States;
+use crate::error::{Error, Result};
+use crate::model::{Chain, Values};
+use crate::numeric::{self, Real};
+use crate::random::Streams;
+use crate::run::{Clock, Run};
+
+pub(crate) const NAME: &str = "randomized";
+
+/// Pilots start with this many states, and double them.
+const PILOT_STATES: usize = 32;
+/// Replicates of a pilot.
+const PILOT_REPLICATES: usize = 12;
+/// A pilot looks at this many sequences at most.
+const PILOT_SEQUENCES: usize = 8;
+
+/// Randomized dynamic programming on chains.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RandomizedForward {
+    /// How many states are kept at each position: a count, or a part of all (but at least 64).
+    pub states: States,
+    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be needed.
+    pub error: Option<f64>,
+    /// Where likely states come from.
+    pub proposal: Proposal,
+    /// How they are chosen.
+    pub selection: Selection,
+    /// Of draws, how many states are taken for certain; all but one if not given.
+    pub top: Option<usize>,
+    /// Independent replicates; with one alone the standard error is unknown.
+    pub replicates: usize,
+    /// Confidence of the lower bound, between 0 and 1.
+    pub confidence: f64,
+    /// B×T×N log scores for the proposal `given`.
+    #[serde(skip)]
+    pub scores: Option<Values<f64>>,
+}
+
+impl Default for RandomizedForward {
+    fn default() -> Self {
+        RandomizedForward {
+            states: States::Fraction(0.01),
+            error: None,
+            proposal: Proposal::default(),
+            selection: Selection::default(),
+            top: None,
+            replicates: 8,
+            confidence: 0.95,
+            scores: None,
+        }
+    }
+}
+
+/// The states chosen for the sequences of a batch, by every replicate, and what the estimates are with them.
+///
+/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's scores.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// How many states were to be kept.
+    pub count: usize,
+    /// For each sequence, for each replicate.
+    pub(super) supports: Vec<Vec<Support>>,
+    /// log Ẑᵣ for each sequence, for each replicate.
+    pub(super) log_estimates: Vec<Vec<f64>>,
+    /// The largest |log w|.
+    pub(super) largest_log_weight: f64,
+}
+
+impl Choice {
+    /// What each replicate chose for sequence b.
+    pub fn supports(&self, b: usize) -> &[Support] {
+        &self.supports[b]
+    }
+
+    /// log Ẑᵣ of each replicate for sequence b.
+    pub fn log_estimates(&self, b: usize) -> &[f64] {
+        &self.log_estimates[b]
+    }
+
+    /// log of the mean of the replicates' estimates, one for each sequence.
+    pub fn log_partition(&self) -> Vec<f64> {
+        (0..self.log_estimates.len()).map(|b| self.log_partition_of(b)).collect()
+    }
+
+    pub(super) fn log_partition_of(&self, b: usize) -> f64 {
+        let logs = &self.log_estimates[b];
+        numeric::log_sum_exp(logs) - (logs.len() as f64).ln()
+    }
+
+    /// The number of sequences.
+    pub fn batch(&self) -> usize {
+        self.log_estimates.len()
+    }
+
+    /// The number of replicates.
+    pub fn replicates(&self) -> usize {
+        self.log_estimates.first().map_or(0, Vec::len)
+    }
+
+    /// Ẑᵣ/ΣẐ: how much the replicates of sequence b count; zeros if none has a weight.
+    pub fn shares(&self, b: usize) -> Vec<f64> {
+        let logs = &self.log_estimates[b];
+        let total = numeric::log_sum_exp(logs);
+        if total == f64::NEG_INFINITY {
+            return vec![0.0; logs.len()];
+        }
+        logs.iter().map(|log| (log - total).exp()).collect()
+    }
+}
+
+/// What one replicate chose for a sequence, log Ẑ, and the largest |log w|.
+type Estimated = (Support, f64, f64);
+
+/// What the random numbers of a run are for; nothing that one of them decides is used by the other.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    Answer,
+    Pilot,
+}
+
+impl RandomizedForward {
+    /// Whether E\[Ẑ\] = Z.
+    pub fn is_unbiased(&self) -> bool {
+        self.selection.is_unbiased()
+    }
+
+    pub(super) fn check<F: Real>(&self, chain: &Chain<F>) -> Result<()> {
+        let message = match self {
+            s if s.replicates == 0 => "replicates must be at least 1",
+            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
+            s if s.error.is_some_and(|error| !(error > 0.0 && error < f64::INFINITY)) => {
+                "error must be positive"
+            }
+            s if s.error.is_some() && !s.is_unbiased() => {
+                "error cannot be kept by the selection `top`, which is biased; use `threshold`"
+            }
+            s if s.proposal == Proposal::Given => match &s.scores {
+                None => "the proposal `given` needs scores, B × T × N",
+                Some(scores) if scores.len() != chain.emissions().len() => {
+                    "the scores of the proposal must be B × T × N, as the emissions"
+                }
+                Some(scores) if scores.iter().any(|x| x.is_nan() || *x == f64::INFINITY) => {
+                    "the scores of the proposal must be finite or -inf"
+                }
+                Some(_) => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        Err(Error::argument(format!("options of {NAME}"), message))
+    }
+
+    /// Replicates that are worth making: those of a selection without randomness are all the same.
+    pub(super) fn replicates_for(&self) -> usize {
+        if self.selection == Selection::Top { 1 } else { self.replicates }
+    }
+
+    fn rule(&self, count: usize) -> Rule {
+        Rule { selection: self.selection, count, top: self.top.unwrap_or(count - 1) }
+    }
+
+    /// Chooses states and evaluates the estimates: `replicates` times, independently.
+    pub fn choose<F: Real>(&self, chain: &Chain<F>, run: &Run) -> Result<Choice> {
+        let clock = run.start(NAME);
+        self.check(chain)?;
+        run.install(|| self.choices(chain, true, run, &clock))
+    }
+
+    /// The same; the supports are not kept if only log Ẑ is wanted.
+    pub(super) fn choices<F: Real>(
+        &self,
+        chain: &Chain<F>,
+        keep: bool,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Choice> {
+        let scores = self.scores.as_deref().unwrap_or_default();
+        let proposals = Proposals::new(chain, self.proposal, scores);
+        let count = match self.error {
+            Some(error) => self.pilot(&proposals, error, run, clock)?,
+            None => self.states.of(chain.states()),
+        };
+        let sequences: Vec<usize> = (0..chain.batch()).collect();
+        self.estimate(&proposals, &sequences, count, self.replicates_for(), Purpose::Answer, keep, run, clock)
+    }
+
+    /// The number of states with which the standard error is as wanted, by doubling.
+    fn pilot<F: Real>(
+        &self,
+        proposals: &Proposals<'_, F>,
+        error: f64,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<usize> {
+        let all = proposals.chain().states();
+        let batch = proposals.chain().batch();
+        let looked_at = batch.min(PILOT_SEQUENCES);
+        let sequences: Vec<usize> = (0..looked_at).map(|k| k * batch / looked_at).collect();
+        let mut count = PILOT_STATES;
+        while count < all {
+            let (purpose, replicates) = (Purpose::Pilot, PILOT_REPLICATES);
+            let choice =
+                self.estimate(proposals, &sequences, count, replicates, purpose, false, run, clock)?;
+            let worst = choice.log_estimates.iter().map(|logs| spread(logs)).fold(0.0, f64::max);
+            // The spread of a few estimates is itself uncertain.
+            if 1.5 * worst <= error * (self.replicates as f64).sqrt() {
+                break;
+            }
+            count *= 2;
+        }
+        Ok(count.min(all))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn estimate<F: Real>(
+        &self,
+        proposals: &Proposals<'_, F>,
+        sequences: &[usize],
+        count: usize,
+        replicates: usize,
+        purpose: Purpose,
+        keep: bool,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Choice> {
+        let (ahead, back) = match purpose {
+            Purpose::Answer => ("randomized forward", "randomized backward"),
+            Purpose::Pilot => ("randomized pilot forward", "randomized pilot backward"),
+        };
+        let (ahead, back) = (Streams::new(run.seed(), ahead), Streams::new(run.seed(), back));
+        let rule = self.rule(count);
+        let chain = proposals.chain();
+        let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
+        // In groups, so that no more backward messages are in memory than there are threads.
+        for group in sequences.chunks(run.threads()) {
+            let of_group: Result<Vec<Vec<Estimated>>> = group
+                .par_iter()
+                .map(|&b| {
+                    let guide = match self.proposal {
+                        Proposal::TwoPass => proposals.guide(b, rule, &back, clock)?,
+                        _ => Vec::new(),
+                    };
+                    (0..replicates)
+                        .into_par_iter()
+                        .map(|replicate| {
+                            let support = proposals.support(b, replicate, &guide, rule, &ahead, clock)?;
+                            let log = Restriction { chain, b, support: &support }.log_partition(clock)?;
+                            let largest = support.largest_log_weight();
+                            Ok((if keep { support } else { Support::default() }, log, largest))
+                        })
+                        .collect()
+                })
+                .collect();
+            results.extend(of_group?);
+        }
+        let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
+        let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
+        let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
+        Ok(Choice { count, supports, log_estimates, largest_log_weight })
+    }
+}
+
+/// The standard deviation of the estimates relative to their mean; ∞ if none has a weight.
+fn spread(log_estimates: &[f64]) -> f64 {
+    let count = log_estimates.len() as f64;
+    let log_mean = numeric::log_sum_exp(log_estimates) - count.ln();
+    if log_mean == f64::NEG_INFINITY {
+        return f64::INFINITY;
+    }
+    let squares: f64 = log_estimates.iter().map(|log| ((log - log_mean).exp() - 1.0).powi(2)).sum();
+    (squares / (count - 1.0)).sqrt()
+}

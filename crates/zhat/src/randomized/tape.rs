@@ -1,0 +1,210 @@
+//! Estimates with their gradients. The chosen states and their weights are constants.
+//!
+//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares sᵣ = Ẑᵣ/ΣẐ. Entropy is
+//! Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ = log Ẑᵣ − Ĥᵣ.
+
+use rayon::prelude::*;
+
+use super::method::{Choice, NAME, RandomizedForward};
+use super::restriction::{Restriction, zeros};
+use crate::error::{Error, Result};
+use crate::model::Chain;
+use crate::numeric::Real;
+use crate::run::{Clock, Run};
+use crate::sequence::ChainGradient;
+
+/// What log Ẑ leaves for its gradient: the states that were chosen.
+pub struct LogPartitionTape<F: Real> {
+    chain: Chain<F>,
+    choice: Choice,
+    run: Run,
+}
+
+/// What Ĥ leaves for its gradient.
+pub struct EntropyTape<F: Real> {
+    chain: Chain<F>,
+    choice: Choice,
+    /// Ĥᵣ for each sequence, for each replicate.
+    entropies: Vec<Vec<f64>>,
+    run: Run,
+}
+
+impl RandomizedForward {
+    /// log Ẑ of each sequence, and what its gradient needs.
+    pub fn log_partition_with_tape<F: Real>(
+        &self,
+        chain: &Chain<F>,
+        run: &Run,
+    ) -> Result<(Vec<f64>, LogPartitionTape<F>)> {
+        let choice = self.choose(chain, run)?;
+        let value = choice.log_partition();
+        Ok((value, LogPartitionTape { chain: chain.clone(), choice, run: run.clone() }))
+    }
+
+    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight.
+    pub fn entropy_with_tape<F: Real>(
+        &self,
+        chain: &Chain<F>,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<F>)> {
+        self.choose(chain, run)?.entropy_with_tape(chain, run)
+    }
+}
+
+impl Choice {
+    /// The same states and weights with the scores of another chain of the same shape: estimates as functions of the scores.
+    pub fn on<F: Real>(&self, chain: &Chain<F>, run: &Run) -> Result<Choice> {
+        let fits = self.batch() == chain.batch()
+            && (0..chain.batch()).all(|b| {
+                let in_range = |i: &u32| (*i as usize) < chain.states();
+                self.supports(b).iter().all(|support| {
+                    support.len() == chain.lengths()[b]
+                        && (0..support.len()).all(|t| support.at(t).states.iter().all(in_range))
+                })
+            });
+        if !fits {
+            return Err(Error::model("the states were chosen for chains of another shape"));
+        }
+        let clock = run.start(NAME);
+        let evaluate = |b: usize| {
+            let supports = self.supports(b).par_iter();
+            supports.map(|support| Restriction { chain, b, support }.log_partition(&clock)).collect()
+        };
+        let log_estimates: Result<Vec<Vec<f64>>> =
+            run.install(|| (0..chain.batch()).into_par_iter().map(evaluate).collect());
+        Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
+    }
+
+    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
+    pub fn entropy_with_tape<F: Real>(
+        &self,
+        chain: &Chain<F>,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<F>)> {
+        let choice = self.on(chain, run)?;
+        let clock = run.start(NAME);
+        let entropies = run.install(|| entropies(chain, &choice, &clock))?;
+        let value = (0..chain.batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
+        Ok((value, EntropyTape { chain: chain.clone(), choice, entropies, run: run.clone() }))
+    }
+}
+
+impl<F: Real> LogPartitionTape<F> {
+    /// The states that were chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// The gradient of Σ_b cotangent_b · log Ẑ_b; sequences without a weight have none.
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<ChainGradient<F>> {
+        check_cotangent(cotangent, self.chain.batch())?;
+        let clock = self.run.start(NAME);
+        self.run.install(|| gradient(&self.chain, &self.choice, cotangent, &clock))
+    }
+}
+
+impl<F: Real> EntropyTape<F> {
+    /// The states that were chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// The gradient of Σ_b cotangent_b · Ĥ_b; sequences without a weight have none.
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<ChainGradient<F>> {
+        check_cotangent(cotangent, self.chain.batch())?;
+        let clock = self.run.start(NAME);
+        self.run.install(|| {
+            let mut gradient = zeros(&self.chain);
+            for (b, &factor) in cotangent.iter().enumerate() {
+                let shares = self.choice.shares(b);
+                let scores = mean_scores(&self.choice, b, &self.entropies[b]);
+                let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
+                for (r, support) in self.choice.supports(b).iter().enumerate() {
+                    if shares[r] > 0.0 && factor != 0.0 {
+                        let restriction = Restriction { chain: &self.chain, b, support };
+                        let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
+                        restriction.add_entropy_gradient(own, also, &clock, &mut gradient)?;
+                    }
+                }
+            }
+            Ok(gradient)
+        })
+    }
+}
+
+impl Choice {
+    /// Ĥ of sequence b from those of its replicates; −∞ if it has no weight.
+    pub(super) fn entropy(&self, b: usize, entropies: &[f64]) -> f64 {
+        let shares = self.shares(b);
+        let log_partition = self.log_partition_of(b);
+        if log_partition == f64::NEG_INFINITY {
+            return log_partition;
+        }
+        let scores = mean_scores(self, b, entropies);
+        log_partition - shares.iter().zip(&scores).map(|(share, score)| share * score).sum::<f64>()
+    }
+}
+
+/// Êᵣ[score] of the replicates of sequence b; 0 where they have no weight.
+fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
+    let pairs = choice.log_estimates(b).iter().zip(entropies);
+    pairs.map(|(&log, entropy)| if log > f64::NEG_INFINITY { log - entropy } else { 0.0 }).collect()
+}
+
+/// Ĥᵣ for each sequence, for each replicate; 0 for those without a weight.
+pub(super) fn entropies<F: Real>(
+    chain: &Chain<F>,
+    choice: &Choice,
+    clock: &Clock<'_>,
+) -> Result<Vec<Vec<f64>>> {
+    let of_sequence = |b: usize| {
+        let of_replicate = |(support, &log): (&_, &f64)| {
+            if log == f64::NEG_INFINITY {
+                return Ok(0.0);
+            }
+            Restriction { chain, b, support }.entropy(clock)
+        };
+        choice.supports(b).par_iter().zip(choice.log_estimates(b)).map(of_replicate).collect()
+    };
+    (0..chain.batch()).into_par_iter().map(of_sequence).collect()
+}
+
+/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on the threads.
+pub(super) fn gradient<F: Real>(
+    chain: &Chain<F>,
+    choice: &Choice,
+    cotangent: &[f64],
+    clock: &Clock<'_>,
+) -> Result<ChainGradient<F>> {
+    let mut gradient = zeros(chain);
+    each_share(chain, choice, cotangent, |restriction, factor| {
+        restriction.add_gradient(factor, clock, &mut gradient)
+    })?;
+    Ok(gradient)
+}
+
+/// Calls `work` with every replicate that has a weight, and its share times the cotangent.
+pub(super) fn each_share<F: Real>(
+    chain: &Chain<F>,
+    choice: &Choice,
+    cotangent: &[f64],
+    mut work: impl FnMut(Restriction<'_, F>, f64) -> Result<()>,
+) -> Result<()> {
+    for (b, &factor) in cotangent.iter().enumerate() {
+        for (share, support) in choice.shares(b).into_iter().zip(choice.supports(b)) {
+            if share * factor != 0.0 {
+                work(Restriction { chain, b, support }, share * factor)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cotangent is one finite number for each value.
+fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
+    if cotangent.len() != expected || cotangent.iter().any(|x| !x.is_finite()) {
+        let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
+        return Err(Error::argument("cotangent", message));
+    }
+    Ok(())
+}
