@@ -44,6 +44,8 @@ pub enum Command {
     Convert(ConvertArguments),
     /// A tour in ten seconds: a model, log Z by several methods, a picture
     Demo(DemoArguments),
+    /// The papers' tables and figures, run again; without a name lists them
+    Repro(ReproArguments),
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -170,6 +172,27 @@ pub struct ConvertArguments {
     pub from: PathBuf,
     /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
     pub to: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct ReproArguments {
+    /// Which table or figure
+    pub name: Option<String>,
+    /// Independent runs of every estimator
+    #[arg(long, default_value_t = 100)]
+    pub runs: usize,
+    /// Only the smaller models
+    #[arg(long)]
+    pub quick: bool,
+    /// Seed of models and runs
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; all processors by default
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// The folder for pictures
+    #[arg(short, long, default_value = ".")]
+    pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 //! The `zhat` program as a library, so that the Python package can offer the same command.
 
 mod arguments;
+mod chart;
 mod complete;
 mod convert;
 mod demo;
@@ -10,6 +11,7 @@ mod output;
 mod picture;
 mod progress;
 mod query;
+mod repro;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -80,6 +82,7 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Repro(arguments) => repro::run(&arguments),
         Command::Completions { shell } => complete::completions(shell),
         Command::Man => complete::man(),
     }

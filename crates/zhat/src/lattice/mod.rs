@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod best;
+mod buffers;
 mod direction;
 mod draw;
 mod entries;
@@ -16,12 +17,14 @@ mod messages;
 mod nodes;
 mod ranked;
 mod relaxed;
+mod repair;
 mod segment_direction;
 mod segment_paths;
 mod segments;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub(crate) use direction::{Directed, Direction};
 pub(crate) use draw::{BLOCK, Cumulative};

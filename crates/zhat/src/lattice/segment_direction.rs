@@ -64,9 +64,13 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         let mut before_entering = Rows::new(&self.p.entered, 0..steps, F::ZERO);
         let mut before = Rows::new(layout, 0..steps, F::ZERO);
         self.before_leaving(0, &p, q.as_ref(), &before_entering, &mut before);
+        let boundaries = 0..steps.saturating_sub(1);
+        self.direction.direct_forward(boundaries.clone(), &p.forward, &logs, &mut before_entering, clock)?;
         for t in 0..steps.saturating_sub(1) {
             clock.check()?;
-            let rows = self.direction.advance(t, View::of(&p), q.as_ref().map(View::of), &logs, &before);
+            let directed = before_entering.layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
+            let views = (View::of(&p), q.as_ref().map(View::of));
+            let rows = self.direction.advance(t, views.0, views.1, &logs, &before, directed);
             before_entering.set_layer(t + 1, &rows);
             self.before_leaving(t + 1, &p, q.as_ref(), &before_entering, &mut before);
         }
@@ -78,10 +82,12 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         }
         let mut after_leaving = Rows::new(layout, 0..steps, F::ZERO);
         let mut after = Rows::new(&self.p.entered, 0..steps, F::ZERO);
+        self.direction.direct_backward(boundaries, &p, &logs, &mut after_leaving, clock)?;
         for t in (0..steps).rev() {
             clock.check()?;
             if t + 1 < steps {
-                let rows = self.direction.retreat(t, &p, q.as_ref(), &logs, &after);
+                let directed = after_leaving.layer_mut(t, layout.active(t + 1)).0.to_vec();
+                let rows = self.direction.retreat(t, &p, q.as_ref(), &logs, &after, directed);
                 after_leaving.set_layer(t, &rows);
             }
             self.after_entering(t, &p, q.as_ref(), &after_leaving, &mut after);

@@ -109,12 +109,8 @@ impl<F: Real> Transitions<F> {
                 check_scores("transitions", values, 0..values.len())
             }
             Transitions::PerStep(values) => {
-                expect_len(
-                    "transitions",
-                    values.len(),
-                    (steps - 1).saturating_mul(table),
-                    "(T − 1) × N × N",
-                )?;
+                let expected = (steps - 1).saturating_mul(table);
+                expect_len("transitions", values.len(), expected, "(T − 1) × N × N")?;
                 check_scores("transitions", values, 0..values.len())
             }
             Transitions::Factored { left, right } => {
