@@ -176,6 +176,54 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
     });
 }
 
+#[test]
+fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
+    larger_chains(|name, chain| {
+        let run = Run::default().with_seed(4);
+        let method =
+            RandomizedForward { replicates: 2, ..method(chain, 3, Proposal::TwoPass, Selection::Threshold) };
+        let choice = method.choose(chain, &run).unwrap();
+        let (samples, tape) = choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap();
+        let mut random = Streams::new(1, "cotangent").block(0);
+        let cotangent: Vec<Vec<Vec<f64>>> = samples
+            .samples
+            .iter()
+            .map(|samples| {
+                let one = |path: &zhat::randomized::SparsePath<f64>| {
+                    path.values.iter().map(|_| random.normal()).collect()
+                };
+                samples.iter().map(one).collect()
+            })
+            .collect();
+        for (b, of_sequence) in samples.samples.iter().enumerate() {
+            for (s, path) in of_sequence.iter().enumerate() {
+                assert_eq!(samples.log_weights[b][s], choice.log_estimates(b)[s % 2]);
+                for t in 0..path.hard.len() {
+                    let values = &path.values[path.offsets[t]..path.offsets[t + 1]];
+                    let states = &path.states[path.offsets[t]..path.offsets[t + 1]];
+                    assert!((values.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+                    let best = (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap();
+                    assert_eq!(states[best] as usize, path.hard[t], "{name}");
+                }
+            }
+        }
+        let hard = |chain: &Chain<f64>| choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap().0;
+        let want = chain.differences(|chain| {
+            let all = hard(chain);
+            let mut sum = 0.0;
+            for (samples, cotangent) in all.samples.iter().zip(&cotangent) {
+                for (path, cotangent) in samples.iter().zip(cotangent) {
+                    sum += path.values.iter().zip(cotangent).map(|(x, c)| x * c).sum::<f64>();
+                }
+            }
+            sum
+        });
+        close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+        assert!(tape.vjp(&cotangent[1..]).is_err());
+        assert!(choice.relaxed_samples_with_tape(chain, 1, 0.0, &run).is_err());
+    });
+}
+
 /// log Ẑ − Ê[score] with the weights outside of the logarithm, by listing all paths through the chosen states.
 #[test]
 fn entropy_is_that_of_the_weighted_paths() {
