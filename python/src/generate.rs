@@ -1,7 +1,7 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::model::generate::{self, ChainShape, Grid, TransitionForm};
+use zhat::model::generate::{self, ChainShape, Grid, Sharpness, TransitionForm};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -99,6 +99,43 @@ pub fn random_chain(
         (None, true) => build(py, || generate::chain::<f64>(&shape, seed)),
         (Some(longest), false) => build(py, || generate::semi_markov::<f32>(&shape, longest, seed)),
         (Some(longest), true) => build(py, || generate::semi_markov::<f64>(&shape, longest, seed)),
+    }
+}
+
+/// A number of steps, or a word for it.
+#[derive(FromPyObject)]
+pub enum Sharpening {
+    Steps(usize),
+    Word(String),
+}
+
+/// See `zhat.generate.rdp_chain`.
+#[pyfunction]
+pub fn rdp_chain(
+    py: Python<'_>,
+    sizes: (usize, usize, usize),
+    sharpness: Sharpening,
+    double: bool,
+    seed: u64,
+) -> PyResult<Model> {
+    let (states, steps, rank) = sizes;
+    let sharpness = match sharpness {
+        Sharpening::Steps(steps) => Sharpness::Steps(steps),
+        Sharpening::Word(word) => match word.as_str() {
+            "dense" => Sharpness::Dense,
+            "intermediate" => Sharpness::Intermediate,
+            "long-tailed" => Sharpness::LongTailed,
+            _ => {
+                let message =
+                    format!("there is no `{word}`; there are dense, intermediate, long-tailed and numbers");
+                return Err(error::argument("sharpness", message));
+            }
+        },
+    };
+    if double {
+        build(py, || generate::rdp_chain::<f64>(states, steps, rank, sharpness, seed))
+    } else {
+        build(py, || generate::rdp_chain::<f32>(states, steps, rank, sharpness, seed))
     }
 }
 

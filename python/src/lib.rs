@@ -97,7 +97,7 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pymodule]
 mod _zhat {
     #[pymodule_export]
-    use super::generate::{bayes, ising, potts, random, random_chain, tree};
+    use super::generate::{bayes, ising, potts, random, random_chain, rdp_chain, tree};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

@@ -6,40 +6,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zhat::catalogue::Settings;
-use zhat::exact::ForwardBackward;
-use zhat::sequence::{ChainGradient, RelaxedSamples};
+use serde::de::DeserializeOwned;
+use zhat::catalogue::{self, Settings};
+use zhat::exact::{ForwardBackward, Recorded};
+use zhat::randomized::RandomizedForward;
+use zhat::sequence::{ChainGradient, RelaxedSamples, SemiMarkovGradient};
 use zhat::{Chain, Error, Forecasts, Query};
 
-use crate::array::{Precision, handed_over};
-use crate::error;
+use crate::array::{self, Precision, handed_over};
+use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
-use crate::sequence::{Paths, chain_gradient, paths};
+use crate::sequence::{Paths, chain_gradient, paths, semi_markov_gradient};
 
-/// A gradient with respect to a model's parameters, by its precision.
+/// A gradient with respect to a model's parameters, by its kind and precision.
 enum Gradient {
-    Single(ChainGradient<f32>),
-    Double(ChainGradient<f64>),
+    Chain32(ChainGradient<f32>),
+    Chain64(ChainGradient<f64>),
+    SemiMarkov32(SemiMarkovGradient<f32>),
+    SemiMarkov64(SemiMarkovGradient<f64>),
 }
 
-impl From<ChainGradient<f32>> for Gradient {
-    fn from(gradient: ChainGradient<f32>) -> Self {
-        Gradient::Single(gradient)
-    }
+macro_rules! gradients {
+    ($($variant:ident: $gradient:ty),*) => {
+        $(impl From<$gradient> for Gradient {
+            fn from(gradient: $gradient) -> Self {
+                Gradient::$variant(gradient)
+            }
+        })*
+    };
 }
 
-impl From<ChainGradient<f64>> for Gradient {
-    fn from(gradient: ChainGradient<f64>) -> Self {
-        Gradient::Double(gradient)
-    }
-}
+gradients!(
+    Chain32: ChainGradient<f32>,
+    Chain64: ChainGradient<f64>,
+    SemiMarkov32: SemiMarkovGradient<f32>,
+    SemiMarkov64: SemiMarkovGradient<f64>
+);
 
 impl Gradient {
     fn dict<'py>(self, py: Python<'py>, model: &zhat::Model) -> PyResult<Bound<'py, PyDict>> {
         match self {
-            Gradient::Single(gradient) => chain_gradient(py, model, gradient),
-            Gradient::Double(gradient) => chain_gradient(py, model, gradient),
+            Gradient::Chain32(gradient) => chain_gradient(py, model, gradient),
+            Gradient::Chain64(gradient) => chain_gradient(py, model, gradient),
+            Gradient::SemiMarkov32(gradient) => semi_markov_gradient(py, model, gradient),
+            Gradient::SemiMarkov64(gradient) => semi_markov_gradient(py, model, gradient),
         }
     }
 }
@@ -90,30 +101,75 @@ impl Tape {
     }
 }
 
+/// The methods whose operations can be differentiated.
+enum Method {
+    Exact(ForwardBackward),
+    Randomized(RandomizedForward),
+}
+
+impl Method {
+    /// By name and options, a JSON object; `scores` are those of the proposal `given`.
+    fn new(name: &str, settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if scores.is_some() && name != "randomized" {
+            return Err(error::argument("scores", "are for the method randomized"));
+        }
+        match name {
+            "auto" | "exact" | "forward-backward" => {
+                Ok(Method::Exact(configured("forward-backward", settings)?))
+            }
+            "randomized" => {
+                let mut method: RandomizedForward = configured(name, settings)?;
+                if let Some(scores) = scores {
+                    let array = scores.cast::<PyArrayDyn<f64>>()?;
+                    method.scores = Some(array::in_place("scores", array)?);
+                }
+                Ok(Method::Randomized(method))
+            }
+            _ => {
+                let message = format!("`{name}` has no gradients; forward-backward and randomized have");
+                Err(error::argument("method", message))
+            }
+        }
+    }
+}
+
 /// An operation on one or two chains: its value for each sequence, and its tape. `settings` is a JSON object.
 #[pyfunction]
 pub fn forward<'py>(
     py: Python<'py>,
     operation: &str,
     models: Vec<Bound<'py, Model>>,
-    settings: &str,
+    method: (&str, &str),
+    scores: Option<&Bound<'py, PyAny>>,
     run: &Bound<'py, Run>,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Tape)> {
-    let method = configured(settings)?;
+    let method = Method::new(method.0, method.1, scores)?;
     let models: Vec<Arc<zhat::Model>> = models.iter().map(|model| model.get().shared()).collect();
     let (cancel, operation, shared) = (Arc::<AtomicBool>::default(), operation.to_owned(), models.clone());
     let (values, backward) = run.get().supervise_with(py, cancel.clone(), move |run| {
-        match (&*shared[0], shared.get(1).map(|model| &**model)) {
-            (zhat::Model::Chain32(p), None) => record(&operation, p, None, method, run),
-            (zhat::Model::Chain64(p), None) => record(&operation, p, None, method, run),
-            (zhat::Model::Chain32(p), Some(zhat::Model::Chain32(q))) => {
-                record(&operation, p, Some(q), method, run)
+        use zhat::Model::{Chain32, Chain64, SemiMarkov32, SemiMarkov64};
+        let name = operation.as_str();
+        match (&*shared[0], shared.get(1).map(|model| &**model), &method) {
+            (Chain32(p), None, Method::Randomized(method)) => record_randomized(name, p, method, run),
+            (Chain64(p), None, Method::Randomized(method)) => record_randomized(name, p, method, run),
+            (_, _, Method::Randomized(_)) => {
+                let message = format!("`randomized` has no gradient of {name} here; forward-backward has");
+                Err(Error::argument("method", message))
             }
-            (zhat::Model::Chain64(p), Some(zhat::Model::Chain64(q))) => {
-                record(&operation, p, Some(q), method, run)
+            (Chain32(p), None, Method::Exact(method)) => record(name, p, None, method, run),
+            (Chain64(p), None, Method::Exact(method)) => record(name, p, None, method, run),
+            (SemiMarkov32(p), None, Method::Exact(method)) => record(name, p, None, method, run),
+            (SemiMarkov64(p), None, Method::Exact(method)) => record(name, p, None, method, run),
+            (Chain32(p), Some(Chain32(q)), Method::Exact(method)) => record(name, p, Some(q), method, run),
+            (Chain64(p), Some(Chain64(q)), Method::Exact(method)) => record(name, p, Some(q), method, run),
+            (SemiMarkov32(p), Some(SemiMarkov32(q)), Method::Exact(method)) => {
+                record(name, p, Some(q), method, run)
             }
-            (_, None) => Err(Error::argument("model", "differentiable operations are for chains")),
-            _ => Err(Error::argument("models", "expected two chains of the same precision")),
+            (SemiMarkov64(p), Some(SemiMarkov64(q)), Method::Exact(method)) => {
+                record(name, p, Some(q), method, run)
+            }
+            (_, None, _) => Err(Error::argument("model", "differentiable operations are for sequences")),
+            _ => Err(Error::argument("models", "expected two of the same kind and the same precision")),
         }
     })?;
     let tape = Tape { models, backward, run: run.clone().unbind(), cancel };
@@ -181,10 +237,12 @@ pub fn log_partition_and_gradient<'py>(
     settings: &str,
     run: &Run,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyDict>)> {
-    let (method, shared) = (configured(settings)?, model.shared());
+    let (method, shared) = (configured("forward-backward", settings)?, model.shared());
     let (values, gradient) = run.supervise(py, move |run| match &*shared {
-        zhat::Model::Chain32(chain) => both(chain, &cotangent, method, run),
-        zhat::Model::Chain64(chain) => both(chain, &cotangent, method, run),
+        zhat::Model::Chain32(model) => both(model, &cotangent, method, run),
+        zhat::Model::Chain64(model) => both(model, &cotangent, method, run),
+        zhat::Model::SemiMarkov32(model) => both(model, &cotangent, method, run),
+        zhat::Model::SemiMarkov64(model) => both(model, &cotangent, method, run),
         other => {
             let message = format!("expected a chain, found a {}", other.kind().name());
             Err(Error::argument("model", message))
@@ -193,30 +251,32 @@ pub fn log_partition_and_gradient<'py>(
     Ok((PyArray1::from_vec(py, values), gradient.dict(py, model.inner())?))
 }
 
-fn both<F: Precision>(
-    chain: &Chain<F>,
+fn both<M: Recorded>(
+    model: &M,
     cotangent: &[f64],
     method: ForwardBackward,
     run: &zhat::Run,
 ) -> zhat::Result<(Vec<f64>, Gradient)>
 where
-    Gradient: From<ChainGradient<F>>,
+    ForwardBackward: Forecasts<M>,
+    M::FactorMarginals: Into<Gradient> + Send,
 {
-    let forecast = method.forecast(chain, Query::FactorMarginals, run);
+    let forecast = method.forecast(model, Query::FactorMarginals, run);
     run.require_memory("forward-backward", forecast.bytes)?;
-    let (values, gradient) = method.log_partition_and_gradient(chain, cotangent, run)?;
+    let (values, gradient) = method.log_partition_and_gradient(model, cotangent, run)?;
     Ok((values, gradient.into()))
 }
 
-fn record<F: Precision>(
+fn record<M: Recorded + 'static>(
     operation: &str,
-    p: &Chain<F>,
-    q: Option<&Chain<F>>,
-    method: ForwardBackward,
+    p: &M,
+    q: Option<&M>,
+    method: &ForwardBackward,
     run: &zhat::Run,
 ) -> zhat::Result<(Vec<f64>, Arc<Backward>)>
 where
-    Gradient: From<ChainGradient<F>>,
+    ForwardBackward: Forecasts<M>,
+    M::FactorMarginals: Into<Gradient> + Send,
 {
     let forecast = method.forecast(p, Query::FactorMarginals, run);
     run.require_memory("forward-backward", forecast.bytes)?;
@@ -246,9 +306,34 @@ where
     }
 }
 
-fn configured(settings: &str) -> PyResult<ForwardBackward> {
-    let read = || -> serde_json::Result<ForwardBackward> {
-        serde_json::from_value(serde_json::Value::Object(serde_json::from_str::<Settings>(settings)?))
-    };
-    read().map_err(|error| error::argument("options", error.to_string()))
+fn record_randomized<F: Precision>(
+    operation: &str,
+    chain: &Chain<F>,
+    method: &RandomizedForward,
+    run: &zhat::Run,
+) -> zhat::Result<(Vec<f64>, Arc<Backward>)>
+where
+    Gradient: From<ChainGradient<F>>,
+{
+    let forecast = method.forecast(chain, Query::FactorMarginals, run);
+    run.require_memory("randomized", forecast.bytes)?;
+    match operation {
+        "log_partition" => {
+            let (values, tape) = method.log_partition_with_tape(chain, run)?;
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
+        }
+        "entropy" => {
+            let (values, tape) = method.entropy_with_tape(chain, run)?;
+            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+            Ok((values, Arc::new(backward)))
+        }
+        _ => Err(Error::argument("operation", format!("there is no `{operation}` of this model"))),
+    }
+}
+
+fn configured<T: DeserializeOwned>(method: &str, settings: &str) -> PyResult<T> {
+    let settings: Settings =
+        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    Ok(catalogue::configure(method, &settings).map_err(Failure)?)
 }

@@ -18,14 +18,16 @@ FORMS: list[dict[str, Any]] = [
     {"transitions": "factored", "rank": 2, "tied": False},
 ]
 CHAINS = [zhat.generate.chain(3, 4, 3, ragged=True, seed=5, **form) for form in FORMS]
+SEMI = [zhat.generate.semi_markov(2, 4, 3, longest=2, ragged=True, seed=5, **form) for form in FORMS]
+MODELS: list[zhat.ops.Sequences] = [*CHAINS, *SEMI]
 
 
-def rebuilt(chain: zhat.Chain, changed: dict[str, NDArray[Any]]) -> zhat.Chain:
-    parameters = {name: np.array(array) for name, array in chain._parameters.items()}
-    return zhat.Chain(**{**parameters, **changed}, lengths=chain.lengths)  # type: ignore[arg-type]
+def rebuilt(model: Any, changed: dict[str, NDArray[Any]]) -> Any:
+    parameters = {name: np.array(array) for name, array in model._parameters.items()}
+    return type(model)(**{**parameters, **changed}, lengths=model.lengths)
 
 
-def check_gradient(chain: zhat.Chain, gradient: zhat.ChainGradient, value: Any) -> None:
+def check_gradient(chain: Any, gradient: zhat.ChainGradient, value: Any) -> None:
     """Central differences of `value` of a changed chain along random directions."""
     random, step = np.random.default_rng(1), 1e-5
     for name, array in gradient.arrays().items():
@@ -39,10 +41,10 @@ def check_gradient(chain: zhat.Chain, gradient: zhat.ChainGradient, value: Any) 
 WEIGHTS = np.array([1.0, -2.0, 0.5])
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("chain", MODELS, ids=repr)
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("name", ["log_partition", "entropy"])
-def test_gradients_of_one_chain(chain: zhat.Chain, checkpoint: bool, name: str) -> None:
+def test_gradients_of_one_model(chain: Any, checkpoint: bool, name: str) -> None:
     operation = getattr(zhat.ops, name)
     value, tape = operation(chain, checkpoint=checkpoint)
     want = [getattr(SequenceOracle(chain, b), name) for b in range(3)]
@@ -54,12 +56,12 @@ def test_gradients_of_one_chain(chain: zhat.Chain, checkpoint: bool, name: str) 
     np.testing.assert_allclose(again.start, 2 * gradient.start, atol=1e-12)
 
 
-@pytest.mark.parametrize("p", CHAINS, ids=repr)
+@pytest.mark.parametrize("p", MODELS, ids=repr)
 @pytest.mark.parametrize("name", ["cross_entropy", "kl"])
-def test_gradients_of_two_chains(p: zhat.Chain, name: str) -> None:
-    operation, q = getattr(zhat.ops, name), zhat.generate.chain(3, 4, 3, seed=8)
-    q = rebuilt(q, {})
-    q = zhat.Chain(q.emissions, q.transitions, start=q.start, lengths=p.lengths)
+def test_gradients_of_two_models(p: Any, name: str) -> None:
+    operation, q = getattr(zhat.ops, name), p
+    random = np.random.default_rng(8)
+    q = rebuilt(p, {key: random.normal(size=array.shape) for key, array in p._parameters.items()})
     value, tape = operation(p, q)
     for b in range(3):
         of_p, of_q = SequenceOracle(p, b), SequenceOracle(q, b)
@@ -70,9 +72,9 @@ def test_gradients_of_two_chains(p: zhat.Chain, name: str) -> None:
     check_gradient(q, by_q, lambda other: operation(p, other)[0] @ WEIGHTS)
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("chain", MODELS, ids=repr)
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_value_and_gradient_in_one_pass(chain: zhat.Chain, checkpoint: bool) -> None:
+def test_value_and_gradient_in_one_pass(chain: Any, checkpoint: bool) -> None:
     value, gradient = chain.log_partition_and_gradient(WEIGHTS, checkpoint=checkpoint)
     np.testing.assert_allclose(value, chain.log_partition().value, atol=1e-12)
     want = zhat.ops.log_partition(chain)[1].vjp(WEIGHTS)
@@ -134,13 +136,50 @@ def test_relaxed_samples_in_single_precision() -> None:
     assert tape.vjp(np.ones((5, 4, 3))).emissions.dtype == np.float32
 
 
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("name", ["log_partition", "entropy"])
+def test_randomized_operations_on_all_states_are_exact(chain: zhat.Chain, name: str) -> None:
+    operation = getattr(zhat.ops, name)
+    value, tape = operation(chain, method="randomized", states=3, seed=4)
+    want, exact = operation(chain)
+    np.testing.assert_allclose(value, want, atol=1e-9)
+    gradient, true = tape.vjp(WEIGHTS).arrays(), exact.vjp(WEIGHTS).arrays()
+    assert gradient.keys() == true.keys()
+    for parameter, array in gradient.items():
+        np.testing.assert_allclose(array, true[parameter], atol=1e-9, err_msg=parameter)
+
+
+def test_states_that_the_caller_proposes() -> None:
+    chain = zhat.generate.chain(50, 6, seed=1)
+    options: dict[str, Any] = {"method": "randomized", "proposal": "given", "states": 10}
+    value, tape = zhat.ops.log_partition(chain, **options, scores=chain.marginals().value)
+    assert abs(value - chain.log_partition().value) < 3
+    assert tape.vjp().emissions.shape == (6, 50)
+    with pytest.raises(zhat.InputError, match="scores: found shape"):
+        zhat.ops.log_partition(chain, **options, scores=np.zeros((6, 49)))
+    with pytest.raises(zhat.InputError, match="scores"):
+        zhat.ops.log_partition(chain, **options)
+    with pytest.raises(zhat.InputError, match="scores: are for the method randomized"):
+        zhat.ops.log_partition(chain, scores=np.zeros((6, 50)))
+    with pytest.raises(zhat.InputError, match="has no gradients"):
+        zhat.ops.log_partition(chain, method="elimination")
+    with pytest.raises(zhat.InputError, match="unknown field"):
+        zhat.ops.log_partition(chain, method="randomized", oddity=1)
+
+
 def test_what_operations_refuse() -> None:
     chain = zhat.generate.chain(3, 4)
     for bad in ([1.0, 2.0], "x", None, np.nan):
         with pytest.raises(zhat.InputError, match="cotangent"):
             zhat.ops.log_partition(chain)[1].vjp(bad)  # type: ignore[arg-type]
-    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
+    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain or"):
         zhat.ops.entropy(zhat.FactorGraph([2]))  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
+        zhat.ops.relaxed_sample(zhat.generate.semi_markov(3, 4))  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match="randomized"):
+        zhat.ops.entropy(zhat.generate.semi_markov(3, 4), method="randomized")
+    with pytest.raises(zhat.InputError, match="same kind"):
+        zhat.ops.kl(chain, zhat.generate.semi_markov(3, 4))
     with pytest.raises(zhat.InputError, match="same precision"):
         zhat.ops.kl(chain, zhat.generate.chain(3, 4, dtype=np.float32))
     with pytest.raises(zhat.InputError, match="two batches"):

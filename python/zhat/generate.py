@@ -166,6 +166,28 @@ def semi_markov(
     return SemiMarkov._wrap(native, batch is None)
 
 
+def rdp_chain(
+    states: int = 2000,
+    steps: int = 10,
+    rank: int = 50,
+    *,
+    sharpness: str | int = "dense",
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> Chain:
+    """A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10.
+
+    `sharpness` says how peaked the emissions are made: `dense`, `intermediate`, `long-tailed`, or a number of
+    steps of gradient descent.
+
+    >>> rdp_chain(states=100, rank=5)
+    Chain(10 positions, 100 states, factored transitions of rank 5, float64)
+    """
+    sizes = (integer("states", states), integer("steps", steps), integer("rank", rank))
+    how = sharpness if isinstance(sharpness, str) else integer("sharpness", sharpness)
+    return Chain._wrap(_zhat.rdp_chain(sizes, how, precision(dtype), _seed(seed)))
+
+
 def _random_chain(
     sizes: tuple[int, int, int | None, bool],
     form: tuple[str, int, bool],

@@ -123,6 +123,15 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
             raise InputError(message) from None
         return integer("evidence", sequence), integer("evidence", position)
 
+    def log_partition_and_gradient(
+        self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
+    ) -> tuple[Any, ChainGradient]:
+        """Log Z and its gradient by every parameter from one pass: `zhat.ops.log_partition_and_gradient`."""
+        from . import ops
+
+        model: Any = self
+        return ops.log_partition_and_gradient(model, cotangent, checkpoint=checkpoint, **how)
+
     def save(self, path: FilePath) -> None:
         """Writes the model: to a `.zhat` file as it is, a single short chain also to a `.uai` file."""
         self._native.save(path)
@@ -320,14 +329,6 @@ class Chain(_Sequences):
         3.0
         """
         return _zhat.path_score(self._native, integer("sequence", sequence), integers("path", path))
-
-    def log_partition_and_gradient(
-        self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
-    ) -> tuple[Any, ChainGradient]:
-        """Log Z and its gradient by every parameter from one pass: `zhat.ops.log_partition_and_gradient`."""
-        from . import ops
-
-        return ops.log_partition_and_gradient(self, cotangent, checkpoint=checkpoint, **how)
 
     def _samples(self, raw: Any) -> PathSamples:
         drawn, weights = raw

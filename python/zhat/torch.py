@@ -1,4 +1,4 @@
-"""Chains as PyTorch operations: log Z, entropy, cross-entropy and KL of tensors, with gradients.
+"""Chains and semi-Markov chains as PyTorch operations: log Z, entropy and divergences with gradients.
 
 `import zhat.torch` needs PyTorch, which zhat itself does not. Tensors live on the CPU and are used in place.
 The backward pass is exact and computed by hand: no graph of T steps is recorded.
@@ -18,32 +18,33 @@ import torch
 
 from . import ops, sequence
 
-_NAMES = ("emissions", "transitions", "start", "left", "right")
+_NAMES = ("emissions", "transitions", "start", "left", "right", "segments")
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The parameters of `zhat.Chain`, as tensors."""
+    """The parameters of `zhat.Chain`, or with `segments` of `zhat.SemiMarkov`, as tensors."""
 
     emissions: torch.Tensor
     transitions: torch.Tensor | None = None
     start: torch.Tensor | None = None
     left: torch.Tensor | None = None
     right: torch.Tensor | None = None
+    segments: torch.Tensor | None = None
     lengths: Iterable[int] | None = None
 
     def _tensors(self) -> list[torch.Tensor | None]:
         return [getattr(self, name) for name in _NAMES]
 
 
-def log_partition(chain: Chain, *, checkpoint: bool = False) -> torch.Tensor:
-    """Log Z of each sequence, in the precision of the emissions."""
-    return _apply(lambda p: ops.log_partition(p, checkpoint=checkpoint), chain)
+def log_partition(chain: Chain, **options: Any) -> torch.Tensor:
+    """Log Z of each sequence, in the precision of the emissions; the options are those of `zhat.ops`."""
+    return _apply(lambda p: ops.log_partition(p, **options), chain)
 
 
-def entropy(chain: Chain, *, checkpoint: bool = False) -> torch.Tensor:
-    """The entropy of each sequence."""
-    return _apply(lambda p: ops.entropy(p, checkpoint=checkpoint), chain)
+def entropy(chain: Chain, **options: Any) -> torch.Tensor:
+    """The entropy of each sequence; the options are those of `zhat.ops`."""
+    return _apply(lambda p: ops.entropy(p, **options), chain)
 
 
 def cross_entropy(p: Chain, q: Chain, *, checkpoint: bool = False) -> torch.Tensor:
@@ -82,7 +83,7 @@ class _Operation(torch.autograd.Function):
         count = len(_NAMES)
         groups = [arrays[i : i + count] for i in range(0, len(arrays), count)]
         named: list[dict[str, Any]] = [dict(zip(_NAMES, group, strict=True)) for group in groups]
-        chains = [sequence.Chain(**own, lengths=n) for own, n in zip(named, lengths, strict=True)]
+        chains = [_model(own, n) for own, n in zip(named, lengths, strict=True)]
         value, ctx.tape = operation(*chains)
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in tensors]
         return torch.as_tensor(value, dtype=tensors[0].dtype)
@@ -98,6 +99,13 @@ class _Operation(torch.autograd.Function):
             for array, dtype in zip(arrays, ctx.dtypes, strict=True)
         ]
         return (None, None, *tensors)
+
+
+def _model(parameters: dict[str, Any], lengths: Any) -> ops.Sequences:
+    segments = parameters.pop("segments")
+    if segments is None:
+        return sequence.Chain(**parameters, lengths=lengths)
+    return sequence.SemiMarkov(**parameters, lengths=lengths, segments=segments)
 
 
 def _apply(operation: Callable[..., tuple[Any, ops.Tape]], *chains: Chain) -> torch.Tensor:

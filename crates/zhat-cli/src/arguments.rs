@@ -280,6 +280,29 @@ pub enum Generate {
         #[arg(long, default_value_t = 5)]
         longest: usize,
     },
+    /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
+    RdpChain {
+        #[arg(long, default_value_t = 2000)]
+        states: usize,
+        /// Positions of the sequence
+        #[arg(long, default_value_t = 10)]
+        steps: usize,
+        /// Dimension of the embeddings
+        #[arg(long, default_value_t = 50)]
+        rank: usize,
+        /// How peaked the emissions are made
+        #[arg(long, value_enum, default_value_t = SharpnessArgument::Dense)]
+        sharpness: SharpnessArgument,
+        #[arg(long, value_enum, default_value_t = Precision::F64)]
+        precision: Precision,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SharpnessArgument {
+    Dense,
+    Intermediate,
+    LongTailed,
 }
 
 #[derive(Args, Debug)]

@@ -1,10 +1,12 @@
 //! `zhat generate`: random models.
 
 use zhat::io;
-use zhat::model::generate::{self, ChainShape, Grid, TransitionForm};
+use zhat::model::generate::{self, ChainShape, Grid, Sharpness, TransitionForm};
 use zhat::{Model, Result};
 
-use crate::arguments::{ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision};
+use crate::arguments::{
+    ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision, SharpnessArgument,
+};
 use crate::output::Exit;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
@@ -38,6 +40,17 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             Precision::F32 => generate::semi_markov::<f32>(&chain_shape(chain), longest, seed)?.into(),
             Precision::F64 => generate::semi_markov::<f64>(&chain_shape(chain), longest, seed)?.into(),
         },
+        Generate::RdpChain { states, steps, rank, sharpness, precision } => {
+            let sharpness = match sharpness {
+                SharpnessArgument::Dense => Sharpness::Dense,
+                SharpnessArgument::Intermediate => Sharpness::Intermediate,
+                SharpnessArgument::LongTailed => Sharpness::LongTailed,
+            };
+            match precision {
+                Precision::F32 => generate::rdp_chain::<f32>(states, steps, rank, sharpness, seed)?.into(),
+                Precision::F64 => generate::rdp_chain::<f64>(states, steps, rank, sharpness, seed)?.into(),
+            }
+        }
     })
 }
 

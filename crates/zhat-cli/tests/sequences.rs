@@ -14,7 +14,8 @@ fn models(test: &str) -> Folder {
         folder.ok(&args);
     };
     generate("chain --states 3 --steps 4 --batch 2 --ragged --seed 1 -o two.zhat");
-    generate("chain --states 3 --steps 4 --zeros 0.3 --precision f32 -o one.zhat");
+    generate("chain --states 3 --steps 4 --zeros 0.3 -o one.zhat");
+    generate("chain --states 3 --steps 4 --precision f32 -o single.zhat");
     generate("chain --states 60 --steps 2 --transitions factored --rank 3 -o many.zhat");
     generate("semi-markov --states 3 --steps 5 --longest 3 --transitions per-step -o semi.zhat");
     folder
@@ -23,7 +24,15 @@ fn models(test: &str) -> Folder {
 #[test]
 fn plain_answers_about_sequences_read_well() {
     let folder = models("plain");
-    let ask = |args: &str| without_times(&folder.ok(&args.split_whitespace().collect::<Vec<_>>()));
+    let ask = |args: &str| {
+        let text = without_times(&folder.ok(&args.split_whitespace().collect::<Vec<_>>()));
+        // How much memory is forecast depends on the processors.
+        let line = |line: &str| match line.split_once("forecast bytes") {
+            Some((start, _)) => format!("{start}…"),
+            None => line.to_owned(),
+        };
+        text.lines().map(line).collect::<Vec<_>>().join("\n")
+    };
     assert_snapshot!("logz", ask("logz two.zhat"));
     assert_snapshot!("logz_given", ask("logz two.zhat --given 0:3=1,1:0=2"));
     assert_snapshot!("logz_one", ask("logz one.zhat --given 2=1"));
@@ -44,7 +53,7 @@ fn info_tells_the_sizes_and_what_methods_take() {
     let folder = models("info");
     for (model, words) in [
         ("two.zhat", &["chain, f64", "2 of ", "shared", "forward-backward  log_partition"] as &[&str]),
-        ("one.zhat", &["chain, f32", "1 of 4 positions"]),
+        ("single.zhat", &["chain, f32", "1 of 4 positions"]),
         ("many.zhat", &["factored, embeddings of dimension 3"]),
         ("semi.zhat", &["semi-markov, f64", "per-step", "of up to 3 positions"]),
     ] {
@@ -113,12 +122,12 @@ fn a_single_chain_is_the_factor_graph_that_it_is_written_as() {
     let folder = models("graph");
     folder.ok(&["convert", "one.zhat", "one.uai"]);
     let value = |args: &[&str]| folder.json(args)["value"].as_f64().unwrap();
-    for (query, rounding) in [("logz", 1e-5), ("entropy", 1e-5), ("map", 1e-5)] {
+    for query in ["logz", "entropy", "map"] {
         let difference = value(&[query, "one.zhat"]) - value(&[query, "one.uai"]);
-        assert!(difference.abs() < rounding, "{query}: {difference}");
+        assert!(difference.abs() < 1e-12, "{query}: {difference}");
     }
     let given = value(&["logz", "one.zhat", "--given", "2=1"]);
-    assert!((given - value(&["logz", "one.uai", "--given", "x2=1"])).abs() < 1e-5);
+    assert!((given - value(&["logz", "one.uai", "--given", "x2=1"])).abs() < 1e-12);
     let text = folder.ok(&["generate", "chain", "--states", "2", "--steps", "3"]);
     assert!(text.starts_with("MARKOV\n3\n"));
 }
@@ -135,6 +144,7 @@ fn divergences_of_two_chains() {
     assert!(folder.ok(&["kl", "p.zhat", "q.zhat"]).starts_with("KL       "));
     let both = folder.json(&["kl", "two.zhat", "two.zhat", "--set", "checkpoint=true"]);
     assert_eq!((&both["query"], both["value"].as_array().unwrap().len()), (&json!("kl"), 2));
+    assert!(value(&["kl", "semi.zhat", "semi.zhat"]).abs() < 1e-12);
     assert!(folder.ok(&["cross-entropy", "two.zhat", "two.zhat"]).contains("cross-entropy (nats)"));
 }
 
@@ -161,7 +171,7 @@ fn what_sequences_cannot_do_is_said() {
         ("logz one.zhat --given 1=2", 1, "impossible evidence"),
         ("logz two.zhat --memory 1", 1, "over budget"),
         ("kl two.zhat semi.zhat", 2, "found a chain f64 and a semi-markov f64"),
-        ("kl two.zhat one.zhat", 2, "two chains of the same precision"),
+        ("kl two.zhat single.zhat", 2, "of the same kind and precision"),
         ("kl two.zhat many.zhat", 2, ""),
         ("kl two.zhat two.zhat --method importance", 2, "forward-backward does"),
     ] {

@@ -287,6 +287,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages forward and backward for a whole batch at once"
     ),
     row!(
+        "forward-backward",
+        SemiMarkov,
+        exact::ForwardBackward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
+        "messages forward and backward, into and out of segments"
+    ),
+    row!(
         "randomized",
         Chain,
         randomized::RandomizedForward,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use zhat::catalogue::{self, AnyAnswer, Choice, Plan, Settings};
 use zhat::exact::ForwardBackward;
 use zhat::io::{self, uai};
-use zhat::{Divergence, Error, Model, Query, Result, Run};
+use zhat::{Answer, Answers, Divergence, Error, Model, Query, Result, Run};
 
 use crate::arguments::{
     DivergenceArguments, MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments,
@@ -155,7 +155,7 @@ fn show(answered: &Answered, style: Style) -> Result<Exit> {
     Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
 }
 
-/// KL(p ‖ q) of two chains, or their cross-entropy.
+/// KL(p ‖ q) of two models of sequences, or their cross-entropy.
 pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let run = budgeted(&arguments.run);
     let attended = progress::attend(run.clone());
@@ -166,17 +166,17 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
     let method: ForwardBackward = catalogue::configure("forward-backward", &settings(&arguments.run.set)?)?;
     let answer = match (&p, &q) {
-        (Model::Chain32(p), Model::Chain32(q)) if kl => method.kl(p, q, &attended)?,
-        (Model::Chain64(p), Model::Chain64(q)) if kl => method.kl(p, q, &attended)?,
-        (Model::Chain32(p), Model::Chain32(q)) => method.cross_entropy(p, q, &attended)?,
-        (Model::Chain64(p), Model::Chain64(q)) => method.cross_entropy(p, q, &attended)?,
+        (Model::Chain32(p), Model::Chain32(q)) => compare(&method, p, q, kl, &attended)?,
+        (Model::Chain64(p), Model::Chain64(q)) => compare(&method, p, q, kl, &attended)?,
+        (Model::SemiMarkov32(p), Model::SemiMarkov32(q)) => compare(&method, p, q, kl, &attended)?,
+        (Model::SemiMarkov64(p), Model::SemiMarkov64(q)) => compare(&method, p, q, kl, &attended)?,
         _ => {
             let kind = |model: &Model| {
                 let precision = model.sequence_sizes().map_or("", |sizes| sizes.precision);
                 format!("{} {precision}", model.kind().name()).trim().to_owned()
             };
             let message = format!(
-                "two chains of the same precision are needed, found a {} and a {}",
+                "two models of sequences of the same kind and precision are needed, found a {} and a {}",
                 kind(&p),
                 kind(&q)
             );
@@ -186,6 +186,19 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let name = if kl { "kl" } else { "cross_entropy" };
     let style = if arguments.run.json { Style::Json } else { Style::Plain };
     show(&Answered { model: p, name, plan: None, answer: answer.into(), run }, style)
+}
+
+fn compare<M: Answers>(
+    method: &ForwardBackward,
+    p: &M,
+    q: &M,
+    kl: bool,
+    run: &Run,
+) -> Result<Answer<M::Number>>
+where
+    ForwardBackward: Divergence<M>,
+{
+    if kl { method.kl(p, q, run) } else { method.cross_entropy(p, q, run) }
 }
 
 impl Answered {

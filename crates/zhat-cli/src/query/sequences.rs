@@ -271,7 +271,8 @@ fn k_best(answered: &Answered, ranked: &[Vec<Best<'_>>], json: bool) -> Result<S
     Ok(format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.footer()))
 }
 
-/// CSV with a column a position (a sequence that has ended leaves its cells empty), or of segments one column; or JSON lines.
+/// CSV with a column a position (a sequence that has ended leaves its cells empty), or of segments one column with `state:length`
+/// for each; or JSON lines.
 fn sample<S>(
     model: &Model,
     samples: &PathSamples<S>,
@@ -300,7 +301,7 @@ fn sample<S>(
                 let _ = writeln!(text, "{object}");
             } else {
                 let cells = match &states {
-                    States::Segments(_) => vec![states.words()],
+                    States::Segments(_) => vec![states.words().replace('×', ":")],
                     States::Path(path) => (0..steps)
                         .map(|t| path.get(t).map_or_else(String::new, ToString::to_string))
                         .collect(),

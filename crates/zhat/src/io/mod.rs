@@ -70,6 +70,10 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
             format!("the file has {length} bytes, too many for the free memory"),
         ));
     }
+    if length != u64::MAX {
+        // A large file would be copied each time that its bytes outgrow their place.
+        bytes.reserve_exact((length as usize).saturating_sub(bytes.len()) + 1);
+    }
     source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
     Ok(Model::FactorGraph(match format {
         Format::Bif => bif::parse_model(&bytes, name)?,

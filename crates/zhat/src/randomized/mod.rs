@@ -35,6 +35,7 @@ mod answers;
 mod forecast;
 mod method;
 mod proposal;
+mod relaxed;
 mod restriction;
 mod select;
 mod spread;
@@ -43,6 +44,7 @@ mod tape;
 
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
+pub use relaxed::{RelaxedTape, SparsePath, SparseSamples};
 pub use select::{Chosen, Selection};
 pub use states::States;
 pub use tape::{EntropyTape, LogPartitionTape};

@@ -1,0 +1,438 @@
+//! Randomized dynamic programming on chains: exact with all states, unbiased with few, gradients with the choice held fixed.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
+use support::statistics::{ALARM, binomial_tail};
+use zhat::exact::ForwardBackward;
+use zhat::model::Transitions;
+use zhat::numeric::Real;
+use zhat::random::Streams;
+use zhat::randomized::{Proposal, RandomizedForward, Selection, States};
+use zhat::{
+    Chain, Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Promise, Run, Sample,
+};
+
+const PROPOSALS: [Proposal; 7] = [
+    Proposal::Uniform,
+    Proposal::Local,
+    Proposal::Global,
+    Proposal::LocalGlobal,
+    Proposal::Given,
+    Proposal::Forward,
+    Proposal::TwoPass,
+];
+
+/// Keeps `count` states; given scores are the emissions, half as strong.
+fn method<F: Real>(
+    chain: &Chain<F>,
+    count: usize,
+    proposal: Proposal,
+    selection: Selection,
+) -> RandomizedForward {
+    let scores: Vec<f64> = chain.emissions().iter().map(|x| 0.5 * x.to_f64()).collect();
+    RandomizedForward {
+        states: States::Count(count),
+        proposal,
+        selection,
+        top: Some(count / 2),
+        scores: Some(scores.into()),
+        ..Default::default()
+    }
+}
+
+fn exact_with_all_states<F: Real>() {
+    for form in FORMS {
+        for scores in SCORES {
+            for seed in 0..6 {
+                let chain = chain::<F>(form, scores, seed);
+                let name = format!("{form}, {scores}, seed {seed}, {}", F::NAME);
+                let want: Vec<f64> = (0..chain.batch()).map(|b| chain.log_partition(b)).collect();
+                let proposal = PROPOSALS[seed as usize];
+                let selection = [Selection::Threshold, Selection::Draws, Selection::Top][seed as usize % 3];
+                let method = method(&chain, Chain::states(&chain), proposal, selection);
+                let got = method.log_partition(&chain, &Run::default());
+                if want.iter().all(|&log_z| log_z == f64::NEG_INFINITY) {
+                    assert!(matches!(got, Err(Error::ZeroPartition)), "{name}");
+                    continue;
+                }
+                let got = got.unwrap();
+                close(&name, &got.value, &want, got.diagnostics.rounding);
+                let exact = ForwardBackward::default();
+                let allowance = got.diagnostics.rounding * (1.0 + 4.0 * chain.magnitude().min(1e3));
+                let entropy = method.entropy(&chain, &Run::default()).unwrap().value;
+                close(&name, &entropy, &exact.entropy(&chain, &Run::default()).unwrap().value, allowance);
+                let marginals = method.marginals(&chain, &Run::default()).unwrap().value;
+                let counts = method.factor_marginals(&chain, &Run::default()).unwrap().value;
+                let want = exact.factor_marginals(&chain, &Run::default()).unwrap().value;
+                let values: Vec<f64> = marginals.values.iter().map(|x| x.to_f64()).collect();
+                let of_nodes: Vec<f64> = want.emissions.iter().map(|x| x.to_f64()).collect();
+                close(&name, &values, &of_nodes, 4.0 * got.diagnostics.rounding);
+                close(&name, &flat(&counts), &flat(&want), 100.0 * allowance);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_all_states_the_answers_are_exact() {
+    exact_with_all_states::<f64>();
+    exact_with_all_states::<f32>();
+}
+
+/// A z-test of a mean of 1 with a false-alarm rate of 2·10⁻⁹.
+fn assert_mean_one(name: &str, ratios: &[f64]) {
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let z = (mean - 1.0) / (variance / n).sqrt().max(1e-12);
+    assert!(z.abs() < 6.0, "{name}: mean {mean}, z = {z}");
+}
+
+#[test]
+fn estimates_are_unbiased_for_every_proposal() {
+    for (k, scores) in ["plain", "zeros"].into_iter().enumerate() {
+        for (form, &proposal) in PROPOSALS.iter().enumerate() {
+            for selection in [Selection::Threshold, Selection::Draws] {
+                let form = FORMS[(form + k) % 4];
+                let mut random = Streams::new(8, "unbiased").block(k as u64);
+                let chain: Chain<f64> = sized_chain(&mut random, form, scores, [1, 4, 8]);
+                let want = chain.log_partition(0);
+                if want == f64::NEG_INFINITY {
+                    panic!("the chain is of no use");
+                }
+                let method = RandomizedForward { replicates: 300, ..method(&chain, 3, proposal, selection) };
+                // The backward pass is one a run.
+                let mut ratios = Vec::new();
+                for seed in 0..20 {
+                    let choice = method.choose(&chain, &Run::default().with_seed(seed)).unwrap();
+                    ratios.extend(choice.log_estimates(0).iter().map(|log| (log - want).exp()));
+                }
+                assert_mean_one(&format!("{form} {scores} {proposal:?} {selection:?}"), &ratios);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sharp_guide_that_misses_paths_does_no_harm() {
+    // The backward pass of two states misses most of what leads on; without its floor the estimate would be too small.
+    for seed in 0..6 {
+        let mut random = Streams::new(seed, "sparse").block(0);
+        let states = 16;
+        let table: Vec<f64> = (0..states * states)
+            .map(|_| if random.uniform() < 0.75 { f64::NEG_INFINITY } else { random.normal() })
+            .collect();
+        let emissions: Vec<f64> = (0..6 * states).map(|_| random.normal()).collect();
+        let chain = Chain::crf(states, emissions.into(), vec![6], Transitions::Shared(table.into())).unwrap();
+        let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
+        let two_pass = method(&chain, 4, Proposal::TwoPass, Selection::Threshold);
+        let two_pass = RandomizedForward { replicates: 100, ..two_pass };
+        let mut ratios = Vec::new();
+        for seed in 0..100 {
+            let choice = two_pass.choose(&chain, &Run::default().with_seed(seed)).unwrap();
+            ratios.extend(choice.log_estimates(0).iter().map(|log| (log - want).exp()));
+        }
+        assert_mean_one(&format!("seed {seed}"), &ratios);
+    }
+}
+
+/// Chains of more states than are kept, in every form.
+fn larger_chains(mut check: impl FnMut(&str, &Chain<f64>)) {
+    for form in FORMS {
+        for scores in ["plain", "zeros"] {
+            let mut random = Streams::new(21, "larger").block(0);
+            let chain: Chain<f64> = sized_chain(&mut random, form, scores, [3, 4, 6]);
+            check(&format!("{form}, {scores}"), &chain);
+        }
+    }
+}
+
+#[test]
+fn gradients_agree_with_differences_while_the_choice_is_held() {
+    larger_chains(|name, chain| {
+        let run = Run::default();
+        for (selection, proposal) in
+            [(Selection::Threshold, Proposal::TwoPass), (Selection::Draws, Proposal::LocalGlobal)]
+        {
+            let method = RandomizedForward { replicates: 3, ..method(chain, 3, proposal, selection) };
+            let cotangent = [0.7, -1.3, 2.0];
+            let weighted = |values: Vec<f64>| -> f64 {
+                let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
+                pairs.map(|(value, c)| value * c).sum()
+            };
+            let (value, tape) = method.log_partition_with_tape(chain, &run).unwrap();
+            let choice = tape.choice();
+            close(name, &choice.on(chain, &run).unwrap().log_partition(), &value, 1e-12);
+            let want = chain.differences(|chain| weighted(choice.on(chain, &run).unwrap().log_partition()));
+            close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+            let want = chain.differences(|chain| weighted(choice.entropy_with_tape(chain, &run).unwrap().0));
+            let (entropy, tape) = choice.entropy_with_tape(chain, &run).unwrap();
+            close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+            close(name, &method.entropy_with_tape(chain, &run).unwrap().0, &entropy, 1e-12);
+            assert!(tape.vjp(&[1.0]).is_err());
+        }
+    });
+}
+
+#[test]
+fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
+    larger_chains(|name, chain| {
+        let run = Run::default().with_seed(4);
+        let method =
+            RandomizedForward { replicates: 2, ..method(chain, 3, Proposal::TwoPass, Selection::Threshold) };
+        let choice = method.choose(chain, &run).unwrap();
+        let (samples, tape) = choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap();
+        let mut random = Streams::new(1, "cotangent").block(0);
+        let cotangent: Vec<Vec<Vec<f64>>> = samples
+            .samples
+            .iter()
+            .map(|samples| {
+                let one = |path: &zhat::randomized::SparsePath<f64>| {
+                    path.values.iter().map(|_| random.normal()).collect()
+                };
+                samples.iter().map(one).collect()
+            })
+            .collect();
+        for (b, of_sequence) in samples.samples.iter().enumerate() {
+            for (s, path) in of_sequence.iter().enumerate() {
+                assert_eq!(samples.log_weights[b][s], choice.log_estimates(b)[s % 2]);
+                for t in 0..path.hard.len() {
+                    let values = &path.values[path.offsets[t]..path.offsets[t + 1]];
+                    let states = &path.states[path.offsets[t]..path.offsets[t + 1]];
+                    assert!((values.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+                    let best = (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap();
+                    assert_eq!(states[best] as usize, path.hard[t], "{name}");
+                }
+            }
+        }
+        let hard = |chain: &Chain<f64>| choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap().0;
+        let want = chain.differences(|chain| {
+            let all = hard(chain);
+            let mut sum = 0.0;
+            for (samples, cotangent) in all.samples.iter().zip(&cotangent) {
+                for (path, cotangent) in samples.iter().zip(cotangent) {
+                    sum += path.values.iter().zip(cotangent).map(|(x, c)| x * c).sum::<f64>();
+                }
+            }
+            sum
+        });
+        close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+        assert!(tape.vjp(&cotangent[1..]).is_err());
+        assert!(choice.relaxed_samples_with_tape(chain, 1, 0.0, &run).is_err());
+    });
+}
+
+/// log Ẑ − Ê[score] with the weights outside of the logarithm, by listing all paths through the chosen states.
+#[test]
+fn entropy_is_that_of_the_weighted_paths() {
+    larger_chains(|name, chain| {
+        let run = Run::default();
+        let method =
+            RandomizedForward { replicates: 2, ..method(chain, 3, Proposal::Forward, Selection::Threshold) };
+        let choice = method.choose(chain, &run).unwrap();
+        let (got, _) = choice.entropy_with_tape(chain, &run).unwrap();
+        for b in 0..chain.batch() {
+            let (mut logs, mut scores) = (Vec::new(), Vec::new());
+            for support in choice.supports(b) {
+                for path in Listed::states(chain, b) {
+                    let weight = |t: usize| {
+                        let at = support.at(t).states.iter().position(|&i| i as usize == path[t])?;
+                        Some(support.at(t).log_weights[at])
+                    };
+                    let weights: Option<Vec<f64>> = (0..path.len()).map(weight).collect();
+                    let score = Listed::score(chain, b, &path);
+                    if let (Some(weights), true) = (weights, score > f64::NEG_INFINITY) {
+                        logs.push(score + weights.iter().sum::<f64>());
+                        scores.push(score);
+                    }
+                }
+            }
+            if logs.is_empty() {
+                assert_eq!(got[b], f64::NEG_INFINITY, "{name}");
+                continue;
+            }
+            let total = zhat::numeric::log_sum_exp(&logs);
+            let mean: f64 = logs.iter().zip(&scores).map(|(log, score)| (log - total).exp() * score).sum();
+            close(name, &[got[b]], &[total - 2f64.ln() - mean], 1e-9);
+            close(name, &[choice.log_partition()[b]], &[total - 2f64.ln()], 1e-9);
+        }
+    });
+}
+
+#[test]
+fn samples_with_their_weights_stand_for_the_model() {
+    let mut random = Streams::new(7, "samples").block(0);
+    let chain: Chain<f64> = sized_chain(&mut random, "shared", "ties", [1, 3, 5]);
+    let paths = Listed::states(&chain, 0);
+    let probabilities = chain.probabilities(0);
+    let log_z = chain.log_partition(0);
+    let likely: Vec<usize> = (0..paths.len()).filter(|&k| probabilities[k] > 0.01).collect();
+    assert!(likely.len() > 2);
+    let mut ratios = vec![Vec::new(); likely.len()];
+    for seed in 0..60 {
+        let method = RandomizedForward {
+            replicates: 100,
+            ..method(&chain, 2, Proposal::TwoPass, Selection::Threshold)
+        };
+        let drawn = method.sample(&chain, 203, &Run::default().with_seed(seed)).unwrap();
+        assert_eq!(drawn.guarantee.promise(), Promise::Unbiased);
+        let weights = drawn.value.log_weights.unwrap();
+        assert_eq!((drawn.value.samples[0].len(), weights[0].len()), (203, 203));
+        // One of each replicate: the others are not independent.
+        for (path, weight) in drawn.value.samples[0].iter().zip(&weights[0]).take(100) {
+            for (k, ratios) in likely.iter().zip(&mut ratios) {
+                let hit = if *path == paths[*k] { (weight - log_z).exp() } else { 0.0 };
+                ratios.push(hit / probabilities[*k]);
+            }
+        }
+    }
+    for (k, ratios) in likely.iter().zip(&ratios) {
+        assert_mean_one(&format!("path {k}"), ratios);
+    }
+}
+
+/// Theorem B.1 of Fu et al. with the tail's proposal normalised: V[Ẑ] = (Σ a²/q − (Σ a)²)/K₂ over the tail.
+#[test]
+fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
+    let mut random = Streams::new(2, "theorem").block(0);
+    let states = 12;
+    let emissions: Vec<f64> = (0..states).map(|_| random.normal()).collect();
+    let scores: Vec<f64> = (0..states).map(|_| random.normal()).collect();
+    let transitions = Transitions::Shared(vec![0.0; states * states].into());
+    let chain = Chain::crf(states, emissions.clone().into(), vec![1], transitions).unwrap();
+    let (top, draws) = (4, 3);
+    const RUNS: usize = 40_000;
+    let method = RandomizedForward {
+        states: States::Count(top + draws),
+        top: Some(top),
+        proposal: Proposal::Given,
+        selection: Selection::Draws,
+        scores: Some(scores.clone().into()),
+        replicates: RUNS,
+        ..Default::default()
+    };
+    let mut order: Vec<usize> = (0..states).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let tail = &order[top..];
+    let total: f64 = tail.iter().map(|&i| scores[i].exp()).sum();
+    let terms: Vec<(f64, f64)> =
+        tail.iter().map(|&i| (emissions[i].exp(), scores[i].exp() / total)).collect();
+    let sum: f64 = terms.iter().map(|(a, _)| a).sum();
+    let moment = |power: i32| -> f64 { terms.iter().map(|(a, q)| q * (a / q - sum).powi(power)).sum() };
+    let variance = terms.iter().map(|(a, q)| a * a / q).sum::<f64>() - sum * sum;
+    assert!((variance - moment(2)).abs() < 1e-9 * variance);
+    // The moments of a mean of K₂ draws.
+    let k = draws as f64;
+    let (second, fourth) = (variance / k, (moment(4) + 3.0 * (k - 1.0) * variance * variance) / k.powi(3));
+    let choice = method.choose(&chain, &Run::default()).unwrap();
+    let mean: f64 = emissions.iter().map(|e| e.exp()).sum();
+    let squares = choice.log_estimates(0).iter().map(|log| (log.exp() - mean).powi(2));
+    let measured = squares.sum::<f64>() / RUNS as f64;
+    let standard_error = ((fourth - second * second) / RUNS as f64).sqrt();
+    assert!((measured - second).abs() < 6.0 * standard_error, "{measured} {second} ± {standard_error}");
+}
+
+#[test]
+fn the_lower_bound_covers() {
+    let mut random = Streams::new(12, "coverage").block(0);
+    let chain: Chain<f64> = sized_chain(&mut random, "shared", "plain", [1, 5, 8]);
+    let want = chain.log_partition(0);
+    let method = RandomizedForward {
+        replicates: 4,
+        confidence: 0.6,
+        ..method(&chain, 2, Proposal::Local, Selection::Draws)
+    };
+    const RUNS: u64 = 1000;
+    let misses = (0..RUNS).filter(|&seed| {
+        let answer = method.log_partition(&chain, &Run::default().with_seed(seed)).unwrap();
+        let Guarantee::Unbiased { low, .. } = answer.guarantee else { panic!() };
+        low > want
+    });
+    assert!(binomial_tail(RUNS, misses.count() as u64, 0.4) > ALARM);
+}
+
+#[test]
+fn answers_have_the_same_bits_for_any_number_of_threads() {
+    let mut random = Streams::new(3, "threads").block(0);
+    let chain: Chain<f32> = sized_chain(&mut random, "factored", "plain", [3, 6, 700]);
+    let answers = |threads: usize| {
+        let run = Run::default().with_threads(threads).with_seed(9);
+        let method = method(&chain, 40, Proposal::TwoPass, Selection::Threshold);
+        let log_z = method.log_partition(&chain, &run).unwrap().value;
+        let entropy = method.entropy(&chain, &run).unwrap().value;
+        let counts = method.factor_marginals(&chain, &run).unwrap().value;
+        let samples = method.sample(&chain, 20, &run).unwrap().value;
+        (log_z, entropy, counts, samples)
+    };
+    let one = answers(1);
+    assert_eq!(one, answers(2));
+    assert_eq!(one, answers(5));
+}
+
+#[test]
+fn a_wanted_error_is_kept_by_draws_that_the_pilot_has_not_seen() {
+    let chain: Chain<f64> =
+        zhat::model::generate::rdp_chain(600, 6, 10, zhat::model::generate::Sharpness::Dense, 3).unwrap();
+    let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
+    let mut ratios = Vec::new();
+    for seed in 0..40 {
+        let method = RandomizedForward { error: Some(0.05), ..Default::default() };
+        let answer = method.log_partition(&chain, &Run::default().with_seed(seed)).unwrap();
+        ratios.push((answer.value[0] - want).exp());
+    }
+    assert_mean_one("wanted error", &ratios);
+    let squares = ratios.iter().map(|x| (x - 1.0).powi(2)).sum::<f64>() / 40.0;
+    assert!(squares.sqrt() < 0.05, "{}", squares.sqrt());
+}
+
+#[test]
+fn top_states_promise_nothing_and_stay_below() {
+    larger_chains(|name, chain| {
+        let method = method(chain, 3, Proposal::Local, Selection::Top);
+        let Ok(answer) = method.log_partition(chain, &Run::default()) else { return };
+        assert!(matches!(answer.guarantee, Guarantee::Heuristic { .. }));
+        for (b, log) in answer.value.iter().enumerate() {
+            assert!(*log <= chain.log_partition(b) + answer.diagnostics.rounding, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_sequence_without_a_path_leaves_the_others_alone() {
+    let none = f64::NEG_INFINITY;
+    let emissions = vec![0.0, 1.0, 0.5, 0.0, none, none, 0.0, 0.0];
+    let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
+    let chain = Chain::crf(2, emissions.into(), vec![2, 2], transitions).unwrap();
+    let run = Run::default();
+    for count in [1, 2] {
+        let method = method(&chain, count, Proposal::TwoPass, Selection::Threshold);
+        let value = method.log_partition(&chain, &run).unwrap().value;
+        assert!(value[0].is_finite() && value[1] == none);
+        let entropy = method.entropy(&chain, &run).unwrap().value;
+        assert!(entropy[0].is_finite() && entropy[1] == none);
+        let counts = method.factor_marginals(&chain, &run).unwrap().value;
+        assert!(counts.emissions[4..].iter().all(|&x| x == 0.0));
+        assert!((counts.emissions.iter().sum::<f64>() - 2.0).abs() < 1e-12);
+        let samples = method.sample(&chain, 3, &run).unwrap().value;
+        assert_eq!((samples.samples[0].len(), samples.samples[1].len()), (3, 0));
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_errors() {
+    let chain: Chain<f64> = chain("shared", "plain", 1);
+    let fails = |method: RandomizedForward| {
+        let error = method.log_partition(&chain, &Run::default()).unwrap_err();
+        assert!(matches!(error, Error::Argument { .. }), "{error}");
+    };
+    let default = RandomizedForward::default;
+    fails(RandomizedForward { replicates: 1, ..default() });
+    fails(RandomizedForward { confidence: 1.0, ..default() });
+    fails(RandomizedForward { error: Some(0.0), ..default() });
+    fails(RandomizedForward { error: Some(0.1), selection: Selection::Top, ..default() });
+    fails(RandomizedForward { proposal: Proposal::Given, ..default() });
+    let short = Some(vec![0.0; 1].into());
+    fails(RandomizedForward { proposal: Proposal::Given, scores: short, ..default() });
+}
