@@ -6,7 +6,7 @@
 
 use super::messages::{Lattice, Messages, each_row};
 use crate::error::Result;
-use crate::numeric::Real;
+use crate::numeric::{Aligned, Real};
 use crate::run::Clock;
 use crate::sequence::TransitionGradient;
 
@@ -32,9 +32,7 @@ impl<F: Real> Lattice<'_, F> {
             return out.fill(F::ZERO);
         }
         let norm = F::from_f64(messages.norm(place, t));
-        let rows = messages.forward.row(place, t).iter().zip(messages.backward.row(place, t));
-        out.iter_mut().zip(rows).for_each(|(x, (&la, &lb))| *x = la + lb - norm);
-        F::exp_in_place(out);
+        F::exp_sum(out, messages.forward.row(place, t), messages.backward.row(place, t), norm);
     }
 
     /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions, for the boundaries of the window.
@@ -47,16 +45,17 @@ impl<F: Real> Lattice<'_, F> {
     ) -> Result<()> {
         let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
         let most = gathered(self.layout.largest());
-        let (mut left, mut right, mut scales) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut left, mut right) = (Aligned::default(), Aligned::default());
+        let mut scales = Vec::new();
         for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {
             for chunk in chunk.chunks(most) {
                 clock.check()?;
                 let t = chunk[0].0;
                 let (before, after) = self.steps.shape(t);
-                resize(&mut left, chunk.len() * before);
-                resize(&mut right, chunk.len() * after);
-                resize(&mut scales, chunk.len());
-                self.gather(messages, chunk, &mut left, &mut right, &mut scales);
+                let left = left.room(chunk.len() * before);
+                let right = right.room(chunk.len() * after);
+                scales.resize(chunk.len(), 0.0);
+                self.gather(messages, chunk, left, right, &mut scales);
                 let mut extreme = Vec::new();
                 for (k, &(t, place)) in chunk.iter().enumerate() {
                     let row = &mut right[k * after..(k + 1) * after];
@@ -70,7 +69,7 @@ impl<F: Real> Lattice<'_, F> {
                         }
                     }
                 }
-                self.steps.add_gradient(t, chunk.len(), &left, &right, None, gradient);
+                self.steps.add_gradient(t, chunk.len(), left, right, None, gradient);
                 for (t, place) in extreme {
                     let factor = F::from_f64(cotangent[self.layout.sequence(place)]);
                     self.extreme_edges(messages, t, place, |i, row, _| {
@@ -120,8 +119,7 @@ impl<F: Real> Lattice<'_, F> {
             let (t, place) = pairs[k];
             let shift = self.log_weights(messages, place, t, row);
             *scale = F::max(row).to_f64() + shift;
-            let shift = F::from_f64(shift);
-            row.iter_mut().for_each(|x| *x += shift);
+            F::lower(row, F::from_f64(-shift));
             F::exp_in_place(row);
         });
     }
@@ -166,8 +164,4 @@ impl<F: Real> Lattice<'_, F> {
             add(i, &mut row, &logs);
         }
     }
-}
-
-fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) {
-    buffer.resize(len, T::default());
 }

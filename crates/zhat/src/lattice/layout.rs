@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::numeric::Real;
+use crate::numeric::{Aligned, Real};
 
 /// The order and offsets of a batch.
 #[derive(Clone, Debug)]
@@ -76,12 +76,12 @@ impl Layout {
 }
 
 /// A row for every sequence and layer of a window, and a number beside it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Rows<F> {
     first: usize,
     starts: Vec<(usize, usize)>,
     sizes: Vec<usize>,
-    values: Vec<F>,
+    values: Aligned<F>,
     scales: Vec<f64>,
 }
 
@@ -96,12 +96,22 @@ impl<F: Real> Rows<F> {
             row += layout.active(t);
             at += layout.active(t) * layout.size(t);
         }
-        Rows { first: window.start, starts, sizes, values: vec![fill; at], scales: vec![0.0; row] }
+        let mut values = Aligned::zeros(at);
+        if fill != F::ZERO {
+            values.fill(fill);
+        }
+        Rows { first: window.start, starts, sizes, values, scales: vec![0.0; row] }
     }
 
     /// Rows of a lattice that has no use for them.
     pub fn none() -> Self {
-        Rows { first: 0, starts: Vec::new(), sizes: Vec::new(), values: Vec::new(), scales: Vec::new() }
+        Rows {
+            first: 0,
+            starts: Vec::new(),
+            sizes: Vec::new(),
+            values: Aligned::default(),
+            scales: Vec::new(),
+        }
     }
 
     /// True if there are none.

@@ -322,7 +322,7 @@ pub(crate) fn normalise<F: Real>(row: &mut [F]) -> f64 {
     if shift == F::NEG_INFINITY {
         return 0.0;
     }
-    row.iter_mut().for_each(|x| *x = *x - shift);
+    F::lower(row, shift);
     shift.to_f64()
 }
 

@@ -45,9 +45,7 @@ impl<F: Real> Nodes<F> for LayerNodes<'_, F> {
 
 /// x ← x + y; scores are finite or −∞, so no sum is NaN.
 pub(crate) fn add<F: Real>(x: &mut [F], y: &[F]) {
-    for (x, &y) in x.iter_mut().zip(y) {
-        *x += y;
-    }
+    F::add_to(x, y);
 }
 
 /// Where the edges of a lattice stand among a model's transitions: for what cannot go through a matrix product.

@@ -27,7 +27,7 @@ impl<F: Real> Lattice<'_, F> {
         after: impl FnOnce() -> Vec<F>,
     ) {
         let threshold = self.threshold(t + 1);
-        if !row.iter().any(|&x| x < threshold) {
+        if F::least(row) >= threshold {
             return F::ln_in_place(row);
         }
         let after = after();
@@ -49,7 +49,7 @@ impl<F: Real> Lattice<'_, F> {
         let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
         let mut doubtful = Vec::new();
-        if output.iter().fold(false, |any, &x| any | (x < threshold)) {
+        if F::least(output) < threshold {
             let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
             doubtful.extend(entries.map(|(j, _)| j as u32));
             // Zeros of the model are no loss: they stay where every product of numbers that are not zero has all its digits.

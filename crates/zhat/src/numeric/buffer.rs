@@ -1,8 +1,6 @@
 //! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in page faults
 //! than the arithmetic that fills it.
 
-use std::ops::{Deref, DerefMut};
-
 use super::product::Scalar;
 
 /// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in forecasts.
@@ -95,51 +93,8 @@ fn zeros<T: Scalar>(len: usize) -> Vec<T> {
     buffer
 }
 
-/// A buffer that starts at a cache line, so that no vector of a whole line lies across two.
-#[derive(Debug, Default)]
-pub(crate) struct Aligned<T> {
-    values: Vec<T>,
-    start: usize,
-    len: usize,
-}
-
-const LINE: usize = 64;
-
-impl<T: Scalar> Aligned<T> {
-    /// `len` zeros.
-    pub fn zeros(len: usize) -> Self {
-        let slack = LINE / size_of::<T>();
-        let values: Vec<T> = zeros(len + slack);
-        // The allocation stays where it is as long as this lives.
-        let start = values.as_ptr().align_offset(LINE).min(slack);
-        Aligned { values, start, len }
-    }
-
-    /// The first `len` numbers, of no particular value; more are taken if there are not so many.
-    pub fn room(&mut self, len: usize) -> &mut [T] {
-        if self.len < len {
-            *self = Aligned::zeros(len);
-        }
-        &mut self[..len]
-    }
-}
-
-impl<T> Deref for Aligned<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.values[self.start..self.start + self.len]
-    }
-}
-
-impl<T> DerefMut for Aligned<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.values[self.start..self.start + self.len]
-    }
-}
-
 #[cfg(target_os = "linux")]
-fn advise_huge_pages<T>(buffer: &mut [T]) {
+pub(super) fn advise_huge_pages<T>(buffer: &mut [T]) {
     const PAGE: usize = 4096;
     let start = buffer.as_mut_ptr().addr().next_multiple_of(PAGE);
     let end = (buffer.as_ptr().addr() + size_of_val(buffer)) / PAGE * PAGE;
@@ -152,7 +107,7 @@ fn advise_huge_pages<T>(buffer: &mut [T]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages<T>(_: &mut [T]) {}
+pub(super) fn advise_huge_pages<T>(_: &mut [T]) {}
 
 /// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once and the
 /// process takes no more than what is forecast. For programs to call at their start: it is about the whole process.

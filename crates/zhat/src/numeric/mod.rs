@@ -2,6 +2,7 @@
 //!
 //! All `unsafe` of the library is in here.
 
+mod aligned;
 mod buffer;
 mod gather;
 mod lanes;
@@ -15,8 +16,9 @@ mod strips;
 mod tile;
 mod vector;
 
+pub(crate) use aligned::Aligned;
+pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
-pub(crate) use buffer::{Aligned, Pool};
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub use product::{Matrix, multiply};
 pub use real::Real;

@@ -11,6 +11,12 @@ mod sealed {
         fn weigh(out: &mut [Self], matrix: &[Self], direction: &[Self]);
         /// xⱼ ← xⱼ + yⱼ.
         fn add_to(out: &mut [Self], values: &[Self]);
+        /// xⱼ ← xⱼ − shift.
+        fn lower(values: &mut [Self], shift: Self);
+        /// xⱼ ← exp(aⱼ + bⱼ − shift).
+        fn exp_sum(out: &mut [Self], a: &[Self], b: &[Self], shift: Self);
+        /// The least value, ∞ for none.
+        fn least(values: &[Self]) -> Self;
         /// The largest |x| of the finite values, and whether one is NaN or +∞.
         fn extent(values: &[Self]) -> (Self, bool);
         /// outₖ ← values[indexₖ].
@@ -65,6 +71,30 @@ macro_rules! elementwise {
             }
 
             #[inline(always)]
+            fn lower_kernel<const FMA: bool>(values: &mut [$float], shift: $float) {
+                values.iter_mut().for_each(|x| *x -= shift);
+            }
+
+            #[inline(always)]
+            fn exp_sum_kernel<const FMA: bool>(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) {
+                for ((x, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *x = $exp(a + b - shift);
+                }
+            }
+
+            #[inline(always)]
+            fn least_kernel<const FMA: bool>(values: &[$float]) -> $float {
+                let mut least = [$float::INFINITY; LANES];
+                let (chunks, rest) = values.as_chunks::<LANES>();
+                for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
+                    for (least, &x) in least.iter_mut().zip(chunk) {
+                        *least = if x < *least { x } else { *least };
+                    }
+                }
+                least.into_iter().fold($float::INFINITY, |a, b| if b < a { b } else { a })
+            }
+
+            #[inline(always)]
             fn extent_kernel<const FMA: bool>(values: &[$float]) -> ($float, bool) {
                 let mut largest = [0.0 as $float; LANES];
                 // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out first.
@@ -94,6 +124,9 @@ macro_rules! elementwise {
             dispatched! { fn raise_to(best: &mut [$float], values: &[$float], row: $float) => raise_kernel }
             dispatched! { fn weigh(out: &mut [$float], matrix: &[$float], direction: &[$float]) => weigh_kernel }
             dispatched! { fn add_to(out: &mut [$float], values: &[$float]) => add_kernel }
+            dispatched! { fn lower(values: &mut [$float], shift: $float) => lower_kernel }
+            dispatched! { fn exp_sum(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) => exp_sum_kernel }
+            dispatched! { fn least(values: &[$float]) -> $float => least_kernel }
             dispatched! { fn extent(values: &[$float]) -> ($float, bool) => extent_kernel }
             dispatched! { fn gather_unchecked(out: &mut [$float], values: &[$float], indices: &[u32]) => gather_kernel }
             dispatched! { fn largest_index(indices: &[u32]) -> u32 => largest_index_kernel }
@@ -110,6 +143,15 @@ macro_rules! elementwise {
                 }
                 fn add_to(out: &mut [$float], values: &[$float]) {
                     add_to(out, values);
+                }
+                fn lower(values: &mut [$float], shift: $float) {
+                    lower(values, shift);
+                }
+                fn exp_sum(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) {
+                    exp_sum(out, a, b, shift);
+                }
+                fn least(values: &[$float]) -> $float {
+                    least(values)
                 }
                 fn extent(values: &[$float]) -> ($float, bool) {
                     extent(values)
@@ -144,7 +186,16 @@ mod tests {
         assert_eq!(out, x(&[0.0, 4.0, -3.0]));
         F::gather(&mut out, &x(&[7.0, 8.0]), &[1, 0, 1]);
         assert_eq!(out, x(&[8.0, 7.0, 8.0]));
+        F::lower(&mut out, F::from_f64(7.0));
+        assert_eq!(out, x(&[1.0, 0.0, 1.0]));
+        F::exp_sum(&mut out, &x(&[1.0, infinite, 3.0]), &x(&[2.0, 5.0, 0.0]), F::from_f64(3.0));
+        assert_eq!(out, x(&[1.0, 0.0, 1.0]));
         for len in [0, 1, 31, 32, 33, 100] {
+            let mut values: Vec<F> = (0..len).map(|i| F::from_f64(i as f64 + 1.0)).collect();
+            let want = if len == 0 { f64::INFINITY } else { 1.0 };
+            assert_eq!(F::least(&values).to_f64(), want);
+            values.reverse();
+            assert_eq!(F::least(&values).to_f64(), want);
             let mut values = vec![F::NEG_INFINITY; len];
             assert_eq!(F::extent(&values), (F::ZERO, false));
             if len == 0 {

@@ -1,0 +1,168 @@
+//! Scratch memory that starts at a cache line and is kept for the next query.
+//!
+//! Fresh pages cost more to get from the system than most queries cost in arithmetic, and a learner asks the same question again and
+//! again. So blocks that are let go are kept, up to `KEPT` bytes in all, and the next one of a size that fits is taken.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
+
+use super::buffer::advise_huge_pages;
+use super::product::Scalar;
+
+/// A cache line, so that no vector of a whole line lies across two.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line {
+    _bytes: [u8; LINE],
+}
+
+const ZEROS: Line = Line { _bytes: [0; LINE] };
+
+const LINE: usize = 64;
+/// At most so many bytes are kept for later.
+const KEPT: usize = 64 << 20;
+/// Smaller blocks are left to the allocator, larger ones ask for huge pages where they are this large.
+const SMALL: usize = 32 << 10;
+const LARGE: usize = 4 << 20;
+
+static FREE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
+
+/// A buffer of numbers at a cache line.
+#[derive(Debug)]
+pub(crate) struct Aligned<T> {
+    lines: Vec<Line>,
+    len: usize,
+    numbers: PhantomData<T>,
+}
+
+impl<T> Default for Aligned<T> {
+    fn default() -> Self {
+        Aligned { lines: Vec::new(), len: 0, numbers: PhantomData }
+    }
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "…")
+    }
+}
+
+impl<T: Scalar> Aligned<T> {
+    /// `len` zeros.
+    pub fn zeros(len: usize) -> Self {
+        let count = (len * size_of::<T>()).div_ceil(LINE);
+        let lines = match take(count) {
+            Some(mut lines) => {
+                lines[..count].fill(ZEROS);
+                lines
+            }
+            None => fresh(count),
+        };
+        Aligned { lines, len, numbers: PhantomData }
+    }
+
+    /// The first `len` numbers, of no particular value; more are taken if there are not so many.
+    pub fn room(&mut self, len: usize) -> &mut [T] {
+        if self.len < len {
+            *self = Aligned::zeros(len);
+        }
+        &mut self[..len]
+    }
+}
+
+/// Lines of zeros from the system.
+fn fresh(count: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    lines.reserve_exact(count);
+    if count * LINE >= LARGE {
+        advise_huge_pages(lines.spare_capacity_mut());
+    }
+    lines.resize(count, ZEROS);
+    lines
+}
+
+/// At least `count` lines that were kept, of no particular value: the smallest block that has room and is not far too large.
+fn take(count: usize) -> Option<Vec<Line>> {
+    if count * LINE < SMALL {
+        return None;
+    }
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let fitting = (0..free.len()).filter(|&i| (count..=2 * count).contains(&free[i].len()));
+    let best = fitting.min_by_key(|&i| free[i].len())?;
+    Some(free.swap_remove(best))
+}
+
+/// Keeps lines for later; the oldest are handed back where there are too many.
+fn give(lines: Vec<Line>) {
+    let bytes = |lines: &Vec<Line>| lines.len() * LINE;
+    if !(SMALL..=KEPT).contains(&bytes(&lines)) {
+        return;
+    }
+    let mut gone = Vec::new();
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    free.push(lines);
+    while free.iter().map(bytes).sum::<usize>() > KEPT {
+        gone.push(free.remove(0));
+    }
+    drop(free);
+}
+
+impl<T> Drop for Aligned<T> {
+    fn drop(&mut self) {
+        give(std::mem::take(&mut self.lines));
+    }
+}
+
+impl<T: Scalar> Clone for Aligned<T> {
+    fn clone(&self) -> Self {
+        let mut copy = Aligned::zeros(self.len);
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the lines hold at least `len` numbers of `T`, which any bytes are (`zeros` asks for a `Scalar`), at an
+        // alignment of 64; an empty vector has a dangling pointer of that alignment.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the lines are borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_zero_and_aligned_also_when_used_again() {
+        for len in [0, 1, 15, 1000, 100_000, 2_000_001] {
+            for _ in 0..3 {
+                let mut buffer = Aligned::<f32>::zeros(len);
+                assert_eq!((buffer.len(), buffer.as_ptr().addr() % LINE), (len, 0));
+                assert!(buffer.iter().all(|&x| x == 0.0));
+                buffer.fill(1.0);
+                let mut doubles = Aligned::<f64>::zeros(len / 2);
+                assert!(doubles.iter().all(|&x| x == 0.0));
+                doubles.fill(f64::NAN);
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_said() {
+        let buffers: Vec<Aligned<f32>> = (0..40).map(|_| Aligned::zeros(1 << 20)).collect();
+        drop(buffers);
+        let kept: usize = FREE.lock().unwrap().iter().map(|lines| lines.len() * LINE).sum();
+        assert!(kept <= KEPT);
+    }
+}
