@@ -10,9 +10,9 @@ use crate::query::Query;
 use crate::run::Run;
 
 /// Seconds for one multiplication and addition, single precision; double takes twice as long.
-const PER_PRODUCT: f64 = 4e-11;
+const PER_PRODUCT: f64 = 1.5e-11;
 /// Seconds for an entry of a transition table read, exponentiated and added up, single precision.
-const PER_ENTRY: f64 = 1.2e-9;
+const PER_ENTRY: f64 = 6e-10;
 /// Seconds to weigh and choose, for every state there is.
 const PER_STATE: f64 = 1e-7;
 
