@@ -3,9 +3,10 @@
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Error, Forecast, Law, Samples};
+use zhat::{Error, Forecast, Guarantee, Law, Samples};
 
 use crate::error::Failure;
+use crate::sequence;
 
 /// What a query would take; a dict in Python.
 #[derive(IntoPyObject)]
@@ -29,6 +30,8 @@ pub struct Parts<'py> {
     /// The guarantee as JSON, and in words.
     guarantee: String,
     words: String,
+    /// The same for each sequence of a batch, where they differ.
+    each: Vec<(String, String)>,
     method: &'static str,
     /// As JSON.
     diagnostics: String,
@@ -36,20 +39,26 @@ pub struct Parts<'py> {
 }
 
 impl<'py> Parts<'py> {
-    pub fn new(py: Python<'py>, plan: &Plan, answer: AnyAnswer) -> PyResult<Self> {
+    pub fn new(py: Python<'py>, model: &zhat::Model, plan: &Plan, answer: AnyAnswer) -> PyResult<Self> {
         let (guarantee, diagnostics) = (answer.guarantee(), answer.diagnostics());
+        let pair = |promise: &Guarantee| (promise.to_json().to_string(), promise.to_string());
         Ok(Parts {
             guarantee: guarantee.to_json().to_string(),
             words: guarantee.to_string(),
+            each: if let Guarantee::Each(each) = guarantee {
+                each.iter().map(pair).collect()
+            } else {
+                vec![]
+            },
             method: diagnostics.method,
             diagnostics: diagnostics.to_json().to_string(),
             forecast: plan.forecast.into(),
-            value: value(py, answer)?,
+            value: value(py, model, answer)?,
         })
     }
 }
 
-fn value(py: Python<'_>, answer: AnyAnswer) -> PyResult<Bound<'_, PyAny>> {
+fn value<'py>(py: Python<'py>, model: &zhat::Model, answer: AnyAnswer) -> PyResult<Bound<'py, PyAny>> {
     match answer {
         AnyAnswer::Estimate(answer) => Ok(answer.value.into_pyobject(py)?.into_any()),
         AnyAnswer::Beliefs(answer) => Ok(PyArray1::from_slice(py, answer.value.as_slice()).into_any()),
@@ -63,6 +72,7 @@ fn value(py: Python<'_>, answer: AnyAnswer) -> PyResult<Bound<'_, PyAny>> {
             Ok(pairs.into_pyobject(py)?.into_any())
         }
         AnyAnswer::Samples(answer) => samples(py, answer.value),
+        AnyAnswer::Sequences(answer) => sequence::value(py, model, answer.value),
         _ => Err(unknown()),
     }
 }
@@ -80,10 +90,10 @@ fn samples(py: Python<'_>, samples: Samples) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// States as 64-bit integers, what NumPy counts with.
-fn states<'py>(py: Python<'py>, states: &[usize]) -> Bound<'py, PyArray1<i64>> {
+pub fn states<'py>(py: Python<'py>, states: &[usize]) -> Bound<'py, PyArray1<i64>> {
     PyArray1::from_iter(py, states.iter().map(|&state| state as i64))
 }
 
-fn unknown() -> PyErr {
+pub fn unknown() -> PyErr {
     Failure(Error::argument("answer", "this kind of answer is not known to the Python package")).into()
 }

@@ -1,14 +1,16 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::FactorGraph;
-use zhat::model::generate::{self, Grid};
+use zhat::model::generate::{self, ChainShape, Grid, TransitionForm};
 
-use crate::error::Failure;
+use crate::error::{self, Failure};
 use crate::model::Model;
 
-fn build(py: Python<'_>, make: impl FnOnce() -> zhat::Result<FactorGraph> + Send) -> PyResult<Model> {
-    Ok(py.detach(make).map_err(Failure)?.into())
+fn build<M: Into<zhat::Model> + Send>(
+    py: Python<'_>,
+    make: impl FnOnce() -> zhat::Result<M> + Send,
+) -> PyResult<Model> {
+    Ok(Model::of(py.detach(make).map_err(Failure)?))
 }
 
 /// See `zhat.generate.ising`.
@@ -68,6 +70,36 @@ pub fn bayes(
     seed: u64,
 ) -> PyResult<Model> {
     build(py, || generate::bayes(variables, states, parents, deterministic, seed))
+}
+
+/// See `zhat.generate.chain` and `zhat.generate.semi_markov`, the one with a longest segment.
+#[pyfunction]
+pub fn random_chain(
+    py: Python<'_>,
+    sizes: (usize, usize, usize, bool),
+    transitions: (&str, usize, bool),
+    scores: (f64, f64, bool),
+    longest: Option<usize>,
+    seed: u64,
+) -> PyResult<Model> {
+    let (strength, zeros, double) = scores;
+    let (states, steps, batch, ragged) = sizes;
+    let transitions = match transitions {
+        ("shared", ..) => TransitionForm::Shared,
+        ("per-step", ..) => TransitionForm::PerStep,
+        ("factored", rank, tied) => TransitionForm::Factored { rank, tied },
+        (other, ..) => {
+            let message = format!("there is no form `{other}`; there are shared, per-step and factored");
+            return Err(error::argument("transitions", message));
+        }
+    };
+    let shape = ChainShape { states, steps, batch, ragged, transitions, strength, zeros };
+    match (longest, double) {
+        (None, false) => build(py, || generate::chain::<f32>(&shape, seed)),
+        (None, true) => build(py, || generate::chain::<f64>(&shape, seed)),
+        (Some(longest), false) => build(py, || generate::semi_markov::<f32>(&shape, longest, seed)),
+        (Some(longest), true) => build(py, || generate::semi_markov::<f64>(&shape, longest, seed)),
+    }
 }
 
 fn shape((rows, columns, torus): (usize, usize, bool)) -> Grid {

@@ -4,10 +4,13 @@
 //! JSON for what differs from method to method.
 
 mod answer;
+mod array;
 mod error;
 mod generate;
 mod model;
+mod ops;
 mod run;
+mod sequence;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -94,11 +97,17 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pymodule]
 mod _zhat {
     #[pymodule_export]
-    use super::generate::{bayes, ising, potts, random, tree};
+    use super::generate::{bayes, ising, potts, random, random_chain, tree};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
+    use super::ops::{Tape, forward, log_partition_and_gradient, relaxed_sample};
+    #[pymodule_export]
     use super::run::Run;
+    #[pymodule_export]
+    use super::sequence::{
+        chain, hmm, lengths, observe, parameters, path_score, segments_score, semi_markov,
+    };
     #[pymodule_export]
     use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
 

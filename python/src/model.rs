@@ -14,6 +14,7 @@ use zhat::{Error, FactorGraph, Query};
 use crate::answer::{Cost, Parts};
 use crate::error::{self, Failure};
 use crate::run::Run;
+use crate::sequence::Figures;
 
 /// The names of the variables, and of the states of each.
 type Names = (Vec<String>, Vec<Vec<String>>);
@@ -56,13 +57,29 @@ struct Sizes {
     log2_table: Option<f64>,
 }
 
-impl From<FactorGraph> for Model {
-    fn from(graph: FactorGraph) -> Self {
-        Model { model: Arc::new(graph.into()) }
-    }
+/// The figures of any model.
+#[derive(IntoPyObject)]
+enum AnySizes {
+    Graph(Sizes),
+    Sequences(Figures),
 }
 
 impl Model {
+    /// Wraps a model of any kind.
+    pub fn of(model: impl Into<zhat::Model>) -> Self {
+        Model { model: Arc::new(model.into()) }
+    }
+
+    /// The model itself.
+    pub fn inner(&self) -> &zhat::Model {
+        &self.model
+    }
+
+    /// The same, to be shared with a thread.
+    pub fn shared(&self) -> Arc<zhat::Model> {
+        self.model.clone()
+    }
+
     fn graph(&self) -> PyResult<&FactorGraph> {
         graph_of(&self.model).map_err(|error| Failure(error).into())
     }
@@ -91,7 +108,7 @@ impl Model {
         if let Some((variables, states)) = names {
             graph = graph.with_names(variables, states).map_err(Failure)?;
         }
-        Ok(graph.into())
+        Ok(Model::of(graph))
     }
 
     /// Reads a model from a file, and evidence from another.
@@ -105,18 +122,27 @@ impl Model {
             let graph = graph_of(&model)?;
             Ok(graph.condition(&uai::read_evidence(&evidence, graph)?)?.into())
         });
-        Ok(Model { model: Arc::new(model.map_err(Failure)?) })
+        Ok(Model::of(model.map_err(Failure)?))
+    }
+
+    /// The kind of model: `factor-graph`, `chain` or `semi-markov`.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.model.kind().name()
     }
 
     /// The model in these bytes of a .zhat file.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        Ok(Model { model: Arc::new(model_file::parse(data, "").map_err(Failure)?) })
+        Ok(Model::of(model_file::parse(data, "").map_err(Failure)?))
     }
 
     /// The bytes of the model's .zhat file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &model_file::to_bytes(self.graph()?)))
+        // Straight into the bytes object: no second copy of a large model.
+        PyBytes::new_with(py, model_file::length(&self.model), |mut bytes| {
+            Ok(model_file::write(&self.model, &mut bytes)?)
+        })
     }
 
     /// Writes the model in the format that the path's ending names.
@@ -190,11 +216,11 @@ impl Model {
         let graph = self.graph()?;
         let found = evidence.into_iter().map(|(variable, state)| find(graph, variable, state));
         let evidence = found.collect::<PyResult<Vec<_>>>()?;
-        Ok(graph.condition(&evidence).map_err(Failure)?.into())
+        Ok(Model::of(graph.condition(&evidence).map_err(Failure)?))
     }
 
     /// The sizes, and for each method and query its cost and whether it fits the budget of `run`.
-    fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(Sizes, Vec<Entry>)> {
+    fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(AnySizes, Vec<Entry>)> {
         let model = self.model.clone();
         run.supervise(py, move |run| {
             let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
@@ -230,7 +256,7 @@ impl Model {
             let answer = plan.answer(&model, query, &settings, run)?;
             Ok((plan, answer))
         })?;
-        Parts::new(py, &plan, answer)
+        Parts::new(py, &self.model, &plan, answer)
     }
 }
 
@@ -238,7 +264,7 @@ fn graph_of(model: &zhat::Model) -> zhat::Result<&FactorGraph> {
     match model {
         zhat::Model::FactorGraph(graph) => Ok(graph),
         other => {
-            let message = format!("a {} is not known to the Python package", other.kind().name());
+            let message = format!("expected a factor graph, found a {}", other.kind().name());
             Err(Error::argument("model", message))
         }
     }
@@ -268,11 +294,14 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
     Ok((v, s))
 }
 
-fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<Sizes> {
+fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<AnySizes> {
+    if let Some(sizes) = model.sequence_sizes() {
+        return Ok(AnySizes::Sequences(Figures::new(model.kind().name(), sizes)));
+    }
     let graph = graph_of(model)?;
     let values = || graph.factors().flat_map(|factor| factor.log_values);
     let difficulty = graph.difficulty(run);
-    Ok(Sizes {
+    Ok(AnySizes::Graph(Sizes {
         kind: model.kind().name(),
         form: if graph.form() == Form::Bayes { "bayes" } else { "markov" },
         variables: graph.variable_count(),
@@ -288,5 +317,5 @@ fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<Sizes> {
         log2_states: graph.log_state_count() / std::f64::consts::LN_2,
         width: difficulty.and_then(|found| found.width),
         log2_table: difficulty.map(|found| found.log2_table),
-    })
+    }))
 }

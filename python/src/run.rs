@@ -61,7 +61,18 @@ impl Run {
         py: Python<'_>,
         work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let (cancel, latest) = (Arc::<AtomicBool>::default(), Arc::<Latest>::default());
+        self.supervise_with(py, Arc::default(), work)
+    }
+
+    /// The same with a flag of the caller's that is raised if the work is to stop, and only then: what the work leaves
+    /// behind may look at it again.
+    pub fn supervise_with<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        cancel: Arc<AtomicBool>,
+        work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let latest = Arc::<Latest>::default();
         let mut run = self.run.clone().with_cancel(cancel.clone());
         if self.progress.is_some() {
             run = run.with_observer(latest.clone());
@@ -85,7 +96,9 @@ impl Run {
                 heard = Python::attach(listen);
                 wait = LATER_LOOKS.min(2 * wait);
             }
-            cancel.store(true, Ordering::Relaxed);
+            if heard.is_err() {
+                cancel.store(true, Ordering::Relaxed);
+            }
             (heard.and_then(|()| Python::attach(listen)), worker.join())
         });
         heard?;

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,8 @@ MODULES = ["zhat", *(f"zhat.{module.name}" for module in pkgutil.iter_modules(zh
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
 def test_examples_in_docstrings(name: str) -> None:
+    if name == "zhat.torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
@@ -56,8 +59,13 @@ def test_the_catalogue() -> None:
     assert importance.options["proposal"] == "tree"
     assert importance.options["replicates"] == 32
     model = zhat.generate.tree(variables=4)
+    models: dict[str, Any] = {
+        "factor-graph": model,
+        "chain": zhat.generate.chain(states=3, steps=4),
+        "semi-markov": zhat.generate.semi_markov(states=3, steps=4),
+    }
     for method in zhat.methods():
-        answer = model.log_partition(method=method.name, **method.options)
+        answer = models[method.kind].log_partition(method=method.name, **method.options)
         assert answer.method == method.name
     for promise in ("exact", "bounds", "unbiased"):
         assert model.log_partition(method=promise).guarantee.kind == "exact"

@@ -16,7 +16,7 @@ True
 from __future__ import annotations
 
 from . import errors as errors  # first, for the native module raises them
-from . import generate, queries
+from . import generate, ops, queries
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
@@ -32,11 +32,15 @@ from .errors import (
 from .model import FactorGraph, read
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
+from .sequence import Chain, SemiMarkov
+from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 
 __all__ = [
     "Answer",
     "Beliefs",
     "BestState",
+    "Chain",
+    "ChainGradient",
     "Error",
     "FactorBeliefs",
     "FactorGraph",
@@ -47,7 +51,11 @@ __all__ = [
     "Method",
     "MissingFileError",
     "OverBudgetError",
+    "Path",
+    "PathSamples",
     "Samples",
+    "Segmentation",
+    "SemiMarkov",
     "ZeroPartitionError",
     "__version__",
     "config",
@@ -60,6 +68,7 @@ __all__ = [
     "map",
     "marginals",
     "methods",
+    "ops",
     "queries",
     "read",
     "sample",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
+
+FilePath: TypeAlias = "str | os.PathLike[str]"
 
 
 def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> int:
@@ -62,13 +66,7 @@ def settings(options: Mapping[str, object]) -> str:
 
 def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:
     """A table of real numbers, row-major, as logarithms."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{name}: not an array: {error}") from None
-    if array.dtype.kind not in "fiu":
-        raise InputError(f"{name}: values of type {array.dtype} cannot be used; expected real numbers")
-    table = np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+    table = np.require(_array(name, values), np.float64, ["C_CONTIGUOUS", "ALIGNED"])
     if log:
         return table
     negative = table.ravel() < 0
@@ -77,6 +75,25 @@ def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:
         raise InputError(f"{name}: entry {at} is {table.flat[at]}; a weight is 0 or more")
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(table))
+
+
+def scores(name: str, values: ArrayLike, dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
+    """Real numbers in this precision, or in their own; what already is as it must be is not copied."""
+    array = _array(name, values)
+    if dtype is None:
+        dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused for that
+        return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _array(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name}: not an array: {error}") from None
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name}: values of type {array.dtype} cannot be used; expected real numbers")
+    return array
 
 
 def _iterable(name: str, values: Iterable[object]) -> Iterable[object]:

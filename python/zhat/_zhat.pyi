@@ -10,17 +10,30 @@ from numpy.typing import NDArray
 __all__ = [
     "Model",
     "Run",
+    "Tape",
     "__version__",
     "bayes",
+    "chain",
     "format_bytes",
     "format_seconds",
+    "forward",
+    "hmm",
     "ising",
+    "lengths",
+    "log_partition_and_gradient",
     "machine",
     "methods",
+    "observe",
+    "parameters",
+    "path_score",
     "potts",
     "processors",
     "random",
+    "random_chain",
+    "relaxed_sample",
     "run_program",
+    "segments_score",
+    "semi_markov",
     "tree",
 ]
 
@@ -51,6 +64,7 @@ class Parts(TypedDict):
     value: Any
     guarantee: str
     words: str
+    each: list[tuple[str, str]]
     method: str
     diagnostics: str
     forecast: Cost
@@ -77,6 +91,8 @@ class Model:
     def __eq__(self, value: object, /) -> bool: ...
     @staticmethod
     def read(path: str | os.PathLike[str], evidence: str | os.PathLike[str] | None) -> Model: ...
+    @property
+    def kind(self) -> str: ...
     @staticmethod
     def from_bytes(data: bytes) -> Model: ...
     def to_bytes(self) -> bytes: ...
@@ -98,6 +114,10 @@ class Model:
     def info(self, run: Run) -> tuple[dict[str, Any], list[tuple[str, str, bool, Cost]]]: ...
     def answer(self, query: str, count: int, method: str, settings: str, run: Run) -> Parts: ...
 
+@final
+class Tape:
+    def vjp(self, cotangent: NDArray[Any]) -> list[dict[str, NDArray[Any]]]: ...
+
 def methods() -> list[_Method]: ...
 def machine() -> _Machine: ...
 def processors() -> int: ...
@@ -111,3 +131,36 @@ def potts(
 def tree(variables: int, states: int, strength: float, seed: int) -> Model: ...
 def random(sizes: tuple[int, int, int, int], strength: float, zeros: float, seed: int) -> Model: ...
 def bayes(variables: int, states: int, parents: int, deterministic: float, seed: int) -> Model: ...
+def random_chain(
+    sizes: tuple[int, int, int, bool],
+    transitions: tuple[str, int, bool],
+    scores: tuple[float, float, bool],
+    longest: int | None,
+    seed: int,
+) -> Model: ...
+def chain(
+    start: NDArray[Any],
+    emissions: NDArray[Any],
+    lengths: list[int],
+    transitions: NDArray[Any] | None,
+    left: NDArray[Any] | None,
+    right: NDArray[Any] | None,
+) -> Model: ...
+def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
+def hmm(
+    start: NDArray[Any], transitions: NDArray[Any], emissions: NDArray[Any], observations: list[list[int]]
+) -> Model: ...
+def parameters(model: Model) -> dict[str, NDArray[Any]]: ...
+def lengths(model: Model) -> list[int]: ...
+def path_score(model: Model, sequence: int, path: list[int]) -> float: ...
+def segments_score(model: Model, sequence: int, segments: list[tuple[int, int]]) -> float: ...
+def observe(model: Model, evidence: list[tuple[int, int, int]]) -> Model: ...
+def forward(
+    operation: str, models: list[Model], settings: str, run: Run
+) -> tuple[NDArray[np.float64], Tape]: ...
+def log_partition_and_gradient(
+    model: Model, cotangent: list[float], settings: str, run: Run
+) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]: ...
+def relaxed_sample(
+    model: Model, count: int, temperature: float, run: Run
+) -> tuple[list[NDArray[np.int64]], NDArray[Any], Tape]: ...

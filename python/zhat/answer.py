@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ class Guarantee:
       certain
     - `unbiased`: the mean of Ẑ over seeds is Z, and log Z is at least `low` with this `confidence`
     - `heuristic`: nothing is promised, for this `reason`
+    - `each`: the sequences of a batch have different promises
+
+    For a batch `each` has the promise about every sequence.
     """
 
     kind: str
@@ -35,6 +39,7 @@ class Guarantee:
     relative_std_error: float | None = None
     replicates: int | None = None
     reason: str | None = None
+    each: tuple[Guarantee, ...] | None = None
 
     def __str__(self) -> str:
         """The promise in words."""
@@ -42,8 +47,21 @@ class Guarantee:
 
     def __repr__(self) -> str:
         """The figures that there are."""
-        own = ((name, value) for name, value in vars(self).items() if name != "words" and value is not None)
+        hidden = ("words",) if self.kind == "each" else ("words", "each")
+        own = (
+            (name, value) for name, value in vars(self).items() if name not in hidden and value is not None
+        )
         return f"Guarantee({', '.join(f'{name}={value!r}' for name, value in own)})"
+
+
+def guarantee_of(parts: _zhat.Parts, items: int | None) -> Guarantee:
+    """The promise of an answer, of a batch with that many items also about each."""
+    figures = {name: value for name, value in json.loads(parts["guarantee"]).items() if name != "items"}
+    whole = Guarantee(words=parts["words"], **figures)
+    if items is None:
+        return whole
+    each = [Guarantee(words=words, **json.loads(figures)) for figures, words in parts["each"]]
+    return replace(whole, each=tuple(each or [whole] * items))
 
 
 @dataclass(frozen=True)
@@ -164,7 +182,7 @@ class Answer(Generic[T]):
     query: str
     """The query that this answers."""
     value: T
-    """The value: a number in nats, or `Beliefs`, `FactorBeliefs`, `BestState`, `Samples`."""
+    """The value: a number in nats, `Beliefs`, `FactorBeliefs`, `BestState`, `Samples`, or as `Chain` says."""
     guarantee: Guarantee
     """What is promised about it."""
     method: str
@@ -175,11 +193,12 @@ class Answer(Generic[T]):
     """What was expected before: `bytes`, `seconds`, `promise`."""
 
     @property
-    def log10(self) -> float:
+    def log10(self) -> T:
         """Log Z to base 10."""
         if self.query != "log_partition":
             raise AttributeError(f"an answer to {self.query} has no log10; one to log_partition has")
-        return float(self) / math.log(10)
+        value: Any = self.value
+        return cast(T, value / math.log(10))
 
     def __float__(self) -> float:
         """The value, if it is a number."""
@@ -207,6 +226,9 @@ class Answer(Generic[T]):
         return table(rows)
 
     def _words(self) -> str:
+        if isinstance(self.value, np.ndarray):
+            shown = np.array2string(self.value, threshold=8, max_line_width=200)
+            return shown if self.value.ndim == 1 else f"array {self.value.shape}"
         return _number(self.value) if isinstance(self.value, float) else str(self.value)
 
 

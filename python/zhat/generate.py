@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from . import _zhat
-from ._arguments import integer, real
+from ._arguments import integer, real, text
 from .model import FactorGraph
+from .sequence import Chain, SemiMarkov, precision
 
 
 def ising(
@@ -101,6 +105,85 @@ def bayes(
     """
     sizes = (integer("variables", variables), integer("states", states), integer("parents", parents))
     return FactorGraph._wrap(_zhat.bayes(*sizes, real("deterministic", deterministic), _seed(seed)))
+
+
+def chain(
+    states: int = 100,
+    steps: int = 20,
+    batch: int | None = None,
+    *,
+    ragged: bool = False,
+    transitions: str = "shared",
+    rank: int = 8,
+    tied: bool = False,
+    strength: float = 1.0,
+    zeros: float = 0.0,
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> Chain:
+    """Chains whose scores are normal with standard deviation `strength`; a `batch` of them, or one.
+
+    `ragged` sequences have different lengths. `transitions` are `shared`, `per-step` or `factored` with
+    embeddings of dimension `rank`, the same on both sides if `tied`. A fraction `zeros` of the emissions,
+    and of transitions that are tables, is forbidden, but never all paths.
+
+    >>> chain(states=5, steps=7)
+    Chain(7 positions, 5 states, shared transitions, float64)
+    """
+    native = _random_chain(
+        (states, steps, batch, ragged), (transitions, rank, tied), (strength, zeros, dtype), None, seed
+    )
+    return Chain._wrap(native, batch is None)
+
+
+def semi_markov(
+    states: int = 100,
+    steps: int = 20,
+    batch: int | None = None,
+    *,
+    longest: int = 5,
+    ragged: bool = False,
+    transitions: str = "shared",
+    rank: int = 8,
+    tied: bool = False,
+    strength: float = 1.0,
+    zeros: float = 0.0,
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> SemiMarkov:
+    """Semi-Markov chains: as `chain`, with normal scores of the lengths 1 to `longest` of a segment.
+
+    >>> semi_markov(states=5, steps=7, longest=3)
+    SemiMarkov(7 positions, 5 states, shared transitions, float64, segments of up to 3)
+    """
+    native = _random_chain(
+        (states, steps, batch, ragged),
+        (transitions, rank, tied),
+        (strength, zeros, dtype),
+        integer("longest", longest),
+        seed,
+    )
+    return SemiMarkov._wrap(native, batch is None)
+
+
+def _random_chain(
+    sizes: tuple[int, int, int | None, bool],
+    form: tuple[str, int, bool],
+    scores: tuple[float, float, DTypeLike],
+    longest: int | None,
+    seed: int,
+) -> _zhat.Model:
+    states, steps, batch, ragged = sizes
+    transitions, rank, tied = form
+    strength, zeros, dtype = scores
+    count = 1 if batch is None else integer("batch", batch)
+    return _zhat.random_chain(
+        (integer("states", states), integer("steps", steps), count, bool(ragged)),
+        (text("transitions", transitions), integer("rank", rank), bool(tied)),
+        (real("strength", strength), real("zeros", zeros), precision(dtype)),
+        longest,
+        _seed(seed),
+    )
 
 
 def _seed(seed: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,18 +10,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _zhat, queries
-from ._arguments import integer, integers, log_table, text, texts
+from . import _zhat
+from ._arguments import FilePath, integer, integers, log_table, text, texts
 from ._html import table
-from .answer import Names
+from ._model import Model, of_kind
+from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
-from .runtime import run
+from .sequence import Chain, SemiMarkov
 
-Path: TypeAlias = "str | os.PathLike[str]"
 Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
 
 
-class FactorGraph:
+class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState], Samples]):
     """p(x) = exp(Σ θ(x)) / Z over discrete variables: a product of factors, tables over a few variables each.
 
     `cardinalities` are the numbers of states. `factors` are pairs of a scope (the variables, by number) and
@@ -45,8 +44,6 @@ class FactorGraph:
     >>> rain.condition({"wet": "yes"}).marginals().value.by_name()["rain"].round(4).tolist()
     [0.3333, 0.6667]
     """
-
-    _native: _zhat.Model
 
     def __init__(
         self,
@@ -71,13 +68,10 @@ class FactorGraph:
         model._native = native
         return model
 
-    log_partition = queries.log_partition
-    marginals = queries.marginals
-    factor_marginals = queries.factor_marginals
-    entropy = queries.entropy
-    map = queries.map
-    k_best = queries.k_best
-    sample = queries.sample
+    @classmethod
+    def read(cls, path: FilePath, evidence: FilePath | None = None) -> FactorGraph:
+        """Reads a factor graph: as `zhat.read`, but any other kind of model is an error."""
+        return cls._wrap(of_kind("factor-graph", _zhat.Model.read(path, evidence)))
 
     @cached_property
     def cardinalities(self) -> tuple[int, ...]:
@@ -142,7 +136,7 @@ class FactorGraph:
             raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
         return self._wrap(self._native.condition([(_label(v), _label(s)) for v, s in evidence.items()]))
 
-    def save(self, path: Path) -> None:
+    def save(self, path: FilePath) -> None:
         """Writes the model; the ending of the path tells the format, `.zhat` (exact), `.uai` (text) or `.bif`
         (text with names, for Bayesian networks)."""
         self._native.save(path)
@@ -161,11 +155,26 @@ class FactorGraph:
         >>> info["methods"]["elimination"]["marginals"]["promise"]
         'exact'
         """
-        sizes, entries = self._native.info(run(memory=memory, time=time))
-        methods: dict[str, dict[str, Any]] = {}
-        for method, query, can, cost in entries:
-            methods.setdefault(method, {})[query] = {"can": can, **cost}
-        return {**sizes, "methods": methods}
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> float:
+        return float(raw)
+
+    def _marginals(self, raw: Any) -> Beliefs:
+        return Beliefs(raw, self.cardinalities, self._names)
+
+    def _factor_marginals(self, raw: Any) -> FactorBeliefs:
+        return FactorBeliefs(raw, tuple(self._native.scopes), self.cardinalities)
+
+    def _best(self, raw: Any) -> BestState:
+        state, score = raw
+        return BestState(state, score, self._names)
+
+    def _ranked(self, raw: Any) -> list[BestState]:
+        return [self._best(best) for best in raw]
+
+    def _samples(self, raw: Any) -> Samples:
+        return Samples(*raw)
 
     def __repr__(self) -> str:
         """The sizes, in a line."""
@@ -201,10 +210,11 @@ class FactorGraph:
         return _restore, (self._native.to_bytes(),)
 
 
-def read(path: Path, evidence: Path | None = None) -> FactorGraph:
+def read(path: FilePath, evidence: FilePath | None = None) -> FactorGraph | Chain | SemiMarkov:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
-    The content tells the format, not the name. Evidence is never picked up unasked.
+    The content tells the format and the kind of model, not the name; `FactorGraph.read`, `Chain.read` and
+    `SemiMarkov.read` take their own kind only. Evidence is never picked up unasked, and is for factor graphs.
 
     >>> import os, tempfile, zhat
     >>> path = os.path.join(tempfile.mkdtemp(), "tree.zhat")
@@ -213,7 +223,14 @@ def read(path: Path, evidence: Path | None = None) -> FactorGraph:
     >>> zhat.read(path) == tree
     True
     """
-    return FactorGraph._wrap(_zhat.Model.read(path, evidence))
+    native = _zhat.Model.read(path, evidence)
+    match native.kind:
+        case "chain":
+            return Chain._wrap(native)
+        case "semi-markov":
+            return SemiMarkov._wrap(native)
+        case _:
+            return FactorGraph._wrap(native)
 
 
 def _restore(data: bytes) -> FactorGraph:

@@ -11,26 +11,37 @@ All take the same keyword arguments:
 - `progress`: a function of `(phase, done, total)`, called a few times a second
 - whatever else is an option of the method, such as `samples=100_000`
 
+Of a `zhat.Chain` or `zhat.SemiMarkov` that is a batch there is one answer for each sequence: numbers are
+arrays, paths and samples are lists. What differs from the words here is told by those classes.
+
 Other Python threads run meanwhile, and Ctrl-C stops the work.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _zhat
 from ._arguments import integer, settings, text
-from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples, T
-from .errors import InputError
+from .answer import Answer, T, guarantee_of
+from .errors import ImpossibleEvidenceError, InputError, ZeroPartitionError
 from .runtime import Progress, run
 
 if TYPE_CHECKING:
-    from .model import FactorGraph
+    from ._model import Model
+
+# What a kind of model answers: a number, marginals, factor marginals, the best state, the k best, samples.
+N = TypeVar("N")
+M = TypeVar("M")
+F = TypeVar("F")
+B = TypeVar("B")
+K = TypeVar("K")
+S = TypeVar("S")
 
 
 def log_partition(
-    model: FactorGraph,
+    model: Model[N, Any, Any, Any, Any, Any],
     *,
     method: str = "auto",
     seed: int = 0,
@@ -39,7 +50,7 @@ def log_partition(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[float]:
+) -> Answer[N]:
     """Log Z = log Σ exp score(x) over all states x, in nats; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -52,11 +63,11 @@ def log_partition(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "log_partition", 0, method, options, how)
-    return _answer("log_partition", parts, float(parts["value"]))
+    return _answer(model, "log_partition", parts, model._numbers(parts["value"]))
 
 
 def marginals(
-    model: FactorGraph,
+    model: Model[Any, M, Any, Any, Any, Any],
     *,
     method: str = "auto",
     seed: int = 0,
@@ -65,7 +76,7 @@ def marginals(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[Beliefs]:
+) -> Answer[M]:
     """P(xᵢ = s) for every variable i and state s; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -78,11 +89,11 @@ def marginals(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "marginals", 0, method, options, how)
-    return _answer("marginals", parts, Beliefs(parts["value"], model.cardinalities, model._names))
+    return _answer(model, "marginals", parts, model._marginals(parts["value"]))
 
 
 def factor_marginals(
-    model: FactorGraph,
+    model: Model[Any, Any, F, Any, Any, Any],
     *,
     method: str = "auto",
     seed: int = 0,
@@ -91,7 +102,7 @@ def factor_marginals(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[FactorBeliefs]:
+) -> Answer[F]:
     """The joint probabilities of every factor's variables: an array a factor, an axis a variable.
 
     The factors are those of `model.factors`, and so are the shapes. In a conditioned model observed variables
@@ -108,12 +119,11 @@ def factor_marginals(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "factor_marginals", 0, method, options, how)
-    tables = FactorBeliefs(parts["value"], tuple(model._native.scopes), model.cardinalities)
-    return _answer("factor_marginals", parts, tables)
+    return _answer(model, "factor_marginals", parts, model._factor_marginals(parts["value"]))
 
 
 def entropy(
-    model: FactorGraph,
+    model: Model[N, Any, Any, Any, Any, Any],
     *,
     method: str = "auto",
     seed: int = 0,
@@ -122,7 +132,7 @@ def entropy(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[float]:
+) -> Answer[N]:
     """H = −Σ p(x) log p(x), in nats; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -131,11 +141,11 @@ def entropy(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "entropy", 0, method, options, how)
-    return _answer("entropy", parts, float(parts["value"]))
+    return _answer(model, "entropy", parts, model._numbers(parts["value"]))
 
 
 def map(
-    model: FactorGraph,
+    model: Model[Any, Any, Any, B, Any, Any],
     *,
     method: str = "auto",
     seed: int = 0,
@@ -144,7 +154,7 @@ def map(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[BestState]:
+) -> Answer[B]:
     """The state of largest weight, of ties the lowest; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -155,12 +165,11 @@ def map(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "map", 0, method, options, how)
-    state, score = parts["value"]
-    return _answer("map", parts, BestState(state, score, model._names))
+    return _answer(model, "map", parts, model._best(parts["value"]))
 
 
 def k_best(
-    model: FactorGraph,
+    model: Model[Any, Any, Any, Any, K, Any],
     k: int,
     *,
     method: str = "auto",
@@ -170,7 +179,7 @@ def k_best(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[list[BestState]]:
+) -> Answer[K]:
     """The `k` states of largest weight, best first; fewer if fewer have one.
 
     `zhat.queries` tells what the arguments are.
@@ -182,12 +191,11 @@ def k_best(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "k_best", integer("k", k), method, options, how)
-    ranked = [BestState(state, score, model._names) for state, score in parts["value"]]
-    return _answer("k_best", parts, ranked)
+    return _answer(model, "k_best", parts, model._ranked(parts["value"]))
 
 
 def sample(
-    model: FactorGraph,
+    model: Model[Any, Any, Any, Any, Any, S],
     n: int = 1,
     *,
     method: str = "auto",
@@ -197,7 +205,7 @@ def sample(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[Samples]:
+) -> Answer[S]:
     """Draws `n` states and says what law they follow; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -208,19 +216,32 @@ def sample(
     """
     how = run(seed, threads, memory, time, progress)
     parts = _ask(model, "sample", integer("n", n), method, options, how)
-    return _answer("sample", parts, Samples(*parts["value"]))
+    return _answer(model, "sample", parts, model._samples(parts["value"]))
 
 
 def _ask(
-    model: FactorGraph, query: str, count: int, method: str, options: dict[str, object], how: _zhat.Run
+    model: Model[Any, Any, Any, Any, Any, Any],
+    query: str,
+    count: int,
+    method: str,
+    options: dict[str, object],
+    how: _zhat.Run,
 ) -> _zhat.Parts:
     native = getattr(model, "_native", None)
     if not isinstance(native, _zhat.Model):
         raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
-    return native.answer(query, count, text("method", method), settings(options), how)
+    try:
+        return native.answer(query, count, text("method", method), settings(options), how)
+    except ZeroPartitionError:
+        if not model._given:
+            raise
+        message = "impossible evidence: the given evidence has probability 0 under the model"
+        raise ImpossibleEvidenceError(message) from None
 
 
-def _answer(query: str, parts: _zhat.Parts, value: T) -> Answer[T]:
-    guarantee = Guarantee(words=parts["words"], **json.loads(parts["guarantee"]))
+def _answer(
+    model: Model[Any, Any, Any, Any, Any, Any], query: str, parts: _zhat.Parts, value: T
+) -> Answer[T]:
+    guarantee = guarantee_of(parts, model._items)
     diagnostics = json.loads(parts["diagnostics"])
     return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))

@@ -1,4 +1,4 @@
-//! `cargo xtask bench exact`: the release program beside other tools.
+//! `cargo xtask bench exact | chain`: zhat beside other tools.
 
 use std::path::PathBuf;
 
@@ -14,6 +14,19 @@ pub fn exact(args: &[&str]) -> Outcome {
     let program = target().join("release/zhat").to_string_lossy().into_owned();
     let all = [&["bench/exact/run.py", "--zhat", &program], args].concat();
     Step::new(environment.join("bin/python"), &all).run()
+}
+
+/// What zhat's chains are compared with, and what builds zhat into the same environment.
+const CHAIN_REQUIREMENTS: &str = "bench/chain/requirements.txt";
+
+pub fn chain(args: &[&str]) -> Outcome {
+    let environment = environment::with(CHAIN_REQUIREMENTS)?;
+    Step::new(environment.join("bin/maturin"), &["develop", "--release", "--locked", "--quiet"])
+        .with(|command| {
+            command.current_dir(root().join("python")).env("VIRTUAL_ENV", &environment);
+        })
+        .run()?;
+    Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat()).run()
 }
 
 /// Where cargo puts what it builds.

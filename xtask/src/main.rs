@@ -13,7 +13,8 @@ const USAGE: &str = "\
 cargo xtask test [--rust] [--python]   formatting, lints, all tests; both parts without a flag
 cargo xtask fresh                      the README's two commands in an empty folder with empty caches
 cargo xtask readme                     rewrites the README's method table from the catalogue
-cargo xtask bench exact [FILTER…]        zhat beside other tools for exact inference, as a table";
+cargo xtask bench exact [FILTER…]      zhat beside other tools for exact inference, as a table
+cargo xtask bench chain                zhat beside other libraries on chains, as a table";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["fresh"] => fresh::run(),
         ["readme"] => test::bless_readme(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),
+        ["bench", "chain", rest @ ..] => bench::chain(rest),
         _ => Err(USAGE.into()),
     };
     match outcome {

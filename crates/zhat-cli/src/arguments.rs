@@ -34,12 +34,18 @@ pub enum Command {
     Map(MapArguments),
     /// States drawn from the model, as CSV or JSON lines
     Sample(SampleArguments),
+    /// The divergence KL(p ‖ q) of two chains, sequence by sequence
+    Kl(DivergenceArguments),
+    /// The cross-entropy −Σ p log q of two chains, sequence by sequence
+    CrossEntropy(DivergenceArguments),
     /// Random models to play with
     Generate(GenerateArguments),
     /// Converts a model between formats
     Convert(ConvertArguments),
     /// A tour in ten seconds: a model, log Z by several methods, a picture
     Demo(DemoArguments),
+    /// The papers' tables and figures, run again; without a name lists them
+    Repro(ReproArguments),
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -57,7 +63,7 @@ pub struct ModelArguments {
     /// Evidence in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-    /// Evidence by name or number, such as rain=yes,x3=1
+    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12 of sequence 0
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -139,6 +145,16 @@ pub struct SampleArguments {
 }
 
 #[derive(Args, Debug)]
+pub struct DivergenceArguments {
+    /// The chains p, a .zhat file
+    pub p: PathBuf,
+    /// The chains q of the same shape, another
+    pub q: PathBuf,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+#[derive(Args, Debug)]
 pub struct InfoArguments {
     #[command(flatten)]
     pub model: ModelArguments,
@@ -156,6 +172,27 @@ pub struct ConvertArguments {
     pub from: PathBuf,
     /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
     pub to: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct ReproArguments {
+    /// Which table or figure
+    pub name: Option<String>,
+    /// Independent runs of every estimator
+    #[arg(long, default_value_t = 100)]
+    pub runs: usize,
+    /// Only the smaller models
+    #[arg(long)]
+    pub quick: bool,
+    /// Seed of models and runs
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; all processors by default
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// The folder for pictures
+    #[arg(short, long, default_value = ".")]
+    pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -233,6 +270,61 @@ pub enum Generate {
         #[arg(long, default_value_t = 0.0)]
         deterministic: f64,
     },
+    /// Chains of hidden states with normal scores; written to a .zhat file
+    Chain(ChainArguments),
+    /// Chains whose states last for segments of several positions
+    SemiMarkov {
+        #[command(flatten)]
+        chain: ChainArguments,
+        /// Positions of the longest segment
+        #[arg(long, default_value_t = 5)]
+        longest: usize,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct ChainArguments {
+    #[arg(long, default_value_t = 100)]
+    pub states: usize,
+    /// Positions of each sequence
+    #[arg(long, default_value_t = 20)]
+    pub steps: usize,
+    /// Sequences that share the parameters
+    #[arg(long, default_value_t = 1)]
+    pub batch: usize,
+    /// Sequences of different lengths
+    #[arg(long)]
+    pub ragged: bool,
+    /// One table, one for each step, or products of embeddings
+    #[arg(long, value_enum, default_value_t = Form::Shared)]
+    pub transitions: Form,
+    /// Dimension of the embeddings of factored transitions
+    #[arg(long, default_value_t = 8)]
+    pub rank: usize,
+    /// The same embeddings on the left and on the right
+    #[arg(long)]
+    pub tied: bool,
+    /// Standard deviation of the scores
+    #[arg(long, default_value_t = 1.0)]
+    pub strength: f64,
+    /// Fraction of forbidden states and transitions
+    #[arg(long, default_value_t = 0.0)]
+    pub zeros: f64,
+    #[arg(long, value_enum, default_value_t = Precision::F64)]
+    pub precision: Precision,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Form {
+    Shared,
+    PerStep,
+    Factored,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Precision {
+    F32,
+    F64,
 }
 
 #[derive(Args, Debug)]

@@ -1,32 +1,58 @@
 //! `zhat generate`: random models.
 
 use zhat::io;
-use zhat::model::generate::{self, Grid};
-use zhat::{FactorGraph, Result};
+use zhat::model::generate::{self, ChainShape, Grid, TransitionForm};
+use zhat::{Model, Result};
 
-use crate::arguments::{Generate, GenerateArguments, GridArguments};
+use crate::arguments::{ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision};
 use crate::output::Exit;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
-    io::write_model(&model(&arguments.what, arguments.seed)?.into(), &arguments.output)?;
+    io::write_model(&model(&arguments.what, arguments.seed)?, &arguments.output)?;
     Ok(Exit::Answered)
 }
 
-fn model(what: &Generate, seed: u64) -> Result<FactorGraph> {
+fn model(what: &Generate, seed: u64) -> Result<Model> {
     let shape = |grid: &GridArguments| Grid { rows: grid.rows, columns: grid.columns, torus: grid.torus };
-    match *what {
+    Ok(match *what {
         Generate::Ising(ref grid) => {
-            generate::ising(shape(grid), grid.coupling, grid.field, grid.uniform, seed)
+            generate::ising(shape(grid), grid.coupling, grid.field, grid.uniform, seed)?.into()
         }
         Generate::Potts { ref grid, states } => {
-            generate::potts(shape(grid), states, grid.coupling, grid.field, grid.uniform, seed)
+            generate::potts(shape(grid), states, grid.coupling, grid.field, grid.uniform, seed)?.into()
         }
-        Generate::Tree { variables, states, strength } => generate::tree(variables, states, strength, seed),
+        Generate::Tree { variables, states, strength } => {
+            generate::tree(variables, states, strength, seed)?.into()
+        }
         Generate::Random { variables, states, factors, arity, strength, zeros } => {
-            generate::random(variables, states, factors, arity, strength, zeros, seed)
+            generate::random(variables, states, factors, arity, strength, zeros, seed)?.into()
         }
         Generate::Bayes { variables, states, parents, deterministic } => {
-            generate::bayes(variables, states, parents, deterministic, seed)
+            generate::bayes(variables, states, parents, deterministic, seed)?.into()
         }
+        Generate::Chain(ref chain) => match chain.precision {
+            Precision::F32 => generate::chain::<f32>(&chain_shape(chain), seed)?.into(),
+            Precision::F64 => generate::chain::<f64>(&chain_shape(chain), seed)?.into(),
+        },
+        Generate::SemiMarkov { ref chain, longest } => match chain.precision {
+            Precision::F32 => generate::semi_markov::<f32>(&chain_shape(chain), longest, seed)?.into(),
+            Precision::F64 => generate::semi_markov::<f64>(&chain_shape(chain), longest, seed)?.into(),
+        },
+    })
+}
+
+fn chain_shape(arguments: &ChainArguments) -> ChainShape {
+    ChainShape {
+        states: arguments.states,
+        steps: arguments.steps,
+        batch: arguments.batch,
+        ragged: arguments.ragged,
+        transitions: match arguments.transitions {
+            Form::Shared => TransitionForm::Shared,
+            Form::PerStep => TransitionForm::PerStep,
+            Form::Factored => TransitionForm::Factored { rank: arguments.rank, tied: arguments.tied },
+        },
+        strength: arguments.strength,
+        zeros: arguments.zeros,
     }
 }

@@ -1,9 +1,9 @@
 //! `zhat info`: what a model is, and which method would do what.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::model::Form;
-use zhat::{Error, Forecast, Model, Query, Result, Run, units};
+use zhat::model::{Form, Kind, SequenceSizes};
+use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, units};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};
@@ -16,18 +16,11 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
         None => Run::default(),
     };
     let forecasts = forecasts(&model, &run)?;
-    let Model::FactorGraph(graph) = &model else {
-        return Err(Error::argument("MODEL", "this kind of model is not known to the program"));
+    let (figures, facts) = match (&model, model.sequence_sizes()) {
+        (Model::FactorGraph(graph), _) => graph_facts(graph, &run),
+        (_, Some(sizes)) => sequence_facts(&sizes, model.kind()),
+        _ => return Err(Error::argument("MODEL", "this kind of model is not known to the program")),
     };
-    let values: usize = graph.factors().map(|factor| factor.log_values.len()).sum();
-    let zeros =
-        graph.factors().flat_map(|factor| factor.log_values).filter(|x| **x == f64::NEG_INFINITY).count();
-    let largest = graph.cardinalities().iter().max().copied().unwrap_or(0);
-    let arity = graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0);
-    let log2_states = graph.log_state_count() / std::f64::consts::LN_2;
-    let difficulty = graph.difficulty(&run);
-    let barren = difficulty.map_or(0, |found| found.barren);
-    let form = if graph.form() == Form::Bayes { "bayes" } else { "markov" };
     if arguments.json {
         let methods: Vec<Value> = forecasts
             .iter()
@@ -38,24 +31,61 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
                 })
             })
             .collect();
-        let object = json!({
+        let head = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "query": "info", "kind": model.kind().name(),
-            "form": form, "variables": graph.variable_count(), "factors": graph.factor_count(),
-            "largest_domain": largest, "largest_arity": arity, "values": values, "zeros": zeros,
-            "evidence": graph.evidence().len(), "barren": barren, "log2_states": log2_states,
-            "free": difficulty.map(|found| found.free), "width": difficulty.and_then(|found| found.width),
-            "log2_table": difficulty.map(|found| found.log2_table), "methods": methods,
         });
-        output::print(&format!("{object}\n"))?;
+        let mut object = Map::new();
+        for part in [head, figures, json!({"methods": methods})] {
+            object.extend(part.as_object().cloned().unwrap_or_default());
+        }
+        output::print(&format!("{}\n", Value::Object(object)))?;
         return Ok(Exit::Answered);
     }
+    let rows = forecasts
+        .iter()
+        .map(|(row, query, forecast)| {
+            vec![
+                row.method.into(),
+                query.name().into(),
+                forecast.promise.name().into(),
+                units::bytes(forecast.bytes),
+                units::seconds(forecast.seconds),
+                verdict(forecast, &run).into(),
+            ]
+        })
+        .collect();
+    let table = output::table(&["method", "query", "promise", "memory", "time", "can it"], rows, usize::MAX);
+    output::print(&format!("{}\n{table}", output::facts(&facts)))?;
+    Ok(Exit::Answered)
+}
+
+/// Figures for JSON, and the same in words.
+type Described = (Value, Vec<(&'static str, String)>);
+
+fn graph_facts(graph: &FactorGraph, run: &Run) -> Described {
+    let values: usize = graph.factors().map(|factor| factor.log_values.len()).sum();
+    let zeros =
+        graph.factors().flat_map(|factor| factor.log_values).filter(|x| **x == f64::NEG_INFINITY).count();
+    let largest = graph.cardinalities().iter().max().copied().unwrap_or(0);
+    let arity = graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0);
+    let log2_states = graph.log_state_count() / std::f64::consts::LN_2;
+    let difficulty = graph.difficulty(run);
+    let barren = difficulty.map_or(0, |found| found.barren);
+    let form = if graph.form() == Form::Bayes { "bayes" } else { "markov" };
+    let figures = json!({
+        "form": form, "variables": graph.variable_count(), "factors": graph.factor_count(),
+        "largest_domain": largest, "largest_arity": arity, "values": values, "zeros": zeros,
+        "evidence": graph.evidence().len(), "barren": barren, "log2_states": log2_states,
+        "free": difficulty.map(|found| found.free), "width": difficulty.and_then(|found| found.width),
+        "log2_table": difficulty.map(|found| found.log2_table),
+    });
     let width = difficulty.map_or("unknown".into(), |found| {
         let width = found.width.map_or("large".into(), |width| width.to_string());
         let tables = format!("largest table 2^{:.1} entries", found.log2_table);
         format!("{width}, {tables}, {} variables after evidence and zeros", found.free)
     });
     let mut facts = vec![
-        ("kind", format!("{} ({form})", model.kind().name())),
+        ("kind", format!("{} ({form})", Kind::FactorGraph.name())),
         (
             "variables",
             format!("{}, up to {largest} states, 2^{log2_states:.1} states in all", graph.variable_count()),
@@ -75,22 +105,41 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     if barren > 0 {
         facts.push(("barren", format!("{barren} variables, left out for log Z")));
     }
-    let rows = forecasts
-        .iter()
-        .map(|(row, query, forecast)| {
-            vec![
-                row.method.into(),
-                query.name().into(),
-                forecast.promise.name().into(),
-                units::bytes(forecast.bytes),
-                units::seconds(forecast.seconds),
-                verdict(forecast, &run).into(),
-            ]
-        })
-        .collect();
-    let table = output::table(&["method", "query", "promise", "memory", "time", "can it"], rows, usize::MAX);
-    output::print(&format!("{}\n{table}", output::facts(&facts)))?;
-    Ok(Exit::Answered)
+    (figures, facts)
+}
+
+fn sequence_facts(sizes: &SequenceSizes, kind: Kind) -> Described {
+    let &SequenceSizes { states, steps, batch, positions, shortest, form, precision, .. } = sizes;
+    let mut figures = json!({
+        "form": form, "precision": precision, "states": states, "steps": steps, "batch": batch,
+        "positions": positions, "shortest": shortest, "values": sizes.values, "zeros": sizes.zeros, "bytes": sizes.bytes,
+    });
+    let mut facts = vec![
+        ("kind", format!("{}, {precision}", kind.name())),
+        (
+            "sequences",
+            match batch {
+                1 => format!("1 of {positions} positions"),
+                _ if shortest == steps => format!("{batch} of {steps} positions each"),
+                _ => format!("{batch} of {shortest} to {steps} positions, {positions} in all"),
+            },
+        ),
+        ("states", states.to_string()),
+        (
+            "transitions",
+            sizes.rank.map_or(form.to_owned(), |rank| format!("{form}, embeddings of dimension {rank}")),
+        ),
+    ];
+    if let Some(rank) = sizes.rank {
+        figures["rank"] = json!(rank);
+    }
+    if let Some(longest) = sizes.longest_segment {
+        figures["longest_segment"] = json!(longest);
+        facts.push(("segments", format!("of up to {longest} positions")));
+    }
+    let (values, zeros) = (sizes.values, sizes.zeros);
+    facts.push(("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(sizes.bytes as f64))));
+    (figures, facts)
 }
 
 fn forecasts(model: &Model, run: &Run) -> Result<Vec<(&'static Row, Query, Forecast)>> {

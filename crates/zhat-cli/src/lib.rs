@@ -1,6 +1,7 @@
 //! The `zhat` program as a library, so that the Python package can offer the same command.
 
 mod arguments;
+mod chart;
 mod complete;
 mod convert;
 mod demo;
@@ -10,6 +11,7 @@ mod output;
 mod picture;
 mod progress;
 mod query;
+mod repro;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -71,17 +73,16 @@ fn dispatch(command: Command) -> Result<Exit> {
     match command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Logz(arguments) => query::log_partition(&arguments),
-        Command::Marginals(arguments) if arguments.factors => query::factor_marginals(&arguments.query.plain),
-        Command::Marginals(arguments) => query::marginals(&arguments.query),
+        Command::Marginals(arguments) => query::marginals(&arguments),
         Command::Entropy(arguments) => query::entropy(&arguments),
-        Command::Map(arguments) => match arguments.best {
-            None => query::map(&arguments.query),
-            Some(k) => query::k_best(&arguments.query.plain, k),
-        },
+        Command::Map(arguments) => query::map(&arguments),
         Command::Sample(arguments) => query::sample(&arguments),
+        Command::Kl(arguments) => query::divergence(&arguments, true),
+        Command::CrossEntropy(arguments) => query::divergence(&arguments, false),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Repro(arguments) => repro::run(&arguments),
         Command::Completions { shell } => complete::completions(shell),
         Command::Man => complete::man(),
     }

@@ -5,9 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Diagnostics, Error, Guarantee, Result, Run, units};
+use zhat::{Diagnostics, Error, Forecast, Guarantee, Result, Run, units};
 
 /// How a command ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,20 +105,38 @@ pub fn remarks(diagnostics: &Diagnostics) -> Vec<(&'static str, String)> {
     remarks
 }
 
-/// The object that every query prints with `--json`, the value's own members first.
-pub fn object(query: &str, value: Map<String, Value>, answer: &AnyAnswer, plan: &Plan, run: &Run) -> String {
-    let mut object = Map::new();
-    object.insert("schema".into(), json!(1));
-    object.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
-    object.insert("query".into(), json!(query));
-    object.extend(value);
-    object.insert("guarantee".into(), answer.guarantee().to_json());
-    object.insert("method".into(), json!(answer.diagnostics().method));
-    object.insert("seed".into(), json!(run.seed()));
-    object.insert(
-        "plan".into(),
-        json!({"bytes": plan.forecast.bytes, "seconds": plan.forecast.seconds, "promise": plan.forecast.promise.name()}),
-    );
-    object.insert("diagnostics".into(), answer.diagnostics().to_json());
-    format!("{}\n", Value::Object(object))
+/// The object that every query prints with `--json`, the value's own members first; they are JSON texts already.
+pub fn object(
+    query: &str,
+    value: &[(&str, String)],
+    answer: &AnyAnswer,
+    plan: Option<&Plan>,
+    run: &Run,
+) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut text = format!("{{\"schema\":1,\"version\":{},\"query\":{}", json!(version), json!(query));
+    for (name, json) in value {
+        let _ = write!(text, ",{}:{json}", Value::from(*name));
+    }
+    let rest = [
+        ("guarantee", answer.guarantee().to_json()),
+        ("method", json!(answer.diagnostics().method)),
+        ("seed", json!(run.seed())),
+        ("plan", json!(plan.map(forecast))),
+        ("diagnostics", answer.diagnostics().to_json()),
+    ];
+    for (name, json) in rest {
+        let _ = write!(text, ",{}:{json}", Value::from(name));
+    }
+    text + "}\n"
+}
+
+fn forecast(plan: &Plan) -> Value {
+    let Forecast { bytes, seconds, promise } = plan.forecast;
+    json!({"bytes": bytes, "seconds": seconds, "promise": promise.name()})
+}
+
+/// Numbers as JSON, straight from where they lie; infinite ones are `null`.
+pub fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::argument("--json", error.to_string()))
 }

@@ -287,6 +287,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages forward and backward for a whole batch at once"
     ),
     row!(
+        "forward-backward",
+        SemiMarkov,
+        exact::ForwardBackward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
+        "messages forward and backward, into and out of segments"
+    ),
+    row!(
         "randomized",
         Chain,
         randomized::RandomizedForward,
@@ -302,7 +309,8 @@ pub static CATALOGUE: &[Row] = &[
     ),
 ];
 
-fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
+/// The configuration of a method from options by name.
+pub fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
     serde_json::from_value(Value::Object(settings.clone()))
         .map_err(|error| Error::argument(format!("options of {method}"), error.to_string()))
 }

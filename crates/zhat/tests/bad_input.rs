@@ -8,7 +8,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use support::input::{answer, names_a_line, small};
 use zhat::io::uai::{parse_evidence, parse_model, write_model};
 use zhat::io::{bif, model_file};
-use zhat::model::generate;
+use zhat::model::generate::{self, ChainShape, TransitionForm};
 use zhat::{FactorGraph, Model};
 
 /// Tokens that a careless or malicious hand may leave.
@@ -158,8 +158,18 @@ fn damaged_evidence_is_read_or_refused_with_a_line() {
 
 #[test]
 fn a_damaged_model_file_is_read_or_refused() {
-    let files: Vec<Vec<u8>> =
-        support::small_models(7).iter().map(|(_, graph)| model_file::to_bytes(graph)).collect();
+    let graphs = support::small_models(7);
+    let mut files: Vec<Vec<u8>> =
+        graphs.iter().map(|(_, graph)| model_file::to_bytes(&graph.clone().into())).collect();
+    for transitions in
+        [TransitionForm::Shared, TransitionForm::PerStep, TransitionForm::Factored { rank: 2, tied: false }]
+    {
+        let shape =
+            ChainShape { states: 3, steps: 4, batch: 2, ragged: true, transitions, ..Default::default() };
+        files.push(model_file::to_bytes(&generate::chain::<f32>(&shape, 1).unwrap().into()));
+        files.push(model_file::to_bytes(&generate::chain::<f64>(&shape, 2).unwrap().into()));
+        files.push(model_file::to_bytes(&generate::semi_markov::<f64>(&shape, 2, 3).unwrap().into()));
+    }
     let run = small();
     mutate(&files, 20_000, |bytes| match model_file::parse(bytes, "m.zhat") {
         Ok(Model::FactorGraph(graph)) => answer(&graph, &run),

@@ -118,9 +118,9 @@ fn samples_follow_the_law() {
 
 fn threads<F: Real>() {
     for form in FORMS {
-        // Large enough that products are shared out.
+        // Large enough that rows and products are shared out.
         let mut random = Streams::new(1, "threads").block(0);
-        let chain: Chain<F> = sized_chain(&mut random, form, "plain", [9, 4, 150]);
+        let chain: Chain<F> = sized_chain(&mut random, form, "plain", [110, 3, 480]);
         for method in METHODS {
             let all = |threads: usize| {
                 let run = Run::default().with_threads(threads);
@@ -129,9 +129,9 @@ fn threads<F: Real>() {
                     method.marginals(&chain, &run).unwrap().value,
                     flat(&method.factor_marginals(&chain, &run).unwrap().value),
                     method.entropy(&chain, &run).unwrap().value,
-                    flat(&method.entropy_with_tape(&chain, &run).unwrap().1.vjp(&[1.0; 9]).unwrap()),
+                    flat(&method.entropy_with_tape(&chain, &run).unwrap().1.vjp(&[1.0; 110]).unwrap()),
                     method.map(&chain, &run).unwrap().value,
-                    method.sample(&chain, 300, &run).unwrap().value,
+                    method.sample(&chain, 3, &run).unwrap().value,
                 )
             };
             let one = all(1);

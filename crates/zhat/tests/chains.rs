@@ -202,7 +202,8 @@ fn gradients_of_divergences_agree_with_differences() {
     pairs::<f64>(3, |name, p, q| {
         let cotangent = cotangent(p.batch());
         let run = Run::default();
-        let check = |tape: DivergenceTape<f64>, value: &dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64| {
+        let check = |tape: DivergenceTape<Chain<f64>>,
+                     value: &dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64| {
             let (to_p, to_q) = tape.vjp(&cotangent).unwrap();
             let want = p.differences(|p| weighted(&cotangent, |b| value(p, q, b)));
             close(&format!("{name}, to p"), &flat(&to_p), &want, tolerance(&want));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
-use zhat::model::Form;
+use zhat::model::{Form, Segments, Transitions};
 use zhat::random::Streams;
-use zhat::{FactorGraph, Model};
+use zhat::{Chain, FactorGraph, Model, SemiMarkov};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -46,18 +46,52 @@ fn bayes() -> FactorGraph {
     graph
 }
 
+/// Two sequences of different lengths in double precision, zeros among the scores.
+fn chain() -> Chain<f64> {
+    let mut random = Streams::new(2, "golden").block(0);
+    let mut values = |count| (0..count).map(|_| 8.0 * random.uniform() - 4.0).collect::<Vec<f64>>();
+    let (mut start, mut transitions) = (values(3), values(9));
+    (start[1], transitions[4], transitions[5]) = (ZERO, ZERO, -1e300);
+    let transitions = Transitions::Shared(transitions.into());
+    Chain::new(start.into(), values(24).into(), vec![4, 2], transitions).unwrap()
+}
+
+/// Single precision; left and right embeddings.
+fn factored() -> Chain<f32> {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let transitions = Transitions::Factored { left: numbers(15).into(), right: Some(numbers(15).into()) };
+    Chain::crf(5, numbers(10).into(), vec![2], transitions).unwrap()
+}
+
+/// Single precision; a table for each step, scores for each place of a segment.
+fn semi_markov() -> SemiMarkov<f32> {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let transitions = Transitions::PerStep(numbers(8).into());
+    let chain = Chain::new(numbers(2).into(), numbers(12).into(), vec![2, 3], transitions).unwrap();
+    let mut places = numbers(24);
+    places[3] = f32::NEG_INFINITY;
+    SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap()
+}
+
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The files of version 1, written first if that is asked for.
-fn version_1() -> [(PathBuf, FactorGraph); 2] {
+fn version_1() -> [(PathBuf, Model); 5] {
     static BLESS: Once = Once::new();
-    let files = [(golden("v1-markov.zhat"), markov()), (golden("v1-bayes.zhat"), bayes())];
+    let files: [(&str, Model); 5] = [
+        ("v1-markov.zhat", markov().into()),
+        ("v1-bayes.zhat", bayes().into()),
+        ("v1-chain.zhat", chain().into()),
+        ("v1-chain-factored.zhat", factored().into()),
+        ("v1-semi-markov.zhat", semi_markov().into()),
+    ];
+    let files = files.map(|(name, model)| (golden(name), model));
     BLESS.call_once(|| {
         if std::env::var_os("ZHAT_BLESS").is_some_and(|bless| bless == "1") {
             std::fs::create_dir_all(golden("")).unwrap();
-            files.iter().for_each(|(path, graph)| std::fs::write(path, model_file::to_bytes(graph)).unwrap());
+            files.iter().for_each(|(path, model)| std::fs::write(path, model_file::to_bytes(model)).unwrap());
         }
     });
     files
@@ -65,17 +99,18 @@ fn version_1() -> [(PathBuf, FactorGraph); 2] {
 
 #[test]
 fn the_generator_still_writes_the_same_bytes() {
-    for (path, graph) in version_1() {
+    for (path, model) in version_1() {
         let want = std::fs::read(&path).unwrap();
-        assert!(model_file::to_bytes(&graph) == want, "{} would be written otherwise today", path.display());
+        assert!(model_file::to_bytes(&model) == want, "{} would be written otherwise today", path.display());
     }
 }
 
 #[test]
 fn files_of_version_1_are_read_as_the_models_they_were() {
-    for (path, graph) in version_1() {
-        let Model::FactorGraph(read) = read_model(&path).unwrap() else { unreachable!() };
-        assert_eq!(read, graph, "{}", path.display());
+    for (path, model) in version_1() {
+        let read = read_model(&path).unwrap();
+        assert_eq!(read, model, "{}", path.display());
+        let (Model::FactorGraph(read), Model::FactorGraph(graph)) = (read, model) else { continue };
         assert_eq!(
             (read.names(), read.form(), read.evidence()),
             (graph.names(), graph.form(), graph.evidence())

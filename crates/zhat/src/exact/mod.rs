@@ -15,5 +15,7 @@ pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub use enumerate::Enumeration;
-pub use forward_backward::{DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, RelaxedTape};
+pub use forward_backward::{
+    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
+};
 pub use search::Search;

@@ -100,21 +100,35 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
 }
 
 /// Writes a model in the format that the path's ending names, or to the standard output as UAI for `-`.
+///
+/// The formats with tables are for factor graphs; a single short chain is written as one.
 pub fn write_model(model: &Model, path: &Path) -> Result<()> {
-    let Model::FactorGraph(graph) = model else {
-        return Err(Error::argument("MODEL", "this kind of model cannot be written"));
-    };
-    if path == Path::new("-") {
-        let mut out = std::io::stdout().lock();
-        return uai::write_model(graph, &mut out).map_err(|source| Error::io(path, source));
+    let to_stdout = path == Path::new("-");
+    let format = if to_stdout { Format::Uai } else { Format::of(path)? };
+    if format == Format::Zhat {
+        return write_atomically(path, |out| model_file::write(model, out));
     }
-    match Format::of(path)? {
+    let converted;
+    let graph = match model {
+        Model::FactorGraph(graph) => graph,
+        other => {
+            converted = other.to_factor_graph().map_err(|error| {
+                let place = if to_stdout { "standard output".into() } else { path.display().to_string() };
+                Error::argument(place, format!("{error}; a .zhat file takes any model"))
+            })?;
+            &converted
+        }
+    };
+    match format {
         Format::Bif => {
             bif::check(graph)?;
             write_atomically(path, |out| bif::write_model(graph, out))
         }
-        Format::Uai => write_atomically(path, |out| uai::write_model(graph, out)),
-        Format::Zhat => write_atomically(path, |out| out.write_all(&model_file::to_bytes(graph))),
+        _ if to_stdout => {
+            let mut out = std::io::stdout().lock();
+            uai::write_model(graph, &mut out).map_err(|source| Error::io(path, source))
+        }
+        _ => write_atomically(path, |out| uai::write_model(graph, out)),
     }
 }
 

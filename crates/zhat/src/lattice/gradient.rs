@@ -10,9 +10,19 @@ use crate::numeric::Real;
 use crate::run::Clock;
 use crate::sequence::TransitionGradient;
 
-/// Rows of a product are gathered up to this many numbers, but never fewer than `FEWEST` rows.
+/// Rows of a product are gathered up to this many numbers.
 const GATHERED: usize = 1 << 24;
-const FEWEST: usize = 256;
+/// Tables of at most this many states stay in the cache: there so many numbers do, and fresh memory is spared.
+const FEW_STATES: usize = 512;
+const GATHERED_FEW: usize = 1 << 15;
+/// But never fewer rows than this.
+const FEWEST: usize = 128;
+
+/// How many rows of `states` numbers to gather for a product.
+pub(super) fn gathered(states: usize) -> usize {
+    let numbers = if states <= FEW_STATES { GATHERED_FEW } else { GATHERED };
+    (numbers / states.max(1)).max(FEWEST)
+}
 
 impl<F: Real> Lattice<'_, F> {
     /// P(xₜ = i) of sequence b; zeros if the sequence has no weight.
@@ -36,10 +46,10 @@ impl<F: Real> Lattice<'_, F> {
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
         let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
-        let most = GATHERED / self.layout.largest().max(1);
+        let most = gathered(self.layout.largest());
         let (mut left, mut right, mut scales) = (Vec::new(), Vec::new(), Vec::new());
         for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {
-            for chunk in chunk.chunks(most.max(FEWEST)) {
+            for chunk in chunk.chunks(most) {
                 clock.check()?;
                 let t = chunk[0].0;
                 let (before, after) = self.steps.shape(t);

@@ -127,6 +127,12 @@ impl<F: Real> Rows<F> {
         (&mut self.values[start..start + count * size], &mut self.scales[row..row + count])
     }
 
+    /// Writes the rows of layer t of the first places.
+    pub fn set_layer(&mut self, t: usize, rows: &[F]) {
+        let start = self.starts[t - self.first].1;
+        self.values[start..start + rows.len()].copy_from_slice(rows);
+    }
+
     /// The number beside a row.
     pub fn scale(&self, place: usize, t: usize) -> f64 {
         self.scales[self.starts[t - self.first].0 + place]

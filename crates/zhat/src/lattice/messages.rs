@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use super::buffers::Buffers;
 use super::layout::{Layout, Rows};
 use super::nodes::{Edges, Nodes, add};
 use super::steps::{Product, Steps};
@@ -26,8 +27,6 @@ use crate::run::Clock;
 
 /// Rows of fewer numbers in all are not worth sharing out.
 pub(super) const PARALLEL: usize = 1 << 15;
-/// A product with more doubtful entries than this asks whether anything can have been lost at all.
-const MANY: usize = 4;
 
 /// Layers of states, what stands on them and what leads from one to the next.
 pub(crate) struct Lattice<'a, F: Real> {
@@ -38,7 +37,7 @@ pub(crate) struct Lattice<'a, F: Real> {
     /// rowₜ + columnₜ₋₁ for positions inside a sequence: one for each t ≥ 1, or one for all.
     inner_shifts: Vec<Vec<F>>,
     /// The least finite ln Mₜ(i, j), found when first asked for.
-    least: Vec<OnceLock<f64>>,
+    pub(super) least: Vec<OnceLock<f64>>,
 }
 
 /// The messages of a window of layers.
@@ -50,8 +49,12 @@ pub(crate) struct Messages<F> {
     pub forward: Rows<F>,
     /// lb.
     pub backward: Rows<F>,
-    /// log Σᵢ exp(laₜ(i) + lbₜ(i)), beside empty rows.
-    norms: Vec<Vec<f64>>,
+    /// Of segments: the log weight of what leads into a segment that starts at t.
+    pub entered: Option<Rows<F>>,
+    /// Of segments: the log weight of what follows from the start of a segment at t.
+    pub entering: Option<Rows<F>>,
+    /// log Σᵢ exp(laₜ(i) + lbₜ(i)) of each position and place; of segments log Z, relative to both scales.
+    pub(super) norms: Vec<Vec<f64>>,
     /// log Z of each sequence, in the order of the batch.
     pub log_partition: Vec<f64>,
 }
@@ -95,6 +98,10 @@ impl<'a, F: Real> Lattice<'a, F> {
 
     /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.
     pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
+        if let Some(entering) = &messages.entering {
+            row.copy_from_slice(entering.row(place, t));
+            return entering.scale(place, t);
+        }
         row.copy_from_slice(messages.backward.row(place, t));
         self.add_node(place, t, row);
         messages.backward.scale(place, t)
@@ -130,92 +137,6 @@ impl<'a, F: Real> Lattice<'a, F> {
         Ok((forward, log_partition))
     }
 
-    /// log Z alone: two layers at a time.
-    pub fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
-        let mut rows = Rows::new(&self.layout, 0..self.layout.steps().min(1), F::ZERO);
-        self.start(&mut rows);
-        for t in 0..self.layout.steps() {
-            if t > 0 {
-                let mut next = Rows::new(&self.layout, t - 1..t + 1, F::ZERO);
-                next.copy_layer(&rows, t - 1, self.layout.active(t - 1));
-                self.forward(&mut next, t - 1..t + 1, clock)?;
-                rows = next;
-            }
-            for place in self.layout.active(t + 1)..self.layout.active(t) {
-                log_partition[self.layout.sequence(place)] = total(rows.row(place, t), rows.scale(place, t));
-            }
-        }
-        Ok(log_partition)
-    }
-
-    /// Calls `visit` with the messages of one window of about √T layers after the other, the last window first.
-    pub fn sweep_windows(
-        &self,
-        clock: &Clock<'_>,
-        mut visit: impl FnMut(&Messages<F>) -> Result<()>,
-    ) -> Result<Vec<f64>> {
-        let steps = self.layout.steps();
-        let length = (steps as f64).sqrt().ceil().max(1.0) as usize;
-        let starts: Vec<usize> = (0..steps).step_by(length).collect();
-        // Forward once, keeping the first layer of every window.
-        let mut kept: Vec<Rows<F>> = Vec::with_capacity(starts.len());
-        let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
-        for &start in &starts {
-            let window = start..(start + length + 1).min(steps);
-            let rows = self.forward_window(&kept, window.clone(), clock)?;
-            for t in start..(start + length).min(steps) {
-                for place in self.layout.active(t + 1)..self.layout.active(t) {
-                    log_partition[self.layout.sequence(place)] =
-                        total(rows.row(place, t), rows.scale(place, t));
-                }
-            }
-            if start == 0 {
-                let mut first = Rows::new(&self.layout, 0..1, F::ZERO);
-                first.copy_layer(&rows, 0, self.layout.active(0));
-                kept.push(first);
-            }
-            if window.end > start + length {
-                let mut next = Rows::new(&self.layout, start + length..start + length + 1, F::ZERO);
-                next.copy_layer(&rows, start + length, self.layout.active(start + length));
-                kept.push(next);
-            }
-        }
-        let mut after: Option<Rows<F>> = None;
-        for &start in starts.iter().rev() {
-            let layers = start..(start + length + 1).min(steps);
-            let forward = self.forward_window(&kept, layers.clone(), clock)?;
-            kept.pop();
-            let mut backward = Rows::new(&self.layout, layers.clone(), F::ZERO);
-            if let Some(after) = &after {
-                backward.copy_layer(after, layers.end - 1, self.layout.active(layers.end - 1));
-            }
-            self.backward(&mut backward, layers.clone(), clock)?;
-            let mut carried = Rows::new(&self.layout, start..start + 1, F::ZERO);
-            carried.copy_layer(&backward, start, self.layout.active(start));
-            after = Some(carried);
-            let window = start..(start + length).min(steps);
-            visit(&self.finish(window, forward, backward, log_partition.clone()))?;
-        }
-        Ok(log_partition)
-    }
-
-    /// Messages forward over the layers of a window, from the last layer kept.
-    pub(super) fn forward_window(
-        &self,
-        kept: &[Rows<F>],
-        window: Range<usize>,
-        clock: &Clock<'_>,
-    ) -> Result<Rows<F>> {
-        let mut rows = Rows::new(&self.layout, window.clone(), F::ZERO);
-        match kept.last() {
-            Some(first) => rows.copy_layer(first, window.start, self.layout.active(window.start)),
-            None => self.start(&mut rows),
-        }
-        self.forward(&mut rows, window, clock)?;
-        Ok(rows)
-    }
-
     pub(super) fn finish(
         &self,
         window: Range<usize>,
@@ -244,7 +165,7 @@ impl<'a, F: Real> Lattice<'a, F> {
                 }
             })
             .collect();
-        Messages { window, forward, backward, norms, log_partition }
+        Messages { window, forward, backward, entered: None, entering: None, norms, log_partition }
     }
 
     /// log Z of each sequence from the messages at its end.
@@ -324,7 +245,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// input ← exp laₜ of the sequences that go on.
-    fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
+    pub(super) fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
         each(input, self.layout.size(t), |place, row| {
             row.copy_from_slice(forward.row(place, t));
             F::exp_in_place(row);
@@ -335,13 +256,7 @@ impl<'a, F: Real> Lattice<'a, F> {
     fn arrive(&self, t: usize, forward: &mut Rows<F>, output: &mut [F], scales: &mut [f64]) {
         let size = self.layout.size(t + 1);
         each_row(output, scales, size, |place, row, scale| {
-            let before = forward.row(place, t);
-            let doubtful = self.doubtful(t, before, row);
-            F::ln_in_place(row);
-            self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
-                self.steps.log_column(t, j, logs);
-                add(logs, before);
-            });
+            self.log_sums(t, place, forward.row(place, t), row);
             self.add_node(place, t + 1, row);
             *scale = forward.scale(place, t) + normalise(row);
         });
@@ -380,90 +295,17 @@ impl<'a, F: Real> Lattice<'a, F> {
         let size = output.len() / scales.len().max(1);
         each(output, size, |place, row| {
             let t = t(place);
-            let suspects = row.iter().any(|&x| x < self.threshold(t + 1));
-            if !suspects {
-                return F::ln_in_place(row);
-            }
-            let mut after = backward.row(place, t + 1).to_vec();
-            self.add_node(place, t + 1, &mut after);
-            normalise(&mut after);
-            let doubtful = self.doubtful(t, &after, row);
-            F::ln_in_place(row);
-            self.repair(t, place, t, &doubtful, row, |i, logs| {
-                self.steps.log_row(t, i, logs);
-                add(logs, &after);
+            self.log_sums_backward(t, place, row, || {
+                let mut after = backward.row(place, t + 1).to_vec();
+                self.add_node(place, t + 1, &mut after);
+                normalise(&mut after);
+                after
             });
         });
         for (place, row) in output.chunks_exact(size).enumerate() {
             backward.row_mut(place, t(place)).copy_from_slice(row);
             backward.set_scale(place, t(place), scales[place]);
         }
-    }
-
-    /// Below this a sum of N products may have lost more than rounding to underflow.
-    fn threshold(&self, layer: usize) -> F {
-        F::from_f64(4.0 * self.layout.size(layer) as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
-    }
-
-    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.
-    pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
-        let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
-        let threshold = F::from_f64(lost);
-        let mut doubtful = Vec::new();
-        if output.iter().fold(false, |any, &x| any | (x < threshold)) {
-            let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
-            doubtful.extend(entries.map(|(j, _)| j as u32));
-            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has all its digits.
-            if doubtful.len() > MANY {
-                let least = input.iter().copied().filter(|&x| x > F::NEG_INFINITY);
-                let least = least.fold(F::ZERO, |a, b| if b < a { b } else { a }).to_f64();
-                if least + self.least(t) > F::TINY.to_f64().ln() + 2.0 {
-                    doubtful.clear();
-                }
-            }
-        }
-        doubtful
-    }
-
-    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry.
-    fn repair(
-        &self,
-        t: usize,
-        place: usize,
-        layer: usize,
-        doubtful: &[u32],
-        row: &mut [F],
-        logs: impl Fn(usize, &mut [F]),
-    ) {
-        if doubtful.is_empty() {
-            return;
-        }
-        let (before, after) = self.steps.shape(t);
-        let mut terms = vec![F::ZERO; if layer > t { before } else { after }];
-        let mut node = vec![F::ZERO; row.len()];
-        self.add_node(place, layer, &mut node);
-        for &j in doubtful {
-            let j = j as usize;
-            if node[j] == F::NEG_INFINITY {
-                continue;
-            }
-            logs(j, &mut terms);
-            row[j] = F::from_f64(F::log_sum_exp(&terms));
-        }
-    }
-
-    /// The least finite ln Mₜ(i, j).
-    pub(super) fn least(&self, t: usize) -> f64 {
-        *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
-            let (before, after) = self.steps.shape(t);
-            let mut row = vec![F::ZERO; after];
-            let mut least = F::ZERO;
-            for i in 0..before {
-                self.steps.log_row(t, i, &mut row);
-                least = row.iter().fold(least, |a, &x| if x < a && x > F::NEG_INFINITY { x } else { a });
-            }
-            least.to_f64()
-        })
     }
 }
 
@@ -484,7 +326,8 @@ pub(crate) fn normalise<F: Real>(row: &mut [F]) -> f64 {
     shift.to_f64()
 }
 
-fn total<F: Real>(row: &[F], scale: f64) -> f64 {
+/// log Σ exp of a row.
+pub(super) fn total<F: Real>(row: &[F], scale: f64) -> f64 {
     scale + F::log_sum_exp(row)
 }
 
@@ -511,58 +354,4 @@ pub(crate) fn each_row<F: Real>(
         let rows = rows.chunks_exact_mut(size).zip(scales).enumerate();
         rows.for_each(|(place, (row, scale))| work(place, row, scale));
     }
-}
-
-/// What goes into products and comes out, for one step.
-struct Buffers<F> {
-    values: [Vec<F>; 4],
-    scales: [Vec<f64>; 2],
-}
-
-struct Both<'a, F> {
-    forward_input: &'a mut [F],
-    forward_output: &'a mut [F],
-    backward_input: &'a mut [F],
-    backward_output: &'a mut [F],
-    forward_scales: &'a mut [f64],
-    backward_scales: &'a mut [f64],
-}
-
-impl<F: Real> Buffers<F> {
-    fn new(layout: &Layout) -> Self {
-        let batch = layout.active(1);
-        Buffers {
-            values: [Vec::new(), Vec::new(), Vec::new(), Vec::new()],
-            scales: [vec![0.0; batch], vec![0.0; batch]],
-        }
-    }
-
-    fn forward(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
-        let [first, second, ..] = &mut self.values;
-        (sized(first, input), sized(second, output), &mut self.scales[0][..count])
-    }
-
-    fn backward(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
-        self.forward(input, output, count)
-    }
-
-    fn both(&mut self, len: usize, count: usize) -> Both<'_, F> {
-        let [a, b, c, d] = &mut self.values;
-        let [e, f] = &mut self.scales;
-        Both {
-            forward_input: sized(a, len),
-            forward_output: sized(b, len),
-            backward_input: sized(c, len),
-            backward_output: sized(d, len),
-            forward_scales: &mut e[..count],
-            backward_scales: &mut f[..count],
-        }
-    }
-}
-
-fn sized<F: Real>(buffer: &mut Vec<F>, len: usize) -> &mut [F] {
-    if buffer.len() < len {
-        buffer.resize(len, F::ZERO);
-    }
-    &mut buffer[..len]
 }

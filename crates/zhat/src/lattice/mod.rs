@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod best;
+mod buffers;
 mod direction;
 mod draw;
 mod entries;
@@ -16,9 +17,14 @@ mod messages;
 mod nodes;
 mod ranked;
 mod relaxed;
+mod repair;
+mod segment_direction;
+mod segment_paths;
+mod segments;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub(crate) use direction::{Directed, Direction};
 pub(crate) use draw::{BLOCK, Cumulative};
@@ -27,4 +33,6 @@ pub(crate) use layout::{Layout, Rows};
 pub(crate) use messages::{Lattice, Messages};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, Nodes, zero_gradient};
 pub(crate) use relaxed::Relaxed;
+pub(crate) use segment_direction::{SegmentDirected, SegmentDirection};
+pub(crate) use segments::{SegmentLattice, SegmentNodes, Segmented, SemiMarkovSegments};
 pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};

@@ -102,14 +102,15 @@ impl<F: Real> Transitions<F> {
 
     /// A bound on |log-transition| where it is finite, of numbers that are as they should be.
     fn check(&self, states: usize, steps: usize) -> Result<f64> {
-        let table = states * states;
+        let table = states.saturating_mul(states);
         match self {
             Transitions::Shared(values) => {
                 expect_len("transitions", values.len(), table, "N × N")?;
                 check_scores("transitions", values, 0..values.len())
             }
             Transitions::PerStep(values) => {
-                expect_len("transitions", values.len(), (steps - 1) * table, "(T − 1) × N × N")?;
+                let expected = (steps - 1).saturating_mul(table);
+                expect_len("transitions", values.len(), expected, "(T − 1) × N × N")?;
                 check_scores("transitions", values, 0..values.len())
             }
             Transitions::Factored { left, right } => {
@@ -157,7 +158,7 @@ impl<F: Real> Chain<F> {
         if lengths.is_empty() {
             return Err(Error::Model("lengths: a batch has at least one sequence".into()));
         }
-        let row = states * lengths.len();
+        let row = states.saturating_mul(lengths.len());
         if emissions.is_empty() || !emissions.len().is_multiple_of(row) {
             let message = format!(
                 "emissions: {} numbers are not B × T × N for {} sequences and {states} states",

@@ -1,5 +1,9 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
+mod sequences;
+
+pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
+
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Form};
 use crate::platform;

@@ -3,26 +3,31 @@
 mod barren;
 mod chain;
 mod consistency;
+mod convert;
 mod factor_graph;
 pub mod generate;
 mod generate_chain;
 mod names;
+mod observe;
 mod order;
 mod prepare;
 mod reduce;
 mod semi_markov;
 mod simplify;
+mod sizes;
 pub(crate) mod table;
 mod values;
 
 pub use chain::{Chain, Transitions};
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
+pub use observe::Observed;
 pub use order::{Order, elimination_order};
 pub use prepare::Difficulty;
 pub(crate) use prepare::{Prepared, Trial};
 pub(crate) use reduce::Reduced;
 pub use semi_markov::{Segments, SemiMarkov};
+pub use sizes::SequenceSizes;
 pub use values::Values;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.
@@ -37,6 +42,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov];
+
     /// The name in files, JSON and messages.
     pub fn name(self) -> &'static str {
         match self {

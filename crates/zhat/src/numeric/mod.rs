@@ -11,6 +11,7 @@ mod rounding;
 pub mod simd;
 mod single;
 mod skinny;
+mod strips;
 mod tile;
 mod vector;
 

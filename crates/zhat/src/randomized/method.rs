@@ -36,7 +36,7 @@ pub struct RandomizedForward {
     pub selection: Selection,
     /// Of draws, how many states are taken for certain; all but one if not given.
     pub top: Option<usize>,
-    /// Independent replicates, at least two.
+    /// Independent replicates; with one alone the standard error is unknown.
     pub replicates: usize,
     /// Confidence of the lower bound, between 0 and 1.
     pub confidence: f64,
@@ -135,7 +135,7 @@ impl RandomizedForward {
 
     pub(super) fn check<F: Real>(&self, chain: &Chain<F>) -> Result<()> {
         let message = match self {
-            s if s.replicates < 2 => "replicates must be at least 2",
+            s if s.replicates == 0 => "replicates must be at least 1",
             s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
             s if s.error.is_some_and(|error| !(error > 0.0 && error < f64::INFINITY)) => {
                 "error must be positive"

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::select::{Chosen, Order, Selection};
 use super::spread;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lattice::{ChainEntries, Entries};
 use crate::model::{Chain, Transitions};
 use crate::numeric::{self, Real};
@@ -55,6 +55,18 @@ impl Proposal {
     /// True if messages are taken to all states, at O(K·N) a step.
     pub fn needs_messages(self) -> bool {
         matches!(self, Proposal::Forward | Proposal::TwoPass)
+    }
+
+    /// q at position t of sequence b, normalised: of the proposals that depend on the model alone.
+    pub fn probabilities<F: Real>(self, chain: &Chain<F>, b: usize, t: usize) -> Result<Vec<f64>> {
+        if self.needs_messages() || self == Proposal::Given {
+            return Err(Error::argument("proposal", "depends on more than the model"));
+        }
+        let mut q = Proposals::new(chain, self, &[]).at(b, t, &[], &[]);
+        let total = numeric::log_sum_exp(&q);
+        q.iter_mut().for_each(|x| *x -= if total.is_finite() { total } else { 0.0 });
+        numeric::exp_in_place(&mut q);
+        Ok(q)
     }
 }
 

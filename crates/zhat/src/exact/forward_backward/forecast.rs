@@ -3,7 +3,7 @@
 use super::ForwardBackward;
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{Chain, Transitions};
+use crate::model::{Chain, Segments, SemiMarkov, Transitions};
 use crate::numeric::Real;
 use crate::query::Query;
 use crate::run::Run;
@@ -113,5 +113,17 @@ impl Cost {
 impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
     fn forecast(&self, chain: &Chain<F>, query: Query, _: &Run) -> Forecast {
         Cost::of(chain, self.checkpoint).forecast(query)
+    }
+}
+
+impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
+    fn forecast(&self, model: &SemiMarkov<F>, query: Query, _: &Run) -> Forecast {
+        let mut cost = Cost::of(model.chain(), false);
+        cost.segments = model.longest() as f64;
+        let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
+        if query == Query::FactorMarginals {
+            cost.parameters += values.len() as f64;
+        }
+        cost.forecast(query)
     }
 }

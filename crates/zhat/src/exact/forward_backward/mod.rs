@@ -30,17 +30,18 @@
 //! ```
 
 mod chain;
-mod divergence;
 mod forecast;
 mod paths;
+mod recorded;
 mod relaxed;
+mod semi_markov;
 mod tape;
 
 use serde::{Deserialize, Serialize};
 
-pub use divergence::{DivergenceTape, EntropyTape};
+pub use recorded::Recorded;
 pub use relaxed::RelaxedTape;
-pub use tape::LogPartitionTape;
+pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";
 

@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use super::ForwardBackward;
-use super::chain::answer;
+use super::chain::with_lattice;
+use super::recorded::answer;
 use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::lattice::BLOCK;
@@ -17,17 +18,19 @@ use crate::sequence::{Path, PathSamples};
 impl<F: Real> Map<Chain<F>> for ForwardBackward {
     /// Of equal paths the one whose last state is the smallest, then the one before it. A sequence without a path has an empty one.
     fn map(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<Vec<Path>>> {
-        answer(self, chain, Query::Map, run, |lattice, clock| {
-            let rows = lattice.sweep_max(clock)?;
-            let paths: Vec<Path> = (0..chain.batch())
-                .into_par_iter()
-                .map(|b| scored(chain, b, lattice.best_path(&rows, b)))
-                .collect();
-            if paths.iter().all(|path| path.states.is_empty()) {
-                Err(Error::ZeroPartition)
-            } else {
-                Ok(paths)
-            }
+        answer(self, chain, Query::Map, run, |clock| {
+            with_lattice(chain, |lattice| {
+                let rows = lattice.sweep_max(clock)?;
+                let paths: Vec<Path> = (0..chain.batch())
+                    .into_par_iter()
+                    .map(|b| scored(chain, b, lattice.best_path(&rows, b)))
+                    .collect();
+                if paths.iter().all(|path| path.states.is_empty()) {
+                    Err(Error::ZeroPartition)
+                } else {
+                    Ok(paths)
+                }
+            })
         })
     }
 }
@@ -39,19 +42,21 @@ fn scored<F: Real>(chain: &Chain<F>, b: usize, states: Vec<usize>) -> Path {
 
 impl<F: Real> KBest<Chain<F>> for ForwardBackward {
     fn k_best(&self, chain: &Chain<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Path>>>> {
-        answer(self, chain, Query::KBest(k), run, |lattice, clock| {
-            let rows = lattice.sweep_max(clock)?;
-            let ranked = |b: usize| {
-                let paths = lattice.best_paths(&rows, b, k, clock)?.into_iter();
-                let mut paths: Vec<Path> = paths.map(|states| scored(chain, b, states)).collect();
-                // Near ties can change places by rounding.
-                paths.sort_by(|a, b| b.score.total_cmp(&a.score));
-                Ok(paths)
-            };
-            let ranked: Vec<Vec<Path>> =
-                (0..chain.batch()).into_par_iter().map(ranked).collect::<Result<_>>()?;
-            let none = k > 0 && ranked.iter().all(Vec::is_empty);
-            if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
+        answer(self, chain, Query::KBest(k), run, |clock| {
+            with_lattice(chain, |lattice| {
+                let rows = lattice.sweep_max(clock)?;
+                let ranked = |b: usize| {
+                    let paths = lattice.best_paths(&rows, b, k, clock)?.into_iter();
+                    let mut paths: Vec<Path> = paths.map(|states| scored(chain, b, states)).collect();
+                    // Near ties can change places by rounding.
+                    paths.sort_by(|a, b| b.score.total_cmp(&a.score));
+                    Ok(paths)
+                };
+                let ranked: Vec<Vec<Path>> =
+                    (0..chain.batch()).into_par_iter().map(ranked).collect::<Result<_>>()?;
+                let none = k > 0 && ranked.iter().all(Vec::is_empty);
+                if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
+            })
         })
     }
 }
@@ -59,11 +64,13 @@ impl<F: Real> KBest<Chain<F>> for ForwardBackward {
 impl<F: Real> Sample<Chain<F>> for ForwardBackward {
     /// A sequence without a path has no samples.
     fn sample(&self, chain: &Chain<F>, count: usize, run: &Run) -> Result<Answer<PathSamples>> {
-        answer(self, chain, Query::Sample(count), run, |lattice, clock| {
-            let backward = lattice.sweep_backward(clock)?;
-            let possible = |b: usize| F::max(&lattice.first_weights(&backward, b)) > F::NEG_INFINITY;
-            draw_all(chain.batch(), count, possible, run, clock, |b, count, random| {
-                lattice.draw(&backward, b, count, random)
+        answer(self, chain, Query::Sample(count), run, |clock| {
+            with_lattice(chain, |lattice| {
+                let backward = lattice.sweep_backward(clock)?;
+                let possible = |b: usize| F::max(&lattice.first_weights(&backward, b)) > F::NEG_INFINITY;
+                draw_all(chain.batch(), count, possible, run, clock, |b, count, random| {
+                    lattice.draw(&backward, b, count, random)
+                })
             })
         })
     }

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::chain::some_weight;
-use super::tape::{add_start, with_lattice, zeros};
+use super::chain::{add_start, with_lattice, zeros};
+use super::recorded::some_weight;
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
 use crate::lattice::Rows;

@@ -1,167 +1,161 @@
 //! Values with their gradients.
 
-use rayon::prelude::*;
-
+use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
-use crate::lattice::{ChainNodes, Edges, Lattice, Messages, steps_of, zero_gradient};
-use crate::model::Chain;
-use crate::numeric::Real;
-use crate::run::{Clock, Run};
-use crate::sequence::ChainGradient;
+use crate::run::Run;
 
 /// What log Z leaves for its gradient.
-pub struct LogPartitionTape<F: Real> {
-    chain: Chain<F>,
-    /// Without them, with checkpoints, they are computed again.
-    messages: Option<Messages<F>>,
+pub struct LogPartitionTape<M: Recorded> {
+    model: M,
+    /// Without it, with checkpoints, it is computed again.
+    kept: Option<M::Swept>,
+    run: Run,
+}
+
+/// What entropy leaves for its gradient.
+pub struct EntropyTape<M: Recorded>(Expectation<M>);
+
+/// What cross-entropy or KL leaves for its gradients.
+pub struct DivergenceTape<M: Recorded>(Expectation<M>);
+
+/// An expectation under p.
+struct Expectation<M: Recorded> {
+    p: M,
+    q: Option<M>,
+    factors: Factors,
+    values: Vec<f64>,
+    /// Without it, with checkpoints, it is computed again.
+    kept: Option<M::Directed>,
     run: Run,
 }
 
 impl ForwardBackward {
     /// log Z of each sequence, and what its gradient needs.
-    pub fn log_partition_with_tape<F: Real>(
+    pub fn log_partition_with_tape<M: Recorded>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
         run: &Run,
-    ) -> Result<(Vec<f64>, LogPartitionTape<F>)> {
+    ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
         let clock = run.start(NAME);
-        let (value, messages) = run.install(|| {
-            with_lattice(chain, |lattice| {
-                if self.checkpoint {
-                    return Ok((lattice.log_partitions(&clock)?, None));
-                }
-                let messages = lattice.sweep(&clock)?;
-                Ok((messages.log_partition.clone(), Some(messages)))
-            })
-        })?;
-        Ok((value, LogPartitionTape { chain: chain.clone(), messages, run: run.clone() }))
+        let (value, kept) = run.install(|| model.sweep(self.checkpoint, &clock))?;
+        Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
     }
 
     /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted at once.
-    pub fn log_partition_and_gradient<F: Real>(
+    pub fn log_partition_and_gradient<M: Recorded>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
         cotangent: &[f64],
         run: &Run,
-    ) -> Result<(Vec<f64>, ChainGradient<F>)> {
-        check_cotangent(cotangent, chain.batch())?;
+    ) -> Result<(Vec<f64>, M::FactorMarginals)>
+    where
+        M::FactorMarginals: Send,
+    {
+        check_cotangent(cotangent, model.sequences())?;
         let clock = run.start(NAME);
-        run.install(|| {
-            with_lattice(chain, |lattice| {
-                let mut gradient = zeros(chain);
-                let value = if self.checkpoint {
-                    lattice.sweep_windows(&clock, |messages| {
-                        add_gradient(lattice, messages, cotangent, &clock, &mut gradient)
-                    })?
-                } else {
-                    let messages = lattice.sweep(&clock)?;
-                    add_gradient(lattice, &messages, cotangent, &clock, &mut gradient)?;
-                    messages.log_partition
-                };
-                add_start(chain, &mut gradient);
-                Ok((value, gradient))
-            })
-        })
+        run.install(|| model.gradient(None, cotangent, self.checkpoint, &clock))
+    }
+
+    /// The entropy of each sequence, and what its gradient needs.
+    pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+        let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
+        Ok((values, EntropyTape(tape)))
+    }
+
+    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need.
+    pub fn cross_entropy_with_tape<M: Recorded>(
+        &self,
+        p: &M,
+        q: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, DivergenceTape<M>)> {
+        let (values, tape) = self.record(p, Some(q), Factors { own: 0.0, other: -1.0 }, run)?;
+        Ok((values, DivergenceTape(tape)))
+    }
+
+    /// KL(p ‖ q) of each sequence, and what its gradients need.
+    pub fn kl_with_tape<M: Recorded>(
+        &self,
+        p: &M,
+        q: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, DivergenceTape<M>)> {
+        let (values, tape) = self.record(p, Some(q), Factors { own: 1.0, other: -1.0 }, run)?;
+        Ok((values, DivergenceTape(tape)))
+    }
+
+    fn record<M: Recorded>(
+        &self,
+        p: &M,
+        q: Option<&M>,
+        factors: Factors,
+        run: &Run,
+    ) -> Result<(Vec<f64>, Expectation<M>)> {
+        if let Some(q) = q {
+            check_shapes(p, q)?;
+        }
+        let clock = run.start(NAME);
+        let (values, kept) = run.install(|| {
+            if self.checkpoint {
+                let (values, log_partition) = p.expectation(q, factors, &clock)?;
+                return Ok::<_, Error>((finite_models(values, &log_partition), None));
+            }
+            let (values, log_partition, kept) = p.direct(q, factors, &clock)?;
+            Ok((finite_models(values, &log_partition), Some(kept)))
+        })?;
+        let (p, q, run) = (p.clone(), q.cloned(), run.clone());
+        Ok((values.clone(), Expectation { p, q, factors, values, kept, run }))
     }
 }
 
-impl<F: Real> LogPartitionTape<F> {
+impl<M: Recorded> LogPartitionTape<M>
+where
+    M::FactorMarginals: Send,
+{
     /// The gradient of Σ_b cotangent_b · log Z_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<ChainGradient<F>> {
-        let Some(messages) = &self.messages else {
-            let method = ForwardBackward { checkpoint: true };
-            return Ok(method.log_partition_and_gradient(&self.chain, cotangent, &self.run)?.1);
-        };
-        check_cotangent(cotangent, self.chain.batch())?;
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
+        check_cotangent(cotangent, self.model.sequences())?;
         let clock = self.run.start(NAME);
-        self.run.install(|| {
-            with_lattice(&self.chain, |lattice| {
-                let mut gradient = zeros(&self.chain);
-                add_gradient(lattice, messages, cotangent, &clock, &mut gradient)?;
-                add_start(&self.chain, &mut gradient);
-                Ok(gradient)
-            })
-        })
+        Ok(self.run.install(|| self.model.gradient(self.kept.as_ref(), cotangent, true, &clock))?.1)
     }
 }
 
-/// Makes the lattice of a chain for `work`.
-pub(super) fn with_lattice<F: Real, R>(chain: &Chain<F>, work: impl FnOnce(&Lattice<'_, F>) -> R) -> R {
-    let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
-    let steps = steps_of(chain.transitions(), chain.states(), boundaries);
-    let nodes = ChainNodes(chain);
-    let edges = Edges { transitions: chain.transitions(), states: chain.states(), sets: None };
-    work(&Lattice::new(chain.lengths(), &nodes, &*steps, edges))
-}
-
-/// A cotangent is one finite number for each value.
-pub(super) fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
-    if cotangent.len() != expected || cotangent.iter().any(|x| !x.is_finite()) {
-        let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
-        return Err(Error::argument("cotangent", message));
-    }
-    Ok(())
-}
-
-/// A gradient of zeros.
-pub(super) fn zeros<F: Real>(chain: &Chain<F>) -> ChainGradient<F> {
-    ChainGradient {
-        start: vec![F::ZERO; chain.states()],
-        emissions: vec![F::ZERO; chain.emissions().len()],
-        transitions: zero_gradient(chain.transitions()),
+impl<M: Recorded> EntropyTape<M>
+where
+    M::FactorMarginals: Send,
+{
+    /// The gradient of Σ_b cotangent_b · H_b.
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
+        Ok(self.0.vjp(cotangent)?.0)
     }
 }
 
-/// Adds the gradient of Σ cotangent·log Z that a window has: emissions and transitions.
-pub(super) fn add_gradient<F: Real>(
-    lattice: &Lattice<'_, F>,
-    messages: &Messages<F>,
-    cotangent: &[f64],
-    clock: &Clock<'_>,
-    gradient: &mut ChainGradient<F>,
-) -> Result<()> {
-    each_node(lattice, messages, &mut gradient.emissions, |b, t, row| {
-        lattice.node_marginals(messages, b, t, row);
-        scale(row, cotangent[b]);
-    });
-    lattice.add_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
-}
-
-/// Works on the rows of B×T×N numbers that stand at positions of the window.
-pub(super) fn each_node<F: Real>(
-    lattice: &Lattice<'_, F>,
-    messages: &Messages<F>,
-    values: &mut [F],
-    work: impl Fn(usize, usize, &mut [F]) + Sync,
-) {
-    let (batch, size) = (lattice.layout.batch(), lattice.layout.largest());
-    let sequence = |b: usize, rows: &mut [F]| {
-        let length = lattice.layout.length(lattice.layout.place(b));
-        for t in messages.window.start..messages.window.end.min(length) {
-            work(b, t, &mut rows[t * size..(t + 1) * size]);
-        }
-    };
-    let stride = values.len() / batch;
-    if values.len() >= 1 << 15 {
-        values.par_chunks_exact_mut(stride).enumerate().for_each(|(b, rows)| sequence(b, rows));
-    } else {
-        values.chunks_exact_mut(stride).enumerate().for_each(|(b, rows)| sequence(b, rows));
+impl<M: Recorded> DivergenceTape<M>
+where
+    M::FactorMarginals: Send,
+{
+    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not finite have none.
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, M::FactorMarginals)> {
+        let (p, q) = self.0.vjp(cotangent)?;
+        let missing = || Error::NoAnswer("there is no second model".into());
+        Ok((p, q.ok_or_else(missing)?))
     }
 }
 
-/// The gradient with respect to the start scores is that of the first emissions, summed.
-pub(super) fn add_start<F: Real>(chain: &Chain<F>, gradient: &mut ChainGradient<F>) {
-    for rows in gradient.emissions.chunks_exact(chain.steps() * chain.states()) {
-        for (x, &y) in gradient.start.iter_mut().zip(rows) {
-            *x += y;
-        }
-    }
-}
-
-pub(super) fn scale<F: Real>(row: &mut [F], factor: f64) {
-    if factor != 1.0 {
-        let factor = F::from_f64(factor);
-        row.iter_mut().for_each(|x| *x *= factor);
+impl<M: Recorded> Expectation<M>
+where
+    M::FactorMarginals: Send,
+{
+    #[allow(clippy::type_complexity)]
+    fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
+        check_cotangent(cotangent, self.p.sequences())?;
+        // Sequences without a finite value do not count.
+        let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
+        let cotangent: Vec<f64> = cotangent.iter().zip(&self.values).map(finite).collect();
+        let clock = self.run.start(NAME);
+        let kept = self.kept.as_ref().map(|kept| (self.values.as_slice(), kept));
+        self.run
+            .install(|| self.p.direction_gradient(self.q.as_ref(), self.factors, kept, &cotangent, &clock))
     }
 }

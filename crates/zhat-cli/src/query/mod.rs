@@ -1,0 +1,235 @@
+//! `zhat logz`, `marginals`, `entropy`, `map` and `sample`.
+
+mod graph;
+mod sequences;
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use zhat::catalogue::{self, AnyAnswer, Choice, Plan, Settings};
+use zhat::exact::ForwardBackward;
+use zhat::io::{self, uai};
+use zhat::{Divergence, Error, Model, Query, Result, Run};
+
+use crate::arguments::{
+    DivergenceArguments, MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments,
+    QueryArguments, RunArguments, SampleArguments,
+};
+use crate::output::{self, Exit};
+use crate::progress;
+
+/// Reads a model and conditions it on the evidence that was given.
+pub fn load(arguments: &ModelArguments) -> Result<Model> {
+    match io::read_model(&arguments.model)? {
+        Model::FactorGraph(graph) => {
+            let mut evidence = match &arguments.evidence {
+                Some(path) => uai::read_evidence(path, &graph)?,
+                None => Vec::new(),
+            };
+            for item in &arguments.given {
+                evidence.push(graph::parse_given(item, &graph)?);
+            }
+            Ok(graph.condition(&evidence)?.into())
+        }
+        model => {
+            if arguments.evidence.is_some() {
+                let message = "evidence files are for factor graphs; give a sequence's states with --given SEQUENCE:POSITION=STATE";
+                return Err(Error::argument("--evidence", message));
+            }
+            sequences::condition(model, &arguments.given)
+        }
+    }
+}
+
+/// Reads `name=value` options of a method; a value that is JSON is taken as that, any other as text.
+fn settings(items: &[String]) -> Result<Settings> {
+    let mut settings = Settings::new();
+    for item in items {
+        let (name, value) = item
+            .split_once('=')
+            .ok_or_else(|| Error::argument("--set", format!("expected OPTION=VALUE, found `{item}`")))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        if settings.insert(name.into(), value).is_some() {
+            return Err(Error::argument("--set", format!("`{name}` is set twice")));
+        }
+    }
+    Ok(settings)
+}
+
+fn budgeted(arguments: &RunArguments) -> Run {
+    let mut run = Run::default().with_seed(arguments.seed);
+    if let Some(threads) = arguments.threads {
+        run = run.with_threads(threads.into());
+    }
+    if let Some(memory) = arguments.memory {
+        run = run.with_memory(memory);
+    }
+    if let Some(time) = arguments.time {
+        run = run.with_time(time);
+    }
+    run
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Plain,
+    Json,
+    /// The result files of the UAI competitions.
+    Uai,
+}
+
+impl Style {
+    fn of(arguments: &QueryArguments) -> Style {
+        if arguments.format.is_some() { Style::Uai } else { Style::plain(&arguments.plain) }
+    }
+
+    fn plain(arguments: &PlainQueryArguments) -> Style {
+        if arguments.run.json { Style::Json } else { Style::Plain }
+    }
+}
+
+/// A question put and answered.
+struct Answered {
+    model: Model,
+    /// The query's name in JSON.
+    name: &'static str,
+    /// `None` where there was no choice of methods.
+    plan: Option<Plan>,
+    answer: AnyAnswer,
+    run: Run,
+}
+
+pub fn log_partition(arguments: &QueryArguments) -> Result<Exit> {
+    answer(&arguments.plain, Query::LogPartition, Style::of(arguments))
+}
+
+pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
+    answer(arguments, Query::Entropy, Style::plain(arguments))
+}
+
+pub fn marginals(arguments: &MarginalsArguments) -> Result<Exit> {
+    let query = if arguments.factors { Query::FactorMarginals } else { Query::Marginals };
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+pub fn map(arguments: &MapArguments) -> Result<Exit> {
+    let query = arguments.best.map_or(Query::Map, Query::KBest);
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
+    answer(&arguments.plain, Query::Sample(arguments.count), Style::plain(&arguments.plain))
+}
+
+/// Asks, and prints the answer in the words of the model's kind.
+fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result<Exit> {
+    let settings = settings(&arguments.run.set)?;
+    let run = budgeted(&arguments.run);
+    let model = load(&arguments.model)?;
+    if style == Style::Uai && !matches!(model, Model::FactorGraph(_)) {
+        let message = format!(
+            "a result file of the competitions is for factor graphs, not for a {}; use --json",
+            model.kind().name()
+        );
+        return Err(Error::argument("--format", message));
+    }
+    let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), &settings, &run)?;
+    let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()));
+    let answer = answer.map_err(|error| match error {
+        // Sequences do not remember that their scores were changed for evidence.
+        Error::ZeroPartition if !arguments.model.given.is_empty() => Error::ImpossibleEvidence,
+        other => other,
+    })?;
+    show(&Answered { model, name: query.name(), plan: Some(plan), answer, run }, style)
+}
+
+fn show(answered: &Answered, style: Style) -> Result<Exit> {
+    let text = match (&answered.model, &answered.answer) {
+        (Model::FactorGraph(graph), _) => graph::text(answered, graph, style)?,
+        (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style)?,
+        _ => return Err(answered.mismatch()),
+    };
+    output::print(&text)?;
+    let interrupted = answered.answer.diagnostics().stopped_early && progress::is_cancelled();
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
+}
+
+/// KL(p ‖ q) of two chains, or their cross-entropy.
+pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
+    let run = budgeted(&arguments.run);
+    let attended = progress::attend(run.clone());
+    if !["auto", "exact", "forward-backward"].contains(&arguments.run.method.as_str()) {
+        let message = format!("`{}` does not answer this; forward-backward does", arguments.run.method);
+        return Err(Error::argument("--method", message));
+    }
+    let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
+    let method: ForwardBackward = catalogue::configure("forward-backward", &settings(&arguments.run.set)?)?;
+    let answer = match (&p, &q) {
+        (Model::Chain32(p), Model::Chain32(q)) if kl => method.kl(p, q, &attended)?,
+        (Model::Chain64(p), Model::Chain64(q)) if kl => method.kl(p, q, &attended)?,
+        (Model::Chain32(p), Model::Chain32(q)) => method.cross_entropy(p, q, &attended)?,
+        (Model::Chain64(p), Model::Chain64(q)) => method.cross_entropy(p, q, &attended)?,
+        _ => {
+            let kind = |model: &Model| {
+                let precision = model.sequence_sizes().map_or("", |sizes| sizes.precision);
+                format!("{} {precision}", model.kind().name()).trim().to_owned()
+            };
+            let message = format!(
+                "two chains of the same precision are needed, found a {} and a {}",
+                kind(&p),
+                kind(&q)
+            );
+            return Err(Error::argument("models", message));
+        }
+    };
+    let name = if kl { "kl" } else { "cross_entropy" };
+    let style = if arguments.run.json { Style::Json } else { Style::Plain };
+    show(&Answered { model: p, name, plan: None, answer: answer.into(), run }, style)
+}
+
+impl Answered {
+    /// The object of `--json`; the members are JSON texts.
+    fn object(&self, value: &[(&str, String)]) -> String {
+        output::object(self.name, value, &self.answer, self.plan.as_ref(), &self.run)
+    }
+
+    /// The lines below every plain answer.
+    fn footer(&self) -> String {
+        let diagnostics = self.answer.diagnostics();
+        let mut text = output::facts(&[("promise", output::promise(self.answer.guarantee(), diagnostics))]);
+        text += &self.origin();
+        text
+    }
+
+    /// The footer without the promise, where every line has its own.
+    fn origin(&self) -> String {
+        let diagnostics = self.answer.diagnostics();
+        let mut facts = vec![("method ", output::provenance(diagnostics))];
+        facts.extend(output::remarks(diagnostics));
+        output::facts(&facts)
+    }
+
+    /// The error for an answer of another shape than the query's, which no catalogue row gives.
+    fn mismatch(&self) -> Error {
+        let method = self.answer.diagnostics().method;
+        Error::argument("method", format!("`{method}` gave an answer to another query"))
+    }
+}
+
+/// Says on the standard error what weights are for.
+fn explain_weights() {
+    eprintln!("zhat: these are weighted draws from a proposal: use each with its weight exp(log_weight)");
+}
+
+/// A line of a CSV file; cells are quoted where they must be.
+fn csv_line(text: &mut String, cells: impl IntoIterator<Item = String>) {
+    let quoted = |cell: String| {
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    };
+    let _ = writeln!(text, "{}", cells.into_iter().map(quoted).collect::<Vec<_>>().join(","));
+}

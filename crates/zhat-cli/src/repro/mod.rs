@@ -1,0 +1,115 @@
+//! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
+
+mod rdp;
+mod rdp_scaling;
+mod rdp_table2;
+mod rdp_table3;
+mod rdp_table4;
+
+use std::path::Path;
+
+use zhat::{Error, Result, Run, io};
+
+use crate::arguments::ReproArguments;
+use crate::output::{self, Exit};
+use crate::progress;
+
+/// A table or figure of a paper.
+struct Experiment {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Setting<'_>) -> Result<()>,
+}
+
+/// How an experiment is to be run.
+pub struct Setting<'a> {
+    /// Independent runs of every estimator.
+    pub runs: usize,
+    /// Only the smaller models.
+    pub quick: bool,
+    /// Seed, threads, cancellation.
+    pub run: Run,
+    /// Where pictures go.
+    pub folder: &'a Path,
+}
+
+impl Setting<'_> {
+    /// Writes a picture and says where it is.
+    pub fn picture(&self, name: &str, svg: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        io::write_atomically(&path, |out| out.write_all(svg.as_bytes()))?;
+        output::print(&format!("\nThe picture is in {}.\n", path.display()))
+    }
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "rdp-table2",
+        about: "Fu et al. 2022, Table 2, chain columns: mean squared error of log Z and entropy",
+        run: rdp_table2::run,
+    },
+    Experiment {
+        name: "rdp-table3",
+        about: "Fu et al. 2022, Table 3: bias and variance of the randomized forward, and what Theorem B.1 predicts",
+        run: rdp_table3::run,
+    },
+    Experiment {
+        name: "rdp-table4",
+        about: "Fu et al. 2022, Table 4: what the proposal does to the mean squared error",
+        run: rdp_table4::run,
+    },
+    Experiment {
+        name: "rdp-scaling",
+        about: "one randomized forward for N = 10³ to 10⁶ states at fixed K, beside the exact one, with a picture",
+        run: rdp_scaling::run,
+    },
+];
+
+pub fn run(arguments: &ReproArguments) -> Result<Exit> {
+    let Some(name) = &arguments.name else {
+        let rows = EXPERIMENTS.iter().map(|e| vec![e.name.to_owned(), e.about.to_owned()]).collect();
+        output::print(&output::table(&["name", "what it is"], rows, usize::MAX))?;
+        return Ok(Exit::Answered);
+    };
+    let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {
+        let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        Error::argument("NAME", format!("there is no experiment `{name}`; there are {}", known.join(", ")))
+    })?;
+    let mut run = Run::default().with_seed(arguments.seed);
+    if let Some(threads) = arguments.threads {
+        run = run.with_threads(threads.into());
+    }
+    (experiment.run)(&Setting {
+        runs: arguments.runs,
+        quick: arguments.quick,
+        run: progress::attend(run),
+        folder: &arguments.output,
+    })?;
+    Ok(Exit::Answered)
+}
+
+/// A line of a Markdown table.
+fn line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The first two lines of a Markdown table.
+fn header(names: &[&str]) -> String {
+    let cells: Vec<String> = names.iter().map(|&name| name.into()).collect();
+    line(&cells) + &line(&vec!["---".into(); names.len()])
+}
+
+/// Three digits, large and small.
+fn short(x: f64) -> String {
+    let size = x.abs();
+    if !x.is_finite() {
+        return "unknown".into();
+    }
+    match size {
+        0.0 => "0".into(),
+        _ if size < 1e-3 => format!("{x:.1e}"),
+        _ if size < 10.0 => format!("{x:.3}"),
+        _ if size < 1000.0 => format!("{x:.1}"),
+        _ => format!("{x:.0}"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What the experiments of Fu, Cunningham & Lapata, "Scaling structured inference with randomization" (ICML 2022), share.
+
+use std::time::Instant;
+
+use serde_json::json;
+use zhat::catalogue::{self, AnyAnswer, Choice, Sequences, Settings};
+use zhat::model::generate::{self, Sharpness};
+use zhat::{Chain, Error, Model, Query, Result, Run};
+
+use super::Setting;
+use crate::output;
+
+/// The paper's three kinds of distribution.
+pub const SHARPENING: [Sharpness; 3] = [Sharpness::Dense, Sharpness::Intermediate, Sharpness::LongTailed];
+
+/// The rank of the embeddings.
+const RANK: usize = 50;
+
+/// Positions of the chain with so many states.
+pub fn steps(states: usize) -> usize {
+    if states == 2000 { 11 } else { 10 }
+}
+
+/// A chain of the paper's generator.
+pub fn chain(states: usize, sharpness: Sharpness, setting: &Setting<'_>) -> Result<Model> {
+    let chain: Chain = generate::rdp_chain(states, steps(states), RANK, sharpness, setting.run.seed())?;
+    Ok(chain.into())
+}
+
+/// The answer of a method that gives one number for the one sequence.
+pub fn ask(model: &Model, query: Query, method: &str, settings: &Settings, run: &Run) -> Result<f64> {
+    let answer = catalogue::answer(model, query, &Choice::parse(method), settings, run)?;
+    match answer {
+        AnyAnswer::Sequences(answer) => match answer.value {
+            Sequences::Numbers(values) if values.len() == 1 => Ok(values[0]),
+            _ => Err(odd()),
+        },
+        _ => Err(odd()),
+    }
+}
+
+pub fn odd() -> Error {
+    Error::argument("method", "gave an answer of another shape than was asked for")
+}
+
+/// An estimator of the tables.
+#[derive(Clone)]
+pub struct Estimator {
+    pub name: String,
+    pub settings: Settings,
+}
+
+impl Estimator {
+    fn new(name: impl Into<String>, proposal: &str, selection: &str, states: usize) -> Self {
+        let settings = [
+            ("proposal", json!(proposal)),
+            ("selection", json!(selection)),
+            ("states", json!(states)),
+            ("replicates", json!(1)),
+        ];
+        Estimator {
+            name: name.into(),
+            settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+
+    /// The K states of largest proposal and nothing else: biased.
+    pub fn top(states: usize, chosen: usize) -> Self {
+        let percent = 100.0 * chosen as f64 / states as f64;
+        Estimator::new(format!("top K = {chosen} ({percent}%)"), "local-global", "top", chosen)
+    }
+
+    /// The paper's: K − 1 states of largest proposal and one draw.
+    pub fn paper(proposal: &str, percent: usize, chosen: usize) -> Self {
+        let name = format!("paper's, {percent}%, {proposal}");
+        let mut estimator = Estimator::new(name, proposal, "draws", chosen);
+        estimator.settings.insert("top".into(), json!(chosen - 1));
+        estimator
+    }
+
+    /// Ours: threshold selection.
+    pub fn threshold(proposal: &str, percent: usize, chosen: usize) -> Self {
+        Estimator::new(format!("threshold, {percent}%, {proposal}"), proposal, "threshold", chosen)
+    }
+}
+
+/// What many runs of an estimator say.
+pub struct Errors {
+    pub bias: f64,
+    pub variance: f64,
+    pub seconds: f64,
+}
+
+impl Errors {
+    /// Mean squared error.
+    pub fn mean_squared(&self) -> f64 {
+        self.bias * self.bias + self.variance
+    }
+}
+
+/// Runs an estimator again and again, each time with streams of its own.
+pub fn errors(
+    model: &Model,
+    query: Query,
+    estimator: &Estimator,
+    truth: f64,
+    setting: &Setting<'_>,
+) -> Result<Errors> {
+    let started = Instant::now();
+    // What is not random needs to be run once only.
+    let random = estimator.settings["selection"] != json!("top");
+    let runs = if random { setting.runs } else { 1 };
+    let mut differences = Vec::with_capacity(runs);
+    for i in 0..runs {
+        let run = setting
+            .run
+            .clone()
+            .with_seed(setting.run.seed().wrapping_mul(1_000_003).wrapping_add(1 + i as u64));
+        differences.push(ask(model, query, "randomized", &estimator.settings, &run)? - truth);
+    }
+    let count = runs as f64;
+    let bias = differences.iter().sum::<f64>() / count;
+    let variance = differences.iter().map(|x| (x - bias).powi(2)).sum::<f64>() / count;
+    Ok(Errors { bias, variance, seconds: started.elapsed().as_secs_f64() / count })
+}
+
+/// `ours (paper's)`.
+pub fn beside(ours: f64, paper: Option<f64>) -> String {
+    match paper {
+        Some(paper) => format!("{} ({paper})", super::short(ours)),
+        None => super::short(ours),
+    }
+}
+
+/// Says what a table shows before it is run.
+pub fn introduce(text: &str, setting: &Setting<'_>) -> Result<()> {
+    output::print(&format!("{text}\n{} runs each; the paper's value stands in brackets.\n\n", setting.runs))
+}

@@ -1,0 +1,193 @@
+//! What the program answers about chains and semi-Markov chains.
+
+mod support;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use support::{Folder, without_seconds, without_times};
+
+/// Two sequences of a chain, one of a semi-Markov chain, and one of many states.
+fn models(test: &str) -> Folder {
+    let folder = Folder::new(test);
+    let generate = |rest: &str| {
+        let args: Vec<&str> = ["generate"].into_iter().chain(rest.split_whitespace()).collect();
+        folder.ok(&args);
+    };
+    generate("chain --states 3 --steps 4 --batch 2 --ragged --seed 1 -o two.zhat");
+    generate("chain --states 3 --steps 4 --zeros 0.3 --precision f32 -o one.zhat");
+    generate("chain --states 60 --steps 2 --transitions factored --rank 3 -o many.zhat");
+    generate("semi-markov --states 3 --steps 5 --longest 3 --transitions per-step -o semi.zhat");
+    folder
+}
+
+#[test]
+fn plain_answers_about_sequences_read_well() {
+    let folder = models("plain");
+    let ask = |args: &str| without_times(&folder.ok(&args.split_whitespace().collect::<Vec<_>>()));
+    assert_snapshot!("logz", ask("logz two.zhat"));
+    assert_snapshot!("logz_given", ask("logz two.zhat --given 0:3=1,1:0=2"));
+    assert_snapshot!("logz_one", ask("logz one.zhat --given 2=1"));
+    assert_snapshot!("entropy", ask("entropy two.zhat"));
+    assert_snapshot!("marginals", ask("marginals two.zhat"));
+    assert_snapshot!("marginals_many", ask("marginals many.zhat"));
+    assert_snapshot!("factors", ask("marginals two.zhat --factors"));
+    assert_snapshot!("factors_semi_markov", ask("marginals semi.zhat --factors"));
+    assert_snapshot!("map", ask("map two.zhat"));
+    assert_snapshot!("map_semi_markov", ask("map semi.zhat"));
+    assert_snapshot!("k_best", ask("map two.zhat -k 3"));
+    assert_snapshot!("sample", ask("sample two.zhat -n 3 --seed 2"));
+    assert_snapshot!("sample_semi_markov", ask("sample semi.zhat -n 3"));
+}
+
+#[test]
+fn info_tells_the_sizes_and_what_methods_take() {
+    let folder = models("info");
+    for (model, words) in [
+        ("two.zhat", &["chain, f64", "2 of ", "shared", "forward-backward  log_partition"] as &[&str]),
+        ("one.zhat", &["chain, f32", "1 of 4 positions"]),
+        ("many.zhat", &["factored, embeddings of dimension 3"]),
+        ("semi.zhat", &["semi-markov, f64", "per-step", "of up to 3 positions"]),
+    ] {
+        let text = folder.ok(&["info", model, "--memory", "1GiB"]);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+    let info = folder.json(&["info", "semi.zhat"]);
+    assert_eq!((&info["kind"], &info["form"]), (&json!("semi-markov"), &json!("per-step")));
+    assert_eq!((&info["states"], &info["steps"], &info["batch"]), (&json!(3), &json!(5), &json!(1)));
+    assert_eq!((&info["precision"], &info["longest_segment"]), (&json!("f64"), &json!(3)));
+    assert!(info["methods"].as_array().unwrap().iter().any(|row| row["method"] == "forward-backward"));
+    assert_eq!(folder.json(&["info", "many.zhat"])["rank"], json!(3));
+}
+
+#[test]
+fn json_has_a_number_for_one_sequence_and_arrays_for_more() {
+    let folder = models("json");
+    let one = folder.json(&["logz", "one.zhat"]);
+    assert!(one["value"].is_number() && one["log10"].is_number());
+    let two = folder.json(&["logz", "two.zhat", "--method", "forward-backward"]);
+    let keys: Vec<&String> = two.as_object().unwrap().keys().collect();
+    let want = "schema version query value log10 guarantee method seed plan diagnostics";
+    assert_eq!(keys, want.split(' ').collect::<Vec<_>>());
+    let values: Vec<f64> =
+        two["value"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+    assert_eq!(values.len(), 2);
+    assert!((two["log10"][1].as_f64().unwrap() - values[1] / std::f64::consts::LN_10).abs() < 1e-12);
+
+    let marginals = folder.json(&["marginals", "two.zhat"]);
+    let sequences = marginals["sequences"].as_array().unwrap();
+    for sequence in sequences {
+        let positions = sequence["p"].as_array().unwrap();
+        assert_eq!(positions.len() as u64, sequence["length"].as_u64().unwrap());
+        for p in positions {
+            let total: f64 = p.as_array().unwrap().iter().map(|p| p.as_f64().unwrap()).sum();
+            assert!((total - 1.0).abs() < 1e-12);
+        }
+    }
+    let gradient = &folder.json(&["marginals", "many.zhat", "--factors"])["gradient"];
+    assert_eq!(gradient["left"]["shape"], json!([60, 3]));
+    assert_eq!(gradient["right"]["values"].as_array().unwrap().len(), 180);
+    let gradient = &folder.json(&["marginals", "semi.zhat", "--factors"])["gradient"];
+    assert_eq!(gradient["segments"]["shape"], json!([3, 3]));
+    assert_eq!(gradient["transitions"]["shape"], json!([4, 3, 3]));
+
+    let best = folder.json(&["map", "two.zhat"]);
+    assert_eq!(best["value"].as_array().unwrap().len(), 2);
+    assert_eq!(best["sequences"][0]["states"].as_array().unwrap().len(), 4);
+    let ranked = folder.json(&["map", "two.zhat", "-k", "3"]);
+    assert_eq!(ranked["sequences"][0][0], best["sequences"][0]);
+    assert_eq!(ranked["sequences"][0].as_array().unwrap().len(), 3);
+    let best = folder.json(&["map", "semi.zhat"]);
+    assert!(best["value"].is_number());
+    let segments = best["sequences"][0]["segments"].as_array().unwrap();
+    assert_eq!(segments.iter().map(|segment| segment[1].as_u64().unwrap()).sum::<u64>(), 5);
+
+    let lines = folder.ok(&["sample", "two.zhat", "-n", "3", "--json"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 6);
+    assert_eq!((&lines[4]["sequence"], &lines[4]["sample"]), (&json!(1), &json!(1)));
+    assert_eq!(lines[0]["states"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_single_chain_is_the_factor_graph_that_it_is_written_as() {
+    let folder = models("graph");
+    folder.ok(&["convert", "one.zhat", "one.uai"]);
+    let value = |args: &[&str]| folder.json(args)["value"].as_f64().unwrap();
+    for (query, rounding) in [("logz", 1e-5), ("entropy", 1e-5), ("map", 1e-5)] {
+        let difference = value(&[query, "one.zhat"]) - value(&[query, "one.uai"]);
+        assert!(difference.abs() < rounding, "{query}: {difference}");
+    }
+    let given = value(&["logz", "one.zhat", "--given", "2=1"]);
+    assert!((given - value(&["logz", "one.uai", "--given", "x2=1"])).abs() < 1e-5);
+    let text = folder.ok(&["generate", "chain", "--states", "2", "--steps", "3"]);
+    assert!(text.starts_with("MARKOV\n3\n"));
+}
+
+#[test]
+fn divergences_of_two_chains() {
+    let folder = models("divergence");
+    folder.ok(&"generate chain --states 3 --steps 4 --seed 7 -o p.zhat".split(' ').collect::<Vec<_>>());
+    folder.ok(&"generate chain --states 3 --steps 4 --seed 8 -o q.zhat".split(' ').collect::<Vec<_>>());
+    let value = |args: &[&str]| folder.json(args)["value"].as_f64().unwrap();
+    let (kl, cross) = (value(&["kl", "p.zhat", "q.zhat"]), value(&["cross-entropy", "p.zhat", "q.zhat"]));
+    assert!(kl > 0.0 && (cross - kl - value(&["entropy", "p.zhat"])).abs() < 1e-12);
+    assert!(value(&["kl", "p.zhat", "p.zhat"]).abs() < 1e-12);
+    assert!(folder.ok(&["kl", "p.zhat", "q.zhat"]).starts_with("KL       "));
+    let both = folder.json(&["kl", "two.zhat", "two.zhat", "--set", "checkpoint=true"]);
+    assert_eq!((&both["query"], both["value"].as_array().unwrap().len()), (&json!("kl"), 2));
+    assert!(folder.ok(&["cross-entropy", "two.zhat", "two.zhat"]).contains("cross-entropy (nats)"));
+}
+
+#[test]
+fn what_sequences_cannot_do_is_said() {
+    let folder = models("cannot");
+    for (args, status, words) in [
+        ("logz two.zhat --evidence e.txt", 2, "evidence files are for factor graphs"),
+        ("logz two.zhat --given 1=2", 2, "expected SEQUENCE:POSITION=STATE"),
+        ("logz two.zhat --given x0=2", 2, "expected SEQUENCE:POSITION=STATE"),
+        ("logz one.zhat --given x=2", 2, "expected POSITION=STATE"),
+        ("logz two.zhat --given 2:0=0", 2, "no sequence 2"),
+        ("logz two.zhat --given 0:4=0", 2, "has 4 positions"),
+        ("logz two.zhat --given 0:0=3", 2, "has 3 states"),
+        ("logz two.zhat --given 0:0=1,0:0=1", 2, "given twice"),
+        ("logz two.zhat --format uai", 2, "for factor graphs, not for a chain"),
+        ("logz two.zhat --method elimination", 2, "these do: forward-backward"),
+        ("convert two.zhat two.uai", 2, "a factor graph holds one sequence, and the batch has 2"),
+        ("convert semi.zhat semi.bif", 2, "a .zhat file takes any model"),
+        ("generate chain --batch 2", 2, "a .zhat file takes any model"),
+        ("generate chain --states 0 -o x.zhat", 2, "states: must be at least 1"),
+        ("generate semi-markov --longest 0 -o x.zhat", 2, "longest: must be at least 1"),
+        ("generate chain --states 999999999 -o x.zhat", 2, "model size"),
+        ("logz one.zhat --given 1=2", 1, "impossible evidence"),
+        ("logz two.zhat --memory 1", 1, "over budget"),
+        ("kl two.zhat semi.zhat", 2, "found a chain f64 and a semi-markov f64"),
+        ("kl two.zhat one.zhat", 2, "two chains of the same precision"),
+        ("kl two.zhat many.zhat", 2, ""),
+        ("kl two.zhat two.zhat --method importance", 2, "forward-backward does"),
+    ] {
+        let ran = folder.run(&args.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(ran.status(), status, "{args}: {}", ran.stderr());
+        assert!(
+            ran.stderr().contains(words) && !ran.stderr().contains("panicked"),
+            "{args}: {}",
+            ran.stderr()
+        );
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit_of_sequences() {
+    let folder = Folder::new("sequence-threads");
+    for (kind, file) in [("chain", "a.zhat"), ("semi-markov", "b.zhat")] {
+        let size = ["--states", "40", "--steps", "30", "--batch", "3", "--ragged", "--precision", "f32"];
+        folder.ok(&[&["generate", kind, "-o", file], &size[..]].concat());
+        for query in [&["logz"][..], &["marginals"], &["marginals", "--factors"], &["entropy"], &["map"]] {
+            let with = |threads: &str| {
+                without_seconds(folder.json(&[query, &[file, "--threads", threads][..]].concat()))
+            };
+            assert_eq!(with("1"), with("2"), "{kind} {query:?}");
+        }
+        let samples = |threads: &str| folder.ok(&["sample", file, "-n", "50", "--threads", threads]);
+        assert_eq!(samples("1"), samples("2"), "{kind}");
+    }
+}

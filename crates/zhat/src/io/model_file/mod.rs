@@ -1,0 +1,220 @@
+//! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
+//!
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`); of a factor graph also `form` (`markov` or
+//! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
+//! and m factors:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `cardinalities` | U64 \[n\] | states of each variable |
+//! | `scope_lengths` | U64 \[m\] | variables of each factor |
+//! | `scopes` | U64 | the scopes, one after the other |
+//! | `log_values` | F64 | the tables, row-major, one after the other; −∞ allowed |
+//! | `evidence` | U64 \[k, 2\] | optional: what was observed to make this model |
+//!
+//! Of a chain with B sequences, T positions and N states, all numbers of one precision, F32 or F64:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `lengths` | U64 \[B\] | positions of each sequence |
+//! | `start` | F \[N\] | start scores |
+//! | `emissions` | F \[B, T, N\] | emission scores; what stands behind a sequence's end is of no account |
+//! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or for each step; or instead |
+//! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; without a `right` it is `left` |
+//!
+//! A semi-Markov chain has besides
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `segments` | F \[L, N\] or \[B, T, L, N\] | scores of a segment's length, or of each place, length first |
+
+mod factor_graph;
+mod sequences;
+mod tensors;
+
+use std::io::Write;
+
+use safetensors::{SafeTensors, tensor::Metadata};
+
+use crate::error::{Error, Result};
+use crate::model::{Kind, Model};
+use tensors::{Tensors, Writer};
+
+/// The version written; older ones are read, newer ones refused.
+const VERSION: u32 = 1;
+
+/// True if a file that starts like this is meant to be one of these.
+pub(crate) fn looks_like(start: &[u8]) -> bool {
+    start.len() > 8 && start[8] == b'{' && start[4..8] == [0; 4]
+}
+
+/// Reads a model; `name` is the file's name for messages.
+pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
+    let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
+    let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
+    let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    let version = metadata.get("zhat").and_then(|version| version.parse::<u32>().ok()).ok_or_else(|| {
+        fail("a safetensors file, but not a zhat model: its metadata has no version `zhat`".into())
+    })?;
+    if version > VERSION {
+        return Err(fail(format!(
+            "the file has version {version}, this program reads up to {VERSION}; a newer zhat is needed"
+        )));
+    }
+    let tensors = Tensors { tensors: SafeTensors::deserialize(bytes).map_err(broken)?, name };
+    let kind = metadata.get("kind").map_or("", String::as_str);
+    match Kind::ALL.into_iter().find(|known| known.name() == kind) {
+        Some(Kind::FactorGraph) => Ok(factor_graph::read(&tensors, &metadata)?.into()),
+        Some(Kind::Chain) => sequences::read_chain(&tensors),
+        Some(Kind::SemiMarkov) => sequences::read_semi_markov(&tensors),
+        None => {
+            let known = Kind::ALL.map(Kind::name).join(", ");
+            Err(fail(format!("unknown kind of model `{kind}`; known are: {known}")))
+        }
+    }
+}
+
+/// Writes a model; the same model gives the same bytes.
+pub fn write(model: &Model, out: &mut dyn Write) -> std::io::Result<()> {
+    writer(model).write(out)
+}
+
+fn writer(model: &Model) -> Writer<'_> {
+    match model {
+        Model::FactorGraph(graph) => factor_graph::write(graph),
+        Model::Chain32(chain) => sequences::write_chain(chain),
+        Model::Chain64(chain) => sequences::write_chain(chain),
+        Model::SemiMarkov32(model) => sequences::write_semi_markov(model),
+        Model::SemiMarkov64(model) => sequences::write_semi_markov(model),
+    }
+}
+
+/// How many bytes a model's file has.
+pub fn length(model: &Model) -> usize {
+    writer(model).length()
+}
+
+/// The bytes of a model's file.
+pub fn to_bytes(model: &Model) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length(model));
+    // Writing to memory does not fail.
+    let _ = write(model, &mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::generate::{self, ChainShape, TransitionForm};
+    use crate::model::{FactorGraph, Segments, SemiMarkov};
+
+    fn models() -> Vec<Model> {
+        let plain = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
+        let names = |prefix: &str, n: usize| (0..n).map(|i| format!("{prefix}{i}")).collect::<Vec<_>>();
+        let named = generate::bayes(4, 2, 2, 0.0, 1).unwrap();
+        let named =
+            named.with_names(names("v", 4), vec![names("s", 2), vec![], vec![], names("t", 2)]).unwrap();
+        let given = named.condition(&[(2, 1)]).unwrap();
+        let mut models: Vec<Model> =
+            [plain, named, given, FactorGraph::new(vec![]).unwrap()].map(Model::from).into();
+        let shape =
+            ChainShape { states: 2, steps: 3, batch: 2, ragged: true, zeros: 0.3, ..Default::default() };
+        for transitions in [
+            TransitionForm::Shared,
+            TransitionForm::PerStep,
+            TransitionForm::Factored { rank: 2, tied: true },
+            TransitionForm::Factored { rank: 3, tied: false },
+        ] {
+            let shape = ChainShape { transitions, ..shape };
+            models.push(generate::chain::<f32>(&shape, 1).unwrap().into());
+            models.push(generate::chain::<f64>(&shape, 2).unwrap().into());
+            models.push(generate::semi_markov::<f32>(&shape, 2, 3).unwrap().into());
+        }
+        let chain = generate::chain::<f64>(&shape, 4).unwrap();
+        let places = (0..24).map(f64::from).collect::<Vec<_>>();
+        models.push(SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap().into());
+        models.push(generate::chain::<f64>(&ChainShape { steps: 1, ..shape }, 5).unwrap().into());
+        models
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_to_the_bit() {
+        for model in models() {
+            let bytes = to_bytes(&model);
+            assert!(looks_like(&bytes));
+            assert_eq!(bytes.len(), length(&model));
+            assert_eq!(parse(&bytes, "").unwrap(), model);
+            assert_eq!(to_bytes(&model), bytes);
+        }
+    }
+
+    #[test]
+    fn cut_or_altered_files_are_refused_or_read_but_never_panic() {
+        for model in models() {
+            let bytes = to_bytes(&model);
+            for length in 0..bytes.len() {
+                assert!(parse(&bytes[..length], "").is_err());
+            }
+            for at in 0..bytes.len() {
+                for value in [0, 0xff, b'9', bytes[at] ^ 1] {
+                    let mut altered = bytes.clone();
+                    altered[at] = value;
+                    let _ = parse(&altered, "");
+                }
+            }
+        }
+    }
+
+    /// The message for a file in which one text of the header is replaced by another of the same length.
+    fn refusal(model: &Model, from: &str, to: &str) -> String {
+        let mut bytes = to_bytes(model);
+        let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
+        bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+        parse(&bytes, "m.zhat").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_newer_version_and_a_strange_kind_are_named() {
+        let replaced = |from: &str, to: &str| refusal(&models()[0], from, to);
+        assert!(replaced("\"zhat\":\"1\"", "\"zhat\":\"9\"").contains("version 9"));
+        assert!(replaced("factor-graph", "factor-grape").contains("`factor-grape`"));
+        assert!(replaced("\"zhat\"", "\"that\"").contains("no version"));
+        assert!(replaced("\"scopes\"", "\"scoops\"").contains("`scopes` is missing"));
+    }
+
+    #[test]
+    fn tensors_of_sequences_that_do_not_fit_are_named_with_what_was_expected() {
+        let models = models();
+        let dense = &models[4];
+        assert_eq!(dense.kind(), Kind::Chain);
+        for (from, to, words) in [
+            ("\"emissions\"", "\"omissions\"", "`emissions` is missing"),
+            ("\"start\"", "\"stall\"", "`start` is missing"),
+            ("\"lengths\"", "\"strengs\"", "`lengths` is missing"),
+            ("\"transitions\"", "\"transmitted\"", "`transitions`, or `left`, is missing"),
+            ("[2,3,2]", "[3,2,2]", "`lengths` has shape [2], expected [B] = [3]"),
+            ("[2,3,2]", "[2,2,3]", "`start` has shape [2], expected [N] = [3]"),
+            ("[2,3,2]", "[1,12 ]", "`emissions` has shape [1, 12], expected [B, T, N]"),
+            ("[2,2]", "[4]  ", "`transitions` has shape [4], expected [N, N] = [2, 2] or [T − 1, N, N]"),
+            ("[2,2]", "[4,1]", "`transitions` has shape [4, 1], expected [N, N] = [2, 2]"),
+            ("\"U64\"", "\"I64\"", "`lengths` has type I64, expected U64"),
+        ] {
+            let message = refusal(dense, from, to);
+            assert!(message.contains(words) && message.starts_with("m.zhat: "), "{message}");
+        }
+        let per_step = &models[7];
+        assert!(refusal(per_step, "[2,2,2]", "[4,2,1]").contains("expected [T − 1, N, N] = [2, 2, 2]"));
+        let factored = &models[13];
+        assert!(refusal(factored, "[2,3]", "[3,2]").contains("`left` has shape [3, 2], expected [N, D]"));
+        assert!(refusal(factored, "\"left\"", "\"lift\"").contains("`left`, is missing"));
+        let semi_markov = &models[6];
+        assert!(refusal(semi_markov, "\"segments\"", "\"sagments\"").contains("`segments` is missing"));
+        // A length that no sequence can have lies in the data.
+        let mut bytes = to_bytes(dense);
+        let at = bytes.windows(8).position(|w| w == 3u64.to_le_bytes()).unwrap();
+        bytes[at] = 4;
+        let message = parse(&bytes, "").unwrap_err().to_string();
+        assert!(message.contains("lengths: sequence 0 has length 4, expected 1 to 3"), "{message}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Logarithms of products without loss: an entry that may have lost too much to underflow is summed again in the log domain.
+
+use super::messages::Lattice;
+use super::nodes::add;
+use crate::numeric::Real;
+
+/// A product with more doubtful entries than this asks whether anything can have been lost at all.
+const MANY: usize = 4;
+
+impl<F: Real> Lattice<'_, F> {
+    /// The logarithms of a product forward of exp `before`, without loss.
+    pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F]) {
+        let doubtful = self.doubtful(t, before, row);
+        F::ln_in_place(row);
+        self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
+            self.steps.log_column(t, j, logs);
+            add(logs, before);
+        });
+    }
+
+    /// The logarithms of a product backward of exp of what `after` gives, without loss.
+    pub(super) fn log_sums_backward(
+        &self,
+        t: usize,
+        place: usize,
+        row: &mut [F],
+        after: impl FnOnce() -> Vec<F>,
+    ) {
+        let threshold = self.threshold(t + 1);
+        if !row.iter().any(|&x| x < threshold) {
+            return F::ln_in_place(row);
+        }
+        let after = after();
+        let doubtful = self.doubtful(t, &after, row);
+        F::ln_in_place(row);
+        self.repair(t, place, t, &doubtful, row, |i, logs| {
+            self.steps.log_row(t, i, logs);
+            add(logs, &after);
+        });
+    }
+
+    /// Below this a sum of N products may have lost more than rounding to underflow.
+    fn threshold(&self, layer: usize) -> F {
+        F::from_f64(4.0 * self.steps.shape(layer - 1).1 as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
+    }
+
+    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.
+    pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
+        let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
+        let threshold = F::from_f64(lost);
+        let mut doubtful = Vec::new();
+        if output.iter().fold(false, |any, &x| any | (x < threshold)) {
+            let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
+            doubtful.extend(entries.map(|(j, _)| j as u32));
+            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has all its digits.
+            if doubtful.len() > MANY {
+                let least = input.iter().copied().filter(|&x| x > F::NEG_INFINITY);
+                let least = least.fold(F::ZERO, |a, b| if b < a { b } else { a }).to_f64();
+                if least + self.least(t) > F::TINY.to_f64().ln() + 2.0 {
+                    doubtful.clear();
+                }
+            }
+        }
+        doubtful
+    }
+
+    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry.
+    fn repair(
+        &self,
+        t: usize,
+        place: usize,
+        layer: usize,
+        doubtful: &[u32],
+        row: &mut [F],
+        logs: impl Fn(usize, &mut [F]),
+    ) {
+        if doubtful.is_empty() {
+            return;
+        }
+        let (before, after) = self.steps.shape(t);
+        let mut terms = vec![F::ZERO; if layer > t { before } else { after }];
+        let mut node = vec![F::ZERO; row.len()];
+        self.add_node(place, layer, &mut node);
+        for &j in doubtful {
+            let j = j as usize;
+            if node[j] == F::NEG_INFINITY {
+                continue;
+            }
+            logs(j, &mut terms);
+            row[j] = F::from_f64(F::log_sum_exp(&terms));
+        }
+    }
+
+    /// The least finite ln Mₜ(i, j).
+    pub(super) fn least(&self, t: usize) -> f64 {
+        *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
+            let (before, after) = self.steps.shape(t);
+            let mut row = vec![F::ZERO; after];
+            let mut least = F::ZERO;
+            for i in 0..before {
+                self.steps.log_row(t, i, &mut row);
+                least = row.iter().fold(least, |a, &x| if x < a && x > F::NEG_INFINITY { x } else { a });
+            }
+            least.to_f64()
+        })
+    }
+}

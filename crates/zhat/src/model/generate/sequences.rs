@@ -1,0 +1,185 @@
+//! Random chains and semi-Markov chains.
+
+use super::affordable;
+use crate::error::{Error, Result};
+use crate::model::{Chain, Segments, SemiMarkov, Transitions, Values};
+use crate::numeric::Real;
+use crate::random::{Stream, Streams};
+
+/// The sizes and strengths of a random chain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChainShape {
+    /// N.
+    pub states: usize,
+    /// T.
+    pub steps: usize,
+    /// B.
+    pub batch: usize,
+    /// Lengths between 1 and T at random, except the first sequence's, which is T.
+    pub ragged: bool,
+    /// The form of the transitions.
+    pub transitions: TransitionForm,
+    /// The standard deviation of the scores.
+    pub strength: f64,
+    /// The fraction of emissions, and of transitions that are tables, that is −∞; every sequence keeps a path.
+    pub zeros: f64,
+}
+
+/// The form that random transitions take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransitionForm {
+    /// One table.
+    Shared,
+    /// A table a step.
+    PerStep,
+    /// Products of embeddings.
+    Factored {
+        /// D, their dimension.
+        rank: usize,
+        /// Whether left and right ones are the same.
+        tied: bool,
+    },
+}
+
+impl Default for ChainShape {
+    fn default() -> Self {
+        ChainShape {
+            states: 100,
+            steps: 20,
+            batch: 1,
+            ragged: false,
+            transitions: TransitionForm::Shared,
+            strength: 1.0,
+            zeros: 0.0,
+        }
+    }
+}
+
+/// Chains whose scores are N(0, strength²); factored ones have normal embeddings whose products have that variance.
+///
+/// ```
+/// use zhat::model::generate::{ChainShape, chain};
+/// let chain = chain::<f32>(&ChainShape { states: 50, steps: 10, batch: 3, ragged: true, ..Default::default() }, 7)?;
+/// assert_eq!((chain.states(), chain.lengths()[0]), (50, 10));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
+    let &ChainShape { states, steps, batch, ragged, transitions, strength, zeros } = shape;
+    for (name, count) in [("states", states), ("steps", steps), ("batch", batch)] {
+        if count == 0 {
+            return Err(Error::argument(name, "must be at least 1"));
+        }
+    }
+    if !(0.0..=1.0).contains(&zeros) {
+        return Err(Error::argument("zeros", format!("{zeros} is not a fraction between 0 and 1")));
+    }
+    let (n, t) = (states as f64, steps as f64);
+    let parameters = match transitions {
+        TransitionForm::Shared => n * n,
+        TransitionForm::PerStep => n * n * t,
+        TransitionForm::Factored { rank, .. } => 2.0 * n * rank as f64,
+    };
+    // The bound is for numbers of 32 bytes, but these come in arrays.
+    affordable((n + batch as f64 * t * n + parameters) * size_of::<F>() as f64 / 16.0)?;
+    let streams = Streams::new(seed, "generate chain");
+    let lengths: Vec<usize> = {
+        let mut random = streams.block(0);
+        let length = |b| if ragged && b > 0 { 1 + random.below(steps) } else { steps };
+        (0..batch).map(length).collect()
+    };
+    let mut random = streams.block(1);
+    let start = normals(&mut random, states, strength);
+    let mut emissions: Vec<F> = normals(&mut random, batch * steps * states, strength);
+    // The path that goes from state to state in their order is spared, from another state in each sequence.
+    forbid(&mut random, &mut emissions, zeros, |entry| {
+        let (row, state) = (entry / states, entry % states);
+        state == (row / steps + row % steps) % states
+    });
+    let next = |entry: usize| entry % states == (entry / states % states + 1) % states;
+    let mut table = |count: usize| -> Values<F> {
+        let mut values = normals(&mut random, count * states * states, strength);
+        forbid(&mut random, &mut values, zeros, next);
+        values.into()
+    };
+    let transitions = match transitions {
+        TransitionForm::Shared => Transitions::Shared(table(1)),
+        TransitionForm::PerStep => Transitions::PerStep(table(steps - 1)),
+        TransitionForm::Factored { rank, tied } => {
+            let scale = (strength.abs() / (rank as f64).sqrt().max(1.0)).sqrt();
+            let left = normals(&mut random, states * rank, scale).into();
+            let right = (!tied).then(|| normals(&mut random, states * rank, scale).into());
+            Transitions::Factored { left, right }
+        }
+    };
+    Chain::new(start.into(), emissions.into(), lengths, transitions)
+}
+
+/// Semi-Markov chains: a chain as of [`chain`], and normal scores of the segments' lengths in each state.
+pub fn semi_markov<F: Real>(shape: &ChainShape, longest: usize, seed: u64) -> Result<SemiMarkov<F>> {
+    if longest == 0 {
+        return Err(Error::argument("longest", "must be at least 1"));
+    }
+    affordable(longest as f64 * shape.states as f64 * size_of::<F>() as f64 / 16.0)?;
+    let mut random = Streams::new(seed, "generate semi-markov").block(0);
+    let segments = normals::<F>(&mut random, longest * shape.states, shape.strength);
+    SemiMarkov::new(chain(shape, seed)?, Segments::Lengths(segments.into()), longest)
+}
+
+fn normals<F: Real>(random: &mut Stream, count: usize, scale: f64) -> Vec<F> {
+    (0..count).map(|_| F::from_f64(scale * random.normal())).collect()
+}
+
+/// Makes a fraction of the entries −∞, but not those that are spared.
+fn forbid<F: Real>(random: &mut Stream, values: &mut [F], zeros: f64, spared: impl Fn(usize) -> bool) {
+    if zeros == 0.0 {
+        return;
+    }
+    for (entry, value) in values.iter_mut().enumerate() {
+        if random.uniform() < zeros && !spared(entry) {
+            *value = F::NEG_INFINITY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sequence_keeps_a_path_when_all_else_is_forbidden() {
+        for transitions in [
+            TransitionForm::Shared,
+            TransitionForm::PerStep,
+            TransitionForm::Factored { rank: 2, tied: false },
+        ] {
+            let shape = ChainShape {
+                states: 3,
+                steps: 5,
+                batch: 4,
+                ragged: true,
+                transitions,
+                strength: 2.0,
+                zeros: 1.0,
+            };
+            let chain = chain::<f64>(&shape, 1).unwrap();
+            for (b, &length) in chain.lengths().iter().enumerate() {
+                let path: Vec<usize> = (0..length).map(|t| (b + t) % 3).collect();
+                assert!(chain.score(b, &path).is_finite());
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_wishes_are_errors() {
+        let refused = |shape: ChainShape| chain::<f32>(&shape, 0).is_err();
+        assert!(refused(ChainShape { states: 0, ..Default::default() }));
+        assert!(refused(ChainShape { steps: 0, ..Default::default() }));
+        assert!(refused(ChainShape { batch: 0, ..Default::default() }));
+        assert!(refused(ChainShape { zeros: 1.5, ..Default::default() }));
+        assert!(refused(ChainShape { strength: f64::NAN, ..Default::default() }));
+        assert!(refused(ChainShape { states: usize::MAX, ..Default::default() }));
+        assert!(refused(ChainShape { states: 10_000_000, ..Default::default() }));
+        assert!(semi_markov::<f32>(&ChainShape::default(), 0, 0).is_err());
+        assert!(semi_markov::<f32>(&ChainShape::default(), usize::MAX, 0).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! The inner loops of products with a few messages: registers are counted here.
+//!
+//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows by four messages. AVX2 has 16
+//! of half a vector, and eight of them hold sums.
+
+// Counted loops over arrays of registers are what the compiler unrolls.
+#![allow(clippy::needless_range_loop)]
+
+use super::lanes::Lanes;
+use super::skinny::{Backward, Forward};
+
+/// One strip of W vectors and R messages that start at `message` of the block.
+///
+/// # Safety
+/// The task is checked; message + R ≤ block, column + W vectors ≤ columns; V's instructions are there.
+#[inline(always)]
+unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
+    task: &mut Forward<'_, F>,
+    zero: V,
+    message: usize,
+    column: usize,
+) {
+    // SAFETY: the caller's promise; every pointer is inside its slice by `check`.
+    unsafe {
+        let mut sums = [[zero; W]; R];
+        let mut messages = task.messages.as_ptr().add(message);
+        let mut matrix = task.matrix.as_ptr().add(column);
+        let mut next = task.next.as_ptr().wrapping_add(column / 2 * task.rows);
+        let ahead = !task.next.is_empty() && message == 0 && W > 1;
+        for _ in 0..task.rows {
+            if ahead {
+                for w in 0..W / 2 {
+                    V::prefetch(next.wrapping_add(w * V::COUNT));
+                }
+                next = next.wrapping_add(W / 2 * V::COUNT);
+            }
+            let mut row = [zero; W];
+            for w in 0..W {
+                row[w] = V::load(matrix.add(w * V::COUNT));
+            }
+            for r in 0..R {
+                let x = V::splat(*messages.add(r));
+                for w in 0..W {
+                    sums[r][w] = x.multiply_add(row[w], sums[r][w]);
+                }
+            }
+            // Not used once they have left their slices.
+            messages = messages.wrapping_add(task.block);
+            matrix = matrix.wrapping_add(task.stride);
+        }
+        for r in 0..R {
+            for w in 0..W {
+                let at = column + w * V::COUNT;
+                let output = task.output.as_mut_ptr().add((message + r) * task.output_stride + at);
+                let old = if task.accumulate { V::load(output) } else { zero };
+                match task.weights {
+                    None => sums[r][w].add(old).store(output),
+                    Some((weights, stride)) => {
+                        let weights = V::load(weights.as_ptr().add((message + r) * stride + at));
+                        sums[r][w].multiply_add(weights, old).store(output);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All strips of a tile, W vectors at a time and then two or one.
+///
+/// # Safety
+/// The task is checked, R divides its block, V's instructions are there.
+#[inline(always)]
+unsafe fn forward_tile<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
+    task: &mut Forward<'_, F>,
+    zero: V,
+) {
+    let mut message = 0;
+    while message < task.block {
+        let mut column = 0;
+        // SAFETY: the caller's promise, and the loops' conditions.
+        unsafe {
+            while column + W * V::COUNT <= task.columns {
+                forward_strip::<F, V, R, W>(task, zero, message, column);
+                column += W * V::COUNT;
+            }
+            while column < task.columns {
+                forward_strip::<F, V, R, 1>(task, zero, message, column);
+                column += V::COUNT;
+            }
+        }
+        message += R;
+    }
+}
+
+/// Dot products of I rows with R messages.
+///
+/// # Safety
+/// The task is checked; row + I ≤ rows, message + R ≤ count; V's instructions are there.
+#[inline(always)]
+unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usize, const R: usize>(
+    task: &mut Backward<'_, F>,
+    zero: V,
+    row: usize,
+    message: usize,
+) {
+    // SAFETY: the caller's promise; every pointer is inside its slice by `check`.
+    unsafe {
+        let mut sums = [[zero; R]; I];
+        let messages = task.messages.as_ptr().add(message * task.messages_stride);
+        let matrix = task.matrix.as_ptr().add(row * task.stride);
+        let mut next = task.next.as_ptr().wrapping_add(row / 2 * task.columns);
+        let ahead = !task.next.is_empty() && message == 0 && I > 1;
+        let mut column = 0;
+        while column < task.columns {
+            if ahead {
+                for i in 0..I / 2 {
+                    V::prefetch(next.wrapping_add(i * V::COUNT));
+                }
+                next = next.wrapping_add(I / 2 * V::COUNT);
+            }
+            let mut x = [zero; R];
+            for r in 0..R {
+                x[r] = V::load(messages.add(r * task.messages_stride + column));
+            }
+            for i in 0..I {
+                let y = V::load(matrix.add(i * task.stride + column));
+                for r in 0..R {
+                    sums[i][r] = x[r].multiply_add(y, sums[i][r]);
+                }
+            }
+            column += V::COUNT;
+        }
+        for r in 0..R {
+            let output = task.output.as_mut_ptr().add((message + r) * task.output_stride + row);
+            for i in 0..I {
+                *output.add(i) += sums[i][r].sum();
+            }
+        }
+    }
+}
+
+/// All rows of a tile for R messages from `message` on, I rows at a time and then one.
+///
+/// # Safety
+/// As for [`backward_block`].
+#[inline(always)]
+unsafe fn backward_rows<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usize, const R: usize>(
+    task: &mut Backward<'_, F>,
+    zero: V,
+    rows: std::ops::Range<usize>,
+    message: usize,
+) {
+    let mut row = rows.start;
+    // SAFETY: the caller's promise, and the loops' conditions.
+    unsafe {
+        while row + I <= rows.end {
+            backward_block::<F, V, I, R>(task, zero, row, message);
+            row += I;
+        }
+        while row < rows.end {
+            backward_block::<F, V, 1, R>(task, zero, row, message);
+            row += 1;
+        }
+    }
+}
+
+/// # Safety
+/// The task is checked; V has 32 registers of its own and their instructions are there.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[inline(always)]
+pub(super) unsafe fn forward_wide<F: Copy, V: Lanes<F>>(mut task: Forward<'_, F>, zero: F) {
+    // SAFETY: the caller's promise; the block is one of these.
+    unsafe {
+        let zero = V::splat(zero);
+        match task.block {
+            8 => forward_tile::<F, V, 8, 2>(&mut task, zero),
+            4 => forward_tile::<F, V, 4, 4>(&mut task, zero),
+            2 => forward_tile::<F, V, 2, 8>(&mut task, zero),
+            _ => forward_tile::<F, V, 1, 8>(&mut task, zero),
+        }
+    }
+}
+
+/// # Safety
+/// The task is checked; V's instructions are there. V takes two of 16 registers.
+#[inline(always)]
+pub(super) unsafe fn forward_narrow<F: Copy, V: Lanes<F>>(mut task: Forward<'_, F>, zero: F) {
+    // SAFETY: the caller's promise; the block is a multiple of these.
+    unsafe {
+        let zero = V::splat(zero);
+        match task.block {
+            8 | 4 => forward_tile::<F, V, 4, 1>(&mut task, zero),
+            2 => forward_tile::<F, V, 2, 2>(&mut task, zero),
+            _ => forward_tile::<F, V, 1, 4>(&mut task, zero),
+        }
+    }
+}
+
+/// The rows of M that a backward product keeps in the first cache while all messages pass.
+const CACHED_ROWS: usize = 8;
+
+/// # Safety
+/// As for [`forward_wide`].
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[inline(always)]
+pub(super) unsafe fn backward_wide<F: Copy + std::ops::AddAssign, V: Lanes<F>>(
+    mut task: Backward<'_, F>,
+    zero: F,
+) {
+    // SAFETY: the caller's promise, and the conditions on the messages that are left.
+    unsafe {
+        let zero = V::splat(zero);
+        let mut row = 0;
+        while row < task.rows {
+            let rows = row..task.rows.min(row + CACHED_ROWS);
+            let mut message = 0;
+            while message < task.count {
+                let step = match task.count - message {
+                    1 => {
+                        backward_rows::<F, V, 8, 1>(&mut task, zero, rows.clone(), message);
+                        1
+                    }
+                    2..=3 => {
+                        backward_rows::<F, V, 4, 2>(&mut task, zero, rows.clone(), message);
+                        2
+                    }
+                    _ => {
+                        backward_rows::<F, V, 4, 4>(&mut task, zero, rows.clone(), message);
+                        4
+                    }
+                };
+                message += step;
+            }
+            row = rows.end;
+        }
+    }
+}
+
+/// # Safety
+/// As for [`forward_narrow`].
+#[inline(always)]
+pub(super) unsafe fn backward_narrow<F: Copy + std::ops::AddAssign, V: Lanes<F>>(
+    mut task: Backward<'_, F>,
+    zero: F,
+) {
+    // SAFETY: the caller's promise, and the conditions on the messages that are left.
+    unsafe {
+        let zero = V::splat(zero);
+        let mut row = 0;
+        while row < task.rows {
+            let rows = row..task.rows.min(row + CACHED_ROWS);
+            let mut message = 0;
+            while message < task.count {
+                if task.count - message == 1 {
+                    backward_rows::<F, V, 4, 1>(&mut task, zero, rows.clone(), message);
+                    message += 1;
+                } else {
+                    backward_rows::<F, V, 2, 2>(&mut task, zero, rows.clone(), message);
+                    message += 2;
+                }
+            }
+            row = rows.end;
+        }
+    }
+}

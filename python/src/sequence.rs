@@ -1,0 +1,467 @@
+//! Chains and semi-Markov chains: built from arrays, and what is answered about them.
+
+use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zhat::catalogue::Sequences;
+use zhat::model::{Observed, Segments, SequenceSizes, Transitions};
+use zhat::sequence::{ChainGradient, NodeMarginals, PathSamples, SemiMarkovGradient, TransitionGradient};
+use zhat::{Chain, Error, SemiMarkov};
+
+use crate::answer::{states, unknown};
+use crate::array::{self, Precision, handed_over};
+use crate::error::{self, Failure};
+use crate::model::Model;
+
+/// A state and how many positions it lasts.
+type Segment = (usize, usize);
+/// For each sequence an array with a path a row.
+pub type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
+
+/// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and `transitions` (N, N) or
+/// (T − 1, N, N), or `left` and perhaps `right` (N, D).
+#[pyfunction]
+pub fn chain(
+    py: Python<'_>,
+    start: &Bound<'_, PyAny>,
+    emissions: &Bound<'_, PyAny>,
+    lengths: Vec<usize>,
+    transitions: Option<&Bound<'_, PyAny>>,
+    left: Option<&Bound<'_, PyAny>>,
+    right: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Model> {
+    if emissions.cast::<PyArrayDyn<f32>>().is_ok() {
+        Ok(Model::of(build::<f32>(py, start, emissions, lengths, transitions, left, right)?))
+    } else {
+        Ok(Model::of(build::<f64>(py, start, emissions, lengths, transitions, left, right)?))
+    }
+}
+
+fn build<F: Precision>(
+    py: Python<'_>,
+    start: &Bound<'_, PyAny>,
+    emissions: &Bound<'_, PyAny>,
+    lengths: Vec<usize>,
+    transitions: Option<&Bound<'_, PyAny>>,
+    left: Option<&Bound<'_, PyAny>>,
+    right: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Chain<F>> {
+    let emissions = typed::<F>("emissions", emissions)?;
+    let &[batch, steps, n] = emissions.shape() else {
+        return Err(shape_error("emissions", emissions.shape(), "(B, T, N)"));
+    };
+    if lengths.len() != batch {
+        let message = format!("found {} of them for {batch} sequences", lengths.len());
+        return Err(error::argument("lengths", message));
+    }
+    let given = |name: &str, array: &Bound<'_, PyAny>, shape: &[usize], meaning: &str| {
+        let array = typed::<F>(name, array)?;
+        if array.shape() != shape {
+            let expected = format!("{meaning} = {}", tuple(shape));
+            return Err(shape_error(name, array.shape(), &expected));
+        }
+        array::in_place(name, &array)
+    };
+    let start = given("start", start, &[n], "(N,)")?;
+    let transitions = match (transitions, left) {
+        (Some(array), None) if typed::<F>("transitions", array)?.ndim() == 3 => {
+            let shape = [steps.saturating_sub(1), n, n];
+            Transitions::PerStep(given("transitions", array, &shape, "(T − 1, N, N)")?)
+        }
+        (Some(array), None) => Transitions::Shared(given("transitions", array, &[n, n], "(N, N)")?),
+        (None, Some(left)) => {
+            let left = typed::<F>("left", left)?;
+            let shape = match left.shape() {
+                &[rows, rank] if rows == n => [n, rank],
+                other => return Err(shape_error("left", other, &format!("(N, D) with N = {n}"))),
+            };
+            let right = right.map(|right| given("right", right, &shape, "(N, D) as left")).transpose()?;
+            Transitions::Factored { left: array::in_place("left", &left)?, right }
+        }
+        _ => return Err(error::argument("transitions", "either these or left is needed")),
+    };
+    let emissions = array::in_place("emissions", &emissions)?;
+    Ok(py.detach(|| Chain::new(start, emissions, lengths, transitions)).map_err(Failure)?)
+}
+
+/// The semi-Markov chain of a chain, with segment scores (L, N) or (B, T, L, N), used in place.
+#[pyfunction]
+pub fn semi_markov(py: Python<'_>, chain: &Model, segments: &Bound<'_, PyAny>) -> PyResult<Model> {
+    match chain.inner() {
+        zhat::Model::Chain32(chain) => Ok(Model::of(with_segments(py, chain, segments)?)),
+        zhat::Model::Chain64(chain) => Ok(Model::of(with_segments(py, chain, segments)?)),
+        _ => Err(error::argument("chain", "a semi-Markov chain is made from a chain")),
+    }
+}
+
+fn with_segments<F: Precision>(
+    py: Python<'_>,
+    chain: &Chain<F>,
+    segments: &Bound<'_, PyAny>,
+) -> PyResult<SemiMarkov<F>> {
+    let array = typed::<F>("segments", segments)?;
+    let (b, t, n) = (chain.batch(), chain.steps(), chain.states());
+    let values = array::in_place("segments", &array)?;
+    let (segments, longest) = match array.shape() {
+        &[longest, states] if states == n => (Segments::Lengths(values), longest),
+        &[batch, steps, longest, states] if [batch, steps, states] == [b, t, n] => {
+            (Segments::Places(values), longest)
+        }
+        other => {
+            let expected = format!("(L, N) = (L, {n}) or (B, T, L, N) = ({b}, {t}, L, {n})");
+            return Err(shape_error("segments", other, &expected));
+        }
+    };
+    let chain = chain.clone();
+    Ok(py.detach(|| SemiMarkov::new(chain, segments, longest)).map_err(Failure)?)
+}
+
+/// A hidden Markov model: arrays of probabilities of one precision, and lists of symbols.
+#[pyfunction]
+pub fn hmm(
+    start: &Bound<'_, PyAny>,
+    transitions: &Bound<'_, PyAny>,
+    emissions: &Bound<'_, PyAny>,
+    observations: Vec<Vec<usize>>,
+) -> PyResult<Model> {
+    if start.cast::<PyArrayDyn<f32>>().is_ok() {
+        Ok(Model::of(hidden::<f32>(start, transitions, emissions, &observations)?))
+    } else {
+        Ok(Model::of(hidden::<f64>(start, transitions, emissions, &observations)?))
+    }
+}
+
+fn hidden<F: Precision>(
+    start: &Bound<'_, PyAny>,
+    transitions: &Bound<'_, PyAny>,
+    emissions: &Bound<'_, PyAny>,
+    observations: &[Vec<usize>],
+) -> PyResult<Chain<F>> {
+    let values = |name: &str, array: &Bound<'_, PyAny>| array::in_place(name, &typed::<F>(name, array)?);
+    let (start, transitions) = (values("start", start)?, values("transitions", transitions)?);
+    let emissions = values("emissions", emissions)?;
+    Ok(Chain::hmm(&start, &transitions, &emissions, observations).map_err(Failure)?)
+}
+
+/// The arrays of a chain or semi-Markov chain by name: views of what the model holds, which cannot be written to.
+#[pyfunction]
+pub fn parameters<'py>(model: &Bound<'py, Model>) -> PyResult<Bound<'py, PyDict>> {
+    match model.get().inner() {
+        zhat::Model::Chain32(chain) => chain_parameters(model, chain),
+        zhat::Model::Chain64(chain) => chain_parameters(model, chain),
+        zhat::Model::SemiMarkov32(semi) => semi_markov_parameters(model, semi),
+        zhat::Model::SemiMarkov64(semi) => semi_markov_parameters(model, semi),
+        _ => Err(not_sequences()),
+    }
+}
+
+fn chain_parameters<'py, F: Precision>(
+    model: &Bound<'py, Model>,
+    chain: &Chain<F>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (b, t, n) = (chain.batch(), chain.steps(), chain.states());
+    let parts = PyDict::new(model.py());
+    let add = |name: &str, numbers: &[F], shape: &[usize]| {
+        // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
+        parts.set_item(name, unsafe { array::view(numbers, shape, model.as_any())? })
+    };
+    add("start", chain.start(), &[n])?;
+    add("emissions", chain.emissions(), &[b, t, n])?;
+    match chain.transitions() {
+        Transitions::Shared(values) => add("transitions", values, &[n, n])?,
+        Transitions::PerStep(values) => add("transitions", values, &[t - 1, n, n])?,
+        Transitions::Factored { left, right } => {
+            let shape = [n, left.len() / n];
+            add("left", left, &shape)?;
+            if let Some(right) = right {
+                add("right", right, &shape)?;
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn semi_markov_parameters<'py, F: Precision>(
+    model: &Bound<'py, Model>,
+    semi: &SemiMarkov<F>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let chain = semi.chain();
+    let parts = chain_parameters(model, chain)?;
+    let (values, shape) = match semi.segments() {
+        Segments::Lengths(values) => (values, vec![semi.longest(), chain.states()]),
+        Segments::Places(values) => {
+            (values, vec![chain.batch(), chain.steps(), semi.longest(), chain.states()])
+        }
+    };
+    // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
+    parts.set_item("segments", unsafe { array::view::<F>(values, &shape, model.as_any())? })?;
+    Ok(parts)
+}
+
+/// The length of each sequence.
+#[pyfunction]
+pub fn lengths(model: &Model) -> Vec<usize> {
+    model.inner().lengths().to_vec()
+}
+
+/// The log weight of a path of a chain.
+#[pyfunction]
+pub fn path_score(model: &Model, sequence: usize, path: Vec<usize>) -> PyResult<f64> {
+    let (length, states) = sequence_sizes(model, sequence)?;
+    if path.len() != length {
+        let message = format!("sequence {sequence} has {length} positions, found {}", path.len());
+        return Err(error::argument("path", message));
+    }
+    if let Some(state) = path.iter().find(|&&state| state >= states) {
+        return Err(error::argument("path", format!("there are {states} states, so there is no {state}")));
+    }
+    match model.inner() {
+        zhat::Model::Chain32(chain) => Ok(chain.score(sequence, &path)),
+        zhat::Model::Chain64(chain) => Ok(chain.score(sequence, &path)),
+        _ => Err(error::argument("path", "of a semi-Markov chain segments have a score")),
+    }
+}
+
+/// The log weight of a segmentation of a semi-Markov chain.
+#[pyfunction]
+pub fn segments_score(model: &Model, sequence: usize, segments: Vec<Segment>) -> PyResult<f64> {
+    let (length, states) = sequence_sizes(model, sequence)?;
+    let longest = model.inner().longest_segment().ok_or_else(not_sequences)?;
+    let fits = |&(state, positions): &Segment| state < states && (1..=longest).contains(&positions);
+    let covered = segments.iter().try_fold(0usize, |sum, segment| sum.checked_add(segment.1));
+    if !segments.iter().all(fits) || covered != Some(length) {
+        let message = format!(
+            "expected pairs of a state below {states} and a length of 1 to {longest}, {length} positions in all"
+        );
+        return Err(error::argument("segments", message));
+    }
+    match model.inner() {
+        zhat::Model::SemiMarkov32(semi) => Ok(semi.score(sequence, &segments)),
+        zhat::Model::SemiMarkov64(semi) => Ok(semi.score(sequence, &segments)),
+        _ => Err(not_sequences()),
+    }
+}
+
+/// The model given that positions are in these states: (sequence, position, state) each.
+#[pyfunction]
+pub fn observe(model: &Model, evidence: Vec<(usize, usize, usize)>) -> PyResult<Model> {
+    let observed = |(sequence, position, state)| Observed { sequence, position, state };
+    let evidence: Vec<Observed> = evidence.into_iter().map(observed).collect();
+    Ok(match model.inner() {
+        zhat::Model::Chain32(chain) => Model::of(chain.condition(&evidence).map_err(Failure)?),
+        zhat::Model::Chain64(chain) => Model::of(chain.condition(&evidence).map_err(Failure)?),
+        zhat::Model::SemiMarkov32(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
+        zhat::Model::SemiMarkov64(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
+        _ => return Err(not_sequences()),
+    })
+}
+
+/// The length of a sequence and the number of states.
+fn sequence_sizes(model: &Model, sequence: usize) -> PyResult<(usize, usize)> {
+    let lengths = model.inner().lengths();
+    let length = lengths.get(sequence).ok_or_else(|| {
+        error::argument("sequence", format!("there are {}, so there is no {sequence}", lengths.len()))
+    })?;
+    let states = match model.inner() {
+        zhat::Model::Chain32(chain) => chain.states(),
+        zhat::Model::Chain64(chain) => chain.states(),
+        zhat::Model::SemiMarkov32(semi) => semi.chain().states(),
+        zhat::Model::SemiMarkov64(semi) => semi.chain().states(),
+        _ => return Err(not_sequences()),
+    };
+    Ok((*length, states))
+}
+
+/// The figures of a batch of sequences; a dict in Python.
+#[derive(IntoPyObject)]
+pub struct Figures {
+    kind: &'static str,
+    form: &'static str,
+    precision: &'static str,
+    states: usize,
+    steps: usize,
+    batch: usize,
+    positions: usize,
+    shortest: usize,
+    rank: Option<usize>,
+    longest_segment: Option<usize>,
+    values: usize,
+    zeros: usize,
+    bytes: usize,
+}
+
+impl Figures {
+    pub fn new(kind: &'static str, sizes: SequenceSizes) -> Self {
+        Figures {
+            kind,
+            form: sizes.form,
+            precision: sizes.precision,
+            states: sizes.states,
+            steps: sizes.steps,
+            batch: sizes.batch,
+            positions: sizes.positions,
+            shortest: sizes.shortest,
+            rank: sizes.rank,
+            longest_segment: sizes.longest_segment,
+            values: sizes.values,
+            zeros: sizes.zeros,
+            bytes: sizes.bytes,
+        }
+    }
+}
+
+/// The value of an answer about sequences: arrays and lists, one for each sequence.
+pub fn value<'py>(py: Python<'py>, model: &zhat::Model, value: Sequences) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Sequences::Numbers(values) => Ok(PyArray1::from_vec(py, values).into_any()),
+        Sequences::Marginals32(marginals) => node_marginals(py, marginals),
+        Sequences::Marginals64(marginals) => node_marginals(py, marginals),
+        Sequences::Gradient32(gradient) => Ok(chain_gradient(py, model, gradient)?.into_any()),
+        Sequences::Gradient64(gradient) => Ok(chain_gradient(py, model, gradient)?.into_any()),
+        Sequences::SemiMarkovGradient32(gradient) => {
+            Ok(semi_markov_gradient(py, model, gradient)?.into_any())
+        }
+        Sequences::SemiMarkovGradient64(gradient) => {
+            Ok(semi_markov_gradient(py, model, gradient)?.into_any())
+        }
+        Sequences::Paths(paths) => list(py, paths.iter().map(|path| (states(py, &path.states), path.score))),
+        Sequences::Segmentations(all) => {
+            let each = all.iter().map(|one| Ok((segments(py, &one.segments)?, one.score)));
+            list(py, each.collect::<PyResult<Vec<_>>>()?)
+        }
+        Sequences::RankedPaths(ranked) => {
+            let pairs = |paths: &Vec<zhat::sequence::Path>| {
+                paths.iter().map(|path| (states(py, &path.states), path.score)).collect::<Vec<_>>()
+            };
+            list(py, ranked.iter().map(pairs))
+        }
+        Sequences::RankedSegmentations(ranked) => {
+            let pairs = |all: &Vec<zhat::sequence::Segmentation>| {
+                let each = all.iter().map(|one| Ok((segments(py, &one.segments)?, one.score)));
+                each.collect::<PyResult<Vec<_>>>()
+            };
+            list(py, ranked.iter().map(pairs).collect::<PyResult<Vec<_>>>()?)
+        }
+        Sequences::PathSamples(samples) => path_samples(py, model, samples),
+        Sequences::SegmentationSamples(samples) => {
+            let each = |all: &Vec<Vec<Segment>>| {
+                all.iter().map(|one| segments(py, one)).collect::<PyResult<Vec<_>>>()
+            };
+            let drawn = samples.samples.iter().map(each).collect::<PyResult<Vec<_>>>()?;
+            Ok((drawn, weights(py, samples.log_weights)).into_pyobject(py)?.into_any())
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn list<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    items: impl IntoIterator<Item = T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(items.into_iter().collect::<Vec<T>>().into_pyobject(py)?.into_any())
+}
+
+fn node_marginals<F: Precision>(py: Python<'_>, marginals: NodeMarginals<F>) -> PyResult<Bound<'_, PyAny>> {
+    Ok(handed_over(py, marginals.values, &marginals.shape)?.into_any())
+}
+
+/// A dict with an array for each parameter.
+pub fn chain_gradient<'py, F: Precision>(
+    py: Python<'py>,
+    model: &zhat::Model,
+    gradient: ChainGradient<F>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (batch, n) = (model.lengths().len(), gradient.start.len());
+    let steps = gradient.emissions.len() / (batch * n).max(1);
+    let parts = PyDict::new(py);
+    let add =
+        |name: &str, numbers: Vec<F>, shape: &[usize]| parts.set_item(name, handed_over(py, numbers, shape)?);
+    add("start", gradient.start, &[n])?;
+    add("emissions", gradient.emissions, &[batch, steps, n])?;
+    match gradient.transitions {
+        TransitionGradient::Shared(values) => add("transitions", values, &[n, n])?,
+        TransitionGradient::PerStep(values) => {
+            add("transitions", values, &[steps.saturating_sub(1), n, n])?;
+        }
+        TransitionGradient::Factored { left, right } => {
+            let shape = [n, left.len() / n.max(1)];
+            add("left", left, &shape)?;
+            if let Some(right) = right {
+                add("right", right, &shape)?;
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// As of a chain, and the segment scores.
+pub fn semi_markov_gradient<'py, F: Precision>(
+    py: Python<'py>,
+    model: &zhat::Model,
+    gradient: SemiMarkovGradient<F>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (batch, n) = (model.lengths().len(), gradient.chain.start.len());
+    let steps = gradient.chain.emissions.len() / (batch * n).max(1);
+    let longest = model.longest_segment().unwrap_or(1);
+    let of_lengths = match model {
+        zhat::Model::SemiMarkov32(semi) => matches!(semi.segments(), Segments::Lengths(_)),
+        zhat::Model::SemiMarkov64(semi) => matches!(semi.segments(), Segments::Lengths(_)),
+        _ => true,
+    };
+    let shape = if of_lengths { vec![longest, n] } else { vec![batch, steps, longest, n] };
+    let parts = chain_gradient(py, model, gradient.chain)?;
+    parts.set_item("segments", handed_over(py, gradient.segments, &shape)?)?;
+    Ok(parts)
+}
+
+/// For each sequence an array with a sample a row; and the log weights.
+fn path_samples<'py>(
+    py: Python<'py>,
+    model: &zhat::Model,
+    samples: PathSamples,
+) -> PyResult<Bound<'py, PyAny>> {
+    let drawn = paths(py, model, &samples.samples)?;
+    Ok((drawn, weights(py, samples.log_weights)).into_pyobject(py)?.into_any())
+}
+
+/// For each sequence its paths as the rows of an array.
+pub fn paths<'py>(py: Python<'py>, model: &zhat::Model, drawn: &[Vec<Vec<usize>>]) -> PyResult<Paths<'py>> {
+    let each = |(drawn, &length): (&Vec<Vec<usize>>, &usize)| {
+        let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
+        handed_over(py, flat, &[drawn.len(), length])
+    };
+    drawn.iter().zip(model.lengths()).map(each).collect()
+}
+
+fn weights<'py>(
+    py: Python<'py>,
+    log_weights: Option<Vec<Vec<f64>>>,
+) -> Option<Vec<Bound<'py, PyArray1<f64>>>> {
+    log_weights.map(|all| all.into_iter().map(|one| PyArray1::from_vec(py, one)).collect())
+}
+
+/// (state, length) a row.
+fn segments<'py>(py: Python<'py>, segments: &[Segment]) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
+    let flat = segments.iter().flat_map(|&(state, length)| [state as i64, length as i64]).collect();
+    handed_over(py, flat, &[segments.len(), 2])
+}
+
+/// The array in the precision of the model.
+fn typed<'py, F: Precision>(name: &str, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<F>>> {
+    let found = array.cast::<PyArrayDyn<F>>();
+    found.cloned().map_err(|_| error::argument(name, format!("expected an array of {}", F::NAME)))
+}
+
+fn shape_error(name: &str, found: &[usize], expected: &str) -> PyErr {
+    Failure(Error::Model(format!("{name}: found shape {}, expected {expected}", tuple(found)))).into()
+}
+
+/// A shape as Python writes it.
+fn tuple(shape: &[usize]) -> String {
+    let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    format!("({}{})", lengths.join(", "), if shape.len() == 1 { "," } else { "" })
+}
+
+fn not_sequences() -> PyErr {
+    error::argument("model", "expected a chain or a semi-Markov chain")
+}

@@ -1,0 +1,181 @@
+"""Differentiable operations: values against enumeration, gradients against finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sequence_oracle import SequenceOracle
+
+import zhat
+
+FORMS: list[dict[str, Any]] = [
+    {"transitions": "shared"},
+    {"transitions": "per-step"},
+    {"transitions": "factored", "rank": 2, "tied": True},
+    {"transitions": "factored", "rank": 2, "tied": False},
+]
+CHAINS = [zhat.generate.chain(3, 4, 3, ragged=True, seed=5, **form) for form in FORMS]
+
+
+def rebuilt(chain: zhat.Chain, changed: dict[str, NDArray[Any]]) -> zhat.Chain:
+    parameters = {name: np.array(array) for name, array in chain._parameters.items()}
+    return zhat.Chain(**{**parameters, **changed}, lengths=chain.lengths)  # type: ignore[arg-type]
+
+
+def check_gradient(chain: zhat.Chain, gradient: zhat.ChainGradient, value: Any) -> None:
+    """Central differences of `value` of a changed chain along random directions."""
+    random, step = np.random.default_rng(1), 1e-5
+    for name, array in gradient.arrays().items():
+        own = np.array(chain._parameters[name])
+        direction = random.normal(size=own.shape)
+        up, down = (value(rebuilt(chain, {name: own + sign * step * direction})) for sign in (1, -1))
+        want = (up - down) / (2 * step)
+        np.testing.assert_allclose(np.vdot(array, direction), want, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+WEIGHTS = np.array([1.0, -2.0, 0.5])
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("name", ["log_partition", "entropy"])
+def test_gradients_of_one_chain(chain: zhat.Chain, checkpoint: bool, name: str) -> None:
+    operation = getattr(zhat.ops, name)
+    value, tape = operation(chain, checkpoint=checkpoint)
+    want = [getattr(SequenceOracle(chain, b), name) for b in range(3)]
+    np.testing.assert_allclose(value, want, atol=1e-9)
+    gradient = tape.vjp(WEIGHTS)
+    assert gradient.emissions.shape == chain.emissions.shape
+    check_gradient(chain, gradient, lambda other: operation(other)[0] @ WEIGHTS)
+    again = tape.vjp(2 * WEIGHTS)
+    np.testing.assert_allclose(again.start, 2 * gradient.start, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", CHAINS, ids=repr)
+@pytest.mark.parametrize("name", ["cross_entropy", "kl"])
+def test_gradients_of_two_chains(p: zhat.Chain, name: str) -> None:
+    operation, q = getattr(zhat.ops, name), zhat.generate.chain(3, 4, 3, seed=8)
+    q = rebuilt(q, {})
+    q = zhat.Chain(q.emissions, q.transitions, start=q.start, lengths=p.lengths)
+    value, tape = operation(p, q)
+    for b in range(3):
+        of_p, of_q = SequenceOracle(p, b), SequenceOracle(q, b)
+        want = -(of_p.probabilities @ (of_q.scores - of_q.log_partition))
+        np.testing.assert_allclose(value[b], want - (of_p.entropy if name == "kl" else 0), atol=1e-9)
+    by_p, by_q = tape.vjp(WEIGHTS)
+    check_gradient(p, by_p, lambda other: operation(other, q)[0] @ WEIGHTS)
+    check_gradient(q, by_q, lambda other: operation(p, other)[0] @ WEIGHTS)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_value_and_gradient_in_one_pass(chain: zhat.Chain, checkpoint: bool) -> None:
+    value, gradient = chain.log_partition_and_gradient(WEIGHTS, checkpoint=checkpoint)
+    np.testing.assert_allclose(value, chain.log_partition().value, atol=1e-12)
+    want = zhat.ops.log_partition(chain)[1].vjp(WEIGHTS)
+    for name, array in want.arrays().items():
+        np.testing.assert_allclose(getattr(gradient, name), array, atol=1e-12)
+    np.testing.assert_allclose(
+        chain.log_partition_and_gradient()[1].emissions, chain.marginals().value, atol=1e-12
+    )
+
+
+def test_one_sequence_has_numbers_and_no_batch_axis() -> None:
+    chain = zhat.generate.chain(3, 4, dtype=np.float32)
+    value, tape = zhat.ops.log_partition(chain)
+    assert isinstance(value, float)
+    gradient = tape.vjp()
+    assert gradient.emissions.shape == (4, 3)
+    assert gradient.emissions.dtype == np.float32
+    assert isinstance(chain.log_partition_and_gradient()[0], float)
+
+
+def test_a_sequence_without_paths_has_no_gradient() -> None:
+    chain = zhat.Chain([[[0.0], [0.0]], [[-np.inf], [0.0]]], [[0.5]])
+    value, tape = zhat.ops.log_partition(chain)
+    assert value.tolist() == [0.5, -np.inf]
+    gradient = tape.vjp([1.0, 1.0])
+    assert gradient.emissions.ravel().tolist() == [1, 1, 0, 0]
+    assert gradient.transitions.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+def test_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
+    samples, tape = zhat.ops.relaxed_sample(chain, 2, 0.7, seed=3)
+    assert samples.soft.shape == (3, 2, 4, 3)
+    for b, paths in enumerate(samples.hard):
+        assert paths.shape == (2, chain.lengths[b])
+        soft = samples.soft[b, :, : chain.lengths[b]]
+        assert (soft.argmax(axis=-1) == paths).all()
+        np.testing.assert_allclose(soft.sum(axis=-1), 1, atol=1e-12)
+        assert not samples.soft[b, :, chain.lengths[b] :].any()
+    weights = np.random.default_rng(2).normal(size=samples.soft.shape)
+
+    def value(other: zhat.Chain) -> float:
+        # A step so small that no path changes: the hard states are constants.
+        return float(np.vdot(zhat.ops.relaxed_sample(other, 2, 0.7, seed=3)[0].soft, weights))
+
+    check_gradient(chain, tape.vjp(weights), value)
+    with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+        tape.vjp(weights[0])
+    with pytest.raises(zhat.InputError, match="temperature"):
+        zhat.ops.relaxed_sample(chain, 1, 0.0)
+
+
+def test_relaxed_samples_in_single_precision() -> None:
+    chain = zhat.generate.chain(3, 4, dtype=np.float32)
+    samples, tape = zhat.ops.relaxed_sample(chain, 5)
+    assert samples.soft.dtype == np.float32
+    assert samples.soft.shape == (5, 4, 3)
+    assert samples.hard.shape == (5, 4)
+    assert tape.vjp(np.ones((5, 4, 3))).emissions.dtype == np.float32
+
+
+def test_what_operations_refuse() -> None:
+    chain = zhat.generate.chain(3, 4)
+    for bad in ([1.0, 2.0], "x", None, np.nan):
+        with pytest.raises(zhat.InputError, match="cotangent"):
+            zhat.ops.log_partition(chain)[1].vjp(bad)  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
+        zhat.ops.entropy(zhat.FactorGraph([2]))  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match="same precision"):
+        zhat.ops.kl(chain, zhat.generate.chain(3, 4, dtype=np.float32))
+    with pytest.raises(zhat.InputError, match="two batches"):
+        zhat.ops.kl(chain, zhat.generate.chain(3, 4, 1))
+    for other in (zhat.generate.chain(4, 4), zhat.generate.chain(3, 5)):
+        with pytest.raises(zhat.InputError):
+            zhat.ops.kl(chain, other)
+    with pytest.raises(zhat.OverBudgetError):
+        zhat.ops.log_partition(chain, memory=1)
+
+
+def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() -> None:
+    chain = zhat.generate.chain(3, 4)
+    want = zhat.ops.entropy(chain)[1].vjp().start
+    _, tape = zhat.ops.entropy(zhat.generate.chain(3, 4))
+    del chain
+    for _ in range(3):
+        assert (tape.vjp().start == want).all()
+
+
+def test_pytorch_operations() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
+    import zhat.torch as zt
+
+    source = zhat.generate.chain(3, 4, 2, seed=2)
+    other = zhat.generate.chain(3, 4, 2, seed=3)
+
+    def tensors(chain: zhat.Chain) -> list[Any]:
+        arrays = (chain.emissions, chain.transitions, chain.start)
+        return [torch.tensor(np.array(array), requires_grad=True) for array in arrays]
+
+    p, q = tensors(source), tensors(other)
+    for operation in (zt.log_partition, zt.entropy):
+        assert torch.autograd.gradcheck(lambda *t, f=operation: f(zt.Chain(*t)), p)
+    for pair in (zt.cross_entropy, zt.kl):
+        assert torch.autograd.gradcheck(lambda *t, f=pair: f(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*p, *q))
+    zt.log_partition(zt.Chain(*p, lengths=[4, 2])).sum().backward()
+    np.testing.assert_allclose(p[2].grad.sum(), 2)

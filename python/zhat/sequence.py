@@ -1,0 +1,415 @@
+"""Models of sequences: chains of hidden states, and semi-Markov chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from . import _zhat
+from ._arguments import FilePath, integer, integers, scores
+from ._html import table
+from ._model import Model, of_kind
+from .errors import InputError
+from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
+
+Self = TypeVar("Self", bound="_Sequences")
+
+
+class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples]):
+    """What chains and semi-Markov chains have in common."""
+
+    _kind: str
+    _single: bool
+
+    @classmethod
+    def _wrap(cls: type[Self], native: _zhat.Model, single: bool | None = None) -> Self:
+        model = cls.__new__(cls)
+        model._native = native
+        model._single = len(model.lengths) == 1 if single is None else single
+        return model
+
+    @classmethod
+    def read(cls: type[Self], path: FilePath) -> Self:
+        """Reads a model of this kind from a `.zhat` file; a file with one sequence is not read as a batch."""
+        return cls._wrap(of_kind(cls._kind, _zhat.Model.read(path, None)))
+
+    @property
+    def _items(self) -> int | None:  # type: ignore[override]
+        return None if self._single else len(self.lengths)
+
+    @property
+    def batch(self) -> int | None:
+        """How many sequences there are; `None` where the model is one sequence and no batch."""
+        return self._items
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """The number of positions of each sequence."""
+        return tuple(_zhat.lengths(self._native))
+
+    @cached_property
+    def _parameters(self) -> dict[str, NDArray[Any]]:
+        return _zhat.parameters(self._native)
+
+    @property
+    def n_states(self) -> int:
+        """N, the number of states."""
+        return int(self.start.size)
+
+    @property
+    def n_steps(self) -> int:
+        """T, the number of positions that the emissions have room for."""
+        return int(self._parameters["emissions"].shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision: float32 or float64."""
+        return self.start.dtype
+
+    @property
+    def start(self) -> NDArray[Any]:
+        """The start scores (N,): as all parameters a view of what the model holds, not to be written to."""
+        return self._parameters["start"]
+
+    @property
+    def emissions(self) -> NDArray[Any]:
+        """The emission scores, (T, N) or for a batch (B, T, N)."""
+        return np.asarray(self._unbatched(self._parameters["emissions"]))
+
+    @property
+    def transitions(self) -> NDArray[Any] | None:
+        """The transition scores, (N, N) or (T − 1, N, N); `None` where they are factored."""
+        return self._parameters.get("transitions")
+
+    @property
+    def left(self) -> NDArray[Any] | None:
+        """The left embeddings (N, D) of factored transitions."""
+        return self._parameters.get("left")
+
+    @property
+    def right(self) -> NDArray[Any] | None:
+        """The right embeddings (N, D) of factored transitions that have their own."""
+        return self._parameters.get("right")
+
+    def condition(self: Self, evidence: Mapping[Any, int]) -> Self:
+        """The model given that positions are in these states: `{position: state}`, of a batch
+        `{(sequence, position): state}`.
+
+        The log partition of the result is the log weight of the evidence.
+
+        >>> import zhat
+        >>> chain = zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]])
+        >>> chain.condition({0: 0}).map().value.states.tolist()
+        [0, 0]
+        """
+        if not isinstance(evidence, Mapping):
+            raise InputError(f"evidence: expected a dict of positions and states, found {evidence!r}")
+        items = [(*self._place(key), integer("evidence", state)) for key, state in evidence.items()]
+        given = self._wrap(_zhat.observe(self._native, items), self._single)
+        given._given = self._given or bool(items)
+        return given
+
+    def _place(self, key: Any) -> tuple[int, int]:
+        if self._single:
+            return 0, integer("evidence", key)
+        try:
+            sequence, position = key
+        except (TypeError, ValueError):
+            message = f"evidence: expected a pair of sequence and position, found {key!r}"
+            raise InputError(message) from None
+        return integer("evidence", sequence), integer("evidence", position)
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model: to a `.zhat` file as it is, a single short chain also to a `.uai` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise.
+
+        `can` is about the budget: 80% of the free memory and ten minutes by default.
+        """
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> Any:
+        return float(raw[0]) if self._single else raw
+
+    def _marginals(self, raw: Any) -> NDArray[Any]:
+        return np.asarray(self._unbatched(raw))
+
+    def _factor_marginals(self, raw: Any) -> ChainGradient:
+        arrays = dict(raw, emissions=self._unbatched(raw["emissions"]))
+        if arrays.get("segments") is not None and arrays["segments"].ndim == 4:
+            arrays["segments"] = self._unbatched(arrays["segments"])
+        return ChainGradient(**arrays)
+
+    def _best(self, raw: Any) -> Any:
+        return self._unbatched([self._found(states, score) for states, score in raw])
+
+    def _ranked(self, raw: Any) -> Any:
+        return self._unbatched([[self._found(states, score) for states, score in each] for each in raw])
+
+    def _found(self, states: NDArray[np.int64], score: float) -> Any:
+        return Path(states, score)
+
+    def _unbatched(self, items: Any) -> Any:
+        return items[0] if self._single else items
+
+    def _figures(self) -> dict[str, str]:
+        shortest, longest = min(self.lengths), max(self.lengths)
+        positions = f"{longest} positions" if shortest == longest else f"{shortest} to {longest} positions"
+        if self.left is not None:
+            transitions = f"factored transitions of rank {self.left.shape[1]}"
+        else:
+            per_step = self.transitions is not None and self.transitions.ndim == 3
+            transitions = f"{'per-step' if per_step else 'shared'} transitions"
+        return {
+            "sequences": positions if self._single else f"{len(self.lengths)} sequences of {positions}",
+            "states": f"{self.n_states} states",
+            "transitions": transitions,
+            "precision": str(self.dtype),
+        }
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        return f"{type(self).__name__}({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same: all numbers, and whether they are a batch."""
+        if not isinstance(other, _Sequences):
+            return NotImplemented
+        return self._single == other._single and self._native == other._native
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((self.lengths, self.n_states))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (type(self), self._native.to_bytes(), self._single)
+
+
+class Chain(_Sequences):
+    """Chains of hidden states: p(x) ∝ exp(start(x₀) + Σ emission(t, xₜ) + Σ transition(xₜ, xₜ₊₁)).
+
+    `emissions` are (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
+    sequences that share everything else; of sequence b only the first `lengths[b]` positions count.
+    `transitions` are (N, N), row i from state i, or (T − 1, N, N) for a table a step. Or there are
+    embeddings instead: `left` and `right` (N, D), with transition(i, j) = left[i] · right[j]; without a
+    `right` it is `left`. The table is never made. `start` (N,) is zero by default.
+
+    All are logarithms, −inf forbids. The precision is that of the emissions, float32 or float64. Arrays of
+    that precision that are C-contiguous are used in place, never copied: do not change them while the model
+    is in use.
+
+    Every query of `zhat.queries` is a method. For one sequence a number is a float and arrays are as above;
+    for a batch numbers are arrays (B,), and paths come in lists. `marginals` are (B, T, N), zero behind a
+    sequence's end. `factor_marginals` are a `ChainGradient`: the gradient of log Z by every parameter,
+    summed over the batch. `map` gives a `Path`, `k_best` a list of them, `sample` a `PathSamples`.
+
+    >>> import numpy as np, zhat
+    >>> chain = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
+    >>> chain
+    Chain(3 positions, 2 states, shared transitions, float64)
+    >>> round(chain.log_partition().value, 6)
+    3.319671
+    >>> chain.map().value.states.tolist()
+    [0, 1, 0]
+    >>> batch = zhat.Chain(np.zeros((2, 3, 2)), [[0.0, 1.0], [1.0, 0.0]], lengths=[3, 1])
+    >>> batch.log_partition().value.round(6).tolist()
+    [3.319671, 0.693147]
+    """
+
+    _kind = "chain"
+
+    def __init__(
+        self,
+        emissions: ArrayLike,
+        transitions: ArrayLike | None = None,
+        *,
+        start: ArrayLike | None = None,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        lengths: Iterable[int] | None = None,
+    ) -> None:
+        """Builds and checks the model."""
+        array = scores("emissions", emissions)
+        if array.ndim not in (2, 3):
+            raise InputError(f"emissions: found shape {array.shape}, expected (T, N) or (B, T, N)")
+        if (transitions is None) == (left is None):
+            raise InputError("transitions: expected either these, or left for factored ones")
+        if right is not None and left is None:
+            raise InputError("right: embeddings on the right need some on the left")
+        self._single = array.ndim == 2
+        if self._single and lengths is not None:
+            raise InputError("lengths: are for a batch; one sequence is as long as its emissions")
+        batched = array[np.newaxis] if self._single else array
+        size, steps, states = batched.shape
+
+        def like(name: str, values: ArrayLike | None) -> NDArray[Any] | None:
+            return None if values is None else scores(name, values, array.dtype)
+
+        self._native = _zhat.chain(
+            np.zeros(states, array.dtype) if start is None else scores("start", start, array.dtype),
+            batched,
+            [steps] * size if lengths is None else integers("lengths", lengths),
+            like("transitions", transitions),
+            like("left", left),
+            like("right", right),
+        )
+
+    @classmethod
+    def crf(
+        cls,
+        emissions: ArrayLike,
+        transitions: ArrayLike | None = None,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        lengths: Iterable[int] | None = None,
+    ) -> Chain:
+        """A linear-chain conditional random field: a chain without start scores."""
+        return cls(emissions, transitions, left=left, right=right, lengths=lengths)
+
+    @classmethod
+    def hmm(
+        cls,
+        start: ArrayLike,
+        transitions: ArrayLike,
+        emissions: ArrayLike,
+        observations: Iterable[int] | Iterable[Iterable[int]],
+    ) -> Chain:
+        """A hidden Markov model of discrete observations; log Z is the log-likelihood of what was observed.
+
+        `start` (N,), `transitions` (N, N) and `emissions` (N, V) are probabilities, row i those of state i.
+        `observations` are symbols 0 … V−1: one sequence of them, or a list of sequences for a batch.
+
+        >>> import zhat
+        >>> weather = zhat.Chain.hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]], [0, 1])
+        >>> round(float(np.exp(weather.log_partition().value)), 6)
+        0.125
+        """
+        first = scores("start", start)
+        tables = scores("transitions", transitions, first.dtype), scores("emissions", emissions, first.dtype)
+        n = first.size
+        for name, array, good in (
+            ("start", first, first.ndim == 1),
+            ("transitions", tables[0], tables[0].shape == (n, n)),
+            ("emissions", tables[1], tables[1].ndim == 2 and tables[1].shape[0] == n),
+        ):
+            if not good:
+                raise InputError(f"{name}: found shape {array.shape} in a model of {n} states")
+        sequences = list(observations)
+        single = not any(isinstance(symbols, Iterable) for symbols in sequences)
+        symbols = [sequences] if single else sequences
+        lists = [integers(f"observations[{b}]", one) for b, one in enumerate(symbols)]  # type: ignore[arg-type]
+        return cls._wrap(_zhat.hmm(first, *tables, lists), single)
+
+    def score(self, path: Iterable[int], sequence: int = 0) -> float:
+        """The log weight of a path of a sequence.
+
+        >>> import zhat
+        >>> zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]]).score([1, 1])
+        3.0
+        """
+        return _zhat.path_score(self._native, integer("sequence", sequence), integers("path", path))
+
+    def log_partition_and_gradient(
+        self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
+    ) -> tuple[Any, ChainGradient]:
+        """Log Z and its gradient by every parameter from one pass: `zhat.ops.log_partition_and_gradient`."""
+        from . import ops
+
+        return ops.log_partition_and_gradient(self, cotangent, checkpoint=checkpoint, **how)
+
+    def _samples(self, raw: Any) -> PathSamples:
+        drawn, weights = raw
+        return PathSamples(self._unbatched(drawn), None, weights and self._unbatched(weights))
+
+
+class SemiMarkov(_Sequences):
+    """Chains whose states last for segments of 1 to L positions.
+
+    A sequence is cut into segments; one of state j and length d that starts at t adds segment(j, d) and the
+    emissions of its positions, and transitions are between segments. `segments` are (L, N), row d − 1 for
+    length d, or a score for each place: (T, L, N), of a batch (B, T, L, N). The other arguments are those
+    of `Chain`; a table of (T − 1, N, N) transitions has those into a segment that starts at t + 1 at t.
+
+    Answers are as of `Chain`; paths are `Segmentation`s, and the gradient has `segments`.
+
+    >>> import numpy as np, zhat
+    >>> model = zhat.SemiMarkov(np.zeros((3, 1)), [[0.0]], segments=np.zeros((2, 1)))
+    >>> model
+    SemiMarkov(3 positions, 1 states, shared transitions, float64, segments of up to 2)
+    >>> round(float(np.exp(model.log_partition().value)), 6)  # 1+1+1, 1+2, 2+1
+    3.0
+    """
+
+    _kind = "semi-markov"
+
+    def __init__(
+        self,
+        emissions: ArrayLike,
+        transitions: ArrayLike | None = None,
+        *,
+        segments: ArrayLike,
+        start: ArrayLike | None = None,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        lengths: Iterable[int] | None = None,
+    ) -> None:
+        """Builds and checks the model."""
+        chain = Chain(emissions, transitions, start=start, left=left, right=right, lengths=lengths)
+        array = scores("segments", segments, chain.dtype)
+        self._single = chain._single
+        if self._single and array.ndim == 3:
+            array = array[np.newaxis]
+        self._native = _zhat.semi_markov(chain._native, array)
+
+    @property
+    def segments(self) -> NDArray[Any]:
+        """The segment scores, (L, N), or for each place (T, L, N) or (B, T, L, N)."""
+        scores = self._parameters["segments"]
+        return scores if scores.ndim == 2 else np.asarray(self._unbatched(scores))
+
+    @property
+    def longest(self) -> int:
+        """L, the length of the longest segment."""
+        return int(self._parameters["segments"].shape[-2])
+
+    def score(self, segments: Iterable[tuple[int, int]], sequence: int = 0) -> float:
+        """The log weight of a segmentation of a sequence: (state, length) of each segment in turn."""
+        pairs = [integers(f"segments[{i}]", pair) for i, pair in enumerate(segments)]
+        if not all(len(pair) == 2 for pair in pairs):
+            raise InputError("segments: expected pairs of a state and a length")
+        pair_list = [(state, length) for state, length in pairs]
+        return _zhat.segments_score(self._native, integer("sequence", sequence), pair_list)
+
+    def _figures(self) -> dict[str, str]:
+        return {**super()._figures(), "segments": f"segments of up to {self.longest}"}
+
+    def _found(self, states: NDArray[np.int64], score: float) -> Any:
+        return Segmentation(states, score)
+
+    def _samples(self, raw: Any) -> PathSamples:
+        drawn, weights = raw
+        return PathSamples(None, self._unbatched(drawn), weights and self._unbatched(weights))
+
+
+def _restore(kind: type[Self], data: bytes, single: bool) -> Self:
+    return kind._wrap(_zhat.Model.from_bytes(data), single)
+
+
+def precision(dtype: DTypeLike) -> bool:
+    """Whether it is double precision; an error if it is neither that nor single precision."""
+    known = np.dtype(dtype)
+    if known not in (np.float32, np.float64):
+        raise InputError(f"dtype: expected float32 or float64, found {known}")
+    return bool(known == np.float64)
