@@ -41,6 +41,7 @@ mod select;
 mod spread;
 mod states;
 mod tape;
+mod target;
 
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
