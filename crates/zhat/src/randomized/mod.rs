@@ -37,6 +37,8 @@ mod method;
 mod proposal;
 mod relaxed;
 mod restriction;
+mod segment_proposal;
+mod segment_restriction;
 mod select;
 mod spread;
 mod states;
