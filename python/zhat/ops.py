@@ -226,9 +226,9 @@ def relaxed_sample(
 class SparseRelaxedSamples:
     """Relaxed samples that have values at a few states only: entry e is `values[e]` at `index[e]`.
 
-    A row of `index` is (sample, position, state), of a batch (sequence, sample, position, state); the values at a
-    position sum to one. `hard` has a path a row and `log_weights` a number a sample, of a batch an array for each
-    sequence: a sample counts with weight exp of its own.
+    A row of `index` is (sample, position, state), of a batch (sequence, sample, position, state); the values
+    at a position sum to one. `hard` has a path a row and `log_weights` a number a sample, of a batch an array
+    for each sequence: a sample counts with weight exp of its own.
     """
 
     index: NDArray[np.int64]
@@ -250,10 +250,10 @@ def sparse_relaxed_sample(
     scores: ArrayLike | None = None,
     **options: object,
 ) -> tuple[SparseRelaxedSamples, Tape]:
-    """As `relaxed_sample` from a few states of each position, chosen at random: for chains of very many states.
+    """As `relaxed_sample` from a few states of each position, chosen at random: for very many states.
 
-    The options are those of the method `randomized`, and `scores` those of `log_partition` here. The tape takes a
-    cotangent of the shape of `values`.
+    The options are those of the method `randomized`, and `scores` those of `log_partition` here. The tape
+    takes a cotangent of the shape of `values`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
