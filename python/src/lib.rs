@@ -9,6 +9,7 @@ mod error;
 mod generate;
 mod model;
 mod ops;
+mod relaxed;
 mod run;
 mod sequence;
 
@@ -101,7 +102,9 @@ mod _zhat {
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
-    use super::ops::{Tape, forward, log_partition_and_gradient, relaxed_sample};
+    use super::ops::{Tape, forward, log_partition_and_gradient};
+    #[pymodule_export]
+    use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

@@ -10,17 +10,17 @@ use serde::de::DeserializeOwned;
 use zhat::catalogue::{self, Settings};
 use zhat::exact::{ForwardBackward, Recorded};
 use zhat::randomized::RandomizedForward;
-use zhat::sequence::{ChainGradient, RelaxedSamples, SemiMarkovGradient};
+use zhat::sequence::{ChainGradient, SemiMarkovGradient};
 use zhat::{Chain, Error, Forecasts, Query};
 
-use crate::array::{self, Precision, handed_over};
+use crate::array::{self, Precision};
 use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
-use crate::sequence::{Paths, chain_gradient, paths, semi_markov_gradient};
+use crate::sequence::{chain_gradient, semi_markov_gradient};
 
 /// A gradient with respect to a model's parameters, by its kind and precision.
-enum Gradient {
+pub enum Gradient {
     Chain32(ChainGradient<f32>),
     Chain64(ChainGradient<f64>),
     SemiMarkov32(SemiMarkovGradient<f32>),
@@ -56,14 +56,14 @@ impl Gradient {
 }
 
 /// What weighs the values: a number for each sequence, or an array in the precision of the model.
-enum Cotangent {
+pub enum Cotangent {
     Single(Vec<f32>),
     Double(Vec<f64>),
 }
 
 impl Cotangent {
     /// Numbers for sequences, which are always doubles.
-    fn numbers(&self) -> zhat::Result<&[f64]> {
+    pub fn numbers(&self) -> zhat::Result<&[f64]> {
         match self {
             Cotangent::Double(numbers) => Ok(numbers),
             Cotangent::Single(_) => Err(Error::argument("cotangent", "expected an array of f64")),
@@ -72,7 +72,7 @@ impl Cotangent {
 }
 
 /// From a cotangent to the gradient with respect to each model.
-type Backward = dyn Fn(&Cotangent) -> zhat::Result<Vec<Gradient>> + Send + Sync;
+pub type Backward = dyn Fn(&Cotangent) -> zhat::Result<Vec<Gradient>> + Send + Sync;
 
 /// What an operation leaves for its gradient.
 #[pyclass(frozen, module = "zhat._zhat")]
@@ -82,6 +82,17 @@ pub struct Tape {
     run: Py<Run>,
     /// Raised to stop: the tape works in the run that it was made in.
     cancel: Arc<AtomicBool>,
+}
+
+impl Tape {
+    pub fn new(
+        model: Arc<zhat::Model>,
+        backward: Arc<Backward>,
+        run: &Bound<'_, Run>,
+        cancel: Arc<AtomicBool>,
+    ) -> Self {
+        Tape { models: vec![model], backward, run: run.clone().unbind(), cancel }
+    }
 }
 
 #[pymethods]
@@ -117,20 +128,23 @@ impl Method {
             "auto" | "exact" | "forward-backward" => {
                 Ok(Method::Exact(configured("forward-backward", settings)?))
             }
-            "randomized" => {
-                let mut method: RandomizedForward = configured(name, settings)?;
-                if let Some(scores) = scores {
-                    let array = scores.cast::<PyArrayDyn<f64>>()?;
-                    method.scores = Some(array::in_place("scores", array)?);
-                }
-                Ok(Method::Randomized(method))
-            }
+            "randomized" => Ok(Method::Randomized(randomized(settings, scores)?)),
             _ => {
                 let message = format!("`{name}` has no gradients; forward-backward and randomized have");
                 Err(error::argument("method", message))
             }
         }
     }
+}
+
+/// The randomized method with these options, a JSON object, and the scores of the proposal `given`.
+pub fn randomized(settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult<RandomizedForward> {
+    let mut method: RandomizedForward = configured("randomized", settings)?;
+    if let Some(scores) = scores {
+        let array = scores.cast::<PyArrayDyn<f64>>()?;
+        method.scores = Some(array::in_place("scores", array)?);
+    }
+    Ok(method)
 }
 
 /// An operation on one or two chains: its value for each sequence, and its tape. `settings` is a JSON object.
@@ -174,58 +188,6 @@ pub fn forward<'py>(
     })?;
     let tape = Tape { models, backward, run: run.clone().unbind(), cancel };
     Ok((PyArray1::from_vec(py, values), tape))
-}
-
-/// Relaxed samples of a chain: the hard paths of each sequence, the soft ones (B, count, T, N), and the tape of the soft ones.
-#[pyfunction]
-pub fn relaxed_sample<'py>(
-    py: Python<'py>,
-    model: &Model,
-    count: usize,
-    temperature: f64,
-    run: &Bound<'py, Run>,
-) -> PyResult<(Paths<'py>, Bound<'py, PyAny>, Tape)> {
-    let (cancel, shared) = (Arc::<AtomicBool>::default(), model.shared());
-    let (samples, backward) = run.get().supervise_with(py, cancel.clone(), {
-        let shared = shared.clone();
-        move |run| match &*shared {
-            zhat::Model::Chain32(chain) => {
-                let (samples, tape) =
-                    ForwardBackward::default().relaxed_samples_with_tape(chain, count, temperature, run)?;
-                let backward = move |cotangent: &Cotangent| match cotangent {
-                    Cotangent::Single(numbers) => Ok(vec![tape.vjp(numbers)?.into()]),
-                    Cotangent::Double(_) => Err(Error::argument("cotangent", "expected an array of f32")),
-                };
-                Ok((Relaxed::Single(samples), Arc::new(backward) as Arc<Backward>))
-            }
-            zhat::Model::Chain64(chain) => {
-                let (samples, tape) =
-                    ForwardBackward::default().relaxed_samples_with_tape(chain, count, temperature, run)?;
-                let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
-                Ok((Relaxed::Double(samples), Arc::new(backward) as Arc<Backward>))
-            }
-            other => {
-                let message = format!("expected a chain, found a {}", other.kind().name());
-                Err(Error::argument("model", message))
-            }
-        }
-    })?;
-    let (hard, soft) = match samples {
-        Relaxed::Single(RelaxedSamples { shape, hard, soft }) => {
-            (hard, handed_over(py, soft, &shape)?.into_any())
-        }
-        Relaxed::Double(RelaxedSamples { shape, hard, soft }) => {
-            (hard, handed_over(py, soft, &shape)?.into_any())
-        }
-    };
-    let hard = paths(py, model.inner(), &hard)?;
-    Ok((hard, soft, Tape { models: vec![shared], backward, run: run.clone().unbind(), cancel }))
-}
-
-/// Relaxed samples by their precision.
-enum Relaxed {
-    Single(RelaxedSamples<f32>),
-    Double(RelaxedSamples<f64>),
 }
 
 /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b, both from one pass.
@@ -332,7 +294,7 @@ where
     }
 }
 
-fn configured<T: DeserializeOwned>(method: &str, settings: &str) -> PyResult<T> {
+pub fn configured<T: DeserializeOwned>(method: &str, settings: &str) -> PyResult<T> {
     let settings: Settings =
         serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
     Ok(catalogue::configure(method, &settings).map_err(Failure)?)

@@ -134,6 +134,10 @@ def test_relaxed_samples_in_single_precision() -> None:
     assert samples.soft.shape == (5, 4, 3)
     assert samples.hard.shape == (5, 4)
     assert tape.vjp(np.ones((5, 4, 3))).emissions.dtype == np.float32
+    sparse, tape = zhat.ops.sparse_relaxed_sample(chain, 5, states=2)
+    assert sparse.index.shape == (sparse.values.size, 3)
+    assert sparse.values.dtype == np.float32
+    assert tape.vjp(np.ones(sparse.values.size)).emissions.shape == (4, 3)
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=repr)
@@ -147,6 +151,27 @@ def test_randomized_operations_on_all_states_are_exact(chain: zhat.Chain, name: 
     assert gradient.keys() == true.keys()
     for parameter, array in gradient.items():
         np.testing.assert_allclose(array, true[parameter], atol=1e-9, err_msg=parameter)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+def test_sparse_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
+    options: dict[str, Any] = {"n": 2, "temperature": 0.7, "seed": 3, "states": 3}
+    samples, tape = zhat.ops.sparse_relaxed_sample(chain, **options)
+    assert samples.index.shape == (samples.values.size, 4)
+    soft = np.zeros((3, 2, 4, 3))
+    soft[tuple(samples.index.T)] = samples.values
+    for b, length in enumerate(chain.lengths):
+        np.testing.assert_allclose(soft[b, :, :length].sum(axis=-1), 1, atol=1e-12)
+        assert (soft[b, :, :length].argmax(axis=-1) == samples.hard[b]).all()
+        np.testing.assert_allclose(samples.log_weights[b], chain.log_partition().value[b], atol=1e-9)
+    weights = np.random.default_rng(2).normal(size=samples.values.shape)
+
+    def value(other: zhat.Chain) -> float:
+        return float(zhat.ops.sparse_relaxed_sample(other, **options)[0].values @ weights)
+
+    check_gradient(chain, tape.vjp(weights), value)
+    with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+        tape.vjp(weights[1:])
 
 
 def test_states_that_the_caller_proposes() -> None:

@@ -187,6 +187,29 @@ def test_promises_about_each_sequence() -> None:
         float(answer)
 
 
+def test_estimates_of_a_batch_and_of_one_sequence() -> None:
+    batch = zhat.generate.chain(states=200, steps=4, batch=2, seed=1)
+    answer = batch.log_partition(method="randomized", states=20)
+    assert answer.guarantee.each is not None
+    assert [one.kind for one in answer.guarantee.each] == ["unbiased", "unbiased"]
+    for one, exact in zip(answer.guarantee.each, batch.log_partition().value, strict=True):
+        assert one.low is not None
+        assert one.low < exact
+        assert one.replicates == 8
+    drawn = batch.sample(5, method="randomized", states=20).value
+    assert [rows.shape for rows in drawn.states] == [(5, 4), (5, 4)]
+    assert [weights.shape for weights in drawn.log_weights] == [(5,), (5,)]
+    single = zhat.generate.chain(states=200, steps=4, seed=1)
+    answer = single.log_partition(method="randomized", states=20)
+    assert (answer.guarantee.kind, answer.guarantee.each) == ("unbiased", None)
+    drawn = single.sample(5, method="randomized", states=20).value
+    assert drawn.states.shape == (5, 4)
+    assert drawn.log_weights.shape == (5,)
+    assert zhat.generate.rdp_chain(80, rank=4, sharpness=3, dtype=np.float32).dtype == np.float32
+    with pytest.raises(zhat.InputError, match="there is no `odd`"):
+        zhat.generate.rdp_chain(80, sharpness="odd")
+
+
 def test_evidence_that_does_not_fit_is_named() -> None:
     one, many = zhat.generate.chain(states=3, steps=4), zhat.generate.chain(states=3, steps=4, batch=2)
     cases: list[tuple[zhat.Chain, Any, str]] = [

@@ -35,6 +35,7 @@ __all__ = [
     "run_program",
     "segments_score",
     "semi_markov",
+    "sparse_relaxed_sample",
     "tree",
 ]
 
@@ -119,6 +120,20 @@ class Model:
 class Tape:
     def vjp(self, cotangent: NDArray[Any]) -> list[dict[str, NDArray[Any]]]: ...
 
+@type_check_only
+class Dense(TypedDict):
+    hard: list[NDArray[np.int64]]
+    soft: NDArray[Any]
+    tape: Tape
+
+@type_check_only
+class Sparse(TypedDict):
+    hard: list[NDArray[np.int64]]
+    index: NDArray[np.int64]
+    values: NDArray[Any]
+    log_weights: list[NDArray[np.float64]]
+    tape: Tape
+
 def methods() -> list[_Method]: ...
 def machine() -> _Machine: ...
 def processors() -> int: ...
@@ -163,6 +178,12 @@ def forward(
 def log_partition_and_gradient(
     model: Model, cotangent: list[float], settings: str, run: Run
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[Any]]]: ...
-def relaxed_sample(
-    model: Model, count: int, temperature: float, run: Run
-) -> tuple[list[NDArray[np.int64]], NDArray[Any], Tape]: ...
+def relaxed_sample(model: Model, count: int, temperature: float, run: Run) -> Dense: ...
+def sparse_relaxed_sample(
+    model: Model,
+    count: int,
+    temperature: float,
+    settings: str,
+    scores: NDArray[np.float64] | None,
+    run: Run,
+) -> Sparse: ...

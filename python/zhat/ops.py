@@ -217,12 +217,76 @@ def relaxed_sample(
     (4, 5)
     """
     how = run(seed, threads, memory, time, progress)
-    how_many, how_soft = integer("n", n), real("temperature", temperature)
+    raw = _zhat.relaxed_sample(*_drawn(model, n, temperature), how)
+    samples = RelaxedSamples(model._unbatched(raw["soft"]), model._unbatched(raw["hard"]))
+    return samples, Tape(raw["tape"], (model,), samples.soft.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRelaxedSamples:
+    """Relaxed samples that have values at a few states only: entry e is `values[e]` at `index[e]`.
+
+    A row of `index` is (sample, position, state), of a batch (sequence, sample, position, state); the values
+    at a position sum to one. `hard` has a path a row and `log_weights` a number a sample, of a batch an array
+    for each sequence: a sample counts with weight exp of its own.
+    """
+
+    index: NDArray[np.int64]
+    values: NDArray[Any]
+    hard: Any
+    log_weights: Any
+
+
+def sparse_relaxed_sample(
+    model: Chain,
+    n: int = 1,
+    temperature: float = 1.0,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    scores: ArrayLike | None = None,
+    **options: object,
+) -> tuple[SparseRelaxedSamples, Tape]:
+    """As `relaxed_sample` from a few states of each position, chosen at random: for very many states.
+
+    The options are those of the method `randomized`, and `scores` those of `log_partition` here. The tape
+    takes a cotangent of the shape of `values`.
+
+    >>> import numpy as np, zhat
+    >>> chain = zhat.generate.chain(states=500, steps=4)
+    >>> samples, tape = zhat.ops.sparse_relaxed_sample(chain, n=2, states=20, temperature=0.5)
+    >>> samples.hard.shape, samples.index.shape[1], samples.log_weights.shape
+    ((2, 4), 3, (2,))
+    >>> round(float(samples.values.sum()), 6)  # two samples of four positions
+    8.0
+    >>> tape.vjp(np.ones(samples.values.shape)).emissions.shape
+    (4, 500)
+    """
+    how = run(seed, threads, memory, time, progress)
+    own = _drawn(model, n, temperature)
+    raw = _zhat.sparse_relaxed_sample(*own, settings(options), _given(model, scores), how)
+    index = raw["index"][:, 1:] if model._single else raw["index"]
+    hard, weights = model._unbatched(raw["hard"]), model._unbatched(raw["log_weights"])
+    samples = SparseRelaxedSamples(index, raw["values"], hard, weights)
+    return samples, Tape(raw["tape"], (model,), samples.values.shape)
+
+
+def _drawn(model: Chain, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
     if not isinstance(model, Chain):
         raise InputError(f"model: expected a zhat.Chain, found {type(model).__name__}")
-    hard, soft, tape = _zhat.relaxed_sample(model._native, how_many, how_soft, how)
-    samples = RelaxedSamples(model._unbatched(soft), model._unbatched(hard))
-    return samples, Tape(tape, (model,), samples.soft.shape)
+    return model._native, integer("n", n), real("temperature", temperature)
+
+
+def _given(model: Sequences, scores: ArrayLike | None) -> NDArray[np.float64] | None:
+    if scores is None:
+        return None
+    given = real_array("scores", scores, np.dtype(np.float64))
+    if given.shape != model.emissions.shape:
+        raise InputError(f"scores: found shape {given.shape}, expected {model.emissions.shape}")
+    return given
 
 
 def _forward(
@@ -236,11 +300,8 @@ def _forward(
     natives = [_checked(model)._native for model in models]
     if any(model._single != models[0]._single for model in models):
         raise InputError("models: expected two single sequences or two batches")
-    given = None if scores is None else real_array("scores", scores, np.dtype(np.float64))
-    if given is not None and given.shape != models[0].emissions.shape:
-        raise InputError(f"scores: found shape {given.shape}, expected {models[0].emissions.shape}")
     how_to = (text("method", method), settings(options))
-    values, tape = _zhat.forward(operation, natives, how_to, given, how)
+    values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
     return models[0]._numbers(values), Tape(tape, models)
 
 
