@@ -301,6 +301,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages between a few states of each position, chosen at random and weighted"
     ),
     row!(
+        "randomized",
+        SemiMarkov,
+        randomized::RandomizedForward,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
+        "messages between a few states of each position, chosen at random and weighted"
+    ),
+    row!(
         "importance",
         FactorGraph,
         montecarlo::ImportanceSampling,

@@ -45,8 +45,11 @@ impl Index<'_> {
         match self {
             Index::Range(range) => Cow::Borrowed(&values[range.start * width..range.end * width]),
             Index::List(list) => {
-                let rows = list.iter().map(|&k| &values[k as usize * width..(k as usize + 1) * width]);
-                Cow::Owned(rows.flatten().copied().collect())
+                let mut rows = Vec::with_capacity(list.len() * width);
+                for &k in *list {
+                    rows.extend_from_slice(&values[k as usize * width..(k as usize + 1) * width]);
+                }
+                Cow::Owned(rows)
             }
         }
     }

@@ -1,45 +1,45 @@
-//! The queries about chains.
+//! The queries about chains and semi-Markov chains.
 
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
-use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
+use super::target::Target;
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
-use crate::model::Chain;
 use crate::montecarlo::unbiased;
 use crate::numeric::{self, Real};
 use crate::query::{Entropy, FactorMarginals, LogPartition, Marginals, Query, Sample};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
-use crate::sequence::{ChainGradient, NodeMarginals, PathSamples};
+use crate::sequence::{NodeMarginals, PathSamples};
 
 impl RandomizedForward {
     /// Chooses states and hands them to `finish` for a value and a guarantee.
-    fn answer<F: Real, T: Send>(
+    fn answer<M: Target, T: Send>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
         query: Query,
         run: &Run,
         finish: impl FnOnce(&Choice, f64, &Clock<'_>) -> Result<(T, Guarantee)> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        self.check(chain)?;
-        run.require_memory(NAME, self.forecast(chain, query, run).bytes)?;
+        self.check(model)?;
+        run.require_memory(NAME, self.forecast(model, query, run).bytes)?;
         let keep = query != Query::LogPartition;
-        let choice = run.install(|| self.choices(chain, keep, run, &clock))?;
+        let choice = run.install(|| self.choices(model, keep, run, &clock))?;
+        let chain = model.chain();
         if (0..chain.batch()).all(|b| choice.log_partition_of(b) == f64::NEG_INFINITY) {
             return Err(if choice.count >= chain.states() { Error::ZeroPartition } else { missed() });
         }
-        let rounding = rounding(chain, &choice);
+        let rounding = rounding(model, &choice);
         let (value, guarantee) = run.install(|| finish(&choice, rounding, &clock))?;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("states", choice.count)
             .note("replicates", choice.replicates())
             .note("transitions", chain.transitions().form())
-            .note("precision", F::NAME);
+            .note("precision", M::Real::NAME);
         diagnostics.rounding = rounding;
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee, diagnostics })
@@ -74,27 +74,30 @@ fn missed() -> Error {
 }
 
 /// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.
-fn rounding<F: Real>(chain: &Chain<F>, choice: &Choice) -> f64 {
+fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
+    let chain = model.chain();
     let longest = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
-    let coarser = F::EPSILON.to_f64() / f64::EPSILON;
-    let magnitude = chain.magnitude() + longest * choice.largest_log_weight;
-    coarser * numeric::rounding_allowance(longest * (choice.count as f64 + 10.0), magnitude)
+    let coarser = M::Real::EPSILON.to_f64() / f64::EPSILON;
+    let terms = (choice.count * model.longest() + 2 * model.longest()) as f64;
+    let magnitude = model.largest_score() + longest * choice.largest_log_weight;
+    coarser * numeric::rounding_allowance(longest * (terms + 10.0), magnitude)
 }
 
-impl<F: Real> LogPartition<Chain<F>> for RandomizedForward {
-    fn log_partition(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        self.answer(chain, Query::LogPartition, run, |choice, rounding, _| {
-            Ok((choice.log_partition(), self.promise(choice, chain.batch(), rounding)))
+impl<M: Target> LogPartition<M> for RandomizedForward {
+    fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
+        self.answer(model, Query::LogPartition, run, |choice, rounding, _| {
+            Ok((choice.log_partition(), self.promise(choice, choice.batch(), rounding)))
         })
     }
 }
 
-impl<F: Real> Marginals<Chain<F>> for RandomizedForward {
-    fn marginals(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
-        self.answer(chain, Query::Marginals, run, |choice, _, clock| {
-            let mut values = vec![F::ZERO; chain.emissions().len()];
-            each_share(chain, choice, &vec![1.0; chain.batch()], |restriction, factor| {
-                restriction.add_marginals(factor, clock, &mut values)
+impl<M: Target> Marginals<M> for RandomizedForward {
+    fn marginals(&self, model: &M, run: &Run) -> Result<Answer<NodeMarginals<M::Real>>> {
+        self.answer(model, Query::Marginals, run, |choice, _, clock| {
+            let mut values = vec![M::Real::default(); model.chain().emissions().len()];
+            let chain = model.chain();
+            each_share(choice, &vec![1.0; chain.batch()], |b, support, factor| {
+                model.add_marginals_on(b, support, factor, clock, &mut values)
             })?;
             let shape = [chain.batch(), chain.steps(), chain.states()];
             Ok((NodeMarginals { shape, values }, self.ratio()))
@@ -102,67 +105,63 @@ impl<F: Real> Marginals<Chain<F>> for RandomizedForward {
     }
 }
 
-impl<F: Real> FactorMarginals<Chain<F>> for RandomizedForward {
-    fn factor_marginals(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<ChainGradient<F>>> {
-        self.answer(chain, Query::FactorMarginals, run, |choice, _, clock| {
-            Ok((gradient(chain, choice, &vec![1.0; chain.batch()], clock)?, self.ratio()))
+impl<M: Target> FactorMarginals<M> for RandomizedForward {
+    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::Gradient>> {
+        self.answer(model, Query::FactorMarginals, run, |choice, _, clock| {
+            Ok((gradient(model, choice, &vec![1.0; choice.batch()], clock)?, self.ratio()))
         })
     }
 }
 
-impl<F: Real> Entropy<Chain<F>> for RandomizedForward {
+impl<M: Target> Entropy<M> for RandomizedForward {
     /// log Ẑ − Ê\[score\].
-    fn entropy(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        self.answer(chain, Query::Entropy, run, |choice, _, clock| {
-            let entropies = entropies(chain, choice, clock)?;
-            let value = (0..chain.batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
+    fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
+        self.answer(model, Query::Entropy, run, |choice, _, clock| {
+            let entropies = entropies(model, choice, clock)?;
+            let value = (0..choice.batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
             Ok((value, self.ratio()))
         })
     }
 }
 
-impl<F: Real> Sample<Chain<F>> for RandomizedForward {
+impl<M: Target> Sample<M> for RandomizedForward {
     /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the replicate whatever x is. A sequence
     /// without a weight has no samples.
-    fn sample(&self, chain: &Chain<F>, count: usize, run: &Run) -> Result<Answer<PathSamples>> {
-        self.answer(chain, Query::Sample(count), run, |choice, rounding, clock| {
-            let (samples, log_weights) = draw(chain, choice, count, run, clock)?;
+    fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
+        self.answer(model, Query::Sample(count), run, |choice, rounding, clock| {
+            let (samples, log_weights) = draw(model, choice, count, run, clock)?;
             let value = PathSamples { samples, log_weights: Some(log_weights) };
-            Ok((value, self.promise(choice, chain.batch(), rounding)))
+            Ok((value, self.promise(choice, choice.batch(), rounding)))
         })
     }
 }
 
-type Drawn = (Vec<Vec<Vec<usize>>>, Vec<Vec<f64>>);
+type Drawn<M> = (Vec<Vec<<M as Target>::Drawn>>, Vec<Vec<f64>>);
 
 /// `count` paths of each sequence that has a weight, and their log weights.
-fn draw<F: Real>(
-    chain: &Chain<F>,
+fn draw<M: Target>(
+    model: &M,
     choice: &Choice,
     count: usize,
     run: &Run,
     clock: &Clock<'_>,
-) -> Result<Drawn> {
+) -> Result<Drawn<M>> {
     let streams = Streams::new(run.seed(), "randomized sample");
-    let of_sequence = |b: usize| -> Result<(Vec<Vec<usize>>, Vec<f64>)> {
+    let batch = choice.batch();
+    let of_sequence = |b: usize| -> Result<(Vec<M::Drawn>, Vec<f64>)> {
         let logs = choice.log_estimates(b);
         let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
-            return Ok(Default::default());
+            return Ok((Vec::new(), Vec::new()));
         };
         let replicates = logs.len();
-        let of_replicate = |r: usize| -> Result<Vec<Vec<usize>>> {
+        let of_replicate = |r: usize| -> Result<Vec<M::Drawn>> {
             let wanted = (count + replicates - 1 - r) / replicates;
             // A replicate without a weight has no paths; any will do with a weight of zero.
             let from = if logs[r] > f64::NEG_INFINITY { r } else { possible };
-            let restriction = Restriction { chain, b, support: &choice.supports(b)[from] };
-            restriction.with_lattice(|lattice| {
-                let backward = lattice.sweep_backward(clock)?;
-                let mut random = streams.block((r * chain.batch() + b) as u64);
-                let paths = lattice.draw(&backward, 0, wanted, &mut random);
-                Ok(paths.iter().map(|path| restriction.path(path)).collect())
-            })
+            let mut random = streams.block((r * batch + b) as u64);
+            model.draw_on(b, &choice.supports(b)[from], wanted, &mut random, clock)
         };
-        let drawn: Vec<Vec<Vec<usize>>> =
+        let drawn: Vec<Vec<M::Drawn>> =
             (0..replicates.min(count)).into_par_iter().map(of_replicate).collect::<Result<_>>()?;
         let mut turns: Vec<_> = drawn.into_iter().map(Vec::into_iter).collect();
         let (mut paths, mut weights) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -172,6 +171,6 @@ fn draw<F: Real>(
         }
         Ok((paths, weights))
     };
-    let drawn: Vec<_> = (0..chain.batch()).into_par_iter().map(of_sequence).collect::<Result<_>>()?;
+    let drawn: Vec<_> = (0..batch).into_par_iter().map(of_sequence).collect::<Result<_>>()?;
     Ok(drawn.into_iter().unzip())
 }

@@ -2,29 +2,30 @@
 
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
+use super::target::Target;
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{Chain, Transitions};
-use crate::numeric::Real;
+use crate::model::Transitions;
 use crate::query::Query;
 use crate::run::Run;
 
 /// Seconds for one multiplication and addition, single precision; double takes twice as long.
-const PER_PRODUCT: f64 = 4e-11;
+const PER_PRODUCT: f64 = 1.5e-11;
 /// Seconds for an entry of a transition table read, exponentiated and added up, single precision.
-const PER_ENTRY: f64 = 1.2e-9;
+const PER_ENTRY: f64 = 6e-10;
 /// Seconds to weigh and choose, for every state there is.
 const PER_STATE: f64 = 1e-7;
 
-impl<F: Real> Forecasts<Chain<F>> for RandomizedForward {
-    fn forecast(&self, chain: &Chain<F>, query: Query, run: &Run) -> Forecast {
+impl<M: Target> Forecasts<M> for RandomizedForward {
+    fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
+        let (chain, longest) = (model.chain(), model.longest() as f64);
         let (all, batch) = (chain.states() as f64, chain.batch() as f64);
         let positions: f64 = chain.lengths().iter().map(|&length| length as f64).sum();
         let steps = chain.steps() as f64;
         // How many states a wanted error takes is not known beforehand; the default is a guess.
         let kept = self.states.of(chain.states()) as f64;
         let replicates = self.replicates_for() as f64;
-        let size = size_of::<F>() as f64;
+        let size = size_of::<M::Real>() as f64;
         let rank = match chain.transitions() {
             Transitions::Factored { left, .. } => left.len() as f64 / all,
             _ => 0.0,
@@ -54,15 +55,16 @@ impl<F: Real> Forecasts<Chain<F>> for RandomizedForward {
         let guides = if self.proposal == Proposal::TwoPass { (run.threads() as f64).min(batch) } else { 0.0 };
         let supports = if query == Query::LogPartition { at_work * steps } else { replicates * positions };
         Forecast {
-            bytes: size * (guides * steps * all + outputs + at_work * (2.0 * all + 6.0 * steps * kept))
+            bytes: size
+                * (guides * steps * all + outputs + at_work * (2.0 * all + 6.0 * steps * longest * kept))
                 + 8.0 * at_work * 7.0 * all
                 + 12.0 * supports * kept
                 + run.threads() as f64 * 64.0 * 4096.0 * size,
             seconds: pilots
-                * (positions * passes * kept * all * entry
-                    + positions * replicates * all * PER_STATE
+                * (positions * passes * longest * kept * all * entry
+                    + positions * replicates * longest * all * PER_STATE
                     + norms * entry
-                    + sweeps * positions * replicates * kept * kept * entry),
+                    + sweeps * positions * replicates * longest * kept * kept * entry),
             promise: match query {
                 Query::LogPartition | Query::Sample(_) if self.is_unbiased() => Promise::Unbiased,
                 _ => Promise::Heuristic,

@@ -3,13 +3,13 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::proposal::{Proposal, Proposals, Rule, Support};
-use super::restriction::Restriction;
+use super::proposal::{Proposal, Rule, Support};
 use super::select::Selection;
 use super::states::States;
+use super::target::{Proposals, Target};
 use crate::error::{Error, Result};
-use crate::model::{Chain, Values};
-use crate::numeric::{self, Real};
+use crate::model::Values;
+use crate::numeric;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -133,7 +133,7 @@ impl RandomizedForward {
         self.selection.is_unbiased()
     }
 
-    pub(super) fn check<F: Real>(&self, chain: &Chain<F>) -> Result<()> {
+    pub(super) fn check<M: Target>(&self, model: &M) -> Result<()> {
         let message = match self {
             s if s.replicates == 0 => "replicates must be at least 1",
             s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
@@ -145,7 +145,7 @@ impl RandomizedForward {
             }
             s if s.proposal == Proposal::Given => match &s.scores {
                 None => "the proposal `given` needs scores, B × T × N",
-                Some(scores) if scores.len() != chain.emissions().len() => {
+                Some(scores) if scores.len() != model.chain().emissions().len() => {
                     "the scores of the proposal must be B × T × N, as the emissions"
                 }
                 Some(scores) if scores.iter().any(|x| x.is_nan() || *x == f64::INFINITY) => {
@@ -168,47 +168,57 @@ impl RandomizedForward {
     }
 
     /// Chooses states and evaluates the estimates: `replicates` times, independently.
-    pub fn choose<F: Real>(&self, chain: &Chain<F>, run: &Run) -> Result<Choice> {
+    pub fn choose<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
-        self.check(chain)?;
-        run.install(|| self.choices(chain, true, run, &clock))
+        self.check(model)?;
+        run.install(|| self.choices(model, true, run, &clock))
     }
 
     /// The same; the supports are not kept if only log Ẑ is wanted.
-    pub(super) fn choices<F: Real>(
+    pub(super) fn choices<M: Target>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
         keep: bool,
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<Choice> {
         let scores = self.scores.as_deref().unwrap_or_default();
-        let proposals = Proposals::new(chain, self.proposal, scores);
+        let proposals = model.proposals(self.proposal, scores);
         let count = match self.error {
-            Some(error) => self.pilot(&proposals, error, run, clock)?,
-            None => self.states.of(chain.states()),
+            Some(error) => self.pilot(model, &*proposals, error, run, clock)?,
+            None => self.states.of(model.chain().states()),
         };
-        let sequences: Vec<usize> = (0..chain.batch()).collect();
-        self.estimate(&proposals, &sequences, count, self.replicates_for(), Purpose::Answer, keep, run, clock)
+        let sequences: Vec<usize> = (0..model.chain().batch()).collect();
+        self.estimate(
+            model,
+            &*proposals,
+            &sequences,
+            count,
+            self.replicates_for(),
+            Purpose::Answer,
+            keep,
+            run,
+            clock,
+        )
     }
 
     /// The number of states with which the standard error is as wanted, by doubling.
-    fn pilot<F: Real>(
+    fn pilot<M: Target>(
         &self,
-        proposals: &Proposals<'_, F>,
+        model: &M,
+        proposals: &dyn Proposals<M::Real>,
         error: f64,
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<usize> {
-        let all = proposals.chain().states();
-        let batch = proposals.chain().batch();
+        let (all, batch) = (model.chain().states(), model.chain().batch());
         let looked_at = batch.min(PILOT_SEQUENCES);
         let sequences: Vec<usize> = (0..looked_at).map(|k| k * batch / looked_at).collect();
         let mut count = PILOT_STATES;
         while count < all {
             let (purpose, replicates) = (Purpose::Pilot, PILOT_REPLICATES);
             let choice =
-                self.estimate(proposals, &sequences, count, replicates, purpose, false, run, clock)?;
+                self.estimate(model, proposals, &sequences, count, replicates, purpose, false, run, clock)?;
             let worst = choice.log_estimates.iter().map(|logs| spread(logs)).fold(0.0, f64::max);
             // The spread of a few estimates is itself uncertain.
             if 1.5 * worst <= error * (self.replicates as f64).sqrt() {
@@ -220,9 +230,10 @@ impl RandomizedForward {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn estimate<F: Real>(
+    fn estimate<M: Target>(
         &self,
-        proposals: &Proposals<'_, F>,
+        model: &M,
+        proposals: &dyn Proposals<M::Real>,
         sequences: &[usize],
         count: usize,
         replicates: usize,
@@ -237,7 +248,6 @@ impl RandomizedForward {
         };
         let (ahead, back) = (Streams::new(run.seed(), ahead), Streams::new(run.seed(), back));
         let rule = self.rule(count);
-        let chain = proposals.chain();
         let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
         // In groups, so that no more backward messages are in memory than there are threads.
         for group in sequences.chunks(run.threads()) {
@@ -252,7 +262,7 @@ impl RandomizedForward {
                         .into_par_iter()
                         .map(|replicate| {
                             let support = proposals.support(b, replicate, &guide, rule, &ahead, clock)?;
-                            let log = Restriction { chain, b, support: &support }.log_partition(clock)?;
+                            let log = model.log_partition_on(b, &support, clock)?;
                             let largest = support.largest_log_weight();
                             Ok((if keep { support } else { Support::default() }, log, largest))
                         })

@@ -37,10 +37,13 @@ mod method;
 mod proposal;
 mod relaxed;
 mod restriction;
+mod segment_proposal;
+mod segment_restriction;
 mod select;
 mod spread;
 mod states;
 mod tape;
+mod target;
 
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::select::{Chosen, Order, Selection};
 use super::spread;
+use super::target::Proposals;
 use crate::error::{Error, Result};
 use crate::lattice::{ChainEntries, Entries};
 use crate::model::{Chain, Transitions};
@@ -26,7 +27,7 @@ use crate::random::Streams;
 use crate::run::Clock;
 
 /// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
-const GUIDED: f64 = 0.95;
+pub(super) const GUIDED: f64 = 0.95;
 /// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be missed.
 const FLOOR: f64 = 1e-3;
 
@@ -62,7 +63,7 @@ impl Proposal {
         if self.needs_messages() || self == Proposal::Given {
             return Err(Error::argument("proposal", "depends on more than the model"));
         }
-        let mut q = Proposals::new(chain, self, &[]).at(b, t, &[], &[]);
+        let mut q = ChainProposals::new(chain, self, &[]).at(b, t, &[], &[]);
         let total = numeric::log_sum_exp(&q);
         q.iter_mut().for_each(|x| *x -= if total.is_finite() { total } else { 0.0 });
         numeric::exp_in_place(&mut q);
@@ -72,14 +73,23 @@ impl Proposal {
 
 /// How many states to choose, and how.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
+pub struct Rule {
+    /// How.
     pub selection: Selection,
+    /// How many.
     pub count: usize,
+    /// How many for certain, of draws.
     pub top: usize,
 }
 
 impl Rule {
-    fn choose(&self, order: Order<'_>, log_proposal: &[f64], streams: &Streams, block: usize) -> Chosen {
+    pub(super) fn choose(
+        &self,
+        order: Order<'_>,
+        log_proposal: &[f64],
+        streams: &Streams,
+        block: usize,
+    ) -> Chosen {
         let mut random = streams.block(block as u64);
         self.selection.choose_in(order, log_proposal, self.count, self.top, &mut random)
     }
@@ -115,7 +125,7 @@ impl Support {
     /// The largest |log w|.
     pub(super) fn largest_log_weight(&self) -> f64 {
         let weights = self.positions.iter().flat_map(|chosen| &chosen.log_weights);
-        weights.fold(0.0, |largest, weight| f64::max(largest, weight.abs()))
+        weights.filter(|w| w.is_finite()).fold(0.0, |largest, weight| f64::max(largest, weight.abs()))
     }
 
     /// True if no state was possible at some position, so that the estimate is 0.
@@ -125,7 +135,7 @@ impl Support {
 }
 
 /// The proposals of a batch of chains.
-pub(crate) struct Proposals<'a, F: Real> {
+pub(crate) struct ChainProposals<'a, F: Real> {
     chain: &'a Chain<F>,
     entries: ChainEntries<'a, F>,
     proposal: Proposal,
@@ -135,23 +145,47 @@ pub(crate) struct Proposals<'a, F: Real> {
     scores: &'a [f64],
 }
 
-impl<'a, F: Real> Proposals<'a, F> {
+impl<'a, F: Real> ChainProposals<'a, F> {
     pub fn new(chain: &'a Chain<F>, proposal: Proposal, scores: &'a [f64]) -> Self {
         let entries = ChainEntries { transitions: chain.transitions(), states: chain.states() };
         let global = match proposal {
             Proposal::Global | Proposal::LocalGlobal => global(chain, &entries),
             _ => Vec::new(),
         };
-        Proposals { chain, entries, proposal, global, scores }
+        ChainProposals { chain, entries, proposal, global, scores }
     }
 
-    /// The chains.
-    pub fn chain(&self) -> &'a Chain<F> {
-        self.chain
+    /// log q at position t of sequence b, up to a constant.
+    fn at(&self, b: usize, t: usize, message: &[F], guide: &[F]) -> Vec<f64> {
+        let local = || -> Vec<f64> {
+            let mut logs: Vec<f64> = self.chain.emission(b, t).iter().map(|e| e.to_f64()).collect();
+            if t == 0 {
+                logs.iter_mut().zip(self.chain.start()).for_each(|(x, s)| *x += s.to_f64());
+            }
+            logs
+        };
+        let states = self.chain.states();
+        match self.proposal {
+            Proposal::Uniform => vec![0.0; states],
+            Proposal::Local => local(),
+            Proposal::Global => self.global.clone(),
+            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
+            Proposal::Given => {
+                let from = (b * self.chain.steps() + t) * states;
+                self.scores[from..from + states].to_vec()
+            }
+            Proposal::Forward => message.iter().map(|x| x.to_f64()).collect(),
+            Proposal::TwoPass => {
+                let alone: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
+                let both = alone.iter().zip(guide).map(|(a, b)| a + b.to_f64()).collect();
+                mixture(both, &alone, GUIDED)
+            }
+        }
     }
+}
 
-    /// The backward message β̂ₜ of sequence b at every position and state, each position up to a constant; T×N.
-    pub fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<F>> {
+impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
+    fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<F>> {
         let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
         let mut guide = vec![F::ZERO; length * states];
         for t in (0..length - 1).rev() {
@@ -167,8 +201,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         Ok(guide)
     }
 
-    /// Chooses the states of sequence b for one replicate.
-    pub fn support(
+    fn support(
         &self,
         b: usize,
         replicate: usize,
@@ -209,38 +242,10 @@ impl<'a, F: Real> Proposals<'a, F> {
         }
         Ok(Support { positions })
     }
-
-    /// log q at position t of sequence b, up to a constant.
-    fn at(&self, b: usize, t: usize, message: &[F], guide: &[F]) -> Vec<f64> {
-        let local = || -> Vec<f64> {
-            let mut logs: Vec<f64> = self.chain.emission(b, t).iter().map(|e| e.to_f64()).collect();
-            if t == 0 {
-                logs.iter_mut().zip(self.chain.start()).for_each(|(x, s)| *x += s.to_f64());
-            }
-            logs
-        };
-        let states = self.chain.states();
-        match self.proposal {
-            Proposal::Uniform => vec![0.0; states],
-            Proposal::Local => local(),
-            Proposal::Global => self.global.clone(),
-            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
-            Proposal::Given => {
-                let from = (b * self.chain.steps() + t) * states;
-                self.scores[from..from + states].to_vec()
-            }
-            Proposal::Forward => message.iter().map(|x| x.to_f64()).collect(),
-            Proposal::TwoPass => {
-                let alone: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
-                let both = alone.iter().zip(guide).map(|(a, b)| a + b.to_f64()).collect();
-                mixture(both, &alone, GUIDED)
-            }
-        }
-    }
 }
 
 /// The messages of the chosen states with their weights, the largest 0.
-fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
+pub(super) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     let pairs = chosen.states.iter().zip(&chosen.log_weights);
     let logs: Vec<f64> = pairs.map(|(&i, w)| message[i as usize].to_f64() + w).collect();
     let shift = numeric::max(&logs);
@@ -250,7 +255,7 @@ fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
 
 /// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may vanish beside the other.
 /// If p is zero everywhere it is left out, and likewise q.
-fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
+pub(super) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
     let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
     if log_p == f64::NEG_INFINITY {
         return q.to_vec();
@@ -273,7 +278,7 @@ fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
 }
 
 /// log of the global proposal, normalised.
-fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -> Vec<f64> {
+pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -> Vec<f64> {
     let states = chain.states();
     let mut logs = match chain.transitions() {
         Transitions::Factored { left, right } => {

@@ -7,11 +7,13 @@
 //! the partition function of a lattice of K states a position whose node scores are emissions plus log weights. Everything known about
 //! exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a sequence, memory O(T·K).
 
-use super::proposal::Support;
+use super::proposal::{ChainProposals, Proposal, Support};
+use super::target::{Proposals, Target};
 use crate::error::Result;
 use crate::lattice::{Direction, Edges, Lattice, LayerNodes, Messages, restricted_steps_of, zero_gradient};
 use crate::model::Chain;
 use crate::numeric::Real;
+use crate::random::Stream;
 use crate::run::Clock;
 use crate::sequence::ChainGradient;
 
@@ -172,5 +174,88 @@ pub(crate) fn zeros<F: Real>(chain: &Chain<F>) -> ChainGradient<F> {
         start: vec![F::ZERO; chain.states()],
         emissions: vec![F::ZERO; chain.emissions().len()],
         transitions: zero_gradient(chain.transitions()),
+    }
+}
+
+impl<F: Real> Target for Chain<F> {
+    type Real = F;
+    type Gradient = ChainGradient<F>;
+    type Drawn = Vec<usize>;
+
+    fn chain(&self) -> &Chain<F> {
+        self
+    }
+
+    fn longest(&self) -> usize {
+        1
+    }
+
+    fn largest_score(&self) -> f64 {
+        self.magnitude()
+    }
+
+    fn zero_gradient(&self) -> ChainGradient<F> {
+        zeros(self)
+    }
+
+    fn proposals<'a>(&'a self, proposal: Proposal, scores: &'a [f64]) -> Box<dyn Proposals<F> + 'a> {
+        Box::new(ChainProposals::new(self, proposal, scores))
+    }
+
+    fn log_partition_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
+        Restriction { chain: self, b, support }.log_partition(clock)
+    }
+
+    fn entropy_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
+        Restriction { chain: self, b, support }.entropy(clock)
+    }
+
+    fn add_marginals_on(
+        &self,
+        b: usize,
+        support: &Support,
+        factor: f64,
+        clock: &Clock<'_>,
+        marginals: &mut [F],
+    ) -> Result<()> {
+        Restriction { chain: self, b, support }.add_marginals(factor, clock, marginals)
+    }
+
+    fn add_gradient_on(
+        &self,
+        b: usize,
+        support: &Support,
+        factor: f64,
+        clock: &Clock<'_>,
+        gradient: &mut ChainGradient<F>,
+    ) -> Result<()> {
+        Restriction { chain: self, b, support }.add_gradient(factor, clock, gradient)
+    }
+
+    fn add_entropy_gradient_on(
+        &self,
+        b: usize,
+        support: &Support,
+        (factor, also): (f64, f64),
+        clock: &Clock<'_>,
+        gradient: &mut ChainGradient<F>,
+    ) -> Result<()> {
+        Restriction { chain: self, b, support }.add_entropy_gradient(factor, also, clock, gradient)
+    }
+
+    fn draw_on(
+        &self,
+        b: usize,
+        support: &Support,
+        count: usize,
+        random: &mut Stream,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<Vec<usize>>> {
+        let restriction = Restriction { chain: self, b, support };
+        restriction.with_lattice(|lattice| {
+            let backward = lattice.sweep_backward(clock)?;
+            let paths = lattice.draw(&backward, 0, count, random);
+            Ok(paths.iter().map(|path| restriction.path(path)).collect())
+        })
     }
 }

@@ -13,7 +13,7 @@ use crate::numeric::Real;
 
 /// A tile has this many rows and columns at most: it stays in the second cache.
 const ROWS: usize = 64;
-const COLUMNS: usize = 256;
+const COLUMNS: usize = 512;
 
 /// Rows that one task does; its tile has as many columns as states are chosen.
 const BACKWARD_ROWS: usize = 64;
@@ -27,7 +27,7 @@ pub(crate) fn forward<F: Real>(
     out: &mut [F],
 ) {
     out.par_chunks_mut(COLUMNS).enumerate().for_each_init(
-        || (vec![F::ZERO; ROWS * COLUMNS], [F::ZERO; COLUMNS], [F::ZERO; COLUMNS]),
+        || (vec![F::ZERO; ROWS * COLUMNS], vec![F::ZERO; COLUMNS], vec![F::ZERO; COLUMNS]),
         |(tile, shifts, sums), (c, out)| {
             let width = out.len();
             let (shifts, sums) = (&mut shifts[..width], &mut sums[..width]);
@@ -39,11 +39,8 @@ pub(crate) fn forward<F: Real>(
                 entries.fill(t, Index::List(rows), Index::Range(columns.clone()), tile);
                 // `out` holds the largest term so far, which the sums are relative to.
                 shifts.copy_from_slice(out);
-                for (row, &message) in tile.chunks_exact_mut(width).zip(messages) {
-                    for (x, best) in row.iter_mut().zip(out.iter_mut()) {
-                        *x = *x + message;
-                        *best = if *x > *best { *x } else { *best };
-                    }
+                for (row, &message) in tile.chunks_exact(width).zip(messages) {
+                    F::raise_to(out, row, -message);
                 }
                 for ((shift, &best), sum) in shifts.iter_mut().zip(out.iter()).zip(sums.iter()) {
                     *shift = if *sum > F::ZERO { *shift - best } else { F::ZERO };
@@ -55,12 +52,9 @@ pub(crate) fn forward<F: Real>(
                 for (shift, &best) in shifts.iter_mut().zip(out.iter()) {
                     *shift = if best > F::NEG_INFINITY { best } else { F::ZERO };
                 }
-                for row in tile.chunks_exact_mut(width) {
-                    row.iter_mut().zip(shifts.iter()).for_each(|(x, &shift)| *x = *x - shift);
-                }
-                F::exp_in_place(tile);
-                for row in tile.chunks_exact(width) {
-                    sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
+                for (row, &message) in tile.chunks_exact_mut(width).zip(messages) {
+                    F::exp_shifted(row, -message, shifts);
+                    F::add_to(sums, row);
                 }
             }
             F::ln_in_place(sums);
@@ -88,7 +82,7 @@ pub(crate) fn backward<F: Real>(
         let rows = r * BACKWARD_ROWS..r * BACKWARD_ROWS + out.len();
         entries.fill(t, Index::Range(rows), Index::List(columns), tile);
         for (row, out) in tile.chunks_exact_mut(columns.len()).zip(out) {
-            row.iter_mut().zip(messages).for_each(|(x, &message)| *x = *x + message);
+            F::add_to(row, messages);
             *out = F::from_f64(F::log_sum_exp(row));
         }
     });

@@ -6,23 +6,21 @@
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
-use super::restriction::{Restriction, zeros};
+use super::proposal::Support;
+use super::target::Target;
 use crate::error::{Error, Result};
-use crate::model::Chain;
-use crate::numeric::Real;
 use crate::run::{Clock, Run};
-use crate::sequence::ChainGradient;
 
 /// What log Ẑ leaves for its gradient: the states that were chosen.
-pub struct LogPartitionTape<F: Real> {
-    chain: Chain<F>,
+pub struct LogPartitionTape<M: Target> {
+    model: M,
     choice: Choice,
     run: Run,
 }
 
 /// What Ĥ leaves for its gradient.
-pub struct EntropyTape<F: Real> {
-    chain: Chain<F>,
+pub struct EntropyTape<M: Target> {
+    model: M,
     choice: Choice,
     /// Ĥᵣ for each sequence, for each replicate.
     entropies: Vec<Vec<f64>>,
@@ -31,29 +29,26 @@ pub struct EntropyTape<F: Real> {
 
 impl RandomizedForward {
     /// log Ẑ of each sequence, and what its gradient needs.
-    pub fn log_partition_with_tape<F: Real>(
+    pub fn log_partition_with_tape<M: Target>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
         run: &Run,
-    ) -> Result<(Vec<f64>, LogPartitionTape<F>)> {
-        let choice = self.choose(chain, run)?;
+    ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
+        let choice = self.choose(model, run)?;
         let value = choice.log_partition();
-        Ok((value, LogPartitionTape { chain: chain.clone(), choice, run: run.clone() }))
+        Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
     /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight.
-    pub fn entropy_with_tape<F: Real>(
-        &self,
-        chain: &Chain<F>,
-        run: &Run,
-    ) -> Result<(Vec<f64>, EntropyTape<F>)> {
-        self.choose(chain, run)?.entropy_with_tape(chain, run)
+    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+        self.choose(model, run)?.entropy_with_tape(model, run)
     }
 }
 
 impl Choice {
     /// The same states and weights with the scores of another chain of the same shape: estimates as functions of the scores.
-    pub fn on<F: Real>(&self, chain: &Chain<F>, run: &Run) -> Result<Choice> {
+    pub fn on<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
+        let chain = model.chain();
         let fits = self.batch() == chain.batch()
             && (0..chain.batch()).all(|b| {
                 let in_range = |i: &u32| (*i as usize) < chain.states();
@@ -68,62 +63,57 @@ impl Choice {
         let clock = run.start(NAME);
         let evaluate = |b: usize| {
             let supports = self.supports(b).par_iter();
-            supports.map(|support| Restriction { chain, b, support }.log_partition(&clock)).collect()
+            supports.map(|support| model.log_partition_on(b, support, &clock)).collect()
         };
         let log_estimates: Result<Vec<Vec<f64>>> =
-            run.install(|| (0..chain.batch()).into_par_iter().map(evaluate).collect());
+            run.install(|| (0..model.chain().batch()).into_par_iter().map(evaluate).collect());
         Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
     }
 
     /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
-    pub fn entropy_with_tape<F: Real>(
-        &self,
-        chain: &Chain<F>,
-        run: &Run,
-    ) -> Result<(Vec<f64>, EntropyTape<F>)> {
-        let choice = self.on(chain, run)?;
+    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+        let choice = self.on(model, run)?;
         let clock = run.start(NAME);
-        let entropies = run.install(|| entropies(chain, &choice, &clock))?;
-        let value = (0..chain.batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
-        Ok((value, EntropyTape { chain: chain.clone(), choice, entropies, run: run.clone() }))
+        let entropies = run.install(|| entropies(model, &choice, &clock))?;
+        let value = (0..model.chain().batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
+        Ok((value, EntropyTape { model: model.clone(), choice, entropies, run: run.clone() }))
     }
 }
 
-impl<F: Real> LogPartitionTape<F> {
+impl<M: Target> LogPartitionTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
     /// The gradient of Σ_b cotangent_b · log Ẑ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<ChainGradient<F>> {
-        check_cotangent(cotangent, self.chain.batch())?;
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+        check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
-        self.run.install(|| gradient(&self.chain, &self.choice, cotangent, &clock))
+        self.run.install(|| gradient(&self.model, &self.choice, cotangent, &clock))
     }
 }
 
-impl<F: Real> EntropyTape<F> {
+impl<M: Target> EntropyTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
     /// The gradient of Σ_b cotangent_b · Ĥ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<ChainGradient<F>> {
-        check_cotangent(cotangent, self.chain.batch())?;
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+        check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
         self.run.install(|| {
-            let mut gradient = zeros(&self.chain);
+            let mut gradient = self.model.zero_gradient();
             for (b, &factor) in cotangent.iter().enumerate() {
                 let shares = self.choice.shares(b);
                 let scores = mean_scores(&self.choice, b, &self.entropies[b]);
                 let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
                 for (r, support) in self.choice.supports(b).iter().enumerate() {
                     if shares[r] > 0.0 && factor != 0.0 {
-                        let restriction = Restriction { chain: &self.chain, b, support };
-                        let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
-                        restriction.add_entropy_gradient(own, also, &clock, &mut gradient)?;
+                        let factors = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
+                        self.model.add_entropy_gradient_on(b, support, factors, &clock, &mut gradient)?;
                     }
                 }
             }
@@ -152,48 +142,43 @@ fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
 }
 
 /// Ĥᵣ for each sequence, for each replicate; 0 for those without a weight.
-pub(super) fn entropies<F: Real>(
-    chain: &Chain<F>,
-    choice: &Choice,
-    clock: &Clock<'_>,
-) -> Result<Vec<Vec<f64>>> {
+pub(super) fn entropies<M: Target>(model: &M, choice: &Choice, clock: &Clock<'_>) -> Result<Vec<Vec<f64>>> {
     let of_sequence = |b: usize| {
         let of_replicate = |(support, &log): (&_, &f64)| {
             if log == f64::NEG_INFINITY {
                 return Ok(0.0);
             }
-            Restriction { chain, b, support }.entropy(clock)
+            model.entropy_on(b, support, clock)
         };
         choice.supports(b).par_iter().zip(choice.log_estimates(b)).map(of_replicate).collect()
     };
-    (0..chain.batch()).into_par_iter().map(of_sequence).collect()
+    (0..model.chain().batch()).into_par_iter().map(of_sequence).collect()
 }
 
 /// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on the threads.
-pub(super) fn gradient<F: Real>(
-    chain: &Chain<F>,
+pub(super) fn gradient<M: Target>(
+    model: &M,
     choice: &Choice,
     cotangent: &[f64],
     clock: &Clock<'_>,
-) -> Result<ChainGradient<F>> {
-    let mut gradient = zeros(chain);
-    each_share(chain, choice, cotangent, |restriction, factor| {
-        restriction.add_gradient(factor, clock, &mut gradient)
+) -> Result<M::Gradient> {
+    let mut gradient = model.zero_gradient();
+    each_share(choice, cotangent, |b, support, factor| {
+        model.add_gradient_on(b, support, factor, clock, &mut gradient)
     })?;
     Ok(gradient)
 }
 
 /// Calls `work` with every replicate that has a weight, and its share times the cotangent.
-pub(super) fn each_share<F: Real>(
-    chain: &Chain<F>,
+pub(super) fn each_share(
     choice: &Choice,
     cotangent: &[f64],
-    mut work: impl FnMut(Restriction<'_, F>, f64) -> Result<()>,
+    mut work: impl FnMut(usize, &Support, f64) -> Result<()>,
 ) -> Result<()> {
     for (b, &factor) in cotangent.iter().enumerate() {
         for (share, support) in choice.shares(b).into_iter().zip(choice.supports(b)) {
             if share * factor != 0.0 {
-                work(Restriction { chain, b, support }, share * factor)?;
+                work(b, support, share * factor)?;
             }
         }
     }

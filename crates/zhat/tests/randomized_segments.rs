@@ -1,0 +1,240 @@
+//! Randomized dynamic programming on semi-Markov chains.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
+use zhat::exact::ForwardBackward;
+use zhat::model::{Segments, SemiMarkov};
+use zhat::numeric::Real;
+use zhat::random::{Stream, Streams};
+use zhat::randomized::{Proposal, RandomizedForward, Selection, States};
+use zhat::{Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run, Sample};
+
+const PROPOSALS: [Proposal; 7] = [
+    Proposal::Uniform,
+    Proposal::Local,
+    Proposal::Global,
+    Proposal::LocalGlobal,
+    Proposal::Given,
+    Proposal::Forward,
+    Proposal::TwoPass,
+];
+
+fn method<F: Real>(
+    model: &SemiMarkov<F>,
+    count: usize,
+    proposal: Proposal,
+    selection: Selection,
+) -> RandomizedForward {
+    let scores: Vec<f64> = model.chain().emissions().iter().map(|x| 0.3 * x.to_f64()).collect();
+    RandomizedForward {
+        states: States::Count(count),
+        proposal,
+        selection,
+        top: Some(count / 2),
+        scores: Some(scores.into()),
+        ..Default::default()
+    }
+}
+
+/// Semi-Markov chains of more states than are kept.
+fn larger(random: &mut Stream, form: &str, scores: &str, places: bool, shape: [usize; 3]) -> SemiMarkov<f64> {
+    let chain = sized_chain(random, form, scores, shape);
+    let [batch, steps, states] = shape;
+    let longest = 3;
+    let mut one = |_| {
+        let zero = scores == "zeros" && random.uniform() < 0.3;
+        if zero { f64::NEG_INFINITY } else { random.normal() }
+    };
+    let segments = if places {
+        Segments::Places((0..batch * steps * longest * states).map(&mut one).collect::<Vec<_>>().into())
+    } else {
+        Segments::Lengths((0..longest * states).map(&mut one).collect::<Vec<_>>().into())
+    };
+    SemiMarkov::new(chain, segments, longest).unwrap()
+}
+
+fn exact_with_all_states<F: Real>() {
+    for form in FORMS {
+        for scores in SCORES {
+            for seed in 0..6 {
+                let model = semi_markov::<F>(form, scores, seed);
+                let name = format!("{form}, {scores}, seed {seed}, {}", F::NAME);
+                let want: Vec<f64> = (0..model.batch()).map(|b| model.log_partition(b)).collect();
+                let selection = [Selection::Threshold, Selection::Draws, Selection::Top][seed as usize % 3];
+                let method = method(&model, model.chain().states(), PROPOSALS[seed as usize], selection);
+                let got = method.log_partition(&model, &Run::default());
+                if want.iter().all(|&log_z| log_z == f64::NEG_INFINITY) {
+                    assert!(matches!(got, Err(Error::ZeroPartition)), "{name}");
+                    continue;
+                }
+                let got = got.unwrap();
+                close(&name, &got.value, &want, got.diagnostics.rounding);
+                let exact = ForwardBackward::default();
+                let run = Run::default();
+                // Entropy is found as a cross-entropy.
+                let crossed = exact.cross_entropy(&model, &model, &run).unwrap();
+                let allowance = crossed.diagnostics.rounding + 4.0 * got.diagnostics.rounding;
+                let entropy = method.entropy(&model, &run).unwrap().value;
+                close(&name, &entropy, &exact.entropy(&model, &run).unwrap().value, allowance);
+                let marginals = method.marginals(&model, &run).unwrap().value;
+                let want = exact.marginals(&model, &run).unwrap().value;
+                let list = |values: &[F]| values.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
+                close(&name, &list(&marginals.values), &list(&want.values), 8.0 * got.diagnostics.rounding);
+                let counts = method.factor_marginals(&model, &run).unwrap().value;
+                let want = exact.factor_marginals(&model, &run).unwrap().value;
+                let scale = 1.0 + model.chain().magnitude().min(1e3);
+                close(&name, &flat_segments(&counts), &flat_segments(&want), 100.0 * scale * allowance);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_all_states_the_answers_are_exact() {
+    exact_with_all_states::<f64>();
+    exact_with_all_states::<f32>();
+}
+
+/// A z-test of a mean of 1 with a false-alarm rate of 2·10⁻⁹.
+fn assert_mean_one(name: &str, ratios: &[f64]) {
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let z = (mean - 1.0) / (variance / n).sqrt().max(1e-12);
+    assert!(z.abs() < 6.0, "{name}: mean {mean}, z = {z}");
+}
+
+#[test]
+fn estimates_are_unbiased_for_every_proposal() {
+    for (k, scores) in ["ties", "zeros"].into_iter().enumerate() {
+        for (form, &proposal) in PROPOSALS.iter().enumerate() {
+            let selection = [Selection::Threshold, Selection::Draws][form % 2];
+            let form = FORMS[(form + k) % 4];
+            let models = (0..100).map(|block| {
+                let mut random = Streams::new(17, "segments").block(block);
+                larger(&mut random, form, scores, k == 0, [1, 4, 6])
+            });
+            // The first that has several positions and a weight.
+            let mut models = models.filter(|model| model.chain().lengths()[0] > 2);
+            let model = models.find(|model| model.log_partition(0) > f64::NEG_INFINITY).unwrap();
+            let want = model.log_partition(0);
+            let method = RandomizedForward { replicates: 200, ..method(&model, 3, proposal, selection) };
+            let mut ratios = Vec::new();
+            for seed in 0..20 {
+                let choice = method.choose(&model, &Run::default().with_seed(seed)).unwrap();
+                ratios.extend(choice.log_estimates(0).iter().map(|log| (log - want).exp()));
+            }
+            assert_mean_one(&format!("{form} {scores} {proposal:?} {selection:?}"), &ratios);
+        }
+    }
+}
+
+#[test]
+fn gradients_agree_with_differences_while_the_choice_is_held() {
+    for (k, form) in FORMS.into_iter().enumerate() {
+        for scores in ["ties", "zeros"] {
+            let mut random = Streams::new(4, "segment gradients").block(k as u64);
+            let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
+            let run = Run::default();
+            let method = RandomizedForward {
+                replicates: 2,
+                ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
+            };
+            let cotangent = [0.7, -1.3];
+            let weighted = |values: Vec<f64>| -> f64 {
+                let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
+                pairs.map(|(value, c)| value * c).sum()
+            };
+            let name = format!("{form} {scores}");
+            let (_, tape) = method.log_partition_with_tape(&model, &run).unwrap();
+            let choice = tape.choice();
+            let want = model.differences(|model| weighted(choice.on(model, &run).unwrap().log_partition()));
+            close(&name, &flat_segments(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+            let want = model.differences(|model| weighted(choice.entropy_with_tape(model, &run).unwrap().0));
+            let (_, tape) = choice.entropy_with_tape(&model, &run).unwrap();
+            close(&name, &flat_segments(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn entropy_is_that_of_the_weighted_segmentations() {
+    for (k, form) in FORMS.into_iter().enumerate() {
+        let mut random = Streams::new(6, "segment entropy").block(k as u64);
+        let model = larger(&mut random, form, "plain", k % 2 == 1, [1, 4, 5]);
+        let run = Run::default();
+        let method =
+            RandomizedForward { replicates: 2, ..method(&model, 3, Proposal::Forward, Selection::Threshold) };
+        let choice = method.choose(&model, &run).unwrap();
+        let (got, _) = choice.entropy_with_tape(&model, &run).unwrap();
+        let (mut logs, mut scores) = (Vec::new(), Vec::new());
+        for support in choice.supports(0) {
+            for segments in Listed::states(&model, 0) {
+                let (mut s, mut weight) = (0, Some(0.0));
+                for &(state, length) in &segments {
+                    let at = support.at(s).states.iter().position(|&i| i as usize == state);
+                    weight = weight.zip(at).map(|(sum, at)| sum + support.at(s).log_weights[at]);
+                    s += length;
+                }
+                let score = Listed::score(&model, 0, &segments);
+                if let Some(weight) = weight {
+                    logs.push(score + weight);
+                    scores.push(score);
+                }
+            }
+        }
+        let total = zhat::numeric::log_sum_exp(&logs);
+        let mean: f64 = logs.iter().zip(&scores).map(|(log, score)| (log - total).exp() * score).sum();
+        close(form, &choice.log_partition(), &[total - 2f64.ln()], 1e-9);
+        close(form, &got, &[total - 2f64.ln() - mean], 1e-9);
+    }
+}
+
+#[test]
+fn samples_with_their_weights_stand_for_the_model() {
+    let mut random = Streams::new(5, "segment samples").block(0);
+    let model = larger(&mut random, "shared", "ties", true, [1, 3, 4]);
+    let all = Listed::states(&model, 0);
+    let probabilities = model.probabilities(0);
+    let log_z = model.log_partition(0);
+    let likely: Vec<usize> = (0..all.len()).filter(|&k| probabilities[k] > 0.01).collect();
+    assert!(likely.len() > 3);
+    let mut ratios = vec![Vec::new(); likely.len()];
+    for seed in 0..60 {
+        let method = RandomizedForward {
+            replicates: 100,
+            ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
+        };
+        let drawn = method.sample(&model, 100, &Run::default().with_seed(seed)).unwrap();
+        let weights = drawn.value.log_weights.unwrap();
+        for (segments, weight) in drawn.value.samples[0].iter().zip(&weights[0]) {
+            for (k, ratios) in likely.iter().zip(&mut ratios) {
+                let hit = if *segments == all[*k] { (weight - log_z).exp() } else { 0.0 };
+                ratios.push(hit / probabilities[*k]);
+            }
+        }
+    }
+    for (k, ratios) in likely.iter().zip(&ratios) {
+        assert_mean_one(&format!("segmentation {k}"), ratios);
+    }
+}
+
+#[test]
+fn answers_have_the_same_bits_for_any_number_of_threads() {
+    let mut random = Streams::new(3, "segment threads").block(0);
+    let model = larger(&mut random, "factored", "plain", false, [3, 6, 600]);
+    let answers = |threads: usize| {
+        let run = Run::default().with_threads(threads).with_seed(9);
+        let method = method(&model, 20, Proposal::TwoPass, Selection::Threshold);
+        let log_z = method.log_partition(&model, &run).unwrap().value;
+        let entropy = method.entropy(&model, &run).unwrap().value;
+        let counts = method.factor_marginals(&model, &run).unwrap().value;
+        let samples = method.sample(&model, 20, &run).unwrap().value;
+        (log_z, entropy, counts, samples)
+    };
+    let one = answers(1);
+    assert_eq!(one, answers(2));
+    assert_eq!(one, answers(5));
+}
