@@ -6,7 +6,7 @@ use zhat::catalogue::{AnyAnswer, Plan};
 use zhat::{Error, Forecast, Guarantee, Law, Samples};
 
 use crate::error::Failure;
-use crate::sequence;
+use crate::sequence_answer;
 
 /// What a query would take; a dict in Python.
 #[derive(IntoPyObject)]
@@ -72,7 +72,7 @@ fn value<'py>(py: Python<'py>, model: &zhat::Model, answer: AnyAnswer) -> PyResu
             Ok(pairs.into_pyobject(py)?.into_any())
         }
         AnyAnswer::Samples(answer) => samples(py, answer.value),
-        AnyAnswer::Sequences(answer) => sequence::value(py, model, answer.value),
+        AnyAnswer::Sequences(answer) => sequence_answer::value(py, model, answer.value),
         _ => Err(unknown()),
     }
 }

@@ -12,6 +12,7 @@ mod ops;
 mod relaxed;
 mod run;
 mod sequence;
+mod sequence_answer;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -11,13 +11,13 @@ use zhat::catalogue::{self, Settings};
 use zhat::exact::{ForwardBackward, Recorded};
 use zhat::randomized::RandomizedForward;
 use zhat::sequence::{ChainGradient, SemiMarkovGradient};
-use zhat::{Chain, Error, Forecasts, Query};
+use zhat::{Error, Forecasts, Query};
 
-use crate::array::{self, Precision};
+use crate::array;
 use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
-use crate::sequence::{chain_gradient, semi_markov_gradient};
+use crate::sequence_answer::{chain_gradient, semi_markov_gradient};
 
 /// A gradient with respect to a model's parameters, by its kind and precision.
 pub enum Gradient {
@@ -147,6 +147,26 @@ pub fn randomized(settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult
     Ok(method)
 }
 
+/// As `record`; a macro, for what the method needs of a model is its own affair and has no public name.
+macro_rules! record_randomized {
+    ($operation:expr, $model:expr, $method:expr, $run:expr) => {{
+        let forecast = $method.forecast($model, Query::FactorMarginals, $run);
+        $run.require_memory("randomized", forecast.bytes)?;
+        match $operation {
+            "log_partition" => {
+                let (values, tape) = $method.log_partition_with_tape($model, $run)?;
+                let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+                Ok((values, Arc::new(backward) as Arc<Backward>))
+            }
+            "entropy" => {
+                let (values, tape) = $method.entropy_with_tape($model, $run)?;
+                let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
+                Ok((values, Arc::new(backward) as Arc<Backward>))
+            }
+            other => Err(Error::argument("operation", format!("there is no `{other}` of this model"))),
+        }
+    }};
+}
 /// An operation on one or two chains: its value for each sequence, and its tape. `settings` is a JSON object.
 #[pyfunction]
 pub fn forward<'py>(
@@ -164,8 +184,10 @@ pub fn forward<'py>(
         use zhat::Model::{Chain32, Chain64, SemiMarkov32, SemiMarkov64};
         let name = operation.as_str();
         match (&*shared[0], shared.get(1).map(|model| &**model), &method) {
-            (Chain32(p), None, Method::Randomized(method)) => record_randomized(name, p, method, run),
-            (Chain64(p), None, Method::Randomized(method)) => record_randomized(name, p, method, run),
+            (Chain32(p), None, Method::Randomized(method)) => record_randomized!(name, p, method, run),
+            (Chain64(p), None, Method::Randomized(method)) => record_randomized!(name, p, method, run),
+            (SemiMarkov32(p), None, Method::Randomized(method)) => record_randomized!(name, p, method, run),
+            (SemiMarkov64(p), None, Method::Randomized(method)) => record_randomized!(name, p, method, run),
             (_, _, Method::Randomized(_)) => {
                 let message = format!("`randomized` has no gradient of {name} here; forward-backward has");
                 Err(Error::argument("method", message))
@@ -265,32 +287,6 @@ where
             Ok((values, Arc::new(backward)))
         }
         _ => Err(Error::argument("operation", format!("there is no `{operation}` of these models"))),
-    }
-}
-
-fn record_randomized<F: Precision>(
-    operation: &str,
-    chain: &Chain<F>,
-    method: &RandomizedForward,
-    run: &zhat::Run,
-) -> zhat::Result<(Vec<f64>, Arc<Backward>)>
-where
-    Gradient: From<ChainGradient<F>>,
-{
-    let forecast = method.forecast(chain, Query::FactorMarginals, run);
-    run.require_memory("randomized", forecast.bytes)?;
-    match operation {
-        "log_partition" => {
-            let (values, tape) = method.log_partition_with_tape(chain, run)?;
-            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
-            Ok((values, Arc::new(backward)))
-        }
-        "entropy" => {
-            let (values, tape) = method.entropy_with_tape(chain, run)?;
-            let backward = move |c: &Cotangent| Ok(vec![tape.vjp(c.numbers()?)?.into()]);
-            Ok((values, Arc::new(backward)))
-        }
-        _ => Err(Error::argument("operation", format!("there is no `{operation}` of this model"))),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::array::{Precision, handed_over};
 use crate::model::Model;
 use crate::ops::{Backward, Cotangent, Gradient, Tape, randomized};
 use crate::run::Run;
-use crate::sequence::{Paths, paths};
+use crate::sequence_answer::{Paths, paths};
 
 /// A precision whose cotangents come as arrays of it.
 trait Weighed: Precision {

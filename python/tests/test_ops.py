@@ -140,9 +140,9 @@ def test_relaxed_samples_in_single_precision() -> None:
     assert tape.vjp(np.ones(sparse.values.size)).emissions.shape == (4, 3)
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=repr)
+@pytest.mark.parametrize("chain", MODELS, ids=repr)
 @pytest.mark.parametrize("name", ["log_partition", "entropy"])
-def test_randomized_operations_on_all_states_are_exact(chain: zhat.Chain, name: str) -> None:
+def test_randomized_operations_on_all_states_are_exact(chain: Any, name: str) -> None:
     operation = getattr(zhat.ops, name)
     value, tape = operation(chain, method="randomized", states=3, seed=4)
     want, exact = operation(chain)
@@ -201,8 +201,6 @@ def test_what_operations_refuse() -> None:
         zhat.ops.entropy(zhat.FactorGraph([2]))  # type: ignore[arg-type]
     with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
         zhat.ops.relaxed_sample(zhat.generate.semi_markov(3, 4))  # type: ignore[arg-type]
-    with pytest.raises(zhat.InputError, match="randomized"):
-        zhat.ops.entropy(zhat.generate.semi_markov(3, 4), method="randomized")
     with pytest.raises(zhat.InputError, match="same kind"):
         zhat.ops.kl(chain, zhat.generate.semi_markov(3, 4))
     with pytest.raises(zhat.InputError, match="same precision"):

@@ -138,21 +138,23 @@ fn estimates_have_a_promise_for_each_sequence() {
     let generate = "generate chain --states 300 --steps 4 --batch 2 -o b.zhat";
     folder.ok(&generate.split(' ').collect::<Vec<_>>());
     let how = ["--method", "randomized", "--set", "states=20", "--seed", "3"];
-    let ask = |query: &[&str]| [query, &["b.zhat"], &how[..]].concat();
-    let text = folder.ok(&ask(&["logz"]));
+    fn ask<'a>(query: &[&'a str], how: &[&'a str]) -> Vec<&'a str> {
+        [query, &["b.zhat"], how].concat()
+    }
+    let text = folder.ok(&ask(&["logz"], &how));
     assert_eq!(text.matches("unbiased, standard error").count(), 2, "{text}");
-    let estimate = folder.json(&ask(&["logz"]));
+    let estimate = folder.json(&ask(&["logz"], &how));
     let (guarantee, exact) = (&estimate["guarantee"], folder.json(&["logz", "b.zhat"]));
     assert_eq!((&guarantee["kind"], guarantee["items"].as_array().unwrap().len()), (&json!("each"), 2));
     for b in 0..2 {
         assert_eq!(guarantee["items"][b]["kind"], "unbiased");
         assert!(guarantee["items"][b]["low"].as_f64().unwrap() < exact["value"][b].as_f64().unwrap());
     }
-    let csv = folder.ok(&ask(&["sample", "-n", "3"]));
+    let csv = folder.ok(&ask(&["sample", "-n", "3"], &how));
     assert!(csv.starts_with("sequence,sample,log_weight,t0,t1,t2,t3\n") && csv.lines().count() == 7, "{csv}");
-    let line = folder.ok(&[&ask(&["sample"])[..], &["--json"]].concat());
+    let line = folder.ok(&[&ask(&["sample"], &how)[..], &["--json"]].concat());
     assert!(serde_json::from_str::<Value>(line.lines().next().unwrap()).unwrap()["log_weight"].is_number());
-    let ran = folder.run(&ask(&["map"]));
+    let ran = folder.run(&ask(&["map"], &how));
     assert!(ran.status() == 2 && ran.stderr().contains("these do: forward-backward"), "{}", ran.stderr());
     folder.ok(&[
         "generate",
