@@ -119,46 +119,10 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
     }
 }
 
-/// A lattice that keeps only some states of each layer.
-pub(crate) struct Restricted<'a, F: Real> {
-    pub entries: &'a dyn Entries<F>,
-    /// The states kept before boundary t, and after it: for a chain the sets of layers t and t + 1.
-    pub sets: Vec<(&'a [u32], &'a [u32])>,
-}
-
-impl<F: Real> Entries<F> for Restricted<'_, F> {
-    fn shape(&self, t: usize) -> (usize, usize) {
-        let (before, after) = self.sets[t];
-        (before.len(), after.len())
-    }
-
-    fn shared(&self) -> bool {
-        false
-    }
-
-    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
-        let (before, after) = self.sets[t];
-        let (mut some_rows, mut some_columns) = (Vec::new(), Vec::new());
-        let rows = compose(before, rows, &mut some_rows);
-        let columns = compose(after, columns, &mut some_columns);
-        self.entries.fill(t, Index::List(rows), Index::List(columns), out);
-    }
-}
-
-/// The members of `set` that `index` means; `buffer` holds them where they do not stand side by side.
-fn compose<'a>(set: &'a [u32], index: Index<'_>, buffer: &'a mut Vec<u32>) -> &'a [u32] {
-    match index {
-        Index::Range(range) => &set[range],
-        Index::List(list) => {
-            buffer.extend(list.iter().map(|&k| set[k as usize]));
-            buffer
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lattice::Edges;
     use crate::random::Streams;
 
     /// Every kind of index for rows and columns, on the model and on a part of it.
@@ -182,8 +146,8 @@ mod tests {
         let indices = || lists.into_iter().map(Index::List).chain([Index::Range(2..9), Index::Range(0..10)]);
         for transitions in &forms {
             let entries = ChainEntries { transitions, states };
-            let restricted =
-                Restricted { entries: &entries, sets: vec![(&sets[0], &sets[1]), (&sets[1], &sets[0])] };
+            let chosen: Vec<(&[u32], &[u32])> = vec![(&sets[0], &sets[1]), (&sets[1], &sets[0])];
+            let restricted = Edges { transitions, states, sets: Some(chosen) };
             for rows in indices() {
                 for columns in indices() {
                     let mut out = vec![F::from_f64(7.0); rows.len() * columns.len()];

@@ -4,8 +4,6 @@
 //! as they stand in the model, tile by tile; `steps` turns them into matrices of numbers in [0, 1] that messages are multiplied with.
 //! `nodes` are the scores of the layers; `messages` sweeps forward and backward over a batch; `gradient` has the marginals.
 
-#![allow(dead_code, unused_imports)]
-
 mod best;
 mod buffers;
 mod direction;
@@ -18,6 +16,7 @@ mod nodes;
 mod ranked;
 mod relaxed;
 mod repair;
+mod rounding;
 mod segment_direction;
 mod segment_paths;
 mod segments;
@@ -28,11 +27,11 @@ mod windows;
 
 pub(crate) use direction::{Directed, Direction};
 pub(crate) use draw::{BLOCK, Cumulative};
-pub(crate) use entries::{ChainEntries, Entries, Index, Restricted};
-pub(crate) use layout::{Layout, Rows};
+pub(crate) use entries::{ChainEntries, Entries, Index};
+pub(crate) use layout::Rows;
 pub(crate) use messages::{Lattice, Messages};
-pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, Nodes, zero_gradient};
-pub(crate) use relaxed::Relaxed;
+pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, zero_gradient};
+pub(crate) use rounding::{Sizes, rounding};
 pub(crate) use segment_direction::{SegmentDirected, SegmentDirection};
 pub(crate) use segments::{SegmentLattice, SegmentNodes, Segmented, SemiMarkovSegments};
-pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};
+pub(crate) use steps::{restricted_steps_of, steps_of};

@@ -22,9 +22,6 @@ use crate::run::Clock;
 /// The scores of segments. The states that a segment can be left in, and entered in, are counted separately: a selection of states
 /// may keep more of the latter.
 pub(crate) trait Segmented<F: Real>: Sync {
-    /// L.
-    fn longest(&self) -> usize;
-
     /// The number of states that are left at t.
     fn states_left(&self, t: usize) -> usize;
 
@@ -61,10 +58,6 @@ impl<F: Real> SemiMarkovSegments<'_, F> {
 }
 
 impl<F: Real> Segmented<F> for SemiMarkovSegments<'_, F> {
-    fn longest(&self) -> usize {
-        self.0.longest()
-    }
-
     fn states_left(&self, _: usize) -> usize {
         self.0.chain().states()
     }

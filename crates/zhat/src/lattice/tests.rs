@@ -1,7 +1,7 @@
 //! The engine against enumeration, on chains and on restricted layers.
 
 use super::*;
-use crate::model::{Chain, Transitions};
+use crate::model::Transitions;
 use crate::random::Streams;
 use crate::run::Run;
 use crate::sequence::TransitionGradient;

@@ -8,8 +8,9 @@ use super::target::Target;
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
+use crate::lattice;
 use crate::montecarlo::unbiased;
-use crate::numeric::{self, Real};
+use crate::numeric::Real;
 use crate::query::{Entropy, FactorMarginals, LogPartition, Marginals, Query, Sample};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -76,11 +77,14 @@ fn missed() -> Error {
 /// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.
 fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
     let chain = model.chain();
-    let longest = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
-    let coarser = M::Real::EPSILON.to_f64() / f64::EPSILON;
-    let terms = (choice.count * model.longest() + 2 * model.longest()) as f64;
-    let magnitude = model.largest_score() + longest * choice.largest_log_weight;
-    coarser * numeric::rounding_allowance(longest * (terms + 10.0), magnitude)
+    let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
+    let longest = model.longest() as f64;
+    let terms = longest * (choice.count as f64 + 2.0);
+    let magnitude = model.largest_score() + steps * choice.largest_log_weight;
+    lattice::rounding(
+        chain.transitions(),
+        &lattice::Sizes { states: chain.states(), steps, terms, longest, magnitude },
+    )
 }
 
 impl<M: Target> LogPartition<M> for RandomizedForward {

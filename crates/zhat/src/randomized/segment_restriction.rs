@@ -142,10 +142,6 @@ impl<'a, F: Real> Restriction<'a, F> {
 }
 
 impl<F: Real> Segmented<F> for Restriction<'_, F> {
-    fn longest(&self) -> usize {
-        self.model.longest()
-    }
-
     fn states_left(&self, t: usize) -> usize {
         self.left[t].len()
     }

@@ -7,9 +7,11 @@ use super::forecast::Cost;
 use super::recorded::{Factors, Recorded, answer, some_weight};
 use crate::answer::Answer;
 use crate::error::Result;
-use crate::lattice::{ChainNodes, Directed, Direction, Edges, Lattice, Messages, steps_of, zero_gradient};
+use crate::lattice::{
+    ChainNodes, Directed, Direction, Edges, Lattice, Messages, Sizes, rounding, steps_of, zero_gradient,
+};
 use crate::model::Chain;
-use crate::numeric::{self, Real};
+use crate::numeric::Real;
 use crate::query::{Marginals, Query};
 use crate::run::{Clock, Run};
 use crate::sequence::{ChainGradient, NodeMarginals};
@@ -34,8 +36,9 @@ impl<F: Real> Recorded for Chain<F> {
 
     /// Every position adds up N terms in the model's precision.
     fn rounding(&self) -> f64 {
-        let operations = longest(self) * (self.states() as f64 + 10.0);
-        F::EPSILON.to_f64() / f64::EPSILON * numeric::rounding_allowance(operations, self.magnitude())
+        let states = self.states();
+        let (terms, magnitude) = (states as f64, self.magnitude());
+        rounding(self.transitions(), &Sizes { states, steps: longest(self), terms, longest: 1.0, magnitude })
     }
 
     fn largest_score(&self) -> f64 {

@@ -11,10 +11,10 @@ use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::lattice::{
     Edges, Messages, SegmentDirected, SegmentDirection, SegmentLattice, SegmentNodes, SemiMarkovSegments,
-    steps_of,
+    Sizes, rounding, steps_of,
 };
 use crate::model::{Segments, SemiMarkov};
-use crate::numeric::{self, Real};
+use crate::numeric::Real;
 use crate::query::{KBest, Map, Marginals, Query, Sample};
 use crate::run::{Clock, Run};
 use crate::sequence::{NodeMarginals, PathSamples, Segmentation, SemiMarkovGradient};
@@ -36,9 +36,10 @@ impl<F: Real> Recorded for SemiMarkov<F> {
 
     /// Every position adds up N terms in the model's precision and L in double precision.
     fn rounding(&self) -> f64 {
-        let terms = self.chain().states() as f64 + 2.0 * self.longest() as f64 + 20.0;
-        let coarser = F::EPSILON.to_f64() / f64::EPSILON;
-        coarser * numeric::rounding_allowance(positions(self) * terms, self.largest_score())
+        let states = self.chain().states();
+        let (steps, longest, magnitude) = (positions(self), self.longest() as f64, self.largest_score());
+        let terms = states as f64 + 2.0 * longest;
+        rounding(self.transitions(), &Sizes { states, steps, terms, longest, magnitude })
     }
 
     fn largest_score(&self) -> f64 {

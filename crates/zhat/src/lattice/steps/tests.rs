@@ -2,7 +2,7 @@
 
 use super::naive::{self, Naive};
 use super::*;
-use crate::lattice::entries::Restricted;
+use crate::lattice::Edges;
 use crate::numeric::{Matrix, multiply};
 use crate::random::{Stream, Streams};
 
@@ -120,12 +120,10 @@ impl<'a, F: Real> Case<'a, F> {
 
     fn check(&self, random: &mut Stream, direction: &Transitions<F>) {
         let steps = self.steps();
-        let entries = ChainEntries { transitions: direction, states: self.states };
-        let restricted = self.sets.clone().map(|sets| Restricted { entries: &entries, sets });
-        let directed: &dyn Entries<F> = restricted.as_ref().map_or(&entries, |restricted| restricted);
+        let directed = &Edges { transitions: direction, states: self.states, sets: self.sets.clone() };
         for t in 0..self.boundaries {
             self.check_logs(t, &*steps);
-            for direction in [None, Some(directed)] {
+            for direction in [None, Some(directed as &dyn Entries<F>)] {
                 self.check_products(random, t, &*steps, direction);
                 self.check_gradient(random, t, &*steps, direction);
             }
