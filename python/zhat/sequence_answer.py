@@ -36,7 +36,7 @@ class Segmentation:
 
     def __str__(self) -> str:
         """In short."""
-        shown = " ".join(f"{state}×{length}" for state, length in self.segments[:16])
+        shown = " ".join(f"{state}×{length}" for state, length in self.segments[:16])  # noqa: RUF001
         return f"score {self.score:.10g} at {shown}{' …' if len(self.segments) > 16 else ''}"
 
 

@@ -428,7 +428,7 @@ fn options_that_make_no_sense_are_errors() {
         assert!(matches!(error, Error::Argument { .. }), "{error}");
     };
     let default = RandomizedForward::default;
-    fails(RandomizedForward { replicates: 1, ..default() });
+    fails(RandomizedForward { replicates: 0, ..default() });
     fails(RandomizedForward { confidence: 1.0, ..default() });
     fails(RandomizedForward { error: Some(0.0), ..default() });
     fails(RandomizedForward { error: Some(0.1), selection: Selection::Top, ..default() });
