@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zhat::catalogue::{AnyAnswer, CATALOGUE, Choice, Settings, answer};
+use zhat::catalogue::{self, AnyAnswer, Choice, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
-use zhat::model::generate::{self, Grid};
+use zhat::model::generate::{self, Grid, Sharpness};
 use zhat::montecarlo::{ImportanceSampling, Proposal};
 use zhat::{
-    Answer, Diagnostics, Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Model, Observer, Query,
-    Result, Run, Sample,
+    Answer, Chain, Diagnostics, Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Model, Observer,
+    Query, Result, Run, Sample,
 };
 
 /// The answer without what may differ from run to run: the time it took.
@@ -51,10 +51,11 @@ fn the_number_of_threads_never_changes_a_bit() {
     let model = dense();
     let grid = Grid { rows: 14, columns: 14, torus: false };
     let grid: Model = generate::ising(grid, 0.8, 0.5, false, 2).unwrap().into();
-    for row in CATALOGUE {
-        for &query in row.queries {
-            let query = query.with_count(3000);
-            for model in [&model, &grid] {
+    let chain: Chain<f32> = generate::rdp_chain(300, 6, 8, Sharpness::Dense, 1).unwrap();
+    for model in [&model, &grid, &chain.into()] {
+        for row in catalogue::rows(model.kind()) {
+            for &query in row.queries {
+                let query = query.with_count(3000);
                 let run = Run::default().with_seed(5);
                 let forecast = row.forecast(model, query, &Settings::new(), &run).unwrap();
                 if !forecast.fits(&run, 20.0) {
