@@ -7,6 +7,7 @@ use support::sequences::{FORMS, Listed, METHODS, SCORES, chain, close, cross_ent
 use zhat::exact::{DivergenceTape, ForwardBackward};
 use zhat::numeric::Real;
 use zhat::random::Streams;
+use zhat::sequence::TransitionGradient;
 use zhat::{Chain, Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run};
 
 /// Every form of transitions, kind of score and a few seeds, with a name; only those where some sequence has a weight.
@@ -197,13 +198,15 @@ fn divergences_agree_with_enumeration() {
     divergences::<f32>();
 }
 
+/// A divergence of p and q for a sequence.
+type Divergences<'a> = &'a dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64;
+
 #[test]
 fn gradients_of_divergences_agree_with_differences() {
     pairs::<f64>(3, |name, p, q| {
         let cotangent = cotangent(p.batch());
         let run = Run::default();
-        let check = |tape: DivergenceTape<Chain<f64>>,
-                     value: &dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64| {
+        let check = |tape: DivergenceTape<Chain<f64>>, value: Divergences| {
             let (to_p, to_q) = tape.vjp(&cotangent).unwrap();
             let want = p.differences(|p| weighted(&cotangent, |b| value(p, q, b)));
             close(&format!("{name}, to p"), &flat(&to_p), &want, tolerance(&want));
@@ -215,4 +218,36 @@ fn gradients_of_divergences_agree_with_differences() {
             check(method.kl_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).1);
         }
     });
+}
+
+#[test]
+fn longer_chains_say_the_same_with_checkpoints_and_in_single_precision() {
+    for form in FORMS {
+        let mut random = Streams::new(3, form).block(0);
+        let chain: Chain<f64> = sized_chain(&mut random, form, "plain", [5, 40, 60]);
+        let mut random = Streams::new(3, form).block(0);
+        let single: Chain<f32> = sized_chain(&mut random, form, "plain", [5, 40, 60]);
+        let (run, cotangent) = (Run::default(), cotangent(5));
+        let all = |method: ForwardBackward| {
+            let (log_z, gradient) = method.log_partition_and_gradient(&chain, &cotangent, &run).unwrap();
+            let (entropy, tape) = method.entropy_with_tape(&chain, &run).unwrap();
+            [log_z, flat(&gradient), entropy, flat(&tape.vjp(&cotangent).unwrap())]
+        };
+        let [whole, windows] = METHODS.map(all);
+        for (one, other) in whole.iter().zip(&windows) {
+            close(form, one, other, 1e-9);
+        }
+        // Every position has one state and every boundary one edge.
+        let counts = ForwardBackward::default().factor_marginals(&chain, &run).unwrap().value;
+        let positions: usize = chain.lengths().iter().sum();
+        assert!((counts.emissions.iter().sum::<f64>() - positions as f64).abs() < 1e-9);
+        if let TransitionGradient::Shared(table) | TransitionGradient::PerStep(table) = &counts.transitions {
+            assert!((table.iter().sum::<f64>() - (positions - 5) as f64).abs() < 1e-9);
+        }
+        let method = ForwardBackward::default();
+        let got = method.log_partition(&single, &run).unwrap();
+        close(form, &got.value, &whole[0], 2.0 * got.diagnostics.rounding);
+        let got = method.entropy(&single, &run).unwrap();
+        close(form, &got.value, &whole[2], 2.0 * got.diagnostics.rounding);
+    }
 }

@@ -194,7 +194,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
     fn mark_missing_segments(&self, p: &Messages<F>, values: &mut [f64]) {
         let (Some(q), Some((factor, _))) = (self.q, self.direction.other) else { return };
         let layout = &self.p.base.layout;
-        for b in 0..layout.batch() {
+        for (b, value) in values.iter_mut().enumerate() {
             let place = layout.place(b);
             if p.log_partition[b] == f64::NEG_INFINITY {
                 continue;
@@ -207,7 +207,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
                 self.p.segment_marginals(p, b, s, |t, _, logs| {
                     let lacking = logs.iter().zip(&theirs[t - s]);
                     if lacking.into_iter().any(|(&log, &none)| none && log > f64::NEG_INFINITY) {
-                        values[b] = factor * f64::NEG_INFINITY;
+                        *value = factor * f64::NEG_INFINITY;
                     }
                 });
             }

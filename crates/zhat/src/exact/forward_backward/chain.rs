@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::ForwardBackward;
+use super::forecast::Cost;
 use super::recorded::{Factors, Recorded, answer, some_weight};
 use crate::answer::Answer;
 use crate::error::Result;
@@ -51,6 +52,10 @@ impl<F: Real> Recorded for Chain<F> {
 
     fn same_shape(&self, other: &Self) -> bool {
         self.lengths() == other.lengths() && self.states() == other.states()
+    }
+
+    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64) -> f64 {
+        Cost::of(self, checkpoint).gradient_bytes(rows, models)
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {

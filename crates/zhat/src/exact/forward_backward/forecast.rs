@@ -9,11 +9,18 @@ use crate::query::Query;
 use crate::run::Run;
 
 /// Seconds for one multiplication and addition in a product of many rows, single precision; double takes twice as long.
-const PER_PRODUCT: f64 = 4e-11;
-/// Seconds to bring one byte of a matrix from memory.
-const PER_BYTE: f64 = 1.2e-10;
+const PER_PRODUCT: f64 = 1.5e-11;
+/// Seconds to bring one byte of a matrix from memory, and from the cache where it fits there.
+const PER_BYTE: f64 = 1e-10;
+const PER_CACHED_BYTE: f64 = 3e-11;
+const CACHE: f64 = 16e6;
 /// Seconds for `exp` or `ln` of one number in single precision, and the additions around it.
 const PER_NUMBER: f64 = 2e-9;
+/// Seconds for an entry of a tile that is made by a product and exponentiated.
+const PER_MADE: f64 = 3e-10;
+/// Seconds for an entry of a maximum over paths, and of the law of a draw.
+const PER_COMPARISON: f64 = 2.5e-10;
+const PER_DRAW: f64 = 1.5e-9;
 /// Seconds to start the threads and allocate.
 const PER_CALL: f64 = 2e-5;
 
@@ -67,43 +74,87 @@ impl Cost {
         }
     }
 
+    /// The same for segments, which have no checkpoints.
+    pub fn of_segments<F: Real>(model: &SemiMarkov<F>) -> Cost {
+        let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
+        let chain = Cost::of(model.chain(), false);
+        let parameters = chain.parameters + values.len() as f64;
+        Cost { segments: model.longest() as f64, parameters, ..chain }
+    }
+
+    /// Numbers of messages that are kept, `rows` for each position and state.
+    fn kept(&self, rows: f64) -> f64 {
+        let step = self.batch * self.states;
+        if self.checkpoint {
+            (rows + 1.0) * step * (self.steps.sqrt().ceil() + 1.0)
+        } else {
+            rows * self.nodes
+        }
+    }
+
+    /// Numbers of rows gathered for a product.
+    fn gathered(&self) -> f64 {
+        2.0 * self.nodes.min((1 << 24) as f64 + 256.0 * self.states)
+    }
+
+    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many models.
+    pub fn gradient_bytes(&self, rows: f64, models: f64) -> f64 {
+        let outputs = models * (self.batch * self.steps * self.states + self.parameters);
+        let segments = if self.segments > 0.0 { 2.0 } else { 1.0 };
+        self.size * (segments * self.kept(rows) + outputs + 2.0 * self.gathered() + models * self.matrices)
+    }
+
     pub fn forecast(&self, query: Query) -> Forecast {
         let step = self.batch * self.states;
-        let kept = if self.checkpoint { 3.0 * step * self.steps.sqrt().ceil() } else { 2.0 * self.nodes };
         let output = step * self.steps;
-        let gathered = (2.0 * self.nodes).min(2.0 * (1 << 24) as f64 + 512.0 * self.states);
-        // (arrays, sweeps, rows that are exponentiated, entries read one by one)
+        let segments = self.segments > 0.0;
+        // Numbers kept, sweeps, rows that are exponentiated, and seconds for entries one by one.
         let (arrays, products, numbers, single) = match query {
-            Query::LogPartition => (2.0 * step, 1.0, 2.0, 0.0),
-            Query::Marginals => (kept + output, 2.0, 5.0, 0.0),
-            Query::FactorMarginals => (kept + output + self.parameters + gathered, 3.0, 7.0, 0.0),
-            Query::Entropy => (kept + self.nodes, 4.0, 7.0, 0.0),
-            Query::Map => (self.nodes, 0.0, 1.0, self.nodes * self.states),
+            Query::LogPartition if segments => (2.0 * self.nodes, 2.0, 4.0, 0.0),
+            Query::LogPartition => (4.0 * step, 1.0, 2.0, 0.0),
+            Query::Marginals => (self.kept(2.0) + output, 2.0, 5.0, 0.0),
+            Query::FactorMarginals => {
+                (self.kept(2.0) + output + self.parameters + self.gathered(), 3.0, 7.0, 0.0)
+            }
+            Query::Entropy if segments => (6.0 * self.nodes + self.gathered(), 8.0, 12.0, 0.0),
+            Query::Entropy => (self.kept(2.0).min(self.nodes) + self.gathered(), 4.0, 7.0, 0.0),
+            Query::Map => (self.nodes + 2.0 * step, 0.0, 1.0, self.nodes * self.states * PER_COMPARISON),
             Query::KBest(k) => {
-                let states = (k as f64) * self.steps * self.batch;
-                (self.nodes + 16.0 * states * self.states / self.size, 0.0, 1.0, self.nodes * self.states)
+                // Ways into the nodes that are asked: at most k of k·T.
+                let ways = (k as f64).min(self.states) * k as f64 * self.steps * self.batch;
+                (
+                    self.nodes + 2.0 * step + 48.0 * ways / self.size,
+                    0.0,
+                    1.0,
+                    self.nodes * self.states * PER_COMPARISON,
+                )
             }
             Query::Sample(count) => {
-                let draws = count as f64 * self.nodes / self.states;
-                (self.nodes + draws * 8.0 / self.size, 1.0, 2.0, draws * self.states)
+                let draws = count as f64 * self.nodes / self.states.max(1.0);
+                (2.0 * self.nodes + draws * 16.0 / self.size, 1.0, 2.0, draws * self.states * PER_DRAW)
             }
         };
         let double = self.size / 4.0;
         let multiplications = self.nodes * self.states * PER_PRODUCT * double;
         // A matrix is read, or made, once a step for the whole batch.
         let entries = self.states * self.states * self.steps;
-        let made = entries
-            * (self.rank * PER_PRODUCT * double + if self.rank > 0.0 { PER_NUMBER / 2.0 } else { 0.0 });
-        let read = entries * self.size * PER_BYTE;
-        let sweep = multiplications.max(if self.rank > 0.0 { 0.0 } else { read }) + made;
-        let segments = self.nodes * self.segments * PER_NUMBER * 2.0;
+        let table = self.states * self.states * self.size;
+        let per_byte = if table > CACHE { PER_BYTE } else { PER_CACHED_BYTE };
+        let matrix = if self.rank > 0.0 {
+            entries * (self.rank * PER_PRODUCT + PER_MADE) * double
+        } else {
+            entries * self.size * per_byte
+        };
+        let sweep = multiplications + matrix + self.nodes * self.segments * PER_NUMBER * 2.0;
+        let made = if self.rank > 0.0 { self.rank * PER_PRODUCT * self.nodes * self.states } else { 0.0 };
         Forecast {
             bytes: self.size
-                * (arrays + self.matrices + 4.0 * step + 2.0 * self.nodes * f64::from(self.segments > 0.0)),
+                * (arrays + self.matrices + 4.0 * step + if segments { 2.0 * self.nodes } else { 0.0 }),
             seconds: PER_CALL
-                + products * (sweep + segments)
+                + products * sweep
                 + numbers * self.nodes * PER_NUMBER * double
-                + single * (PER_NUMBER / 4.0 + self.rank * PER_PRODUCT) * double
+                + single * double
+                + if single > 0.0 { made / self.batch.max(1.0) } else { 0.0 }
                 + self.matrices * PER_NUMBER * double,
             promise: Promise::Exact,
         }
@@ -118,12 +169,6 @@ impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
 
 impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
     fn forecast(&self, model: &SemiMarkov<F>, query: Query, _: &Run) -> Forecast {
-        let mut cost = Cost::of(model.chain(), false);
-        cost.segments = model.longest() as f64;
-        let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
-        if query == Query::FactorMarginals {
-            cost.parameters += values.len() as f64;
-        }
-        cost.forecast(query)
+        Cost::of_segments(model).forecast(query)
     }
 }

@@ -43,6 +43,10 @@ pub trait Recorded: Answers<Number = Vec<f64>> + Clone + Send + Sync {
     #[doc(hidden)]
     fn same_shape(&self, other: &Self) -> bool;
 
+    /// The memory of a value with its gradient: `rows` kept for each position and state, for so many models.
+    #[doc(hidden)]
+    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64) -> f64;
+
     /// log Z alone.
     #[doc(hidden)]
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>>;

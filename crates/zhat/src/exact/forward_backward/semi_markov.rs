@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::ForwardBackward;
 use super::chain::zeros;
+use super::forecast::Cost;
 use super::paths::draw_all;
 use super::recorded::{Factors, Recorded, answer, some_weight};
 use crate::answer::Answer;
@@ -57,6 +58,10 @@ impl<F: Real> Recorded for SemiMarkov<F> {
 
     fn same_shape(&self, other: &Self) -> bool {
         self.chain().same_shape(other.chain()) && self.longest() == other.longest()
+    }
+
+    fn gradient_bytes(&self, _: bool, rows: f64, models: f64) -> f64 {
+        Cost::of_segments(self).gradient_bytes(rows, models)
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {

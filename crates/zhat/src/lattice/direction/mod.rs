@@ -276,7 +276,7 @@ impl<'a, F: Real> Direction<'a, F> {
         if let Some(rows) = kept {
             before.copy_layer(&rows[2], layers.start, self.p.layout.active(layers.start));
         }
-        self.direct_forward(layers.start..layers.end - 1, &p, &logs, &mut before, clock)?;
+        self.direct_forward(layers.start..layers.end - 1, &p, logs, &mut before, clock)?;
         for t in layers.start..layers.end - 1 {
             clock.check()?;
             self.advance_chain(t, &p, self.other.map(|_| &q), logs, &mut before);
