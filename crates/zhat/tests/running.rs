@@ -29,6 +29,7 @@ fn timeless(answer: AnyAnswer) -> AnyAnswer {
         AnyAnswer::Best(answer) => AnyAnswer::Best(strip(answer)),
         AnyAnswer::Ranked(answer) => AnyAnswer::Ranked(strip(answer)),
         AnyAnswer::Samples(answer) => AnyAnswer::Samples(strip(answer)),
+        AnyAnswer::Sequences(answer) => AnyAnswer::Sequences(strip(answer)),
         other => other,
     }
 }
