@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 CASES = "64:16:1,64:64:8,256:16:1,256:64:8,1000:16:1,1000:64:8,2000:16:1,2000:64:8"
-PEERS = "numpy-scaled,dynamax,dynamax-par,hmmlearn-scaling,hmmlearn-log,pomegranate,torch-struct,torch-loop-gemm"
+PEERS = (
+    "numpy-scaled,dynamax,dynamax-par,hmmlearn-scaling,hmmlearn-log,pomegranate,torch-struct,torch-loop-gemm"
+)
 HERE = Path(__file__).resolve().parent
 
 
@@ -19,8 +21,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default=CASES, help="N:T:B, with commas between")
     parser.add_argument("--peers", default=PEERS, help="with commas between")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="wall time of a run (60)")
-    parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="resident memory of a run (8)")
+    parser.add_argument("--reps", type=int, default=20, help="calls that are timed (20)")
+    parser.add_argument(
+        "--limit", type=float, default=60.0, metavar="SECONDS", help="wall time of a run (60)"
+    )
+    parser.add_argument(
+        "--memory", type=float, default=8.0, metavar="GIB", help="resident memory of a run (8)"
+    )
     parser.add_argument("--note", default="", help="a sentence on the machine for the file's head")
     parser.add_argument("-o", "--output", type=Path, help="also write the result to this file")
     return parser.parse_args()
@@ -78,7 +85,7 @@ def main() -> None:
     options = arguments()
     data = os.environ.get("ZHAT_DATA") or sys.exit("ZHAT_DATA must name the folder with peers/chain_peer.py")
     script = str(Path(data) / "peers" / "chain_peer.py")
-    threads = ["--threads", str(options.threads)]
+    common = ["--threads", str(options.threads), "--reps", str(options.reps), "--budget", "15"]
     lines = [
         "# Chains: log Z and all gradients beside other libraries",
         "",
@@ -94,9 +101,11 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     for case in options.cases.split(","):
         states, steps, batch = map(int, case.split(":"))
-        sizes = ["-N", str(states), "-T", str(steps), "-B", str(batch), *threads]
+        sizes = ["-N", str(states), "-T", str(steps), "-B", str(batch), *common]
         model_mib = 4 * (states * states + batch * steps * states) / 2**20
         zhat = run([sys.executable, str(HERE / "zhat_chain.py"), *sizes], options)
+        if "fail" in zhat:
+            sys.exit(f"zhat on {case}: {zhat['fail']}")
         results = {"zhat": zhat}
         for peer in options.peers.split(","):
             results[peer] = run([sys.executable, script, "--peer", peer, *sizes], options)

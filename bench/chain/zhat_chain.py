@@ -1,4 +1,4 @@
-"""zhat on one chain problem, one line of JSON: the same numbers, gradient and measures as `$ZHAT_DATA/peers/chain_peer.py`."""
+"""zhat on one chain problem, one line of JSON: numbers, gradient and measures of `peers/chain_peer.py`."""
 
 import argparse
 import json
@@ -49,7 +49,7 @@ def main() -> None:
     first = time.perf_counter() - begun
     sums = {"gA": float(gradient.transitions.sum()), "gE": float(gradient.emissions.sum())}
     sums["gA_absmax"] = float(np.abs(gradient.transitions).max())
-    value = float(np.asarray(log_z.value)[0])
+    value = float(log_z[0])
     del gradient
     wall, cpu = [], []
     begun = time.perf_counter()
