@@ -88,6 +88,13 @@ pub(crate) struct Rows<F> {
 impl<F: Real> Rows<F> {
     /// Rows of `fill` for the layers of `window`.
     pub fn new(layout: &Layout, window: Range<usize>, fill: F) -> Self {
+        let mut rows = Rows::unset(layout, window);
+        rows.values.fill(fill);
+        rows
+    }
+
+    /// Rows of no particular value, with zeros beside them.
+    pub fn unset(layout: &Layout, window: Range<usize>) -> Self {
         let (mut starts, mut sizes) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
         let (mut row, mut at) = (0, 0);
         for t in window.clone() {
@@ -96,11 +103,7 @@ impl<F: Real> Rows<F> {
             row += layout.active(t);
             at += layout.active(t) * layout.size(t);
         }
-        let mut values = Aligned::zeros(at);
-        if fill != F::ZERO {
-            values.fill(fill);
-        }
-        Rows { first: window.start, starts, sizes, values, scales: vec![0.0; row] }
+        Rows { first: window.start, starts, sizes, values: Aligned::unset(at), scales: vec![0.0; row] }
     }
 
     /// Rows of a lattice that has no use for them.
@@ -135,6 +138,18 @@ impl<F: Real> Rows<F> {
     pub fn layer_mut(&mut self, t: usize, count: usize) -> (&mut [F], &mut [f64]) {
         let (size, (row, start)) = (self.sizes[t - self.first], self.starts[t - self.first]);
         (&mut self.values[start..start + count * size], &mut self.scales[row..row + count])
+    }
+
+    /// The rows of the first places of layers t and t + 1 with their numbers, the latter to be written.
+    #[allow(clippy::type_complexity)]
+    pub fn layers_mut(&mut self, t: usize, count: usize) -> ((&[F], &[f64]), (&mut [F], &mut [f64])) {
+        let (size, (row, start)) = (self.sizes[t - self.first], self.starts[t - self.first]);
+        let (size_after, (row_after, start_after)) =
+            (self.sizes[t + 1 - self.first], self.starts[t + 1 - self.first]);
+        let (rows, rows_after) = self.values.split_at_mut(start_after);
+        let (scales, scales_after) = self.scales.split_at_mut(row_after);
+        let before = (&rows[start..start + count * size], &scales[row..row + count]);
+        (before, (&mut rows_after[..count * size_after], &mut scales_after[..count]))
     }
 
     /// Writes the rows of layer t of the first places.

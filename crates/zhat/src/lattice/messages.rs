@@ -36,6 +36,8 @@ pub(crate) struct Lattice<'a, F: Real> {
     pub edges: Edges<'a, F>,
     /// rowₜ + columnₜ₋₁ for positions inside a sequence: one for each t ≥ 1, or one for all.
     inner_shifts: Vec<Vec<F>>,
+    /// start + row₀ for the first position of a sequence that goes on.
+    first_shifts: Vec<F>,
     /// The least finite ln Mₜ(i, j), found when first asked for.
     pub(super) least: Vec<OnceLock<f64>>,
 }
@@ -79,21 +81,32 @@ impl<'a, F: Real> Lattice<'a, F> {
                 sum.map(|(&column, &row)| column + row).collect()
             })
             .collect();
+        let mut first_shifts = nodes.start().to_vec();
+        if boundaries > 0 {
+            first_shifts.resize(steps.row_shifts(0).len(), F::ZERO);
+            add(&mut first_shifts, steps.row_shifts(0));
+        }
         let tables = if steps.shared() { boundaries.min(1) } else { boundaries };
         let least = (0..tables).map(|_| OnceLock::new()).collect();
-        Lattice { layout, nodes, steps, edges, inner_shifts, least }
+        Lattice { layout, nodes, steps, edges, inner_shifts, first_shifts, least }
     }
 
     /// Adds Fₜ of the sequence at a place.
     pub fn add_node(&self, place: usize, t: usize, row: &mut [F]) {
-        self.nodes.add_scores(self.layout.sequence(place), t, row);
-        let last = t + 1 == self.layout.length(place);
-        match (t, last) {
-            (0, true) => {}
-            (0, false) => add(row, self.steps.row_shifts(0)),
-            (_, true) => add(row, self.steps.column_shifts(t - 1)),
-            (_, false) => add(row, &self.inner_shifts[if self.steps.shared() { 0 } else { t - 1 }]),
-        }
+        let (scores, shifts) = self.node(place, t);
+        add(row, scores);
+        add(row, shifts);
+    }
+
+    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position. Either may be empty.
+    pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
+        let shifts = match (t, t + 1 == self.layout.length(place)) {
+            (0, true) => self.nodes.start(),
+            (0, false) => &self.first_shifts,
+            (_, true) => self.steps.column_shifts(t - 1),
+            (_, false) => &self.inner_shifts[if self.steps.shared() { 0 } else { t - 1 }],
+        };
+        (self.nodes.scores(self.layout.sequence(place), t), shifts)
     }
 
     /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.

@@ -2,7 +2,8 @@
 //!
 //! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are the log-transitions
 //! as they stand in the model, tile by tile; `steps` turns them into matrices of numbers in [0, 1] that messages are multiplied with.
-//! `nodes` are the scores of the layers; `messages` sweeps forward and backward over a batch; `gradient` has the marginals.
+//! `nodes` are the scores of the layers; `messages` sweeps forward and backward over a batch, `linear` the same without logarithms
+//! where nothing can be lost; `gradient` has the marginals.
 
 mod best;
 mod buffers;
@@ -11,6 +12,7 @@ mod draw;
 mod entries;
 mod gradient;
 mod layout;
+mod linear;
 mod messages;
 mod nodes;
 mod ranked;
@@ -29,6 +31,7 @@ pub(crate) use direction::{Directed, Direction};
 pub(crate) use draw::{BLOCK, Cumulative};
 pub(crate) use entries::{ChainEntries, Entries, Index};
 pub(crate) use layout::Rows;
+pub(crate) use linear::Linear;
 pub(crate) use messages::{Lattice, Messages};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, zero_gradient};
 pub(crate) use rounding::{Sizes, rounding};

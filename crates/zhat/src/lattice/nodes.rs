@@ -10,8 +10,21 @@ pub(crate) trait Nodes<F: Real>: Sync {
     /// The number of states of layer t, the same for all sequences.
     fn states(&self, t: usize) -> usize;
 
-    /// Adds the scores of sequence b at position t, one for each state of the layer; with the start scores at t = 0.
-    fn add_scores(&self, b: usize, t: usize, scores: &mut [F]);
+    /// The scores of sequence b at position t, one for each state of the layer, without the start; empty if there are none.
+    fn scores(&self, b: usize, t: usize) -> &[F];
+
+    /// What is added at t = 0; empty if that is nothing.
+    fn start(&self) -> &[F] {
+        &[]
+    }
+
+    /// Adds the scores of sequence b at position t, with the start scores at t = 0.
+    fn add_scores(&self, b: usize, t: usize, scores: &mut [F]) {
+        add(scores, self.scores(b, t));
+        if t == 0 {
+            add(scores, self.start());
+        }
+    }
 }
 
 /// Start and emissions of a chain.
@@ -22,11 +35,12 @@ impl<F: Real> Nodes<F> for ChainNodes<'_, F> {
         self.0.states()
     }
 
-    fn add_scores(&self, b: usize, t: usize, scores: &mut [F]) {
-        add(scores, self.0.emission(b, t));
-        if t == 0 {
-            add(scores, self.0.start());
-        }
+    fn scores(&self, b: usize, t: usize) -> &[F] {
+        self.0.emission(b, t)
+    }
+
+    fn start(&self) -> &[F] {
+        self.0.start()
     }
 }
 
@@ -38,8 +52,8 @@ impl<F: Real> Nodes<F> for LayerNodes<'_, F> {
         self.0[t].len()
     }
 
-    fn add_scores(&self, _: usize, t: usize, scores: &mut [F]) {
-        add(scores, self.0[t]);
+    fn scores(&self, _: usize, t: usize) -> &[F] {
+        self.0[t]
     }
 }
 

@@ -91,7 +91,9 @@ impl<F: Real> Nodes<F> for SegmentNodes<'_, F> {
         self.0.states_left(t)
     }
 
-    fn add_scores(&self, _: usize, _: usize, _: &mut [F]) {}
+    fn scores(&self, _: usize, _: usize) -> &[F] {
+        &[]
+    }
 }
 
 /// A lattice of segments: `base` has the transitions between what is left and what is entered.

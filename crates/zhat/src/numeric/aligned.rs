@@ -52,20 +52,23 @@ impl<T: Scalar> Aligned<T> {
     /// `len` zeros.
     pub fn zeros(len: usize) -> Self {
         let count = (len * size_of::<T>()).div_ceil(LINE);
-        let lines = match take(count) {
-            Some(mut lines) => {
-                lines[..count].fill(ZEROS);
-                lines
-            }
-            None => fresh(count),
-        };
-        Aligned { lines, len, numbers: PhantomData }
+        let lines = take(count).map(|mut lines| {
+            lines[..count].fill(ZEROS);
+            lines
+        });
+        Aligned { lines: lines.unwrap_or_else(|| fresh(count)), len, numbers: PhantomData }
+    }
+
+    /// `len` numbers of no particular value.
+    pub fn unset(len: usize) -> Self {
+        let count = (len * size_of::<T>()).div_ceil(LINE);
+        Aligned { lines: take(count).unwrap_or_else(|| fresh(count)), len, numbers: PhantomData }
     }
 
     /// The first `len` numbers, of no particular value; more are taken if there are not so many.
     pub fn room(&mut self, len: usize) -> &mut [T] {
         if self.len < len {
-            *self = Aligned::zeros(len);
+            *self = Aligned::unset(len);
         }
         &mut self[..len]
     }

@@ -15,6 +15,16 @@ mod sealed {
         fn lower(values: &mut [Self], shift: Self);
         /// xⱼ ← exp(aⱼ + bⱼ − shift).
         fn exp_sum(out: &mut [Self], a: &[Self], b: &[Self], shift: Self);
+        /// The largest aⱼ + bⱼ, −∞ for none.
+        fn max_sum(a: &[Self], b: &[Self]) -> Self;
+        /// xⱼ ← xⱼ·exp(aⱼ + bⱼ − shift); returns the least xⱼ before and the largest after, ∞ and 0 for none.
+        fn weigh_exp(values: &mut [Self], a: &[Self], b: &[Self], shift: Self) -> (Self, Self);
+        /// xⱼ ← factor·xⱼ.
+        fn multiply(values: &mut [Self], factor: Self);
+        /// xⱼ ← factor·aⱼ·bⱼ.
+        fn multiply_pairs(out: &mut [Self], a: &[Self], b: &[Self], factor: Self);
+        /// Σⱼ aⱼ·bⱼ, added up in `f64`.
+        fn dot(a: &[Self], b: &[Self]) -> f64;
         /// The least value, ∞ for none.
         fn least(values: &[Self]) -> Self;
         /// The largest |x| of the finite values, and whether one is NaN or +∞.
@@ -83,6 +93,79 @@ macro_rules! elementwise {
             }
 
             #[inline(always)]
+            fn max_sum_kernel<const FMA: bool>(a: &[$float], b: &[$float]) -> $float {
+                let mut best = [$float::NEG_INFINITY; LANES];
+                let len = a.len().min(b.len());
+                let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
+                for (a, b) in a.iter().zip(b) {
+                    for k in 0..LANES {
+                        let x = a[k] + b[k];
+                        best[k] = if x > best[k] { x } else { best[k] };
+                    }
+                }
+                for (k, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+                    let x = a + b;
+                    best[k] = if x > best[k] { x } else { best[k] };
+                }
+                best.into_iter().fold($float::NEG_INFINITY, |a, b| if b > a { b } else { a })
+            }
+
+            #[inline(always)]
+            fn weigh_exp_kernel<const FMA: bool>(
+                values: &mut [$float],
+                a: &[$float],
+                b: &[$float],
+                shift: $float,
+            ) -> ($float, $float) {
+                let (mut least, mut largest) = ([$float::INFINITY; LANES], [0.0 as $float; LANES]);
+                let len = values.len().min(a.len()).min(b.len());
+                let (values, values_rest) = values[..len].as_chunks_mut::<LANES>();
+                let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
+                for ((x, a), b) in values.iter_mut().zip(a).zip(b) {
+                    for k in 0..LANES {
+                        least[k] = if x[k] < least[k] { x[k] } else { least[k] };
+                        x[k] *= $exp((a[k] + b[k]) - shift);
+                        largest[k] = if x[k] > largest[k] { x[k] } else { largest[k] };
+                    }
+                }
+                for (k, ((x, a), b)) in values_rest.iter_mut().zip(a_rest).zip(b_rest).enumerate() {
+                    least[k] = if *x < least[k] { *x } else { least[k] };
+                    *x *= $exp((a + b) - shift);
+                    largest[k] = if *x > largest[k] { *x } else { largest[k] };
+                }
+                let least = least.into_iter().fold($float::INFINITY, |a, b| if b < a { b } else { a });
+                (least, largest.into_iter().fold(0.0, |a, b| if b > a { b } else { a }))
+            }
+
+            #[inline(always)]
+            fn multiply_kernel<const FMA: bool>(values: &mut [$float], factor: $float) {
+                values.iter_mut().for_each(|x| *x *= factor);
+            }
+
+            #[inline(always)]
+            fn multiply_pairs_kernel<const FMA: bool>(out: &mut [$float], a: &[$float], b: &[$float], factor: $float) {
+                for ((x, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *x = a * b * factor;
+                }
+            }
+
+            #[inline(always)]
+            fn dot_kernel<const FMA: bool>(a: &[$float], b: &[$float]) -> f64 {
+                let mut sums = [0.0f64; LANES];
+                let len = a.len().min(b.len());
+                let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
+                for (a, b) in a.iter().zip(b) {
+                    for k in 0..LANES {
+                        sums[k] += f64::from(a[k]) * f64::from(b[k]);
+                    }
+                }
+                for ((sum, &a), &b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+                    *sum += f64::from(a) * f64::from(b);
+                }
+                sums.into_iter().sum()
+            }
+
+            #[inline(always)]
             fn least_kernel<const FMA: bool>(values: &[$float]) -> $float {
                 let mut least = [$float::INFINITY; LANES];
                 let (chunks, rest) = values.as_chunks::<LANES>();
@@ -126,6 +209,11 @@ macro_rules! elementwise {
             dispatched! { fn add_to(out: &mut [$float], values: &[$float]) => add_kernel }
             dispatched! { fn lower(values: &mut [$float], shift: $float) => lower_kernel }
             dispatched! { fn exp_sum(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) => exp_sum_kernel }
+            dispatched! { fn weigh_exp(values: &mut [$float], a: &[$float], b: &[$float], shift: $float) -> ($float, $float) => weigh_exp_kernel }
+            dispatched! { fn max_sum(a: &[$float], b: &[$float]) -> $float => max_sum_kernel }
+            dispatched! { fn multiply(values: &mut [$float], factor: $float) => multiply_kernel }
+            dispatched! { fn multiply_pairs(out: &mut [$float], a: &[$float], b: &[$float], factor: $float) => multiply_pairs_kernel }
+            dispatched! { fn dot(a: &[$float], b: &[$float]) -> f64 => dot_kernel }
             dispatched! { fn least(values: &[$float]) -> $float => least_kernel }
             dispatched! { fn extent(values: &[$float]) -> ($float, bool) => extent_kernel }
             dispatched! { fn gather_unchecked(out: &mut [$float], values: &[$float], indices: &[u32]) => gather_kernel }
@@ -149,6 +237,21 @@ macro_rules! elementwise {
                 }
                 fn exp_sum(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) {
                     exp_sum(out, a, b, shift);
+                }
+                fn max_sum(a: &[$float], b: &[$float]) -> $float {
+                    max_sum(a, b)
+                }
+                fn weigh_exp(values: &mut [$float], a: &[$float], b: &[$float], shift: $float) -> ($float, $float) {
+                    weigh_exp(values, a, b, shift)
+                }
+                fn multiply(values: &mut [$float], factor: $float) {
+                    multiply(values, factor);
+                }
+                fn multiply_pairs(out: &mut [$float], a: &[$float], b: &[$float], factor: $float) {
+                    multiply_pairs(out, a, b, factor);
+                }
+                fn dot(a: &[$float], b: &[$float]) -> f64 {
+                    dot(a, b)
                 }
                 fn least(values: &[$float]) -> $float {
                     least(values)
@@ -190,6 +293,15 @@ mod tests {
         assert_eq!(out, x(&[1.0, 0.0, 1.0]));
         F::exp_sum(&mut out, &x(&[1.0, infinite, 3.0]), &x(&[2.0, 5.0, 0.0]), F::from_f64(3.0));
         assert_eq!(out, x(&[1.0, 0.0, 1.0]));
+        let mut out = x(&[2.0, 4.0, 8.0]);
+        let (least, largest) =
+            F::weigh_exp(&mut out, &x(&[1.0, infinite, 1.5]), &x(&[0.0, 1.0, -0.5]), F::from_f64(1.0));
+        assert_eq!(F::max_sum(&x(&[1.0, infinite]), &x(&[2.0, 9.0])).to_f64(), 3.0);
+        assert_eq!((out.clone(), least.to_f64(), largest.to_f64()), (x(&[2.0, 0.0, 8.0]), 2.0, 8.0));
+        F::multiply(&mut out, F::from_f64(0.5));
+        assert_eq!((F::dot(&out, &out), out.clone()), (17.0, x(&[1.0, 0.0, 4.0])));
+        F::multiply_pairs(&mut out, &x(&[1.0, 2.0, 3.0]), &x(&[4.0, 5.0, 6.0]), F::from_f64(2.0));
+        assert_eq!(out, x(&[8.0, 20.0, 36.0]));
         for len in [0, 1, 31, 32, 33, 100] {
             let mut values: Vec<F> = (0..len).map(|i| F::from_f64(i as f64 + 1.0)).collect();
             let want = if len == 0 { f64::INFINITY } else { 1.0 };

@@ -1,5 +1,7 @@
 //! Chains: what their lattice says, and its gradients.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::ForwardBackward;
@@ -8,7 +10,8 @@ use super::recorded::{Factors, Recorded, answer, some_weight};
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::lattice::{
-    ChainNodes, Directed, Direction, Edges, Lattice, Messages, Sizes, rounding, steps_of, zero_gradient,
+    ChainNodes, Directed, Direction, Edges, Lattice, Linear, Messages, Sizes, rounding, steps_of,
+    zero_gradient,
 };
 use crate::model::Chain;
 use crate::numeric::Real;
@@ -62,7 +65,11 @@ impl<F: Real> Recorded for Chain<F> {
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        with_lattice(self, |lattice| lattice.log_partitions(clock))
+        with_lattice(self, |lattice| {
+            let linear =
+                lattice.linear().then(|| lattice.linear_log_partitions(clock)).transpose()?.flatten();
+            linear.map_or_else(|| lattice.log_partitions(clock), Ok)
+        })
     }
 
     fn sweep(&self, checkpoint: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<ChainMessages<F>>)> {
@@ -84,6 +91,13 @@ impl<F: Real> Recorded for Chain<F> {
     ) -> Result<(Vec<f64>, ChainGradient<F>)> {
         with_lattice(self, |lattice| {
             let mut gradient = zeros(self);
+            if kept.is_none() && !checkpoint && lattice.linear() {
+                if let Some(messages) = lattice.sweep_linear(clock)? {
+                    add_linear_gradient(lattice, &messages, cotangent, clock, &mut gradient)?;
+                    add_start(self, &mut gradient);
+                    return Ok((messages.log_partition, gradient));
+                }
+            }
             let mut visit =
                 |messages: &Messages<F>| add_gradient(lattice, messages, cotangent, clock, &mut gradient);
             let log_partition = match kept {
@@ -205,11 +219,25 @@ fn add_gradient<F: Real>(
     clock: &Clock<'_>,
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
-    each_node(lattice, messages, &mut gradient.emissions, |b, t, row| {
+    each_node(lattice, &messages.window, &mut gradient.emissions, |b, t, row| {
         lattice.node_marginals(messages, b, t, row);
         scale(row, cotangent[b]);
     });
     lattice.add_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
+}
+
+/// The same from messages in the linear domain.
+fn add_linear_gradient<F: Real>(
+    lattice: &Lattice<'_, F>,
+    messages: &Linear<F>,
+    cotangent: &[f64],
+    clock: &Clock<'_>,
+    gradient: &mut ChainGradient<F>,
+) -> Result<()> {
+    each_node(lattice, &(0..lattice.layout.steps()), &mut gradient.emissions, |b, t, row| {
+        lattice.linear_node_marginals(messages, b, t, cotangent[b], row);
+    });
+    lattice.add_linear_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
 }
 
 /// The covariances of a direction with nodes and edges.
@@ -221,7 +249,7 @@ fn add_to_p<F: Real>(
     clock: &Clock<'_>,
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
-    each_node(direction.p, &directed.p, &mut gradient.emissions, |b, t, row| {
+    each_node(direction.p, &directed.p.window, &mut gradient.emissions, |b, t, row| {
         if cotangent[b] != 0.0 {
             direction.node_covariance(directed, values, b, t, row);
             scale(row, cotangent[b]);
@@ -240,7 +268,7 @@ fn add_to_q<F: Real>(
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
     let (Some((factor, q)), Some(messages)) = (direction.other, &directed.q) else { return Ok(()) };
-    each_node(q, messages, &mut gradient.emissions, |b, t, row| {
+    each_node(q, &messages.window, &mut gradient.emissions, |b, t, row| {
         if cotangent[b] == 0.0 {
             return;
         }
@@ -259,14 +287,14 @@ fn add_to_q<F: Real>(
 /// Works on the rows of B×T×N numbers that stand at positions of the window.
 fn each_node<F: Real>(
     lattice: &Lattice<'_, F>,
-    messages: &Messages<F>,
+    window: &Range<usize>,
     values: &mut [F],
     work: impl Fn(usize, usize, &mut [F]) + Sync,
 ) {
     let (batch, size) = (lattice.layout.batch(), lattice.layout.largest());
     let sequence = |b: usize, rows: &mut [F]| {
         let length = lattice.layout.length(lattice.layout.place(b));
-        for t in messages.window.start..messages.window.end.min(length) {
+        for t in window.start..window.end.min(length) {
             work(b, t, &mut rows[t * size..(t + 1) * size]);
         }
     };
@@ -297,8 +325,8 @@ impl<F: Real> Marginals<Chain<F>> for ForwardBackward {
         answer(self, chain, Query::Marginals, run, |clock| {
             with_lattice(chain, |lattice| {
                 let mut values = vec![F::ZERO; chain.emissions().len()];
-                let mut visit = |messages: &_| {
-                    each_node(lattice, messages, &mut values, |b, t, row| {
+                let mut visit = |messages: &Messages<F>| {
+                    each_node(lattice, &messages.window, &mut values, |b, t, row| {
                         lattice.node_marginals(messages, b, t, row);
                     });
                     Ok(())

@@ -103,10 +103,20 @@ impl<F: Real> Down<F> {
         let mut data = Aligned::zeros(first * rows);
         for &(first, size) in &blocks {
             let block = &mut data[first * rows..(first + size) * rows];
-            for r in 0..size.min(count - first) {
-                let message = &input[(first + r) * rows..(first + r + 1) * rows];
-                for (to, &x) in block.chunks_exact_mut(size).zip(message) {
-                    to[r] = x;
+            let messages = &input[first * rows..(first + size).min(count) * rows];
+            match <[&[F]; 8]>::try_from(messages.chunks_exact(rows.max(1)).collect::<Vec<_>>()) {
+                // Eight messages of known number are woven without a loop.
+                Ok(messages) => {
+                    for (i, to) in block.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                        *to = messages.map(|message| message[i]);
+                    }
+                }
+                Err(messages) => {
+                    for (r, message) in messages.into_iter().enumerate() {
+                        for (to, &x) in block.chunks_exact_mut(size).zip(message) {
+                            to[r] = x;
+                        }
+                    }
                 }
             }
         }
