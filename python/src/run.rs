@@ -1,12 +1,12 @@
-//! How a query is run from Python: on a thread of its own, while the calling thread listens.
+//! How a query is run from Python: in threads of its own, while the calling thread listens.
 //!
 //! The caller gives up the interpreter and wakes at short intervals to let signal handlers run (Ctrl-C raises
 //! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, which is waited for.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use zhat::{Observer, units};
 use crate::error::{self, Failure};
 
 /// The caller looks up after the first of these, then at intervals that grow to the second.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LATER_LOOKS: Duration = Duration::from_millis(50);
 
 /// Seed, threads, budgets and progress callback of a query.
@@ -55,7 +55,7 @@ impl Run {
 }
 
 impl Run {
-    /// Runs `work` on a thread of its own and waits for it.
+    /// Runs `work` in the run's threads and waits for it.
     pub fn supervise<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -77,12 +77,12 @@ impl Run {
         if self.progress.is_some() {
             run = run.with_observer(latest.clone());
         }
-        // Nothing is ever sent: the end of the work closes the channel.
-        let (guard, finished) = mpsc::channel::<()>();
-        let worker = thread::Builder::new().name("zhat query".into()).spawn(move || {
-            let _guard = guard;
-            work(&run)
-        })?;
+        let (sender, finished) = mpsc::channel();
+        let own = run.clone();
+        run.spawn(move || {
+            // Whoever does not wait any longer does not want it.
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&own))));
+        });
         let listen = |py: Python<'_>| -> PyResult<()> {
             py.check_signals()?;
             match (&self.progress, latest.take()) {
@@ -91,18 +91,22 @@ impl Run {
             }
         };
         let (heard, result) = py.detach(move || {
-            let (mut wait, mut heard) = (FIRST_LOOK, Ok(()));
-            while heard.is_ok() && finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                heard = Python::attach(listen);
+            let mut wait = FIRST_LOOK;
+            loop {
+                match finished.recv_timeout(wait) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    done => return (Python::attach(listen), done.ok()),
+                }
+                if let Err(interrupted) = Python::attach(listen) {
+                    cancel.store(true, Ordering::Relaxed);
+                    return (Err(interrupted), finished.recv().ok());
+                }
                 wait = LATER_LOOKS.min(2 * wait);
             }
-            if heard.is_err() {
-                cancel.store(true, Ordering::Relaxed);
-            }
-            (heard.and_then(|()| Python::attach(listen)), worker.join())
         });
         heard?;
-        Ok(result.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
+        let lost = || error::internal(&"the work ended without a word");
+        Ok(result.ok_or_else(lost)?.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
     }
 }
 

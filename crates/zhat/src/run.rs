@@ -124,15 +124,28 @@ impl Run {
     ///
     /// An own pool, not rayon's global one: it obeys `threads` and survives a fork of the process.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        if let Some(pool) = self.pool.get() {
-            return pool.install(work);
+        match self.pool() {
+            Some(pool) => pool.install(work),
+            None => work(),
         }
-        let build = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        match build(self.threads).or_else(|_| build(1)) {
-            Ok(pool) => self.pool.get_or_init(|| Arc::new(pool)).install(work),
-            // Not one thread to be had: what threads there are must do.
-            Err(_) => work(),
+    }
+
+    /// Begins `work` in the run's threads and does not wait for it. It must not panic.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        match self.pool() {
+            Some(pool) => pool.spawn(work),
+            None => work(),
         }
+    }
+
+    /// The run's threads; none where not one is to be had, and what threads there are must do.
+    fn pool(&self) -> Option<&rayon::ThreadPool> {
+        if self.pool.get().is_none() {
+            let build = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let pool = build(self.threads).or_else(|_| build(1)).ok()?;
+            return Some(self.pool.get_or_init(|| Arc::new(pool)));
+        }
+        self.pool.get().map(|pool| &**pool)
     }
 
     /// An error if `bytes` is over the memory budget; every method asks before it allocates.

@@ -31,6 +31,8 @@ const MOST_STATES: usize = 4096;
 
 /// The messages of all layers, and log Z of each sequence in the order of the batch.
 pub(crate) struct Linear<F> {
+    /// ln of what E was divided by, of each sequence and position.
+    shifts: Vec<f64>,
     /// a.
     forward: Rows<F>,
     /// b.
@@ -52,6 +54,7 @@ impl<F: Real> Lattice<'_, F> {
         let (batch, size) = (self.layout.batch(), self.layout.largest());
         let mut log_partition = vec![f64::NEG_INFINITY; batch];
         let (mut rows, mut next) = (Aligned::zeros(batch * size), Aligned::zeros(batch * size));
+        let (mut weights, mut shifts) = (Aligned::zeros(batch * size), vec![0.0; batch]);
         let mut scales = vec![0.0; batch];
         rows.fill(F::ONE);
         for t in 0..self.layout.steps() {
@@ -62,7 +65,14 @@ impl<F: Real> Lattice<'_, F> {
                 self.steps.multiply(Some(Product { t: t - 1, count, input, output: &mut next }), None);
                 std::mem::swap(&mut rows, &mut next);
             }
-            if !self.arrive_linear(t, &mut rows[..count * size], &mut scales[..count]) {
+            let (weights, shifts) = (&mut weights[..count * size], &mut shifts[..count]);
+            each_row(weights, shifts, size, |place, row, shift| *shift = self.node_weights(place, t, row));
+            let arrive = |place: usize, row: &mut [F], scale: &mut f64| {
+                let weights = &weights[place * size..(place + 1) * size];
+                *scale += shifts[place] + self.weigh(weights, row);
+            };
+            each_row(&mut rows[..count * size], &mut scales[..count], size, arrive);
+            if scales[..count].iter().any(|scale| scale.is_nan()) {
                 return Ok(None);
             }
             for place in self.layout.active(t + 1)..count {
@@ -73,48 +83,72 @@ impl<F: Real> Lattice<'_, F> {
         Ok(Some(log_partition))
     }
 
-    /// All messages, or nothing if too much might be lost.
-    pub fn sweep_linear(&self, clock: &Clock<'_>) -> Result<Option<Linear<F>>> {
+    /// All messages, or nothing if too much might be lost. E is left in `weights`: B×T×N, with room for as many positions as one likes.
+    pub fn sweep_linear(&self, weights: &mut [F], clock: &Clock<'_>) -> Result<Option<Linear<F>>> {
         let (steps, size) = (self.layout.steps(), self.layout.largest());
         let mut forward = Rows::unset(&self.layout, 0..steps);
         let mut backward = Rows::unset(&self.layout, 0..steps);
+        let mut shifts = vec![0.0; weights.len() / size];
+        let room = shifts.len() / self.layout.batch();
+        each_row(weights, &mut shifts, size, |at, row, shift| {
+            let (place, t) = (self.layout.place(at / room), at % room);
+            if t < self.layout.length(place) {
+                *shift = self.node_weights(place, t, row);
+            }
+        });
+        let node = |place: usize, t: usize| {
+            let at = self.layout.sequence(place) * room + t;
+            (&weights[at * size..(at + 1) * size], shifts[at])
+        };
         let (rows, scales) = forward.layer_mut(0, self.layout.active(0));
         rows.fill(F::ONE);
-        if !self.arrive_linear(0, rows, scales) {
+        let arrive = |t: usize| {
+            move |place: usize, row: &mut [F], scale: &mut f64| {
+                let (weights, shift) = node(place, t);
+                *scale += shift + self.weigh(weights, row);
+            }
+        };
+        each_row(rows, scales, size, arrive(0));
+        if scales.iter().any(|scale| scale.is_nan()) {
             return Ok(None);
         }
         for place in 0..self.layout.batch() {
             backward.row_mut(place, self.layout.length(place) - 1).fill(F::ONE);
         }
         let room = self.layout.active(1) * size;
-        let (mut weights, mut product) = (Aligned::zeros(room), Aligned::zeros(room));
+        let (mut leaving, mut product) = (Aligned::zeros(room), Aligned::zeros(room));
         let mut scales = vec![0.0; self.layout.active(1)];
         // Step s of both directions, the backward one counted from each sequence's end.
         for s in 0..steps.saturating_sub(1) {
             clock.check()?;
             let count = self.layout.active(s + 1);
-            let (weights, product) = (&mut weights[..count * size], &mut product[..count * size]);
+            let (leaving, product) = (&mut leaving[..count * size], &mut product[..count * size]);
             let scales = &mut scales[..count];
             let t = |place: usize| self.layout.length(place) - 2 - s;
-            each_row(weights, scales, size, |place, row, scale| {
-                *scale = self.weights(&backward, place, t(place) + 1, row);
+            each_row(leaving, scales, size, |place, row, scale| {
+                let t = t(place) + 1;
+                let (weights, shift) = node(place, t);
+                row.copy_from_slice(backward.row(place, t));
+                *scale = backward.scale(place, t) + shift + self.weigh(weights, row);
             });
             let (before, after) = forward.layers_mut(s, count);
             let ahead = Product { t: s, count, input: before.0, output: &mut *after.0 };
-            let back = Product { t: s, count, input: weights, output: &mut *product };
+            let back = Product { t: s, count, input: leaving, output: &mut *product };
             self.steps.multiply(Some(ahead), Some(back));
             after.1.copy_from_slice(before.1);
-            let whole = self.arrive_linear(s + 1, after.0, after.1);
-            if !whole || scales.iter().any(|scale| scale.is_nan()) {
+            each_row(after.0, after.1, size, arrive(s + 1));
+            if after.1.iter().chain(&*scales).any(|scale| scale.is_nan()) {
                 return Ok(None);
             }
             for (place, row) in product.chunks_exact(size).enumerate() {
                 backward.row_mut(place, t(place)).copy_from_slice(row);
                 backward.set_scale(place, t(place), scales[place]);
             }
-            if F::least(product) < self.floor() {
-                return Ok(None);
-            }
+        }
+        // The others were looked at on their way into the next product.
+        let floor = self.floor();
+        if (0..self.layout.batch()).any(|place| F::least(backward.row(place, 0)) < floor) {
+            return Ok(None);
         }
         let norm = |t: usize| {
             let of = |place: usize| F::dot(forward.row(place, t), backward.row(place, t));
@@ -127,7 +161,7 @@ impl<F: Real> Lattice<'_, F> {
             forward.scale(place, t) + norms[t][place].ln()
         };
         let log_partition = (0..self.layout.batch()).map(end).collect();
-        Ok(Some(Linear { forward, backward, norms, log_partition }))
+        Ok(Some(Linear { shifts, forward, backward, norms, log_partition }))
     }
 
     /// Below this an entry of a product may have lost more than rounding.
@@ -137,36 +171,25 @@ impl<F: Real> Lattice<'_, F> {
         F::from_f64(4.0 * lost / F::EPSILON.to_f64())
     }
 
-    /// a of layer t from products; the scales go from those of the layer before to those of this one. False if too much might be lost.
-    fn arrive_linear(&self, t: usize, rows: &mut [F], scales: &mut [f64]) -> bool {
-        let (size, floor) = (self.layout.largest(), self.floor());
-        each_row(rows, scales, size, |place, row, scale| {
-            let (least, shift) = self.weigh(place, t, row);
-            *scale += if least < floor { f64::NAN } else { shift };
-        });
-        !scales.iter().any(|scale| scale.is_nan())
-    }
-
-    /// row ← row ∘ Eₜ, largest entry 1; returns the least entry before and the logarithm of what the row was divided by, NaN if too
-    /// much might be lost.
-    fn weigh(&self, place: usize, t: usize, row: &mut [F]) -> (F, f64) {
+    /// row ← Eₜ of the sequence at a place, and max Fₜ; NaN if that is −∞.
+    fn node_weights(&self, place: usize, t: usize, row: &mut [F]) -> f64 {
         let (scores, shifts) = self.node(place, t);
         let shift = F::max_sum(scores, shifts);
         if shift == F::NEG_INFINITY {
-            return (F::ZERO, f64::NAN);
+            return f64::NAN;
         }
-        let (least, largest) = F::weigh_exp(row, scores, shifts, shift);
-        if largest.to_f64() < f64::from(-ROOM).exp2() {
-            return (least, f64::NAN);
-        }
-        F::multiply(row, F::ONE / largest);
-        (least, shift.to_f64() + largest.to_f64().ln())
+        F::exp_sum(row, scores, shifts, shift);
+        shift.to_f64()
     }
 
-    /// row ← wₜ, and its scale.
-    fn weights(&self, backward: &Rows<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
-        row.copy_from_slice(backward.row(place, t));
-        backward.scale(place, t) + self.weigh(place, t, row).1
+    /// row ← row ∘ weights, largest entry 1; returns the logarithm of what the row was divided by, NaN if too much might be lost.
+    fn weigh(&self, weights: &[F], row: &mut [F]) -> f64 {
+        let (least, largest) = F::weigh_by(row, weights);
+        if least < self.floor() || largest.to_f64() < f64::from(-ROOM).exp2() {
+            return f64::NAN;
+        }
+        F::multiply(row, F::ONE / largest);
+        largest.to_f64().ln()
     }
 
     /// P(xₜ = i) of sequence b, times a factor.
@@ -187,6 +210,7 @@ impl<F: Real> Lattice<'_, F> {
     pub fn add_linear_edge_marginals(
         &self,
         messages: &Linear<F>,
+        weights: &[F],
         cotangent: &[f64],
         clock: &Clock<'_>,
         gradient: &mut TransitionGradient<F>,
@@ -195,6 +219,7 @@ impl<F: Real> Lattice<'_, F> {
         let crossing = |t: usize| (0..self.layout.active(t + 1)).map(move |place| (t, place));
         let pairs: Vec<(usize, usize)> = boundaries.flat_map(crossing).collect();
         let size = self.layout.largest();
+        let room = messages.shifts.len() / self.layout.batch();
         let (mut left, mut right) = (Aligned::default(), Aligned::default());
         for chunk in pairs.chunks(gathered(size)) {
             clock.check()?;
@@ -202,9 +227,14 @@ impl<F: Real> Lattice<'_, F> {
             let (left, right) = (left.room(len), right.room(len));
             let gather = |((left, right), &(t, place)): ((&mut [F], &mut [F]), &(usize, usize))| {
                 left.copy_from_slice(messages.forward.row(place, t));
-                self.weights(&messages.backward, place, t + 1, right);
-                let factor = cotangent[self.layout.sequence(place)] / messages.norms[t][place];
-                F::multiply(right, F::from_f64(factor));
+                let b = self.layout.sequence(place);
+                let at = (b * room + t + 1) * size;
+                // w is what the sweep had: E ∘ b with the largest entry 1, times what ξ is divided by.
+                let shift = messages.backward.scale(place, t) - messages.backward.scale(place, t + 1);
+                let factor =
+                    (messages.shifts[at / size] - shift).exp() * cotangent[b] / messages.norms[t][place];
+                let after = messages.backward.row(place, t + 1);
+                F::multiply_pairs(right, after, &weights[at..at + size], F::from_f64(factor));
             };
             if len >= PARALLEL {
                 let rows = left.par_chunks_exact_mut(size).zip(right.par_chunks_exact_mut(size));

@@ -1,7 +1,8 @@
 //! The engine against enumeration, on chains and on restricted layers.
 
 use super::*;
-use crate::model::Transitions;
+use crate::model::{Chain, Transitions};
+use crate::numeric::Real;
 use crate::random::Streams;
 use crate::run::Run;
 use crate::sequence::TransitionGradient;
@@ -79,4 +80,67 @@ fn restricted_layers_of_different_sizes_agree_with_enumeration() {
         let TransitionGradient::Shared(windowed) = windowed else { panic!() };
         assert!(gradient.iter().zip(&windowed).all(|(a, b)| (a - b).abs() < 1e-14));
     }
+}
+
+/// The linear domain agrees with the log domain where it answers, answers mild models, and declines where it would lose something.
+fn linear_agrees<F: Real>() {
+    let mut answered = [0; 3];
+    for seed in 0..60 {
+        let mut random = Streams::new(seed, "linear tests").block(0);
+        let kind = (seed % 3) as usize;
+        // Mild scores; sharp ones; zeros.
+        let strength = [2.0, 300.0, 2.0][kind];
+        let mut scores = |n: usize| -> Vec<F> {
+            let zero = |u: f64| kind == 2 && u < 0.5;
+            let score = |_| {
+                if zero(random.uniform()) { F::NEG_INFINITY } else { F::from_f64(strength * random.normal()) }
+            };
+            (0..n).map(score).collect()
+        };
+        let (states, room, lengths) = ([1, 2, 7, 40][seed as usize % 4], 7, [3, 6, 1]);
+        let (start, emissions) = (scores(states), scores(3 * room * states));
+        let transitions = Transitions::Shared(scores(states * states).into());
+        let chain = Chain::new(start.into(), emissions.into(), lengths.to_vec(), transitions).unwrap();
+        let steps = steps_of(chain.transitions(), states, 5);
+        let nodes = ChainNodes(&chain);
+        let edges = Edges { transitions: chain.transitions(), states, sets: None };
+        let lattice = Lattice::new(chain.lengths(), &nodes, &*steps, edges);
+        let run = Run::default();
+        let clock = run.start("test");
+        let mut weights = vec![F::ZERO; 3 * room * states];
+        let Some(linear) = lattice.sweep_linear(&mut weights, &clock).unwrap() else { continue };
+        answered[kind] += 1;
+        let messages = lattice.sweep(&clock).unwrap();
+        let close = |a: f64, b: f64, scale: f64| {
+            assert!((a - b).abs() <= 500.0 * F::EPSILON.to_f64() * scale, "{a} and {b} at {seed}");
+        };
+        let alone = lattice.linear_log_partitions(&clock).unwrap().unwrap();
+        for (b, &want) in messages.log_partition.iter().enumerate() {
+            close(linear.log_partition[b], want, 1.0 + strength + want.abs());
+            close(alone[b], want, 1.0 + strength + want.abs());
+        }
+        let cotangent = [1.0, -0.5, 2.0];
+        let (mut got, mut want) = (zero_gradient(chain.transitions()), zero_gradient(chain.transitions()));
+        lattice.add_linear_edge_marginals(&linear, &weights, &cotangent, &clock, &mut got).unwrap();
+        lattice.add_edge_marginals(&messages, &cotangent, &clock, &mut want).unwrap();
+        let (TransitionGradient::Shared(got), TransitionGradient::Shared(want)) = (got, want) else {
+            panic!()
+        };
+        got.iter().zip(&want).for_each(|(a, b)| close(a.to_f64(), b.to_f64(), 8.0 * strength));
+        for (b, t) in [(0, 0), (0, 2), (1, 3), (1, 5), (2, 0)] {
+            let (mut got, mut want) = (vec![F::ZERO; states], vec![F::ZERO; states]);
+            lattice.linear_node_marginals(&linear, b, t, 1.0, &mut got);
+            lattice.node_marginals(&messages, b, t, &mut want);
+            got.iter().zip(&want).for_each(|(a, b)| close(a.to_f64(), b.to_f64(), 8.0 * strength));
+        }
+    }
+    assert_eq!(answered[0], 20);
+    // One state has nothing to lose.
+    assert!(answered[1] < 20 && answered[2] < 20, "{answered:?}");
+}
+
+#[test]
+fn the_linear_domain_agrees_with_the_log_domain() {
+    linear_agrees::<f32>();
+    linear_agrees::<f64>();
 }

@@ -25,6 +25,26 @@ pub(super) trait Lanes<F>: Copy {
     unsafe fn prefetch(_at: *const F) {}
     /// The sum of the lanes: halves are added until one number is left.
     unsafe fn sum(self) -> F;
+    /// Adds the sum of each vector [i][r] to the number at r·stride + i.
+    unsafe fn add_sums<const I: usize, const R: usize>(vectors: &[[Self; R]; I], to: *mut F, stride: usize);
+}
+
+/// One vector after the other.
+///
+/// # Safety
+/// As for [`Lanes`]; `to` must be good for all the numbers.
+#[inline(always)]
+unsafe fn add_each<F: std::ops::AddAssign, V: Lanes<F>, const I: usize, const R: usize>(
+    vectors: &[[V; R]; I],
+    to: *mut F,
+    stride: usize,
+) {
+    for r in 0..R {
+        for i in 0..I {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(r * stride + i) += vectors[i][r].sum() };
+        }
+    }
 }
 
 macro_rules! portable {
@@ -67,6 +87,15 @@ macro_rules! portable {
                 }
                 self[0]
             }
+            #[inline(always)]
+            unsafe fn add_sums<const I: usize, const R: usize>(
+                vectors: &[[Self; R]; I],
+                to: *mut $float,
+                stride: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { add_each(vectors, to, stride) }
+            }
         }
     };
 }
@@ -75,7 +104,7 @@ portable!(f64, 8);
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::Lanes;
+    use super::{Lanes, add_each};
     use std::arch::x86_64::*;
 
     /// Two registers of AVX2.
@@ -117,13 +146,21 @@ pub(super) mod x86 {
                 unsafe fn sum(self) -> $float {
                     unsafe { $sum($add(self.0, self.1)) }
                 }
+                #[inline(always)]
+                unsafe fn add_sums<const I: usize, const R: usize>(
+                    vectors: &[[Self; R]; I],
+                    to: *mut $float,
+                    stride: usize,
+                ) {
+                    unsafe { add_each(vectors, to, stride) }
+                }
             }
         };
     }
 
     macro_rules! whole {
         ($float:ty, $register:ty, $set:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $low:ident, $high:ident,
-         $add_half:ident, $sum:ident) => {
+         $add_half:ident, $sum:ident, $add_sums:ident) => {
             // SAFETY (all of it): the caller's promise covers the instructions and the pointers.
             impl Lanes<$float> for $register {
                 #[inline(always)]
@@ -154,6 +191,14 @@ pub(super) mod x86 {
                 unsafe fn sum(self) -> $float {
                     unsafe { $sum($add_half($low(self), $high::<1>(self))) }
                 }
+                #[inline(always)]
+                unsafe fn add_sums<const I: usize, const R: usize>(
+                    vectors: &[[Self; R]; I],
+                    to: *mut $float,
+                    stride: usize,
+                ) {
+                    unsafe { $add_sums(vectors, to, stride) }
+                }
             }
         };
     }
@@ -176,6 +221,51 @@ pub(super) mod x86 {
         unsafe {
             let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
             _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+        }
+    }
+
+    /// Sixteen sums at once, each by the same halves as alone: 45 instructions instead of about 130.
+    #[inline(always)]
+    unsafe fn add_sums_f32<const I: usize, const R: usize>(
+        vectors: &[[__m512; R]; I],
+        to: *mut f32,
+        stride: usize,
+    ) {
+        if I != 4 || R != 4 {
+            // SAFETY: the caller's promise.
+            return unsafe { add_each(vectors, to, stride) };
+        }
+        // SAFETY: AVX-512 is there and the pointers are good, by the caller's promise.
+        unsafe {
+            let mut quarters = [_mm512_setzero_ps(); 4];
+            for i in 0..4 {
+                // Halves of two vectors, then quarters of four: each quarter of the result belongs to one message.
+                let halves = |a: __m512, b: __m512| {
+                    let low = _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b);
+                    _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b))
+                };
+                let (a, b) = (halves(vectors[i][0], vectors[i][1]), halves(vectors[i][2], vectors[i][3]));
+                let low = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+                quarters[i] = _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b));
+            }
+            let pairs = |a: __m512, b: __m512| {
+                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+                let low = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)))
+            };
+            let (a, b) = (pairs(quarters[0], quarters[1]), pairs(quarters[2], quarters[3]));
+            let low = _mm512_shuffle_ps::<0b10_00_10_00>(a, b);
+            let sums = _mm512_add_ps(low, _mm512_shuffle_ps::<0b11_01_11_01>(a, b));
+            let rows = [
+                _mm512_castps512_ps128(sums),
+                _mm512_extractf32x4_ps::<1>(sums),
+                _mm512_extractf32x4_ps::<2>(sums),
+                _mm512_extractf32x4_ps::<3>(sums),
+            ];
+            for r in 0..4 {
+                let to = to.add(r * stride);
+                _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), rows[r]));
+            }
         }
     }
 
@@ -212,7 +302,8 @@ pub(super) mod x86 {
         _mm512_castps512_ps256,
         _mm512_extractf32x8_ps,
         _mm256_add_ps,
-        sum_f32
+        sum_f32,
+        add_sums_f32
     );
     whole!(
         f64,
@@ -225,6 +316,7 @@ pub(super) mod x86 {
         _mm512_castpd512_pd256,
         _mm512_extractf64x4_pd,
         _mm256_add_pd,
-        sum_f64
+        sum_f64,
+        add_each
     );
 }

@@ -5,7 +5,7 @@
 //! of a few rows with a few messages at a time. Both add up one tile in registers before they touch the output, so errors grow with
 //! the tile's size plus the number of tiles, and the bits of one message do not depend on what others there are.
 //!
-//! Columns are a multiple of [`strip`]; what stands behind the end of a row must be zero in messages or matrix and finite in both.
+//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands behind the end of a row must be zero in messages or matrix and finite in both.
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::x86::Pair;
@@ -52,6 +52,8 @@ pub struct Forward<'a, F> {
     pub matrix: &'a [F],
     /// From one row of the matrix to the next.
     pub stride: usize,
+    /// From one strip of the matrix to the next.
+    pub strips: usize,
     /// block × columns.
     pub output: &'a mut [F],
     /// From one row of the output to the next.
@@ -81,12 +83,20 @@ pub struct Backward<'a, F> {
     pub matrix: &'a [F],
     /// From one row of the matrix to the next.
     pub stride: usize,
+    /// From one strip of the matrix to the next.
+    pub strips: usize,
     /// count × rows.
     pub output: &'a mut [F],
     /// From one row of the output to the next.
     pub output_stride: usize,
     /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
     pub next: &'a [F],
+}
+
+/// The last index of a matrix that is touched, and one more.
+fn extent<F>(rows: usize, columns: usize, stride: usize, strips: usize) -> usize {
+    let last = (columns / strip::<F>()).saturating_sub(1) * strips;
+    if rows == 0 || columns == 0 { 0 } else { (rows - 1) * stride + last + strip::<F>() }
 }
 
 /// The last index of a table of `rows` rows that is touched, and one more.
@@ -99,7 +109,8 @@ impl<F> Forward<'_, F> {
         assert!(self.columns.is_multiple_of(strip::<F>()), "whole strips");
         assert!(matches!(self.block, 1 | 2 | 4 | 8), "a block of messages");
         assert!(self.messages.len() >= self.rows * self.block, "messages");
-        assert!(self.matrix.len() >= reach(self.rows, self.stride, self.columns), "matrix");
+        let extent = extent::<F>(self.rows, self.columns, self.stride, self.strips);
+        assert!(self.matrix.len() >= extent, "matrix");
         assert!(self.output.len() >= reach(self.block, self.output_stride, self.columns), "output");
         if let Some((weights, stride)) = self.weights {
             assert!(weights.len() >= reach(self.block, stride, self.columns), "weights");
@@ -111,7 +122,8 @@ impl<F> Backward<'_, F> {
     fn check(&self) {
         assert!(self.columns.is_multiple_of(strip::<F>()), "whole strips");
         assert!(self.messages.len() >= reach(self.count, self.messages_stride, self.columns), "messages");
-        assert!(self.matrix.len() >= reach(self.rows, self.stride, self.columns), "matrix");
+        let extent = extent::<F>(self.rows, self.columns, self.stride, self.strips);
+        assert!(self.matrix.len() >= extent, "matrix");
         assert!(self.output.len() >= reach(self.count, self.output_stride, self.rows), "output");
     }
 }
@@ -227,6 +239,7 @@ mod tests {
                             messages: &messages,
                             matrix: &matrix,
                             stride,
+                            strips: strip::<F>(),
                             output: &mut output,
                             output_stride: stride,
                             weights: weighted.then_some((&weights[..], stride)),
@@ -263,6 +276,7 @@ mod tests {
                         messages_stride: stride,
                         matrix: &matrix,
                         stride,
+                        strips: strip::<F>(),
                         output: &mut output,
                         output_stride: rows + 1,
                         next: &matrix,
@@ -283,6 +297,74 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A matrix strip after strip gives the same bits as row after row, also with fewer messages at a time.
+    fn agree_in_both_layouts<F: Real>() {
+        let mut random = Streams::new(6, "skinny tests").block(0);
+        let strip = strip::<F>();
+        for (rows, strips) in [(1, 1), (5, 4), (64, 3), (13, 9)] {
+            let columns = strips * strip;
+            let matrix = numbers::<F>(&mut random, rows * columns);
+            let apart = rows * strip + 7;
+            let mut stripped = vec![F::ZERO; strips * apart];
+            for (at, &x) in matrix.iter().enumerate() {
+                let (i, j) = (at / columns, at % columns);
+                stripped[j / strip * apart + i * strip + j % strip] = x;
+            }
+            let messages = numbers::<F>(&mut random, 8 * columns.max(rows));
+            let layouts = [(&matrix, columns, strip), (&stripped, strip, apart)];
+            for block in [1, 2, 4, 8] {
+                let outputs = layouts.map(|(matrix, stride, strips)| {
+                    let mut output = vec![F::ZERO; block * columns];
+                    F::forward(Forward {
+                        rows,
+                        columns,
+                        block,
+                        messages: &messages,
+                        matrix,
+                        stride,
+                        strips,
+                        output: &mut output,
+                        output_stride: columns,
+                        weights: None,
+                        accumulate: false,
+                        next: &[],
+                    });
+                    output
+                });
+                assert_eq!(outputs[0], outputs[1]);
+            }
+            let backward = |count: usize, (matrix, stride, strips): (&Vec<F>, usize, usize)| {
+                let mut output = vec![F::ZERO; count * rows];
+                F::backward(Backward {
+                    rows,
+                    columns,
+                    count,
+                    messages: &messages,
+                    messages_stride: columns,
+                    matrix,
+                    stride,
+                    strips,
+                    output: &mut output,
+                    output_stride: rows,
+                    next: &[],
+                });
+                output
+            };
+            let want = backward(8, layouts[0]);
+            for count in 1..=8 {
+                for layout in layouts {
+                    assert_eq!(backward(count, layout), want[..count * rows]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_agree_in_both_layouts() {
+        agree_in_both_layouts::<f32>();
+        agree_in_both_layouts::<f64>();
     }
 
     #[test]

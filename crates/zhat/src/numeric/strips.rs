@@ -7,7 +7,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::lanes::Lanes;
-use super::skinny::{Backward, Forward};
+use super::skinny::{Backward, Forward, strip};
 
 /// One strip of W vectors and R messages that start at `message` of the block.
 ///
@@ -24,9 +24,20 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     unsafe {
         let mut sums = [[zero; W]; R];
         let mut messages = task.messages.as_ptr().add(message);
-        let mut matrix = task.matrix.as_ptr().add(column);
+        let mut matrix =
+            task.matrix.as_ptr().add(task.strips * (column / strip::<F>()) + column % strip::<F>());
         let mut next = task.next.as_ptr().wrapping_add(column / 2 * task.rows);
         let ahead = !task.next.is_empty() && message == 0 && W > 1;
+        if let Some((weights, stride)) = task.weights {
+            // Both are needed when the sums are done, and may be far away.
+            for r in 0..R {
+                for w in 0..W {
+                    let at = column + w * V::COUNT;
+                    V::prefetch(weights.as_ptr().add((message + r) * stride + at));
+                    V::prefetch(task.output.as_ptr().add((message + r) * task.output_stride + at));
+                }
+            }
+        }
         for _ in 0..task.rows {
             if ahead {
                 for w in 0..W / 2 {
@@ -36,7 +47,8 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
             }
             let mut row = [zero; W];
             for w in 0..W {
-                row[w] = V::load(matrix.add(w * V::COUNT));
+                let within = w / 2 * task.strips + w % 2 * V::COUNT;
+                row[w] = V::load(matrix.add(within));
             }
             for r in 0..R {
                 let x = V::splat(*messages.add(r));
@@ -107,35 +119,36 @@ unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: us
     unsafe {
         let mut sums = [[zero; R]; I];
         let messages = task.messages.as_ptr().add(message * task.messages_stride);
-        let matrix = task.matrix.as_ptr().add(row * task.stride);
+        let mut matrix = task.matrix.as_ptr().add(row * task.stride);
         let mut next = task.next.as_ptr().wrapping_add(row / 2 * task.columns);
         let ahead = !task.next.is_empty() && message == 0 && I > 1;
         let mut column = 0;
         while column < task.columns {
             if ahead {
-                for i in 0..I / 2 {
+                for i in 0..I {
                     V::prefetch(next.wrapping_add(i * V::COUNT));
                 }
-                next = next.wrapping_add(I / 2 * V::COUNT);
+                next = next.wrapping_add(I * V::COUNT);
             }
-            let mut x = [zero; R];
-            for r in 0..R {
-                x[r] = V::load(messages.add(r * task.messages_stride + column));
-            }
-            for i in 0..I {
-                let y = V::load(matrix.add(i * task.stride + column));
+            // The two vectors of a strip.
+            for within in [0, V::COUNT] {
+                let mut x = [zero; R];
                 for r in 0..R {
-                    sums[i][r] = x[r].multiply_add(y, sums[i][r]);
+                    x[r] = V::load(messages.add(r * task.messages_stride + column + within));
+                }
+                for i in 0..I {
+                    let y = V::load(matrix.add(i * task.stride + within));
+                    for r in 0..R {
+                        sums[i][r] = x[r].multiply_add(y, sums[i][r]);
+                    }
                 }
             }
-            column += V::COUNT;
+            // Not used once it has left its slice.
+            matrix = matrix.wrapping_add(task.strips);
+            column += 2 * V::COUNT;
         }
-        for r in 0..R {
-            let output = task.output.as_mut_ptr().add((message + r) * task.output_stride + row);
-            for i in 0..I {
-                *output.add(i) += sums[i][r].sum();
-            }
-        }
+        let output = task.output.as_mut_ptr().add(message * task.output_stride + row);
+        V::add_sums(&sums, output, task.output_stride);
     }
 }
 

@@ -5,6 +5,15 @@ mod sealed {
     pub trait Elementwise: Sized {
         /// xⱼ ← exp(xⱼ − row − columnⱼ).
         fn exp_shifted(values: &mut [Self], row: Self, columns: &[Self]);
+        /// outⱼ ← exp(xⱼ − row − columnⱼ), with out in chunks of `width` that stand `apart` from each other.
+        fn exp_shifted_strips(
+            out: &mut [Self],
+            apart: usize,
+            width: usize,
+            values: &[Self],
+            row: Self,
+            columns: &[Self],
+        );
         /// bestⱼ ← max(bestⱼ, xⱼ − row).
         fn raise_to(best: &mut [Self], values: &[Self], row: Self);
         /// outⱼ ← mⱼ·dⱼ, and 0 where m is 0, whatever d is there.
@@ -17,8 +26,8 @@ mod sealed {
         fn exp_sum(out: &mut [Self], a: &[Self], b: &[Self], shift: Self);
         /// The largest aⱼ + bⱼ, −∞ for none.
         fn max_sum(a: &[Self], b: &[Self]) -> Self;
-        /// xⱼ ← xⱼ·exp(aⱼ + bⱼ − shift); returns the least xⱼ before and the largest after, ∞ and 0 for none.
-        fn weigh_exp(values: &mut [Self], a: &[Self], b: &[Self], shift: Self) -> (Self, Self);
+        /// xⱼ ← xⱼ·weightⱼ; returns the least xⱼ before and the largest after, ∞ and 0 for none.
+        fn weigh_by(values: &mut [Self], weights: &[Self]) -> (Self, Self);
         /// xⱼ ← factor·xⱼ.
         fn multiply(values: &mut [Self], factor: Self);
         /// xⱼ ← factor·aⱼ·bⱼ.
@@ -57,6 +66,23 @@ macro_rules! elementwise {
             fn exp_shifted_kernel<const FMA: bool>(values: &mut [$float], row: $float, columns: &[$float]) {
                 for (x, &column) in values.iter_mut().zip(columns) {
                     *x = $exp((*x - row) - column);
+                }
+            }
+
+            #[inline(always)]
+            fn exp_shifted_strips_kernel<const FMA: bool>(
+                out: &mut [$float],
+                apart: usize,
+                width: usize,
+                values: &[$float],
+                row: $float,
+                columns: &[$float],
+            ) {
+                let strips = values.chunks(width).zip(columns.chunks(width));
+                for (out, (values, columns)) in out.chunks_mut(apart).zip(strips) {
+                    for ((out, &x), &column) in out.iter_mut().zip(values).zip(columns) {
+                        *out = $exp((x - row) - column);
+                    }
                 }
             }
 
@@ -111,26 +137,21 @@ macro_rules! elementwise {
             }
 
             #[inline(always)]
-            fn weigh_exp_kernel<const FMA: bool>(
-                values: &mut [$float],
-                a: &[$float],
-                b: &[$float],
-                shift: $float,
-            ) -> ($float, $float) {
+            fn weigh_by_kernel<const FMA: bool>(values: &mut [$float], weights: &[$float]) -> ($float, $float) {
                 let (mut least, mut largest) = ([$float::INFINITY; LANES], [0.0 as $float; LANES]);
-                let len = values.len().min(a.len()).min(b.len());
+                let len = values.len().min(weights.len());
                 let (values, values_rest) = values[..len].as_chunks_mut::<LANES>();
-                let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
-                for ((x, a), b) in values.iter_mut().zip(a).zip(b) {
+                let (weights, weights_rest) = weights[..len].as_chunks::<LANES>();
+                for (x, weight) in values.iter_mut().zip(weights) {
                     for k in 0..LANES {
                         least[k] = if x[k] < least[k] { x[k] } else { least[k] };
-                        x[k] *= $exp((a[k] + b[k]) - shift);
+                        x[k] *= weight[k];
                         largest[k] = if x[k] > largest[k] { x[k] } else { largest[k] };
                     }
                 }
-                for (k, ((x, a), b)) in values_rest.iter_mut().zip(a_rest).zip(b_rest).enumerate() {
+                for (k, (x, weight)) in values_rest.iter_mut().zip(weights_rest).enumerate() {
                     least[k] = if *x < least[k] { *x } else { least[k] };
-                    *x *= $exp((a + b) - shift);
+                    *x *= weight;
                     largest[k] = if *x > largest[k] { *x } else { largest[k] };
                 }
                 let least = least.into_iter().fold($float::INFINITY, |a, b| if b < a { b } else { a });
@@ -204,13 +225,14 @@ macro_rules! elementwise {
             }
 
             dispatched! { fn exp_shifted(values: &mut [$float], row: $float, columns: &[$float]) => exp_shifted_kernel }
+            dispatched! { fn exp_shifted_strips(out: &mut [$float], apart: usize, width: usize, values: &[$float], row: $float, columns: &[$float]) => exp_shifted_strips_kernel }
             dispatched! { fn raise_to(best: &mut [$float], values: &[$float], row: $float) => raise_kernel }
             dispatched! { fn weigh(out: &mut [$float], matrix: &[$float], direction: &[$float]) => weigh_kernel }
             dispatched! { fn add_to(out: &mut [$float], values: &[$float]) => add_kernel }
             dispatched! { fn lower(values: &mut [$float], shift: $float) => lower_kernel }
             dispatched! { fn exp_sum(out: &mut [$float], a: &[$float], b: &[$float], shift: $float) => exp_sum_kernel }
-            dispatched! { fn weigh_exp(values: &mut [$float], a: &[$float], b: &[$float], shift: $float) -> ($float, $float) => weigh_exp_kernel }
             dispatched! { fn max_sum(a: &[$float], b: &[$float]) -> $float => max_sum_kernel }
+            dispatched! { fn weigh_by(values: &mut [$float], weights: &[$float]) -> ($float, $float) => weigh_by_kernel }
             dispatched! { fn multiply(values: &mut [$float], factor: $float) => multiply_kernel }
             dispatched! { fn multiply_pairs(out: &mut [$float], a: &[$float], b: &[$float], factor: $float) => multiply_pairs_kernel }
             dispatched! { fn dot(a: &[$float], b: &[$float]) -> f64 => dot_kernel }
@@ -222,6 +244,16 @@ macro_rules! elementwise {
             impl Elementwise for $float {
                 fn exp_shifted(values: &mut [$float], row: $float, columns: &[$float]) {
                     exp_shifted(values, row, columns);
+                }
+                fn exp_shifted_strips(
+                    out: &mut [$float],
+                    apart: usize,
+                    width: usize,
+                    values: &[$float],
+                    row: $float,
+                    columns: &[$float],
+                ) {
+                    exp_shifted_strips(out, apart, width, values, row, columns);
                 }
                 fn raise_to(best: &mut [$float], values: &[$float], row: $float) {
                     raise_to(best, values, row);
@@ -241,8 +273,8 @@ macro_rules! elementwise {
                 fn max_sum(a: &[$float], b: &[$float]) -> $float {
                     max_sum(a, b)
                 }
-                fn weigh_exp(values: &mut [$float], a: &[$float], b: &[$float], shift: $float) -> ($float, $float) {
-                    weigh_exp(values, a, b, shift)
+                fn weigh_by(values: &mut [$float], weights: &[$float]) -> ($float, $float) {
+                    weigh_by(values, weights)
                 }
                 fn multiply(values: &mut [$float], factor: $float) {
                     multiply(values, factor);
@@ -281,6 +313,9 @@ mod tests {
         let mut values = x(&[3.0, infinite, 5.0]);
         F::exp_shifted(&mut values, F::from_f64(1.0), &x(&[2.0, 0.0, 4.0]));
         assert_eq!(values, x(&[1.0, 0.0, 1.0]));
+        let mut strips = x(&[9.0; 7]);
+        F::exp_shifted_strips(&mut strips, 4, 2, &x(&[3.0, 4.0, 5.0]), F::ONE, &x(&[2.0, 3.0, 4.0]));
+        assert_eq!(strips, x(&[1.0, 1.0, 9.0, 9.0, 1.0, 9.0, 9.0]));
         let mut best = x(&[0.0, infinite, infinite]);
         F::raise_to(&mut best, &x(&[1.0, 2.0, infinite]), F::from_f64(2.0));
         assert_eq!(best, x(&[0.0, 0.0, infinite]));
@@ -294,8 +329,7 @@ mod tests {
         F::exp_sum(&mut out, &x(&[1.0, infinite, 3.0]), &x(&[2.0, 5.0, 0.0]), F::from_f64(3.0));
         assert_eq!(out, x(&[1.0, 0.0, 1.0]));
         let mut out = x(&[2.0, 4.0, 8.0]);
-        let (least, largest) =
-            F::weigh_exp(&mut out, &x(&[1.0, infinite, 1.5]), &x(&[0.0, 1.0, -0.5]), F::from_f64(1.0));
+        let (least, largest) = F::weigh_by(&mut out, &x(&[1.0, 0.0, 1.0]));
         assert_eq!(F::max_sum(&x(&[1.0, infinite]), &x(&[2.0, 9.0])).to_f64(), 3.0);
         assert_eq!((out.clone(), least.to_f64(), largest.to_f64()), (x(&[2.0, 0.0, 8.0]), 2.0, 8.0));
         F::multiply(&mut out, F::from_f64(0.5));

@@ -92,7 +92,7 @@ impl<F: Real> Recorded for Chain<F> {
         with_lattice(self, |lattice| {
             let mut gradient = zeros(self);
             if kept.is_none() && !checkpoint && lattice.linear() {
-                if let Some(messages) = lattice.sweep_linear(clock)? {
+                if let Some(messages) = lattice.sweep_linear(&mut gradient.emissions, clock)? {
                     add_linear_gradient(lattice, &messages, cotangent, clock, &mut gradient)?;
                     add_start(self, &mut gradient);
                     return Ok((messages.log_partition, gradient));
@@ -226,7 +226,7 @@ fn add_gradient<F: Real>(
     lattice.add_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
 }
 
-/// The same from messages in the linear domain.
+/// The same from messages in the linear domain, whose weights stand where the emissions' gradient will.
 fn add_linear_gradient<F: Real>(
     lattice: &Lattice<'_, F>,
     messages: &Linear<F>,
@@ -234,10 +234,12 @@ fn add_linear_gradient<F: Real>(
     clock: &Clock<'_>,
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
+    let weights = &gradient.emissions;
+    lattice.add_linear_edge_marginals(messages, weights, cotangent, clock, &mut gradient.transitions)?;
     each_node(lattice, &(0..lattice.layout.steps()), &mut gradient.emissions, |b, t, row| {
         lattice.linear_node_marginals(messages, b, t, cotangent[b], row);
     });
-    lattice.add_linear_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
+    Ok(())
 }
 
 /// The covariances of a direction with nodes and edges.

@@ -110,8 +110,14 @@ impl<F: Real> Pairs<F> {
             let height = DEPTH.min(total - depth);
             for (s, from) in sources.message(k, columns.clone()).chunks(strip).enumerate() {
                 let to = &mut out[depth * width + (s * height + k - depth) * strip..][..strip];
-                to[..from.len()].copy_from_slice(from);
-                to[from.len()..].fill(F::ZERO);
+                if from.len() == strip {
+                    // Copies of known length need no call.
+                    let (to, from) = (to.as_chunks_mut::<16>().0, from.as_chunks::<16>().0);
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                } else {
+                    to[..from.len()].copy_from_slice(from);
+                    to[from.len()..].fill(F::ZERO);
+                }
             }
         }
     }
@@ -124,33 +130,78 @@ impl<F: Real> Pairs<F> {
         columns: Range<usize>,
         matrix: Tile<'_, F>,
     ) -> Tile<'_, F> {
-        let (total, strip, stride) = (left.total, strip::<F>(), padded::<F>(columns.len()));
-        let left = &left.data[(rows.start - left.rows.start) * total..];
+        let stride = padded::<F>(columns.len());
         let edges = self.edges.room(rows.len() * stride);
-        if total == 0 {
-            edges.fill(F::ZERO);
-        }
-        for depth in pieces(0..total, DEPTH) {
-            for at in (0..stride).step_by(strip) {
-                let right = &self.right[depth.start * self.entered + (columns.start + at) * depth.len()..];
-                for (first, size) in blocks(rows.len()) {
-                    F::forward(Forward {
-                        rows: depth.len(),
-                        columns: strip,
-                        block: size,
-                        messages: &left[first * total + depth.start * size..],
-                        matrix: right,
-                        stride: strip,
-                        output: &mut edges[first * stride + at..],
-                        output_stride: stride,
-                        weights: Some((&matrix.data[first * matrix.stride + at..], matrix.stride)),
-                        accumulate: depth.start > 0,
-                        next: &[],
-                    });
-                }
+        add_pairs(&self.right, self.entered, left, rows, columns, matrix, edges, stride, false);
+        Tile::of_rows(edges, stride)
+    }
+
+    /// Adds the tile to a table from its first row and column on.
+    fn add_to(
+        &mut self,
+        left: &Left<F>,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        matrix: Tile<'_, F>,
+        table: &mut [F],
+        stride: usize,
+    ) {
+        // Whole strips where they stand; what is left over on its own.
+        let whole = columns.len() / strip::<F>() * strip::<F>();
+        let (inside, rest) = (columns.start..columns.start + whole, columns.start + whole..columns.end);
+        add_pairs(&self.right, self.entered, left, rows.clone(), inside, matrix, table, stride, true);
+        if !rest.is_empty() {
+            let width = rest.len();
+            let matrix = Tile { data: &matrix.data[whole / strip::<F>() * matrix.strips..], ..matrix };
+            let edges = self.multiply(left, rows, rest, matrix);
+            for (edges, out) in edges.data.chunks(edges.stride).zip(table.chunks_mut(stride)) {
+                F::add_to(&mut out[whole..whole + width], &edges[..width]);
             }
         }
-        Tile { data: edges, stride, next: &[] }
+    }
+}
+
+/// leftᵀ·right ∘ M for some rows and columns, the right factors by strips as [`Pairs::enter`] has them.
+#[allow(clippy::too_many_arguments)]
+fn add_pairs<F: Real>(
+    right: &[F],
+    entered: usize,
+    left: &Left<F>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    matrix: Tile<'_, F>,
+    output: &mut [F],
+    output_stride: usize,
+    accumulate: bool,
+) {
+    let (total, strip) = (left.total, strip::<F>());
+    let left = &left.data[(rows.start - left.rows.start) * total..];
+    if total == 0 && !accumulate {
+        output.fill(F::ZERO);
+    }
+    for depth in pieces(0..total, DEPTH) {
+        for at in (0..columns.len()).step_by(strip) {
+            let right = &right[depth.start * entered + (columns.start + at) * depth.len()..];
+            for (first, size) in blocks(rows.len()) {
+                F::forward(Forward {
+                    rows: depth.len(),
+                    columns: strip,
+                    block: size,
+                    messages: &left[first * total + depth.start * size..],
+                    matrix: right,
+                    stride: strip,
+                    strips: strip,
+                    output: &mut output[first * output_stride + at..],
+                    output_stride,
+                    weights: Some((
+                        &matrix.data[first * matrix.stride + at / strip * matrix.strips..],
+                        matrix.stride,
+                    )),
+                    accumulate: accumulate || depth.start > 0,
+                    next: &[],
+                });
+            }
+        }
     }
 }
 
@@ -215,11 +266,8 @@ impl<F: Real> Edges<'_, F> {
             for some in pieces(rows.clone(), ROWS) {
                 let tile = tiles.tile(some.clone(), columns.clone(), &mut scratch);
                 let tile = directed.tile(tile, self.direction, self.view.t, some.clone(), columns.clone());
-                let edges = pairs.multiply(&left, some.clone(), 0..columns.len(), tile);
-                for (i, edges) in some.zip(edges.data.chunks(edges.stride)) {
-                    let out = &mut out[(i - first) * after..][columns.clone()];
-                    F::add_to(out, &edges[..columns.len()]);
-                }
+                let out = &mut out[(some.start - first) * after + columns.start..];
+                pairs.add_to(&left, some, 0..columns.len(), tile, out, after);
             }
         }
     }
@@ -304,6 +352,7 @@ impl<F: Real> Edges<'_, F> {
                         messages_stride: edges.stride,
                         matrix: right,
                         stride: right_stride,
+                        strips: strip::<F>(),
                         output: &mut part[(rows.start - wave.start) * rank..],
                         output_stride: rank,
                         next: &[],
@@ -324,6 +373,7 @@ impl<F: Real> Edges<'_, F> {
                             messages,
                             matrix: edges.data,
                             stride: edges.stride,
+                            strips: edges.strips,
                             output: &mut derivative[first * stride + columns.start - panel.start..],
                             output_stride: stride,
                             weights: None,

@@ -227,6 +227,7 @@ impl<F: Real> Sweep<'_, F> {
                             messages_stride: across.stride,
                             matrix: tile.data,
                             stride: tile.stride,
+                            strips: tile.strips,
                             output: &mut part[rows.start - wave.start..],
                             output_stride: wave.len(),
                             next: tile.next,
@@ -243,6 +244,7 @@ impl<F: Real> Sweep<'_, F> {
                             messages: &down.data[first * down.rows + rows.start * size..],
                             matrix: tile.data,
                             stride: tile.stride,
+                            strips: tile.strips,
                             output: &mut sums[first * stride + columns.start - panel.start..],
                             output_stride: stride,
                             weights: None,
@@ -293,10 +295,10 @@ impl<F: Real> Directed<F> {
         direction.fill(t, Index::Range(rows), Index::Range(columns), &mut self.scores);
         let product = self.product.room(height * stride);
         let scores = self.scores.chunks_exact(width);
-        for ((out, m), d) in product.chunks_exact_mut(stride).zip(tile.data.chunks(tile.stride)).zip(scores) {
-            F::weigh(&mut out[..width], &m[..width], d);
+        for (i, (out, d)) in product.chunks_exact_mut(stride).zip(scores).enumerate() {
+            tile.weigh_row(i, &mut out[..width], d);
             out[width..].fill(F::ZERO);
         }
-        Tile { data: product, stride, next: &[] }
+        Tile::of_rows(product, stride)
     }
 }

@@ -58,13 +58,33 @@ impl<F: Real> Scratch<F> {
     }
 }
 
-/// M on some rows and columns: row i starts at i·stride, and behind the columns there are zeros up to the next whole strip.
+/// M on some rows and columns: row i starts at i·stride, its strip s at s·strips from there, and behind the columns there are zeros up to
+/// the next whole strip.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a, F> {
     pub data: &'a [F],
     pub stride: usize,
+    pub strips: usize,
     /// The memory of the tile behind it in the same panel, if there is any.
     pub next: &'a [F],
+}
+
+impl<'a, F: Real> Tile<'a, F> {
+    /// Row after row.
+    pub fn of_rows(data: &'a [F], stride: usize) -> Self {
+        Tile { data, stride, strips: strip::<F>(), next: &[] }
+    }
+
+    /// outⱼ ← M(i, j)·dⱼ, and 0 where M is 0.
+    pub fn weigh_row(&self, i: usize, out: &mut [F], direction: &[F]) {
+        if self.strips == strip::<F>() {
+            return F::weigh(out, &self.data[i * self.stride..][..out.len()], direction);
+        }
+        let strips = out.chunks_mut(strip::<F>()).zip(direction.chunks(strip::<F>())).enumerate();
+        for (s, (out, direction)) in strips {
+            F::weigh(out, &self.data[i * self.stride + s * self.strips..][..out.len()], direction);
+        }
+    }
 }
 
 /// A matrix that gives its tiles.
@@ -97,30 +117,41 @@ pub(super) trait Tiles<F: Real>: Sync {
     ) -> Tile<'s, F>;
 }
 
-/// A matrix in memory, panel after panel.
+/// A matrix in memory: panel after panel, in a panel by `ROWS` rows, of these strip after strip. So a product reads it from one end to
+/// the other. Strips are set apart a little, or their rows would fall on the same places of the cache.
 pub(super) struct Stored<F> {
     states: usize,
     data: Aligned<F>,
 }
 
+/// From one strip of so many rows to the next.
+const fn strip_stride<F>(rows: usize) -> usize {
+    (rows + 1) * strip::<F>()
+}
+
 impl<F: Real> Stored<F> {
     pub fn new(table: &[F], states: usize, shifts: &Shifts<F>) -> Self {
-        let mut data =
-            Aligned::<F>::zeros(panels::<F>(states).map(|panel| states * padded::<F>(panel.len())).sum());
+        let strip = strip::<F>();
+        let mut data = Aligned::<F>::unset(Stored::<F>::start(states, states.next_multiple_of(strip)));
         let mut rest = &mut data[..];
         let mut shares = Vec::new();
         for panel in panels::<F>(states) {
-            let (share, behind) = rest.split_at_mut(states * padded::<F>(panel.len()));
-            shares.extend(
-                share.chunks_mut(ROWS * padded::<F>(panel.len())).enumerate().map(|s| (panel.clone(), s)),
-            );
-            rest = behind;
+            for rows in pieces(0..states, ROWS) {
+                let len = panel.len().div_ceil(strip) * strip_stride::<F>(rows.len());
+                let (share, behind) = rest.split_at_mut(len);
+                shares.push((panel.clone(), rows, share));
+                rest = behind;
+            }
         }
-        let fill = |(panel, (block, share)): (Range<usize>, (usize, &mut [F]))| {
-            for (i, row) in share.chunks_exact_mut(padded::<F>(panel.len())).enumerate() {
-                let (i, row) = (block * ROWS + i, &mut row[..panel.len()]);
-                row.copy_from_slice(&table[i * states..][panel.clone()]);
-                F::exp_shifted(row, shifts.rows[i], &shifts.columns[panel.clone()]);
+        let fill = |(panel, rows, share): (Range<usize>, Range<usize>, &mut [F])| {
+            let (apart, columns) = (strip_stride::<F>(rows.len()), &shifts.columns[panel.clone()]);
+            for (k, i) in rows.enumerate() {
+                let values = &table[i * states..][panel.clone()];
+                F::exp_shifted_strips(&mut share[k * strip..], apart, strip, values, shifts.rows[i], columns);
+                let (strips, left_over) = (values.len() / strip, values.len() % strip);
+                if left_over > 0 {
+                    share[strips * apart + k * strip..][left_over..strip].fill(F::ZERO);
+                }
             }
         };
         if states >= 512 {
@@ -129,6 +160,11 @@ impl<F: Real> Stored<F> {
             shares.into_iter().for_each(fill);
         }
         Stored { states, data }
+    }
+
+    /// Where the panel from a column on begins.
+    fn start(states: usize, column: usize) -> usize {
+        column / strip::<F>() * (states + states.div_ceil(ROWS)) * strip::<F>()
     }
 }
 
@@ -142,12 +178,16 @@ impl<F: Real> Tiles<F> for Stored<F> {
     }
 
     fn tile<'s>(&'s self, rows: Range<usize>, columns: Range<usize>, _: &'s mut Scratch<F>) -> Tile<'s, F> {
-        let width = panel_width::<F>(self.states);
+        let (states, strip) = (self.states, strip::<F>());
+        let width = panel_width::<F>(states);
         let first = columns.start / width * width;
-        let stride = padded::<F>(width.min(self.states - first));
-        let start = first * self.states + rows.start * stride + columns.start - first;
-        let next = self.data.get(start + rows.len() * stride..).unwrap_or_default();
-        Tile { data: &self.data[start..], stride, next }
+        let strips_of_panel = width.min(states - first).div_ceil(strip);
+        let apart = strip_stride::<F>(rows.len());
+        let within = rows.start / ROWS * strips_of_panel * strip_stride::<F>(ROWS);
+        let block = Stored::<F>::start(states, first) + within;
+        let start = block + (columns.start - first) / strip * apart;
+        let next = self.data.get(start + columns.len().div_ceil(strip) * apart..).unwrap_or_default();
+        Tile { data: &self.data[start..], stride: strip, strips: apart, next }
     }
 }
 
@@ -187,7 +227,7 @@ impl<F: Real> Tiles<F> for Filled<'_, F> {
         for (row, &shift) in tile.chunks_exact_mut(stride).zip(&self.shifts.rows[rows]) {
             F::exp_shifted(&mut row[..width], shift, &self.shifts.columns[columns.clone()]);
         }
-        Tile { data: tile, stride, next: &[] }
+        Tile::of_rows(tile, stride)
     }
 }
 
@@ -287,6 +327,7 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
                     messages: &packed[block * rank * BLOCK..],
                     matrix: right,
                     stride: *entered,
+                    strips: strip::<F>(),
                     output: &mut out[some.start..],
                     output_stride: stride,
                     weights: None,
@@ -300,6 +341,6 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
                 F::exp_shifted(&mut row[..width], shift, &shifts.columns[columns.clone()]);
             }
         }
-        Tile { data: tile, stride, next: &[] }
+        Tile::of_rows(tile, stride)
     }
 }
