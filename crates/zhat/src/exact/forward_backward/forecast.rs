@@ -12,7 +12,7 @@ use crate::numeric::{KEPT, Real};
 use crate::query::Query;
 use crate::run::Run;
 
-/// Seconds to bring one byte of a matrix from memory, and from the cache where it fits there.
+/// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.
 const PER_BYTE: f64 = 5.5e-11;
 const PER_CACHED_BYTE: f64 = 3e-11;
 const CACHE: f64 = 16e6;
@@ -172,7 +172,7 @@ impl Cost {
             return entries * (boundaries * passes * (multiplied + made) + work.whole * whole);
         }
         let table = entries * self.size;
-        let read = if table > CACHE { PER_BYTE } else { PER_CACHED_BYTE } * table;
+        let read = PER_CACHED_BYTE * table.min(CACHE) + PER_BYTE * (table - CACHE).max(0.0);
         if self.shared {
             let passes = if best { 1.0 } else { work.passes };
             return boundaries * passes * read + (2.0 + work.whole) * entries * made;
@@ -205,7 +205,7 @@ impl Cost {
         let outputs = self.size * self.outputs(query);
         // Scratch is kept for the next query, unless it is too much.
         let scratch = bytes - outputs;
-        let fresh = outputs + if scratch > KEPT as f64 { scratch } else { 0.0 };
+        let fresh = outputs + scratch.min(2.0 * (scratch - KEPT as f64).max(0.0));
         Forecast {
             bytes,
             seconds: PER_CALL
