@@ -159,7 +159,7 @@ fn small_models_never_take_more_than_is_forecast() {
         TransitionForm::Factored { rank: 5, tied: true },
         TransitionForm::Factored { rank: 3, tied: false },
     ];
-    let sizes = [(1, 1, 1), (2, 30, 5), (40, 1, 3), (70, 9, 2), (300, 5, 1), (5, 200, 12)];
+    let sizes = [(1, 1, 1), (2, 30, 5), (40, 1, 3), (33, 7, 2), (130, 3, 1), (5, 60, 6)];
     for threads in [1, 2] {
         let run = Run::default().with_threads(threads);
         run.install(|| ());
@@ -184,7 +184,7 @@ fn small_models_never_take_more_than_is_forecast() {
 fn keep_to_the_forecast(model: &Model, shape: &ChainShape, run: &Run) {
     for row in catalogue::rows(model.kind()) {
         for query in
-            Query::ALL.into_iter().map(|query| query.with_count(30)).filter(|&query| row.answers(query))
+            Query::ALL.into_iter().map(|query| query.with_count(8)).filter(|&query| row.answers(query))
         {
             let forecast = row.forecast(model, query, &Settings::new(), run).unwrap();
             let choice = Choice::Named(row.method.into());
