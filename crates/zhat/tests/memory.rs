@@ -1,55 +1,16 @@
 //! Memory is forecast before it is taken: what is refused costs next to nothing, what is granted keeps to the budget.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::model::generate::{self, Grid};
 use zhat::{Error, FactorGraph, Model, Query, Run};
-
-/// The system's allocator, counting.
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// One test at a time, for they share the count.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|broken| broken.into_inner())
-}
-
-/// What `work` gives, and the most bytes that it had allocated at a time.
-fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = USED.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let value = work();
-    (value, PEAK.load(Ordering::Relaxed).saturating_sub(before))
-}
 
 const BUDGET: usize = 1 << 20;
 

@@ -7,6 +7,7 @@
 
 mod best;
 mod buffers;
+mod cost;
 mod direction;
 mod draw;
 mod entries;
@@ -27,7 +28,10 @@ mod steps;
 mod tests;
 mod windows;
 
-pub(crate) use direction::{Directed, Direction};
+pub(crate) use cost::{
+    BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
+};
+pub(crate) use direction::{Directed, Direction, expectation_window};
 pub(crate) use draw::{BLOCK, Cumulative};
 pub(crate) use entries::{ChainEntries, Entries, Index};
 pub(crate) use layout::Rows;

@@ -137,6 +137,7 @@ impl<'a, G: Backward> Ranked<'a, G> {
         ways.sort_by(|a, b| b.cmp(a));
         // No more than k of them can be among the k best.
         ways.truncate(self.k);
+        ways.shrink_to_fit();
         let best = self.graph.best(node);
         let known = if ways.is_empty() {
             let alone = Way { score: best, from: None, rank: 0 };

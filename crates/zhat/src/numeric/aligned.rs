@@ -21,7 +21,7 @@ const ZEROS: Line = Line { _bytes: [0; LINE] };
 
 const LINE: usize = 64;
 /// At most so many bytes are kept for later.
-const KEPT: usize = 64 << 20;
+pub(crate) const KEPT: usize = 64 << 20;
 /// Smaller blocks are left to the allocator, larger ones ask for huge pages where they are this large.
 const SMALL: usize = 32 << 10;
 const LARGE: usize = 4 << 20;

@@ -16,7 +16,7 @@ mod strips;
 mod tile;
 mod vector;
 
-pub(crate) use aligned::Aligned;
+pub(crate) use aligned::{Aligned, KEPT};
 pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};

@@ -194,6 +194,10 @@ impl<F: Real> Target for Chain<F> {
         self.magnitude()
     }
 
+    fn parameters(&self) -> usize {
+        self.transitions().len()
+    }
+
     fn zero_gradient(&self) -> ChainGradient<F> {
         zeros(self)
     }

@@ -187,6 +187,11 @@ impl<F: Real> Target for SemiMarkov<F> {
         self.chain().magnitude() + positions * largest
     }
 
+    fn parameters(&self) -> usize {
+        let (Segments::Lengths(values) | Segments::Places(values)) = self.segments();
+        self.transitions().len() + values.len()
+    }
+
     fn zero_gradient(&self) -> SemiMarkovGradient<F> {
         let (Segments::Lengths(values) | Segments::Places(values)) = self.segments();
         SemiMarkovGradient { chain: self.chain().zero_gradient(), segments: vec![F::ZERO; values.len()] }

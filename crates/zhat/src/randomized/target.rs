@@ -36,6 +36,9 @@ pub trait Target:
     /// A bound on |score|.
     fn largest_score(&self) -> f64;
 
+    /// Numbers of the gradient with respect to transitions and segments.
+    fn parameters(&self) -> usize;
+
     /// A gradient of zeros.
     fn zero_gradient(&self) -> Self::Gradient;
 

@@ -60,8 +60,8 @@ impl<F: Real> Recorded for Chain<F> {
         self.lengths() == other.lengths() && self.states() == other.states()
     }
 
-    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64) -> f64 {
-        Cost::of(self, checkpoint).gradient_bytes(rows, models)
+    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64, threads: usize) -> f64 {
+        Cost::of(self, checkpoint, threads).gradient_bytes(rows, models)
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {

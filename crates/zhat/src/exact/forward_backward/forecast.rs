@@ -1,174 +1,233 @@
-//! What the queries cost.
+//! How long the queries take.
+//!
+//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read; made from tables or
+//! embeddings, its N² entries cost D multiplications and an exponential each. The rest goes with B·T·N.
 
 use super::ForwardBackward;
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
+use crate::lattice::{BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window};
 use crate::model::{Chain, Segments, SemiMarkov, Transitions};
-use crate::numeric::Real;
+use crate::numeric::{KEPT, Real};
 use crate::query::Query;
 use crate::run::Run;
 
-/// Seconds for one multiplication and addition in a product of many rows, single precision; double takes twice as long.
-const PER_PRODUCT: f64 = 1.5e-11;
-/// Seconds to bring one byte of a matrix from memory, and from the cache where it fits there.
-const PER_BYTE: f64 = 1e-10;
+/// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.
+const PER_BYTE: f64 = 5.5e-11;
 const PER_CACHED_BYTE: f64 = 3e-11;
 const CACHE: f64 = 16e6;
-/// Seconds for `exp` or `ln` of one number in single precision, and the additions around it.
-const PER_NUMBER: f64 = 2e-9;
-/// Seconds for an entry of a tile that is made by a product and exponentiated.
-const PER_MADE: f64 = 3e-10;
-/// Seconds for an entry of a maximum over paths, and of the law of a draw.
-const PER_COMPARISON: f64 = 2.5e-10;
-const PER_DRAW: f64 = 1.5e-9;
-/// Seconds to start the threads and allocate.
-const PER_CALL: f64 = 2e-5;
+/// Seconds for an entry of a matrix that is read or multiplied out, and exponentiated, single precision.
+const PER_MADE: f64 = 4.6e-10;
+/// Seconds for a number of a message: copied, scaled, `exp` or `ln`, single precision.
+const PER_NUMBER: f64 = 1.3e-9;
+/// Seconds for a state of a segment, in double precision whatever the model's.
+const PER_SEGMENT: f64 = 3e-9;
+/// Seconds for an entry of a maximum over paths.
+const PER_COMPARISON: f64 = 1e-10;
+/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw itself.
+const PER_WEIGHT: f64 = 1.4e-9;
+const PER_MADE_WEIGHT: f64 = 3e-9;
+const PER_DRAW: f64 = 9e-8;
 
 /// Counts of what a lattice does.
 pub(super) struct Cost {
-    /// B·T·N over the positions that count.
-    pub nodes: f64,
+    /// B·T over the positions that count.
+    pub rows: f64,
     /// N.
     pub states: f64,
-    /// Positions of the longest sequence.
+    /// T of the emissions' shape, and positions of the longest sequence.
+    pub room: f64,
     pub steps: f64,
     /// B.
     pub batch: f64,
     /// The bytes of a number.
     pub size: f64,
-    /// Numbers of the matrices that are kept.
-    pub matrices: f64,
-    /// Numbers of the transitions' gradient.
+    /// What products see of the transitions.
+    pub matrices: Matrices,
+    /// True if all boundaries have the same matrix.
+    pub shared: bool,
+    /// Numbers of the transitions' gradient, and of the segments'.
     pub parameters: f64,
-    /// Operations for an entry of the matrix where it is made anew for every step.
-    pub rank: f64,
-    /// Rows of N numbers that a position needs besides its messages, for segments.
-    pub segments: f64,
-    /// The option.
+    pub segment_parameters: f64,
+    /// L, or 0 for a chain.
+    pub longest: f64,
+    /// The options.
     pub checkpoint: bool,
+    pub threads: f64,
+}
+
+/// What a query does, in units of one sweep.
+struct Work {
+    /// Rows that go through the matrix.
+    products: f64,
+    /// Passes over the matrix at every boundary, where boundaries share it.
+    passes: f64,
+    /// Passes over it for many boundaries at a time.
+    whole: f64,
+    /// Times that a message is looked at.
+    looks: f64,
+    /// Times that every segment is.
+    segments: f64,
 }
 
 impl Cost {
-    pub fn of<F: Real>(chain: &Chain<F>, checkpoint: bool) -> Cost {
-        let positions: f64 = chain.lengths().iter().map(|&length| length as f64).sum();
-        let states = chain.states() as f64;
-        let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
-        let (matrices, rank) = match chain.transitions() {
-            Transitions::Shared(_) => (states * states, 0.0),
-            Transitions::PerStep(_) => ((steps - 1.0).max(0.0) * states * states, 0.0),
-            Transitions::Factored { left, .. } => {
-                (4.0 * states + (1 << 20) as f64, left.len() as f64 / states)
-            }
-        };
+    pub fn of<F: Real>(chain: &Chain<F>, checkpoint: bool, threads: usize) -> Cost {
         Cost {
-            nodes: positions * states,
-            states,
-            steps,
+            rows: chain.lengths().iter().map(|&length| length as f64).sum(),
+            states: chain.states() as f64,
+            room: chain.steps() as f64,
+            steps: chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64),
             batch: chain.batch() as f64,
             size: size_of::<F>() as f64,
-            matrices,
+            matrices: Matrices::of(chain.transitions(), chain.states()),
+            shared: !matches!(chain.transitions(), Transitions::PerStep(_)),
             parameters: chain.transitions().len() as f64,
-            rank,
-            segments: 0.0,
+            segment_parameters: 0.0,
+            longest: 0.0,
             checkpoint,
+            threads: threads as f64,
         }
     }
 
     /// The same for segments, which have no checkpoints.
-    pub fn of_segments<F: Real>(model: &SemiMarkov<F>) -> Cost {
+    pub fn of_segments<F: Real>(model: &SemiMarkov<F>, threads: usize) -> Cost {
         let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
-        let chain = Cost::of(model.chain(), false);
-        let parameters = chain.parameters + values.len() as f64;
-        Cost { segments: model.longest() as f64, parameters, ..chain }
-    }
-
-    /// Numbers of messages that are kept, `rows` for each position and state.
-    fn kept(&self, rows: f64) -> f64 {
-        let step = self.batch * self.states;
-        if self.checkpoint {
-            (rows + 1.0) * step * (self.steps.sqrt().ceil() + 1.0)
-        } else {
-            rows * self.nodes
+        Cost {
+            longest: model.longest() as f64,
+            segment_parameters: values.len() as f64,
+            ..Cost::of(model.chain(), false, threads)
         }
     }
 
-    /// Numbers of rows gathered for a product.
-    fn gathered(&self) -> f64 {
-        2.0 * self.nodes.min((1 << 24) as f64 + 256.0 * self.states)
+    /// B·T·N over the positions that count.
+    pub fn nodes(&self) -> f64 {
+        self.rows * self.states
     }
 
-    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many models.
-    pub fn gradient_bytes(&self, rows: f64, models: f64) -> f64 {
-        let outputs = models * (self.batch * self.steps * self.states + self.parameters);
-        let segments = if self.segments > 0.0 { 2.0 } else { 1.0 };
-        self.size * (segments * self.kept(rows) + outputs + 2.0 * self.gathered() + models * self.matrices)
+    /// Pairs of neighbouring positions.
+    pub fn pairs(&self) -> f64 {
+        self.rows - self.batch
+    }
+
+    pub fn boundaries(&self) -> f64 {
+        (self.steps - 1.0).max(0.0)
+    }
+
+    /// Numbers of the results that are as large as the model.
+    pub fn outputs(&self, query: Query) -> f64 {
+        let nodes = self.batch * self.room * self.states;
+        match query {
+            Query::FactorMarginals => nodes + self.parameters + self.segment_parameters,
+            // Those of segments are taken from a gradient.
+            Query::Marginals if self.longest > 0.0 => nodes + self.parameters,
+            Query::Marginals => nodes,
+            _ => 0.0,
+        }
+    }
+
+    fn work(&self, query: Query) -> Work {
+        let work =
+            |products, passes, whole, looks, segments| Work { products, passes, whole, looks, segments };
+        let gathered = self.matrices.gathered(self.pairs() as usize).max(1) as f64;
+        let chunks = (self.pairs() / gathered).ceil();
+        let windows =
+            (self.steps / expectation_window(self.batch as usize, self.steps as usize) as f64).ceil();
+        let work = match query {
+            Query::Map | Query::KBest(_) => work(0.0, 0.0, 0.0, 2.0, 0.5),
+            Query::LogPartition | Query::Sample(_) if self.longest > 0.0 => work(2.0, 1.0, 0.0, 5.0, 2.0),
+            Query::LogPartition => work(1.0, 1.0, 0.0, 2.0, 0.0),
+            Query::Sample(_) => work(1.0, 1.0, 0.0, 3.0, 0.0),
+            Query::Marginals => work(2.0, 1.0, 0.0, 5.0, 3.0),
+            Query::FactorMarginals => work(3.0, 1.0, chunks, 7.0, 3.0),
+            Query::Entropy if self.longest > 0.0 => work(8.0, 3.0, 2.0 * chunks, 16.0, 10.0),
+            Query::Entropy => work(4.0, 2.0, windows.max(chunks), 8.0, 0.0),
+        };
+        // Checkpoints: forward a second time, and backward on its own.
+        if self.checkpoint && matches!(query, Query::Marginals | Query::FactorMarginals) {
+            return Work {
+                products: work.products + 1.0,
+                passes: work.passes + 2.0,
+                looks: work.looks + 2.0,
+                ..work
+            };
+        }
+        work
+    }
+
+    /// Seconds for matrices alone: to read them, or to make them.
+    fn matrix_seconds(&self, work: &Work, query: Query) -> f64 {
+        let entries = self.states * self.states;
+        let (double, rank) = (self.size / 4.0, self.matrices.rank as f64);
+        let (made, boundaries) = (PER_MADE * double, self.boundaries());
+        let best = work.products == 0.0;
+        if rank > 0.0 {
+            let half = if self.matrices.symmetric { 0.5 } else { 1.0 };
+            let multiplied = rank * PER_PRODUCT * double;
+            // A gradient takes two products more, a direction is made beside the matrix.
+            let whole = match query {
+                Query::FactorMarginals => half * (3.0 * multiplied + made),
+                _ => 2.0 * (multiplied + made),
+            };
+            let passes = if best { 1.0 } else { half * work.passes };
+            return entries * (boundaries * passes * (multiplied + made) + work.whole * whole);
+        }
+        let table = entries * self.size;
+        let read = PER_CACHED_BYTE * table.min(CACHE) + PER_BYTE * (table - CACHE).max(0.0);
+        if self.shared {
+            let passes = if best { 1.0 } else { work.passes };
+            return boundaries * passes * read + (2.0 + work.whole) * entries * made;
+        }
+        let tables = boundaries * if best { 1.0 } else { work.products + 1.0 };
+        tables * entries * made + if best { boundaries * read } else { 0.0 }
+    }
+
+    /// Seconds for draws, and for entries of maxima.
+    fn single_seconds(&self, query: Query) -> f64 {
+        match query {
+            Query::Map | Query::KBest(_) => {
+                self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0
+            }
+            Query::Sample(count) => {
+                let blocks = count.div_ceil(BLOCK) as f64;
+                // Draws of a block that stand in the same state share their law.
+                let laws = self.rows * blocks * (count.min(BLOCK) as f64).min(self.states);
+                let weight = PER_WEIGHT + if self.matrices.rank > 0 { PER_MADE_WEIGHT } else { 0.0 };
+                laws * self.states * weight + self.rows * count as f64 * PER_DRAW
+            }
+            _ => 0.0,
+        }
     }
 
     pub fn forecast(&self, query: Query) -> Forecast {
-        let step = self.batch * self.states;
-        let output = step * self.steps;
-        let segments = self.segments > 0.0;
-        // Numbers kept, sweeps, rows that are exponentiated, and seconds for entries one by one.
-        let (arrays, products, numbers, single) = match query {
-            Query::LogPartition if segments => (2.0 * self.nodes, 2.0, 4.0, 0.0),
-            Query::LogPartition => (4.0 * step, 1.0, 2.0, 0.0),
-            Query::Marginals => (self.kept(2.0) + output, 2.0, 5.0, 0.0),
-            Query::FactorMarginals => {
-                (self.kept(2.0) + output + self.parameters + self.gathered(), 3.0, 7.0, 0.0)
-            }
-            Query::Entropy if segments => (6.0 * self.nodes + self.gathered(), 8.0, 12.0, 0.0),
-            Query::Entropy => (self.kept(2.0).min(self.nodes) + self.gathered(), 4.0, 7.0, 0.0),
-            Query::Map => (self.nodes + 2.0 * step, 0.0, 1.0, self.nodes * self.states * PER_COMPARISON),
-            Query::KBest(k) => {
-                // Ways into the nodes that are asked: at most k of k·T.
-                let ways = (k as f64).min(self.states) * k as f64 * self.steps * self.batch;
-                (
-                    self.nodes + 2.0 * step + 48.0 * ways / self.size,
-                    0.0,
-                    1.0,
-                    self.nodes * self.states * PER_COMPARISON,
-                )
-            }
-            Query::Sample(count) => {
-                let draws = count as f64 * self.nodes / self.states.max(1.0);
-                (2.0 * self.nodes + draws * 16.0 / self.size, 1.0, 2.0, draws * self.states * PER_DRAW)
-            }
-        };
+        let work = self.work(query);
         let double = self.size / 4.0;
-        let multiplications = self.nodes * self.states * PER_PRODUCT * double;
-        // A matrix is read, or made, once a step for the whole batch.
-        let entries = self.states * self.states * self.steps;
-        let table = self.states * self.states * self.size;
-        let per_byte = if table > CACHE { PER_BYTE } else { PER_CACHED_BYTE };
-        let matrix = if self.rank > 0.0 {
-            entries * (self.rank * PER_PRODUCT + PER_MADE) * double
-        } else {
-            entries * self.size * per_byte
-        };
-        let sweep = multiplications + matrix + self.nodes * self.segments * PER_NUMBER * 2.0;
-        let made = if self.rank > 0.0 { self.rank * PER_PRODUCT * self.nodes * self.states } else { 0.0 };
+        let bytes = self.bytes(query);
+        let outputs = self.size * self.outputs(query);
+        // Scratch is kept for the next query, unless it is too much.
+        let scratch = bytes - outputs;
+        let fresh = outputs + scratch.min(2.0 * (scratch - KEPT as f64).max(0.0));
         Forecast {
-            bytes: self.size
-                * (arrays + self.matrices + 4.0 * step + if segments { 2.0 * self.nodes } else { 0.0 }),
+            bytes,
             seconds: PER_CALL
-                + products * sweep
-                + numbers * self.nodes * PER_NUMBER * double
-                + single * double
-                + if single > 0.0 { made / self.batch.max(1.0) } else { 0.0 }
-                + self.matrices * PER_NUMBER * double,
+                + work.products * self.pairs() * self.states.powi(2) * PER_PRODUCT * double
+                + self.matrix_seconds(&work, query)
+                + work.looks * self.nodes() * PER_NUMBER * double
+                + work.segments * self.nodes() * self.longest * PER_SEGMENT
+                + self.single_seconds(query)
+                + fresh * PER_FRESH_BYTE,
             promise: Promise::Exact,
         }
     }
 }
 
 impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
-    fn forecast(&self, chain: &Chain<F>, query: Query, _: &Run) -> Forecast {
-        Cost::of(chain, self.checkpoint).forecast(query)
+    fn forecast(&self, chain: &Chain<F>, query: Query, run: &Run) -> Forecast {
+        Cost::of(chain, self.checkpoint, run.threads()).forecast(query)
     }
 }
 
 impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
-    fn forecast(&self, model: &SemiMarkov<F>, query: Query, _: &Run) -> Forecast {
-        Cost::of_segments(model).forecast(query)
+    fn forecast(&self, model: &SemiMarkov<F>, query: Query, run: &Run) -> Forecast {
+        Cost::of_segments(model, run.threads()).forecast(query)
     }
 }

@@ -31,6 +31,7 @@
 
 mod chain;
 mod forecast;
+mod memory;
 mod paths;
 mod recorded;
 mod relaxed;

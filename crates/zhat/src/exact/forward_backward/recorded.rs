@@ -45,7 +45,7 @@ pub trait Recorded: Answers<Number = Vec<f64>> + Clone + Send + Sync {
 
     /// The memory of a value with its gradient: `rows` kept for each position and state, for so many models.
     #[doc(hidden)]
-    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64) -> f64;
+    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64, threads: usize) -> f64;
 
     /// log Z alone.
     #[doc(hidden)]

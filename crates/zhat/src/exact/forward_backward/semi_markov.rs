@@ -61,8 +61,8 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         self.chain().same_shape(other.chain()) && self.longest() == other.longest()
     }
 
-    fn gradient_bytes(&self, _: bool, rows: f64, models: f64) -> f64 {
-        Cost::of_segments(self).gradient_bytes(rows, models)
+    fn gradient_bytes(&self, _: bool, rows: f64, models: f64, threads: usize) -> f64 {
+        Cost::of_segments(self, threads).gradient_bytes(rows, models)
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {

@@ -37,7 +37,7 @@ impl ForwardBackward {
         model: &M,
         run: &Run,
     ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
-        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0))?;
+        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0, run.threads()))?;
         let clock = run.start(NAME);
         let (value, kept) = run.install(|| model.sweep(self.checkpoint, &clock))?;
         Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
@@ -54,7 +54,7 @@ impl ForwardBackward {
         M::FactorMarginals: Send,
     {
         check_cotangent(cotangent, model.sequences())?;
-        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0))?;
+        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0, run.threads()))?;
         let clock = run.start(NAME);
         run.install(|| model.gradient(None, cotangent, self.checkpoint, &clock))
     }
@@ -98,7 +98,7 @@ impl ForwardBackward {
             check_shapes(p, q)?;
         }
         let (rows, models) = if q.is_some() { (6.0, 2.0) } else { (4.0, 1.0) };
-        run.require_memory(NAME, p.gradient_bytes(self.checkpoint, rows, models))?;
+        run.require_memory(NAME, p.gradient_bytes(self.checkpoint, rows, models, run.threads()))?;
         let clock = run.start(NAME);
         let (values, kept) = run.install(|| {
             if self.checkpoint {

@@ -31,6 +31,12 @@ use logs::Logs;
 /// Rows that make a product through ln M worth making it.
 const WINDOW_ROWS: usize = 128;
 
+/// The layers of a window for expectations alone: as few as can be while products through ln M have rows enough.
+pub(crate) fn expectation_window(batch: usize, steps: usize) -> usize {
+    let rows = WINDOW_ROWS.div_ceil(batch.max(1));
+    rows.max((steps as f64).sqrt() as usize).min(steps).max(1)
+}
+
 /// What is expected under `p`.
 pub(crate) struct Direction<'a, F: Real> {
     pub p: &'a Lattice<'a, F>,
@@ -99,9 +105,7 @@ impl<'a, F: Real> Direction<'a, F> {
     pub fn expectation(&self, clock: &Clock<'_>) -> Result<(Vec<f64>, Vec<f64>)> {
         let layout = &self.p.layout;
         let (steps, logs) = (layout.steps(), self.logs());
-        // Windows as short as they can be while products through ln M have rows enough.
-        let rows = WINDOW_ROWS.div_ceil(layout.batch().max(1));
-        let length = rows.max((steps as f64).sqrt() as usize).min(steps).max(1);
+        let length = expectation_window(layout.batch(), steps);
         let mut values = vec![0.0; layout.batch()];
         let mut log_partition = values.clone();
         let mut kept: Option<[Rows<F>; 3]> = None;

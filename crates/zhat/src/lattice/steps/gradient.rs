@@ -18,7 +18,7 @@ use crate::sequence::TransitionGradient;
 const DEPTH: usize = 256;
 
 /// Rows that one thread takes at a time, as a part of all rows: the messages are rearranged once for all of them.
-fn group_of(rows: usize) -> usize {
+pub(in crate::lattice) fn group_of(rows: usize) -> usize {
     rows.div_ceil(8).clamp(2 * ROWS, 8 * ROWS).next_multiple_of(ROWS)
 }
 

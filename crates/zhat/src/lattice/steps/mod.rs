@@ -17,6 +17,13 @@ mod sweep;
 mod tests;
 mod tiles;
 
+/// The sizes of scratch memory, for forecasts.
+pub(super) mod scratch {
+    pub(in crate::lattice) use super::gradient::group_of;
+    pub(in crate::lattice) use super::sweep::wave_length;
+    pub(in crate::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
+}
+
 use super::entries::{ChainEntries, Entries, Index};
 use crate::model::Transitions;
 use crate::numeric::Real;

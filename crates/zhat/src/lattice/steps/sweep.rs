@@ -23,7 +23,7 @@ const PARTS: usize = 1 << 21;
 const LARGE: usize = 1 << 21;
 
 /// Cuts rows into waves, so that `panels` parts with so many numbers for each row keep to a few MiB.
-pub(super) fn wave_length(panels: usize, numbers: usize) -> usize {
+pub(in crate::lattice) fn wave_length(panels: usize, numbers: usize) -> usize {
     (PARTS / (panels * numbers).max(1)).max(1).next_multiple_of(ROWS)
 }
 

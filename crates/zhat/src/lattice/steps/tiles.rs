@@ -9,15 +9,15 @@ use crate::numeric::{Aligned, Forward, Real, padded, strip};
 use rayon::prelude::*;
 
 /// The rows of a tile, at most.
-pub(super) const ROWS: usize = 64;
+pub(in crate::lattice) const ROWS: usize = 64;
 
 /// The columns of a tile, at most: a tile of `f32` takes 128 KiB, well inside a second-level cache.
-pub(super) const fn tile_columns<F>() -> usize {
+pub(in crate::lattice) const fn tile_columns<F>() -> usize {
     2048 / size_of::<F>()
 }
 
 /// Panels of columns, the shares of work: at most this many.
-const PANELS: usize = 64;
+pub(in crate::lattice) const PANELS: usize = 64;
 
 /// The columns in panels of whole strips, which depend on their number alone. One panel is at most one tile wide where `PANELS` allow.
 pub(super) fn panels<F>(columns: usize) -> impl Iterator<Item = Range<usize>> + Clone {

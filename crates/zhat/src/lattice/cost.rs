@@ -1,0 +1,149 @@
+//! What products with a matrix cost: the constants that forecasts of lattices share, and the scratch memory.
+//!
+//! The constants are least squares of log ratios over a few hundred runs on one core of a server with AVX-512; another machine differs by a
+//! common factor, which matters little to a choice between methods.
+
+use super::gradient;
+use super::steps::scratch;
+use crate::model::Transitions;
+use crate::numeric::{Real, strip};
+
+/// Seconds for one multiplication and addition in a product, single precision; double takes twice as long.
+pub(crate) const PER_PRODUCT: f64 = 1.3e-11;
+/// Seconds to write a byte of fresh memory: results, and scratch beyond what is kept between queries.
+pub(crate) const PER_FRESH_BYTE: f64 = 6e-10;
+/// Seconds to start: threads, allocations, tables of offsets.
+pub(crate) const PER_CALL: f64 = 2e-5;
+
+/// What a query holds besides arrays that are as large as N: scales and norms of a row, offsets, boxes.
+pub(crate) const BYTES_PER_ROW: f64 = 96.0;
+pub(crate) const BYTES_PER_CALL: f64 = (96 << 10) as f64;
+
+/// Scratch memory in numbers. What several phases need adds up, because blocks that were let go are kept; tiles have one size and serve
+/// again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scratch {
+    /// Rows of messages, rearranged for a product.
+    pub rows: f64,
+    /// Tiles and the panels' parts of a product.
+    pub tiles: f64,
+}
+
+impl Scratch {
+    /// That of two phases, one after the other.
+    pub fn then(self, other: Scratch) -> Scratch {
+        Scratch { rows: self.rows + other.rows, tiles: self.tiles.max(other.tiles) }
+    }
+
+    /// Numbers in all.
+    pub fn numbers(self) -> f64 {
+        self.rows + self.tiles
+    }
+}
+
+/// The matrices of a lattice as products see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrices {
+    /// The states before a boundary, and after it.
+    pub before: usize,
+    pub after: usize,
+    /// D of factored transitions, 0 of tables.
+    pub rank: usize,
+    /// True if tiles are made where they are needed.
+    pub made: bool,
+    /// True if both embeddings are the same, so that half of the tiles will do.
+    pub symmetric: bool,
+    /// Columns of a tile, and of a strip.
+    width: usize,
+    strip: usize,
+}
+
+impl Matrices {
+    /// Those of all states.
+    pub fn of<F: Real>(transitions: &Transitions<F>, states: usize) -> Self {
+        let (rank, symmetric) = match transitions {
+            Transitions::Factored { left, right } => (left.len() / states.max(1), right.is_none()),
+            _ => (0, false),
+        };
+        Matrices {
+            before: states,
+            after: states,
+            rank,
+            made: !matches!(transitions, Transitions::Shared(_)),
+            symmetric,
+            width: scratch::tile_columns::<F>(),
+            strip: strip::<F>(),
+        }
+    }
+
+    /// Those of chosen states.
+    pub fn restricted(self, before: usize, after: usize) -> Self {
+        Matrices { before, after, made: true, symmetric: false, ..self }
+    }
+
+    fn panels(&self) -> usize {
+        self.after.div_ceil(self.width).clamp(1, scratch::PANELS)
+    }
+
+    /// Columns of one panel's tiles, in whole strips.
+    fn tile(&self) -> usize {
+        self.after.div_ceil(self.panels()).next_multiple_of(self.strip).min(self.width)
+    }
+
+    /// Columns in whole strips.
+    fn columns(&self) -> f64 {
+        (self.after + self.strip) as f64
+    }
+
+    /// The tiles of one thread, with `more` of them for what they are multiplied with.
+    fn tiles(&self, more: usize) -> f64 {
+        let made = if self.made { 1 } else { 0 };
+        let embeddings = self.rank * (self.tile() + self.strip + scratch::ROWS);
+        // Of tables a last tile that is not in whole strips is read elsewhere first.
+        let spare = if self.made && self.rank == 0 { 1 } else { 0 };
+        ((made + spare + more) * scratch::ROWS * self.tile() + embeddings) as f64
+    }
+
+    /// Numbers of the matrix where it is kept.
+    pub fn stored(&self) -> f64 {
+        if self.made { 0.0 } else { self.before as f64 * self.columns() }
+    }
+
+    /// A product of `down` messages with M and of `across` messages with Mᵀ; `directed` through M∘D.
+    pub fn product(&self, down: usize, across: usize, directed: bool) -> Scratch {
+        let both = self.symmetric && !directed;
+        let (down, across) = if both { (down + across, down + across) } else { (down, across) };
+        let (before, panels) = (self.before as f64, self.panels());
+        let whole = if down > 2 { down.next_multiple_of(if down > 4 { 8 } else { 4 }) } else { down } as f64;
+        let copies = if both { 3.0 * down as f64 * before } else { 0.0 };
+        let length = scratch::wave_length(panels, across).min(self.before);
+        Scratch {
+            rows: whole * (before + self.columns()) + across as f64 * self.columns() + copies,
+            tiles: (panels * length * across) as f64
+                + panels as f64 * self.tiles(if directed { 2 } else { 0 }),
+        }
+    }
+
+    /// The derivative of the transitions from `count` pairs of rows at a time, by so many threads; the pairs themselves included.
+    pub fn gradient(&self, count: usize, threads: usize) -> Scratch {
+        let pairs = count as f64 * (self.before as f64 + self.columns());
+        if self.rank == 0 {
+            let group = scratch::group_of(self.before).min(self.before);
+            let each = (count * (group + self.tile())) as f64 + self.tiles(1);
+            return Scratch { rows: pairs, tiles: threads as f64 * each };
+        }
+        let total = if self.symmetric { 2 * count } else { count };
+        let panels = self.panels();
+        let length = scratch::wave_length(panels, self.rank).min(self.before);
+        let parts = (length * (total + panels * self.rank)) as f64;
+        Scratch {
+            rows: pairs + self.rank as f64 * self.columns(),
+            tiles: parts + panels as f64 * ((total * self.tile()) as f64 + self.tiles(1)),
+        }
+    }
+
+    /// How many pairs are gathered of so many.
+    pub fn gathered(&self, pairs: usize) -> usize {
+        pairs.min(gradient::gathered(self.before.max(self.after)))
+    }
+}

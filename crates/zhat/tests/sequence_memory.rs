@@ -1,0 +1,197 @@
+//! Forecasts of memory for chains and semi-Markov chains: never below what is taken, and where that is much, not far above it.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/counting.rs"]
+mod counting;
+
+use std::process::Command;
+
+use counting::{alone, measured};
+use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::model::generate::{self, ChainShape, TransitionForm};
+use zhat::{Model, Query, Run};
+
+/// Scratch memory is kept between queries, so what a query takes shows only in a process of its own.
+const CHILD: &str = "ZHAT_MEMORY_CASE";
+/// From here on a forecast may be twice what is taken at most.
+const MUCH: f64 = (16 << 20) as f64;
+
+struct Case {
+    name: &'static str,
+    model: fn() -> Model,
+    method: &'static str,
+    query: Query,
+    settings: &'static [(&'static str, f64)],
+    threads: usize,
+}
+
+const TIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: true };
+const UNTIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: false };
+
+fn shape(states: usize, steps: usize, batch: usize, transitions: TransitionForm) -> ChainShape {
+    ChainShape { states, steps, batch, transitions, ..Default::default() }
+}
+
+fn single(states: usize, steps: usize, batch: usize, transitions: TransitionForm) -> Model {
+    generate::chain::<f32>(&shape(states, steps, batch, transitions), 1).unwrap().into()
+}
+
+fn double(states: usize, steps: usize, batch: usize, transitions: TransitionForm) -> Model {
+    generate::chain::<f64>(&shape(states, steps, batch, transitions), 1).unwrap().into()
+}
+
+fn segments(states: usize, steps: usize, batch: usize, longest: usize) -> Model {
+    let shape = shape(states, steps, batch, TransitionForm::Shared);
+    generate::semi_markov::<f32>(&shape, longest, 1).unwrap().into()
+}
+
+/// The dense chain whose gradient has a bound of its own.
+fn dense() -> Model {
+    single(1000, 64, 8, TransitionForm::Shared)
+}
+
+fn cases() -> Vec<Case> {
+    use Query::{Entropy, FactorMarginals, LogPartition, Marginals, Sample};
+    let exact = |name, query, model| Case {
+        name,
+        model,
+        method: "forward-backward",
+        query,
+        settings: &[],
+        threads: 1,
+    };
+    let randomized = |name, query, model| Case {
+        method: "randomized",
+        settings: &[("states", 64.0), ("replicates", 3.0)],
+        ..exact(name, query, model)
+    };
+    let per_step = || single(1000, 6, 4, TransitionForm::PerStep);
+    let long = || single(200, 128, 8, TransitionForm::Shared);
+    let many = || double(150_000, 4, 2, TransitionForm::Factored { rank: 4, tied: true });
+    let some = || single(2500, 4, 1, TransitionForm::Shared);
+    let segmented = || segments(300, 128, 16, 4);
+    let double_dense = || double(1000, 16, 2, TransitionForm::Shared);
+    let cases = vec![
+        exact("dense", FactorMarginals, dense),
+        exact("dense", Marginals, dense),
+        exact("dense, double", FactorMarginals, double_dense),
+        exact("factored, tied", LogPartition, || single(16_000, 2, 2, TIED)),
+        exact("factored, tied", FactorMarginals, || single(16_000, 2, 2, TIED)),
+        exact("factored", FactorMarginals, || single(12_000, 2, 2, UNTIED)),
+        exact("per step", FactorMarginals, per_step),
+        exact("dense", Entropy, || single(2200, 16, 4, TransitionForm::Shared)),
+        exact("per step", Entropy, per_step),
+        exact("long", Sample(2000), long),
+        exact("segments", FactorMarginals, segmented),
+        exact("segments", Entropy, segmented),
+        exact("segments", Sample(500), segmented),
+        randomized("many states", LogPartition, many),
+        randomized("many states", FactorMarginals, many),
+        randomized("a table", FactorMarginals, some),
+    ];
+    let two = |case: &Case| matches!(case.query, FactorMarginals | LogPartition);
+    let threads: Vec<Case> =
+        cases.iter().filter(|case| two(case)).map(|case| Case { threads: 2, ..*case }).collect();
+    let checkpoint = Case {
+        settings: &[("checkpoint", 1.0)],
+        ..exact("long, checkpoints", FactorMarginals, || single(1000, 150, 8, TransitionForm::Shared))
+    };
+    cases.into_iter().chain(threads).chain([checkpoint]).collect()
+}
+
+/// What a case takes and what was forecast.
+fn taken(case: &Case) -> (f64, f64) {
+    let model = (case.model)();
+    let run = Run::default().with_threads(case.threads);
+    run.install(|| ());
+    let value = |(name, x): &(&str, f64)| -> (String, serde_json::Value) {
+        (name.to_string(), if *name == "checkpoint" { true.into() } else { (*x as u64).into() })
+    };
+    let settings: Settings = case.settings.iter().map(value).collect();
+    let row = catalogue::rows(model.kind()).find(|row| row.method == case.method).unwrap();
+    let forecast = row.forecast(&model, case.query, &settings, &run).unwrap();
+    let choice = Choice::Named(case.method.into());
+    let (result, peak) = measured(|| answer(&model, case.query, &choice, &settings, &run));
+    result.unwrap();
+    (peak as f64, forecast.bytes)
+}
+
+#[test]
+fn forecasts_are_between_what_is_taken_and_twice_as_much() {
+    let _turn = alone();
+    if let Ok(number) = std::env::var(CHILD) {
+        let (peak, forecast) = taken(&cases()[number.parse::<usize>().unwrap()]);
+        println!("\ntaken {peak} {forecast}");
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let test = "forecasts_are_between_what_is_taken_and_twice_as_much";
+    for (number, case) in cases().iter().enumerate() {
+        let child = Command::new(&this)
+            .args([test, "--exact", "--nocapture"])
+            .env(CHILD, number.to_string())
+            .output();
+        let output = String::from_utf8(child.unwrap().stdout).unwrap();
+        let found = output.lines().find_map(|line| line.strip_prefix("taken ")).unwrap();
+        let numbers: Vec<f64> = found.split(' ').map(|x| x.parse().unwrap()).collect();
+        let (peak, forecast) = (numbers[0], numbers[1]);
+        let Case { name, method, query, threads, .. } = case;
+        let what =
+            format!("{name}: {method} {query:?}, {threads} threads: {peak} bytes, forecast {forecast}");
+        assert!(peak <= forecast, "{what}");
+        assert!(peak < MUCH || forecast <= 2.0 * peak, "{what}");
+        if number == 0 {
+            // Three times the model and five times the nodes, and a fifth.
+            let (states, nodes) = (1000.0, 8.0 * 64.0 * 1000.0);
+            let bound = 1.2 * (3.0 * (states * states + states) + 5.0 * nodes) * 4.0;
+            assert!(peak < bound, "{what}");
+        }
+    }
+}
+
+/// Many small ones, nasty ones among them: what was kept of an earlier query only makes less of what is taken.
+#[test]
+fn small_models_never_take_more_than_is_forecast() {
+    let _turn = alone();
+    let forms = [
+        TransitionForm::Shared,
+        TransitionForm::PerStep,
+        TransitionForm::Factored { rank: 5, tied: true },
+        TransitionForm::Factored { rank: 3, tied: false },
+    ];
+    let sizes = [(1, 1, 1), (2, 30, 5), (40, 1, 3), (33, 7, 2), (130, 3, 1), (5, 60, 6)];
+    for threads in [1, 2] {
+        let run = Run::default().with_threads(threads);
+        run.install(|| ());
+        for (k, &(states, steps, batch)) in sizes.iter().enumerate() {
+            for transitions in forms {
+                let strength = [1.0, 30.0][k % 2];
+                let zeros = if matches!(transitions, TransitionForm::Factored { .. }) { 0.0 } else { 0.5 };
+                let shape = ChainShape { states, steps, batch, ragged: true, transitions, strength, zeros };
+                let models: [Model; 3] = [
+                    generate::chain::<f32>(&shape, 3).unwrap().into(),
+                    generate::chain::<f64>(&shape, 4).unwrap().into(),
+                    generate::semi_markov::<f32>(&shape, 3, 5).unwrap().into(),
+                ];
+                for model in &models {
+                    keep_to_the_forecast(model, &shape, &run);
+                }
+            }
+        }
+    }
+}
+
+fn keep_to_the_forecast(model: &Model, shape: &ChainShape, run: &Run) {
+    for row in catalogue::rows(model.kind()) {
+        for query in
+            Query::ALL.into_iter().map(|query| query.with_count(8)).filter(|&query| row.answers(query))
+        {
+            let forecast = row.forecast(model, query, &Settings::new(), run).unwrap();
+            let choice = Choice::Named(row.method.into());
+            // Estimates may miss everything that has a weight; the memory is taken all the same.
+            let (_, peak) = measured(|| answer(model, query, &choice, &Settings::new(), run));
+            let bytes = forecast.bytes;
+            assert!(peak as f64 <= bytes, "{shape:?}: {} {query:?} took {peak} of {bytes}", row.method);
+        }
+    }
+}
