@@ -221,23 +221,3 @@ def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() ->
     del chain
     for _ in range(3):
         assert (tape.vjp().start == want).all()
-
-
-def test_pytorch_operations() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
-    import zhat.torch as zt
-
-    source = zhat.generate.chain(3, 4, 2, seed=2)
-    other = zhat.generate.chain(3, 4, 2, seed=3)
-
-    def tensors(chain: zhat.Chain) -> list[Any]:
-        arrays = (chain.emissions, chain.transitions, chain.start)
-        return [torch.tensor(np.array(array), requires_grad=True) for array in arrays]
-
-    p, q = tensors(source), tensors(other)
-    for operation in (zt.log_partition, zt.entropy):
-        assert torch.autograd.gradcheck(lambda *t, f=operation: f(zt.Chain(*t)), p)
-    for pair in (zt.cross_entropy, zt.kl):
-        assert torch.autograd.gradcheck(lambda *t, f=pair: f(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*p, *q))
-    zt.log_partition(zt.Chain(*p, lengths=[4, 2])).sum().backward()
-    np.testing.assert_allclose(p[2].grad.sum(), 2)
