@@ -19,6 +19,7 @@ mod repair;
 mod rounding;
 mod segment_direction;
 mod segment_paths;
+mod segment_windows;
 mod segments;
 mod steps;
 #[cfg(test)]

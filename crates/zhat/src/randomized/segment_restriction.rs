@@ -142,6 +142,10 @@ impl<'a, F: Real> Restriction<'a, F> {
 }
 
 impl<F: Real> Segmented<F> for Restriction<'_, F> {
+    fn longest(&self) -> usize {
+        self.model.longest()
+    }
+
     fn states_left(&self, t: usize) -> usize {
         self.left[t].len()
     }
@@ -197,7 +201,7 @@ impl<F: Real> Target for SemiMarkov<F> {
     }
 
     fn log_partition_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
-        Restriction::new(self, b, support).with_lattice(|lattice| Ok(lattice.sweep(clock)?.log_partition[0]))
+        Restriction::new(self, b, support).with_lattice(|lattice| Ok(lattice.log_partitions(clock)?[0]))
     }
 
     fn entropy_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {

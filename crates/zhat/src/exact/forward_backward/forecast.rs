@@ -21,6 +21,8 @@ const PER_MADE: f64 = 3e-10;
 /// Seconds for an entry of a maximum over paths, and of the law of a draw.
 const PER_COMPARISON: f64 = 2.5e-10;
 const PER_DRAW: f64 = 1.5e-9;
+/// Rows of a window for products through ln M.
+const WINDOW_ROWS: f64 = 128.0;
 /// Seconds to start the threads and allocate.
 const PER_CALL: f64 = 2e-5;
 
@@ -74,22 +76,27 @@ impl Cost {
         }
     }
 
-    /// The same for segments, which have no checkpoints.
-    pub fn of_segments<F: Real>(model: &SemiMarkov<F>) -> Cost {
+    /// The same for segments.
+    pub fn of_segments<F: Real>(model: &SemiMarkov<F>, checkpoint: bool) -> Cost {
         let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
-        let chain = Cost::of(model.chain(), false);
+        let chain = Cost::of(model.chain(), checkpoint);
         let parameters = chain.parameters + values.len() as f64;
         Cost { segments: model.longest() as f64, parameters, ..chain }
     }
 
     /// Numbers of messages that are kept, `rows` for each position and state.
     fn kept(&self, rows: f64) -> f64 {
-        let step = self.batch * self.states;
         if self.checkpoint {
-            (rows + 1.0) * step * (self.steps.sqrt().ceil() + 1.0)
+            (rows + 1.0) * self.batch * self.states * self.window()
         } else {
             rows * self.nodes
         }
+    }
+
+    /// Positions of a window, and those around it that it needs.
+    fn window(&self) -> f64 {
+        let longest = self.segments.clamp(1.0, self.steps.max(1.0));
+        (self.steps * longest).sqrt().ceil() + longest
     }
 
     /// Numbers of rows gathered for a product.
@@ -110,13 +117,16 @@ impl Cost {
         let segments = self.segments > 0.0;
         // Numbers kept, sweeps, rows that are exponentiated, and seconds for entries one by one.
         let (arrays, products, numbers, single) = match query {
-            Query::LogPartition if segments => (2.0 * self.nodes, 2.0, 4.0, 0.0),
+            Query::LogPartition if segments => (4.0 * step * self.window(), 1.0, 2.0, 0.0),
             Query::LogPartition => (4.0 * step, 1.0, 2.0, 0.0),
             Query::Marginals => (self.kept(2.0) + output, 2.0, 5.0, 0.0),
             Query::FactorMarginals => {
                 (self.kept(2.0) + output + self.parameters + self.gathered(), 3.0, 7.0, 0.0)
             }
-            Query::Entropy if segments => (6.0 * self.nodes + self.gathered(), 8.0, 12.0, 0.0),
+            Query::Entropy if segments => {
+                let window = self.window().max(WINDOW_ROWS / self.batch.max(1.0)) + self.segments;
+                (8.0 * step * window + self.gathered(), 4.0, 7.0, 0.0)
+            }
             Query::Entropy => (self.kept(2.0).min(self.nodes) + self.gathered(), 4.0, 7.0, 0.0),
             Query::Map => (self.nodes + 2.0 * step, 0.0, 1.0, self.nodes * self.states * PER_COMPARISON),
             Query::KBest(k) => {
@@ -134,6 +144,13 @@ impl Cost {
                 (2.0 * self.nodes + draws * 16.0 / self.size, 1.0, 2.0, draws * self.states * PER_DRAW)
             }
         };
+        // Messages into positions.
+        let entered = match query {
+            _ if !segments => 0.0,
+            Query::LogPartition | Query::Entropy => 0.0,
+            Query::Marginals | Query::FactorMarginals => 2.0 * self.kept(2.0),
+            _ => 2.0 * self.nodes,
+        };
         let double = self.size / 4.0;
         let multiplications = self.nodes * self.states * PER_PRODUCT * double;
         // A matrix is read, or made, once a step for the whole batch.
@@ -148,8 +165,7 @@ impl Cost {
         let sweep = multiplications + matrix + self.nodes * self.segments * PER_NUMBER * 2.0;
         let made = if self.rank > 0.0 { self.rank * PER_PRODUCT * self.nodes * self.states } else { 0.0 };
         Forecast {
-            bytes: self.size
-                * (arrays + self.matrices + 4.0 * step + if segments { 2.0 * self.nodes } else { 0.0 }),
+            bytes: self.size * (arrays + self.matrices + 4.0 * step + entered),
             seconds: PER_CALL
                 + products * sweep
                 + numbers * self.nodes * PER_NUMBER * double
@@ -169,6 +185,6 @@ impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
 
 impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
     fn forecast(&self, model: &SemiMarkov<F>, query: Query, _: &Run) -> Forecast {
-        Cost::of_segments(model).forecast(query)
+        Cost::of_segments(model, self.checkpoint).forecast(query)
     }
 }
