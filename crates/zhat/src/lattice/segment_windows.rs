@@ -20,9 +20,9 @@ use crate::run::Clock;
 const WINDOW_ROWS: usize = 128;
 
 /// Messages forward: out of the positions of a window, and into those that segments of the window start at.
-pub(super) struct Ahead<F> {
-    pub forward: Rows<F>,
-    pub entered: Rows<F>,
+pub(crate) struct Ahead<F> {
+    pub(super) forward: Rows<F>,
+    pub(super) entered: Rows<F>,
 }
 
 impl<F: Real> Ahead<F> {
@@ -65,6 +65,15 @@ impl<F: Real> SegmentLattice<'_, F> {
             kept = self.checkpoint(&ahead.entered, window.end);
         }
         Ok(log_partition)
+    }
+
+    /// The messages forward alone, of all positions, and log Z.
+    pub fn sweep_forward(&self, clock: &Clock<'_>) -> Result<(Ahead<F>, Vec<f64>)> {
+        let all = 0..self.base.layout.steps();
+        let mut log_partition = vec![f64::NEG_INFINITY; self.base.layout.batch()];
+        let ahead = self.forward_window(None, all.clone(), clock)?;
+        self.ends(all, &ahead, &mut log_partition);
+        Ok((ahead, log_partition))
     }
 
     /// Calls `visit` with the messages of one window after the other, the last window first.

@@ -34,13 +34,15 @@ mod forecast;
 mod paths;
 mod recorded;
 mod relaxed;
+mod segment_relaxed;
 mod semi_markov;
 mod tape;
 
 use serde::{Deserialize, Serialize};
 
 pub use recorded::Recorded;
-pub use relaxed::RelaxedTape;
+pub use relaxed::{Relaxed, RelaxedTape};
+pub use segment_relaxed::SegmentRelaxedTape;
 pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";

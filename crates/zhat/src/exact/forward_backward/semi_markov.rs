@@ -173,7 +173,10 @@ fn positions<F: Real>(model: &SemiMarkov<F>) -> f64 {
 }
 
 /// Makes the lattice of a semi-Markov chain for `work`.
-fn with_lattice<F: Real, R>(model: &SemiMarkov<F>, work: impl FnOnce(&SegmentLattice<'_, F>) -> R) -> R {
+pub(super) fn with_lattice<F: Real, R>(
+    model: &SemiMarkov<F>,
+    work: impl FnOnce(&SegmentLattice<'_, F>) -> R,
+) -> R {
     let chain = model.chain();
     let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
     let steps = steps_of(chain.transitions(), chain.states(), boundaries);
@@ -198,7 +201,7 @@ fn with_direction<F: Real, R>(
     })
 }
 
-fn zero_gradient<F: Real>(model: &SemiMarkov<F>) -> SemiMarkovGradient<F> {
+pub(super) fn zero_gradient<F: Real>(model: &SemiMarkov<F>) -> SemiMarkovGradient<F> {
     let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
     SemiMarkovGradient { chain: zeros(model.chain()), segments: vec![F::ZERO; values.len()] }
 }
