@@ -99,7 +99,7 @@ impl<F: Real> SegmentLattice<'_, F> {
     }
 
     /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes. `cotangent` gives that of the
-    /// states and of the lengths of the segment that ends at t; `score` takes the gradient with respect to score(s, t, k).
+    /// states and of the lengths of the segment that ends at t; `score` takes that with respect to score(s, t, k).
     #[allow(clippy::too_many_arguments)]
     pub fn relax_vjp<'c>(
         &self,
@@ -110,7 +110,7 @@ impl<F: Real> SegmentLattice<'_, F> {
         cotangent: impl Fn(usize) -> (&'c [F], &'c [F]),
         to: &mut MessageCotangents<F>,
         gradient: &mut TransitionGradient<F>,
-        mut score: impl FnMut(usize, usize, usize, f64),
+        mut score: impl FnMut((usize, usize, usize), f64),
     ) {
         let place = self.base.layout.place(b);
         self.walk(ahead, b, temperature, random, |segment, behind| {
@@ -126,7 +126,7 @@ impl<F: Real> SegmentLattice<'_, F> {
                 let s = end - d;
                 let from = origin(self.segments.origins(s, end), state);
                 to.entered.row_mut(place, s)[from] += F::from_f64(weight);
-                score(s, end, state, weight);
+                score((s, end, state), weight);
             }
         });
     }

@@ -7,12 +7,12 @@ use super::recorded::some_weight;
 use super::relaxed::{Relaxed, block, wanted};
 use super::semi_markov::{with_lattice, zero_gradient};
 use crate::error::{Error, Result};
-use crate::lattice::Ahead;
-use crate::model::{Segments, SemiMarkov};
+use crate::lattice::{Ahead, ScoreGradient};
+use crate::model::SemiMarkov;
 use crate::numeric::Real;
 use crate::random::Streams;
 use crate::run::Run;
-use crate::sequence::{ChainGradient, RelaxedSegmentations, SemiMarkovGradient};
+use crate::sequence::{RelaxedSegmentations, SemiMarkovGradient};
 
 const PURPOSE: &str = "forward-backward relaxed segments";
 
@@ -96,9 +96,7 @@ impl<F: Real> SegmentRelaxedTape<F> {
             with_lattice(model, |lattice| {
                 let mut gradient = zero_gradient(model);
                 let mut to = lattice.message_cotangents();
-                let SemiMarkovGradient { chain: of_chain, segments } = &mut gradient;
-                let ChainGradient { start, emissions, transitions } = of_chain;
-                let mut scores = Scores { start, emissions, segments };
+                let (mut scores, transitions) = ScoreGradient::split(model, &mut gradient);
                 for (b, s) in wanted(&self.log_partition, count) {
                     clock.check()?;
                     let of = |t: usize| {
@@ -116,70 +114,14 @@ impl<F: Real> SegmentRelaxedTape<F> {
                         of,
                         &mut to,
                         transitions,
-                        |s, t, state, weight| add_segment(model, b, (s, t, state), weight, &mut scores),
+                        |segment, weight| scores.add(b, segment, weight),
                     );
                 }
                 lattice.forward_vjp(&self.ahead, to, &clock, transitions, |b, t, weights| {
-                    add_ends(model, b, t, weights, &mut scores);
+                    scores.add_ends(b, t, weights);
                 })?;
                 Ok(gradient)
             })
         })
-    }
-}
-
-/// The gradient with respect to what the scores of segments are made of.
-struct Scores<'a, F> {
-    start: &'a mut [F],
-    emissions: &'a mut [F],
-    segments: &'a mut [F],
-}
-
-/// Where the scores of the segments from s to t stand, in rows.
-fn segment_row<F: Real>(model: &SemiMarkov<F>, b: usize, s: usize, t: usize) -> usize {
-    match model.segments() {
-        Segments::Lengths(_) => t - s,
-        Segments::Places(_) => (b * model.chain().steps() + s) * model.longest() + t - s,
-    }
-}
-
-/// Adds the gradient with respect to the score of one segment.
-fn add_segment<F: Real>(
-    model: &SemiMarkov<F>,
-    b: usize,
-    (s, t, state): (usize, usize, usize),
-    weight: f64,
-    gradient: &mut Scores<'_, F>,
-) {
-    let (n, weight) = (model.chain().states(), F::from_f64(weight));
-    if s == 0 {
-        gradient.start[state] += weight;
-    }
-    (s..=t).for_each(|u| gradient.emissions[(b * model.chain().steps() + u) * n + state] += weight);
-    gradient.segments[segment_row(model, b, s, t) * n + state] += weight;
-}
-
-/// Adds that of all segments that end at t: `weights` has a row for each start t, t − 1, …
-fn add_ends<F: Real>(
-    model: &SemiMarkov<F>,
-    b: usize,
-    t: usize,
-    weights: &[Vec<f64>],
-    gradient: &mut Scores<'_, F>,
-) {
-    let n = model.chain().states();
-    let add = |to: &mut [F], from: &[f64]| {
-        to.iter_mut().zip(from).for_each(|(x, &y)| *x += F::from_f64(y));
-    };
-    // Position s lies in every segment that starts there or before.
-    let mut covering = vec![0.0; n];
-    for (d, row) in weights.iter().enumerate().rev() {
-        let s = t - d;
-        covering.iter_mut().zip(row).for_each(|(x, y)| *x += y);
-        add(&mut gradient.emissions[(b * model.chain().steps() + s) * n..][..n], &covering);
-        add(&mut gradient.segments[segment_row(model, b, s, t) * n..][..n], row);
-        if s == 0 {
-            add(gradient.start, row);
-        }
     }
 }
