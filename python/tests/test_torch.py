@@ -29,14 +29,11 @@ def test_values_of_a_chain(operation: Any) -> None:
 
 @pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
 def test_values_of_a_semi_markov_chain(operation: Any) -> None:
-    emissions, transitions, start, segments = tensors(
-        zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments"
-    )
-
     def value(*own: Any) -> Any:
         return operation(zt.Chain(own[0], own[1], own[2], segments=own[3]))
 
-    assert torch.autograd.gradcheck(value, (emissions, transitions, start, segments))
+    own = tensors(zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments")
+    assert torch.autograd.gradcheck(value, own)
 
 
 @pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
@@ -49,6 +46,16 @@ def test_relaxed_samples() -> None:
         return zt.relaxed_sample(zt.Chain(*own), n=2, temperature=0.7, seed=1)[0]
 
     assert torch.autograd.gradcheck(soft, P)
+
+
+def test_relaxed_segmentations() -> None:
+    own = tensors(zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments")
+
+    def soft(*own: Any) -> Any:
+        chain = zt.Chain(own[0], own[1], own[2], segments=own[3])
+        return zt.relaxed_sample(chain, n=2, temperature=0.7, seed=1)[0]
+
+    assert torch.autograd.gradcheck(soft, own)
 
 
 def test_a_batch_of_different_lengths() -> None:
