@@ -195,6 +195,7 @@ def test_relaxed_segmentations_in_single_precision() -> None:
     assert (samples.soft.shape, samples.lengths.shape) == ((5, 4, 3), (5, 4, 2))
     assert tape.vjp((samples.soft, samples.lengths)).segments.dtype == np.float32
     sparse, tape = zhat.ops.sparse_relaxed_sample(model, 5, states=2)
+    assert sparse.lengths is not None
     assert sparse.index.shape == (sparse.values.size, 3)
     assert tape.vjp((sparse.values, sparse.lengths)).emissions.shape == (4, 3)
 

@@ -48,7 +48,7 @@ class Tape:
         self._models = models
         self._shapes = shapes
 
-    def vjp(self, cotangent: ArrayLike = 1.0) -> Any:
+    def vjp(self, cotangent: ArrayLike | tuple[ArrayLike, ArrayLike] = 1.0) -> Any:
         """The gradient of cotangent · value, of a batch the sum over its sequences: a `ChainGradient`.
 
         The cotangent is a number, or for a batch one for each sequence; of relaxed samples an array of
@@ -341,7 +341,7 @@ def _checked(model: Sequences) -> Sequences:
     return model
 
 
-def _cotangent(model: Sequences, cotangent: ArrayLike) -> NDArray[np.float64]:
+def _cotangent(model: Sequences, cotangent: Any) -> NDArray[np.float64]:
     count = len(model.lengths)
     try:
         return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()
