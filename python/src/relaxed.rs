@@ -6,15 +6,15 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::exact::ForwardBackward;
-use zhat::randomized::{RandomizedForward, SparseSamples};
-use zhat::sequence::{ChainGradient, RelaxedSamples};
-use zhat::{Chain, Error};
+use zhat::randomized::{RandomizedForward, SparseSamples, SparseSegmentation, SparseSegmentations};
+use zhat::sequence::{ChainGradient, RelaxedSamples, RelaxedSegmentations, SemiMarkovGradient};
+use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
 use crate::model::Model;
 use crate::ops::{Backward, Cotangent, Gradient, Tape, randomized};
 use crate::run::Run;
-use crate::sequence_answer::{Paths, paths};
+use crate::sequence_answer::{Paths, paths, segments};
 
 /// A precision whose cotangents come as arrays of it.
 trait Weighed: Precision {
@@ -36,29 +36,54 @@ impl Weighed for f64 {
     }
 }
 
+/// What is drawn.
+#[derive(IntoPyObject)]
+pub enum Hard<'py> {
+    /// For each sequence a path a row.
+    Paths(Paths<'py>),
+    /// For each sequence and sample a segment a row.
+    Segments(Vec<Paths<'py>>),
+}
+
+/// (state, length) of each segment of each sample of each sequence.
+type Segmentations = Vec<Vec<Vec<(usize, usize)>>>;
+
+impl<'py> Hard<'py> {
+    fn segments(py: Python<'py>, drawn: &Segmentations) -> PyResult<Self> {
+        let of_sequence =
+            |drawn: &Vec<Vec<(usize, usize)>>| drawn.iter().map(|one| segments(py, one)).collect();
+        Ok(Hard::Segments(drawn.iter().map(of_sequence).collect::<PyResult<_>>()?))
+    }
+}
+
 /// Dense relaxed samples and their tape; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Dense<'py> {
-    /// For each sequence its paths.
-    hard: Paths<'py>,
+    /// For each sequence its paths, or for each sample its segments.
+    hard: Hard<'py>,
     /// (B, count, T, N).
     soft: Bound<'py, PyAny>,
+    /// (B, count, T, L), of segments.
+    lengths: Option<Bound<'py, PyAny>>,
     tape: Tape,
 }
 
 /// Sparse relaxed samples and their tape; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Sparse<'py> {
-    hard: Paths<'py>,
+    hard: Hard<'py>,
     /// (sequence, sample, position, state) of each entry.
     index: Bound<'py, PyArrayDyn<i64>>,
     values: Bound<'py, PyAny>,
+    /// (sequence, sample, position, length − 1) of each entry of lengths, of segments.
+    length_index: Option<Bound<'py, PyArrayDyn<i64>>>,
+    lengths: Option<Bound<'py, PyAny>>,
     /// For each sequence the log weights of its samples.
     log_weights: Vec<Bound<'py, PyArray1<f64>>>,
     tape: Tape,
 }
 
-/// Relaxed samples of a chain from all its states.
+/// Relaxed samples of a chain, or of a semi-Markov chain, from all its states.
 #[pyfunction]
 pub fn relaxed_sample<'py>(
     py: Python<'py>,
@@ -70,7 +95,9 @@ pub fn relaxed_sample<'py>(
     match model.inner() {
         zhat::Model::Chain32(chain) => dense(py, model, chain, count, temperature, run),
         zhat::Model::Chain64(chain) => dense(py, model, chain, count, temperature, run),
-        _ => Err(not_a_chain()),
+        zhat::Model::SemiMarkov32(semi) => dense_segments(py, model, semi, count, temperature, run),
+        zhat::Model::SemiMarkov64(semi) => dense_segments(py, model, semi, count, temperature, run),
+        _ => Err(not_a_sequence()),
     }
 }
 
@@ -92,13 +119,46 @@ where
     let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![tape.vjp(F::weights(c)?)?.into()]));
     let RelaxedSamples { shape, hard, soft } = samples;
     Ok(Dense {
-        hard: paths(py, model.inner(), &hard)?,
+        hard: Hard::Paths(paths(py, model.inner(), &hard)?),
         soft: handed_over(py, soft, &shape)?.into_any(),
+        lengths: None,
         tape: Tape::new(model.shared(), backward, run, cancel),
     })
 }
 
-/// Relaxed samples of a chain from states chosen at random; `settings` is a JSON object.
+fn dense_segments<'py, F: Weighed>(
+    py: Python<'py>,
+    model: &Model,
+    semi: &SemiMarkov<F>,
+    count: usize,
+    temperature: f64,
+    run: &Bound<'py, Run>,
+) -> PyResult<Dense<'py>>
+where
+    Gradient: From<SemiMarkovGradient<F>>,
+{
+    let (cancel, semi) = (Arc::<AtomicBool>::default(), semi.clone());
+    let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
+        ForwardBackward::default().relaxed_samples_with_tape(&semi, count, temperature, run)
+    })?;
+    let RelaxedSegmentations { shape, hard, states, lengths } = samples;
+    let at = states.len();
+    // The cotangents of both stand one behind the other.
+    let backward: Arc<Backward> = Arc::new(move |c| {
+        let weights = F::weights(c)?;
+        let (of_states, of_lengths) = weights.split_at(at.min(weights.len()));
+        Ok(vec![tape.vjp(of_states, of_lengths)?.into()])
+    });
+    let [batch, samples, steps, states_count, longest] = shape;
+    Ok(Dense {
+        hard: Hard::segments(py, &hard)?,
+        soft: handed_over(py, states, &[batch, samples, steps, states_count])?.into_any(),
+        lengths: Some(handed_over(py, lengths, &[batch, samples, steps, longest])?.into_any()),
+        tape: Tape::new(model.shared(), backward, run, cancel),
+    })
+}
+
+/// The same from states chosen at random; `settings` is a JSON object.
 #[pyfunction]
 pub fn sparse_relaxed_sample<'py>(
     py: Python<'py>,
@@ -113,7 +173,13 @@ pub fn sparse_relaxed_sample<'py>(
     match model.inner() {
         zhat::Model::Chain32(chain) => sparse(py, model, chain, method, (count, temperature), run),
         zhat::Model::Chain64(chain) => sparse(py, model, chain, method, (count, temperature), run),
-        _ => Err(not_a_chain()),
+        zhat::Model::SemiMarkov32(semi) => {
+            sparse_segments(py, model, semi, method, (count, temperature), run)
+        }
+        zhat::Model::SemiMarkov64(semi) => {
+            sparse_segments(py, model, semi, method, (count, temperature), run)
+        }
+        _ => Err(not_a_sequence()),
     }
 }
 
@@ -148,25 +214,90 @@ where
     }
     let backward: Arc<Backward> = Arc::new(move |cotangent| {
         let mut rest = F::weights(cotangent)?;
-        let mut take = |&size: &usize| {
-            let (own, after) = rest.split_at(size.min(rest.len()));
-            rest = after;
-            own.to_vec()
-        };
+        let mut take = |&size: &usize| taken(&mut rest, size);
         let nested: Vec<Vec<Vec<F>>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
         Ok(vec![tape.vjp(&nested)?.into()])
     });
     let entries = values.len();
     Ok(Sparse {
-        hard: paths(py, model.inner(), &hard)?,
+        hard: Hard::Paths(paths(py, model.inner(), &hard)?),
         index: handed_over(py, index, &[entries, 4])?,
         values: PyArray1::from_vec(py, values).into_any(),
+        length_index: None,
+        lengths: None,
         log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
         tape: Tape::new(model.shared(), backward, run, cancel),
     })
 }
 
-fn not_a_chain() -> PyErr {
-    crate::error::argument("model", "relaxed samples are of chains")
+fn sparse_segments<'py, F: Weighed>(
+    py: Python<'py>,
+    model: &Model,
+    semi: &SemiMarkov<F>,
+    method: RandomizedForward,
+    (count, temperature): (usize, f64),
+    run: &Bound<'py, Run>,
+) -> PyResult<Sparse<'py>>
+where
+    Gradient: From<SemiMarkovGradient<F>>,
+{
+    let (cancel, semi) = (Arc::<AtomicBool>::default(), semi.clone());
+    let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
+        method.relaxed_samples_with_tape(&semi, count, temperature, run)
+    })?;
+    let SparseSegmentations { samples, log_weights } = drawn;
+    let (mut index, mut values, mut hard) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut length_index, mut lengths, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    for (b, samples) in samples.into_iter().enumerate() {
+        let of = |sample: &SparseSegmentation<F>| (sample.values.len(), sample.lengths.len());
+        sizes.push(samples.iter().map(of).collect::<Vec<(usize, usize)>>());
+        for (s, sample) in samples.iter().enumerate() {
+            let mut end = -1;
+            for (m, segment) in sample.hard.iter().enumerate() {
+                end += segment.1 as i64;
+                for &state in &sample.states[sample.offsets[m]..sample.offsets[m + 1]] {
+                    index.extend([b as i64, s as i64, end, i64::from(state)]);
+                }
+                for d in 0..sample.length_offsets[m + 1] - sample.length_offsets[m] {
+                    length_index.extend([b as i64, s as i64, end, d as i64]);
+                }
+            }
+            values.extend_from_slice(&sample.values);
+            lengths.extend_from_slice(&sample.lengths);
+        }
+        hard.push(samples.into_iter().map(|sample| sample.hard).collect());
+    }
+    let (entries, length_entries) = (values.len(), lengths.len());
+    // The cotangents of both stand one behind the other.
+    let backward: Arc<Backward> = Arc::new(move |cotangent| {
+        let weights = F::weights(cotangent)?;
+        let (mut of_values, mut of_lengths) = weights.split_at(entries.min(weights.len()));
+        let mut take = |&(values, lengths): &(usize, usize)| {
+            (taken(&mut of_values, values), taken(&mut of_lengths, lengths))
+        };
+        let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
+            sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
+        Ok(vec![tape.vjp(&nested)?.into()])
+    });
+    Ok(Sparse {
+        hard: Hard::segments(py, &hard)?,
+        index: handed_over(py, index, &[entries, 4])?,
+        values: PyArray1::from_vec(py, values).into_any(),
+        length_index: Some(handed_over(py, length_index, &[length_entries, 4])?),
+        lengths: Some(PyArray1::from_vec(py, lengths).into_any()),
+        log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
+        tape: Tape::new(model.shared(), backward, run, cancel),
+    })
+}
+
+/// The first numbers of a list, which loses them; fewer where there are fewer.
+fn taken<F: Copy>(rest: &mut &[F], size: usize) -> Vec<F> {
+    let (own, after) = rest.split_at(size.min(rest.len()));
+    *rest = after;
+    own.to_vec()
+}
+
+fn not_a_sequence() -> PyErr {
+    crate::error::argument("model", "relaxed samples are of sequences")
 }

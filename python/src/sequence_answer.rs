@@ -146,7 +146,7 @@ fn weights<'py>(
 }
 
 /// (state, length) a row.
-fn segments<'py>(py: Python<'py>, segments: &[Segment]) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
+pub fn segments<'py>(py: Python<'py>, segments: &[Segment]) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
     let flat = segments.iter().flat_map(|&(state, length)| [state as i64, length as i64]).collect();
     handed_over(py, flat, &[segments.len(), 2])
 }

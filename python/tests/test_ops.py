@@ -127,6 +127,79 @@ def test_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
         zhat.ops.relaxed_sample(chain, 1, 0.0)
 
 
+def check_segments(model: zhat.SemiMarkov, hard: list[Any], soft: Any, lengths: Any) -> None:
+    for b, drawn in enumerate(hard):
+        assert len(drawn) == 2
+        for s, segments in enumerate(drawn):
+            ends = segments[:, 1].cumsum() - 1
+            assert ends[-1] + 1 == model.lengths[b]
+            assert (soft[b, s, ends].argmax(axis=-1) == segments[:, 0]).all()
+            assert (lengths[b, s, ends].argmax(axis=-1) == segments[:, 1] - 1).all()
+            for rows in (soft[b, s], lengths[b, s]):
+                np.testing.assert_allclose(rows[ends].sum(axis=-1), 1, atol=1e-12)
+                assert not np.delete(rows, ends, axis=0).any()
+
+
+@pytest.mark.parametrize("model", SEMI, ids=repr)
+def test_relaxed_segmentations_and_their_gradients(model: zhat.SemiMarkov) -> None:
+    samples, tape = zhat.ops.relaxed_sample(model, 2, 0.7, seed=3)
+    assert samples.lengths is not None
+    assert samples.soft.shape == (3, 2, 4, 2)
+    assert samples.lengths.shape == (3, 2, 4, 2)
+    check_segments(model, samples.hard, samples.soft, samples.lengths)
+    random = np.random.default_rng(2)
+    weights = random.normal(size=samples.soft.shape), random.normal(size=samples.lengths.shape)
+
+    def value(other: zhat.SemiMarkov) -> float:
+        drawn = zhat.ops.relaxed_sample(other, 2, 0.7, seed=3)[0]
+        assert drawn.lengths is not None
+        return float(np.vdot(drawn.soft, weights[0]) + np.vdot(drawn.lengths, weights[1]))
+
+    check_gradient(model, tape.vjp(weights), value)
+    with pytest.raises(zhat.InputError, match="cotangent: expected a pair"):
+        tape.vjp(weights[0])
+    with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+        tape.vjp((weights[0], weights[1][1:]))
+
+
+@pytest.mark.parametrize("model", SEMI, ids=repr)
+def test_sparse_relaxed_segmentations_and_their_gradients(model: zhat.SemiMarkov) -> None:
+    options: dict[str, Any] = {"n": 2, "temperature": 0.7, "seed": 3, "states": 2}
+    samples, tape = zhat.ops.sparse_relaxed_sample(model, **options)
+    assert samples.lengths is not None
+    assert samples.length_index is not None
+    soft, lengths = np.zeros((3, 2, 4, 2)), np.zeros((3, 2, 4, 2))
+    soft[tuple(samples.index.T)] = samples.values
+    lengths[tuple(samples.length_index.T)] = samples.lengths
+    check_segments(model, samples.hard, soft, lengths)
+    for b in range(3):
+        np.testing.assert_allclose(samples.log_weights[b], model.log_partition().value[b], atol=1e-9)
+    random = np.random.default_rng(2)
+    weights = random.normal(size=samples.values.shape), random.normal(size=samples.lengths.shape)
+
+    def value(other: zhat.SemiMarkov) -> float:
+        drawn = zhat.ops.sparse_relaxed_sample(other, **options)[0]
+        assert drawn.lengths is not None
+        return float(drawn.values @ weights[0] + drawn.lengths @ weights[1])
+
+    check_gradient(model, tape.vjp(weights), value)
+    with pytest.raises(zhat.InputError, match="cotangent: found shape"):
+        tape.vjp((weights[0][1:], weights[1]))
+
+
+def test_relaxed_segmentations_in_single_precision() -> None:
+    model = zhat.generate.semi_markov(3, 4, longest=2, dtype=np.float32)
+    samples, tape = zhat.ops.relaxed_sample(model, 5)
+    assert samples.lengths is not None
+    assert samples.lengths.dtype == samples.soft.dtype == np.float32
+    assert (samples.soft.shape, samples.lengths.shape) == ((5, 4, 3), (5, 4, 2))
+    assert tape.vjp((samples.soft, samples.lengths)).segments.dtype == np.float32
+    sparse, tape = zhat.ops.sparse_relaxed_sample(model, 5, states=2)
+    assert sparse.lengths is not None
+    assert sparse.index.shape == (sparse.values.size, 3)
+    assert tape.vjp((sparse.values, sparse.lengths)).emissions.shape == (4, 3)
+
+
 def test_relaxed_samples_in_single_precision() -> None:
     chain = zhat.generate.chain(3, 4, dtype=np.float32)
     samples, tape = zhat.ops.relaxed_sample(chain, 5)
@@ -200,7 +273,7 @@ def test_what_operations_refuse() -> None:
     with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain or"):
         zhat.ops.entropy(zhat.FactorGraph([2]))  # type: ignore[arg-type]
     with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
-        zhat.ops.relaxed_sample(zhat.generate.semi_markov(3, 4))  # type: ignore[arg-type]
+        zhat.ops.relaxed_sample(zhat.FactorGraph([2]))  # type: ignore[arg-type]
     with pytest.raises(zhat.InputError, match="same kind"):
         zhat.ops.kl(chain, zhat.generate.semi_markov(3, 4))
     with pytest.raises(zhat.InputError, match="same precision"):
@@ -221,23 +294,3 @@ def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() ->
     del chain
     for _ in range(3):
         assert (tape.vjp().start == want).all()
-
-
-def test_pytorch_operations() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
-    import zhat.torch as zt
-
-    source = zhat.generate.chain(3, 4, 2, seed=2)
-    other = zhat.generate.chain(3, 4, 2, seed=3)
-
-    def tensors(chain: zhat.Chain) -> list[Any]:
-        arrays = (chain.emissions, chain.transitions, chain.start)
-        return [torch.tensor(np.array(array), requires_grad=True) for array in arrays]
-
-    p, q = tensors(source), tensors(other)
-    for operation in (zt.log_partition, zt.entropy):
-        assert torch.autograd.gradcheck(lambda *t, f=operation: f(zt.Chain(*t)), p)
-    for pair in (zt.cross_entropy, zt.kl):
-        assert torch.autograd.gradcheck(lambda *t, f=pair: f(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*p, *q))
-    zt.log_partition(zt.Chain(*p, lengths=[4, 2])).sum().backward()
-    np.testing.assert_allclose(p[2].grad.sum(), 2)

@@ -122,15 +122,18 @@ class Tape:
 
 @type_check_only
 class Dense(TypedDict):
-    hard: list[NDArray[np.int64]]
+    hard: list[Any]
     soft: NDArray[Any]
+    lengths: NDArray[Any] | None
     tape: Tape
 
 @type_check_only
 class Sparse(TypedDict):
-    hard: list[NDArray[np.int64]]
+    hard: list[Any]
     index: NDArray[np.int64]
     values: NDArray[Any]
+    length_index: NDArray[np.int64] | None
+    lengths: NDArray[Any] | None
     log_weights: list[NDArray[np.float64]]
     tape: Tape
 

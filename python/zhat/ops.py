@@ -41,29 +41,37 @@ class Tape:
     """What an operation leaves for its gradient."""
 
     def __init__(
-        self, native: _zhat.Tape, models: tuple[Sequences, ...], shape: tuple[int, ...] | None = None
+        self, native: _zhat.Tape, models: tuple[Sequences, ...], shapes: tuple[tuple[int, ...], ...] = ()
     ) -> None:
-        """Wraps what the native module keeps; `shape` is that of a value that is not a number a sequence."""
+        """Wraps what the native module keeps; `shapes` are those of values that are no numbers a sequence."""
         self._native = native
         self._models = models
-        self._shape = shape
+        self._shapes = shapes
 
-    def vjp(self, cotangent: ArrayLike = 1.0) -> Any:
+    def vjp(self, cotangent: ArrayLike | tuple[ArrayLike, ArrayLike] = 1.0) -> Any:
         """The gradient of cotangent · value, of a batch the sum over its sequences: a `ChainGradient`.
 
         The cotangent is a number, or for a batch one for each sequence; of relaxed samples an array of
-        their shape. An operation on two models has two gradients. A sequence whose value is infinite has a
-        gradient of zero.
+        their shape, of relaxed segmentations a pair of them: for the states and for the lengths. An operation
+        on two models has two gradients. A sequence whose value is infinite has a gradient of zero.
         """
-        if self._shape is None:
+        if not self._shapes:
             raw = self._native.vjp(_cotangent(self._models[0], cotangent))
         else:
-            array = real_array("cotangent", cotangent, self._models[0].dtype)
-            if array.shape != self._shape:
-                raise InputError(f"cotangent: found shape {array.shape}, expected {self._shape}")
-            raw = self._native.vjp(array)
+            raw = self._native.vjp(self._array(cotangent))
         gradients = [model._factor_marginals(arrays) for model, arrays in zip(self._models, raw, strict=True)]
         return gradients[0] if len(gradients) == 1 else tuple(gradients)
+
+    def _array(self, cotangent: Any) -> NDArray[Any]:
+        """The cotangent as one array; those of several values stand one behind the other."""
+        parts = (cotangent,) if len(self._shapes) == 1 else cotangent
+        if not isinstance(parts, (tuple, list)) or len(parts) != len(self._shapes):
+            raise InputError("cotangent: expected a pair of arrays, for the states and for the lengths")
+        arrays = [real_array("cotangent", part, self._models[0].dtype) for part in parts]
+        for array, shape in zip(arrays, self._shapes, strict=True):
+            if array.shape != shape:
+                raise InputError(f"cotangent: found shape {array.shape}, expected {shape}")
+        return arrays[0] if len(arrays) == 1 else np.concatenate([array.ravel() for array in arrays])
 
 
 def log_partition(
@@ -184,14 +192,20 @@ class RelaxedSamples:
 
     `soft` is (n, T, N), of a batch (B, n, T, N), zero behind a sequence's end; `hard` has a path a row, of
     a batch an array for each sequence.
+
+    A semi-Markov chain takes the state and then the length of each segment, the last segment first: `soft`
+    has the states' values at the last position of each segment and `lengths`, (n, T, L) or (B, n, T, L),
+    those of the lengths, length d in column d − 1; other rows are zero. `hard` is a list with an array for
+    each sample, a row (state, length) a segment, of a batch a list for each sequence.
     """
 
     soft: NDArray[Any]
     hard: Any
+    lengths: NDArray[Any] | None = None
 
 
 def relaxed_sample(
-    model: Chain,
+    model: Sequences,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -203,9 +217,9 @@ def relaxed_sample(
 ) -> tuple[RelaxedSamples, Tape]:
     """`n` exact samples and their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
 
-    The tape takes a cotangent of the shape of `soft`, and the hard states of a path as constants. The lower
-    the temperature, the nearer are the soft samples to the hard ones, and the larger is the gradients'
-    variance.
+    The tape takes a cotangent of the shape of `soft`, of a semi-Markov chain a pair of the shapes of `soft`
+    and `lengths`, and what is hard as constant. The lower the temperature, the nearer are the soft samples
+    to the hard ones, and the larger is the gradients' variance.
 
     >>> import numpy as np, zhat
     >>> samples, tape = zhat.ops.relaxed_sample(zhat.generate.chain(states=5, steps=4), n=2, temperature=0.5)
@@ -215,11 +229,21 @@ def relaxed_sample(
     True
     >>> tape.vjp(np.ones((2, 4, 5))).emissions.shape
     (4, 5)
+    >>> semi = zhat.generate.semi_markov(states=5, steps=4, longest=3)
+    >>> samples, tape = zhat.ops.relaxed_sample(semi, n=2, temperature=0.5)
+    >>> samples.soft.shape, samples.lengths.shape
+    ((2, 4, 5), (2, 4, 3))
+    >>> tape.vjp((samples.soft, samples.lengths)).segments.shape
+    (3, 5)
     """
     how = run(seed, threads, memory, time, progress)
     raw = _zhat.relaxed_sample(*_drawn(model, n, temperature), how)
-    samples = RelaxedSamples(model._unbatched(raw["soft"]), model._unbatched(raw["hard"]))
-    return samples, Tape(raw["tape"], (model,), samples.soft.shape)
+    soft, hard, lengths = model._unbatched(raw["soft"]), model._unbatched(raw["hard"]), raw["lengths"]
+    if lengths is None:
+        return RelaxedSamples(soft, hard), Tape(raw["tape"], (model,), (soft.shape,))
+    lengths = model._unbatched(lengths)
+    shapes = (soft.shape, lengths.shape)
+    return RelaxedSamples(soft, hard, lengths), Tape(raw["tape"], (model,), shapes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,16 +253,21 @@ class SparseRelaxedSamples:
     A row of `index` is (sample, position, state), of a batch (sequence, sample, position, state); the values
     at a position sum to one. `hard` has a path a row and `log_weights` a number a sample, of a batch an array
     for each sequence: a sample counts with weight exp of its own.
+
+    Of a semi-Markov chain the position is the last of a segment, and `lengths` at `length_index` are the
+    values of the segments' lengths, a row ending in (position, length − 1); `hard` is as of `RelaxedSamples`.
     """
 
     index: NDArray[np.int64]
     values: NDArray[Any]
     hard: Any
     log_weights: Any
+    length_index: NDArray[np.int64] | None = None
+    lengths: NDArray[Any] | None = None
 
 
 def sparse_relaxed_sample(
-    model: Chain,
+    model: Sequences,
     n: int = 1,
     temperature: float = 1.0,
     *,
@@ -253,7 +282,7 @@ def sparse_relaxed_sample(
     """As `relaxed_sample` from a few states of each position, chosen at random: for very many states.
 
     The options are those of the method `randomized`, and `scores` those of `log_partition` here. The tape
-    takes a cotangent of the shape of `values`.
+    takes a cotangent of the shape of `values`, of a semi-Markov chain a pair, for `values` and `lengths`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
@@ -268,16 +297,17 @@ def sparse_relaxed_sample(
     how = run(seed, threads, memory, time, progress)
     own = _drawn(model, n, temperature)
     raw = _zhat.sparse_relaxed_sample(*own, settings(options), _given(model, scores), how)
-    index = raw["index"][:, 1:] if model._single else raw["index"]
+    own_columns = slice(1, None) if model._single else slice(None)
+    index, values, lengths = raw["index"][:, own_columns], raw["values"], raw["lengths"]
     hard, weights = model._unbatched(raw["hard"]), model._unbatched(raw["log_weights"])
-    samples = SparseRelaxedSamples(index, raw["values"], hard, weights)
-    return samples, Tape(raw["tape"], (model,), samples.values.shape)
+    length_index = None if raw["length_index"] is None else raw["length_index"][:, own_columns]
+    samples = SparseRelaxedSamples(index, values, hard, weights, length_index, lengths)
+    shapes = (values.shape,) if lengths is None else (values.shape, lengths.shape)
+    return samples, Tape(raw["tape"], (model,), shapes)
 
 
-def _drawn(model: Chain, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
-    if not isinstance(model, Chain):
-        raise InputError(f"model: expected a zhat.Chain, found {type(model).__name__}")
-    return model._native, integer("n", n), real("temperature", temperature)
+def _drawn(model: Sequences, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
+    return _checked(model)._native, integer("n", n), real("temperature", temperature)
 
 
 def _given(model: Sequences, scores: ArrayLike | None) -> NDArray[np.float64] | None:
@@ -311,7 +341,7 @@ def _checked(model: Sequences) -> Sequences:
     return model
 
 
-def _cotangent(model: Sequences, cotangent: ArrayLike) -> NDArray[np.float64]:
+def _cotangent(model: Sequences, cotangent: Any) -> NDArray[np.float64]:
     count = len(model.lengths)
     try:
         return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()

@@ -57,16 +57,17 @@ def kl(p: Chain, q: Chain, *, checkpoint: bool = False) -> torch.Tensor:
     return _apply(lambda p, q: ops.kl(p, q, checkpoint=checkpoint), p, q)
 
 
-def relaxed_sample(
-    chain: Chain, n: int = 1, temperature: float = 1.0, *, seed: int = 0
-) -> tuple[torch.Tensor, Any]:
-    """Relaxed samples, with gradients, and the hard paths: `zhat.ops.relaxed_sample`."""
+def relaxed_sample(chain: Chain, n: int = 1, temperature: float = 1.0, *, seed: int = 0) -> tuple[Any, Any]:
+    """Relaxed samples, with gradients, and the hard paths: `zhat.ops.relaxed_sample`.
+
+    With `segments` the relaxed samples are a pair of tensors, for the states and for the lengths.
+    """
     hard: list[Any] = []
 
-    def operation(p: sequence.Chain) -> tuple[Any, ops.Tape]:
+    def operation(p: ops.Sequences) -> tuple[Any, ops.Tape]:
         samples, tape = ops.relaxed_sample(p, n, temperature, seed=seed)
         hard.append(samples.hard)
-        return samples.soft, tape
+        return samples.soft if samples.lengths is None else (samples.soft, samples.lengths), tape
 
     return _apply(operation, chain), hard[0]
 
@@ -77,7 +78,7 @@ class _Operation(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, operation: Callable[..., tuple[Any, ops.Tape]], lengths: list[Any], *tensors: Any
-    ) -> torch.Tensor:
+    ) -> Any:
         """Builds the chains from the tensors, in place, and keeps the tape."""
         arrays = [None if tensor is None else tensor.detach().contiguous().numpy() for tensor in tensors]
         count = len(_NAMES)
@@ -86,12 +87,15 @@ class _Operation(torch.autograd.Function):
         chains = [_model(own, n) for own, n in zip(named, lengths, strict=True)]
         value, ctx.tape = operation(*chains)
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in tensors]
+        if isinstance(value, tuple):
+            return tuple(torch.as_tensor(part, dtype=tensors[0].dtype) for part in value)
         return torch.as_tensor(value, dtype=tensors[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> Any:
         """The gradients by every tensor."""
-        gradients = ctx.tape.vjp(cotangents[0].detach().contiguous().numpy())
+        weights = tuple(cotangent.detach().contiguous().numpy() for cotangent in cotangents)
+        gradients = ctx.tape.vjp(weights if len(weights) > 1 else weights[0])
         pair = gradients if isinstance(gradients, tuple) else (gradients,)
         arrays = [getattr(gradient, name) for gradient in pair for name in _NAMES]
         tensors = [
@@ -108,8 +112,7 @@ def _model(parameters: dict[str, Any], lengths: Any) -> ops.Sequences:
     return sequence.SemiMarkov(**parameters, lengths=lengths, segments=segments)
 
 
-def _apply(operation: Callable[..., tuple[Any, ops.Tape]], *chains: Chain) -> torch.Tensor:
+def _apply(operation: Callable[..., tuple[Any, ops.Tape]], *chains: Chain) -> Any:
     lengths = [None if chain.lengths is None else [int(n) for n in chain.lengths] for chain in chains]
     tensors = [tensor for chain in chains for tensor in chain._tensors()]
-    result: torch.Tensor = _Operation.apply(operation, lengths, *tensors)
-    return result
+    return _Operation.apply(operation, lengths, *tensors)

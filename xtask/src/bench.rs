@@ -10,7 +10,7 @@ const REQUIREMENTS: &str = "bench/exact/requirements.txt";
 
 pub fn exact(args: &[&str]) -> Outcome {
     Step::cargo(&["build", "--release", "--package", "zhat-cli", "--locked"]).run()?;
-    let environment = environment::with(REQUIREMENTS)?;
+    let environment = environment::with(&[REQUIREMENTS])?;
     let program = target().join("release/zhat").to_string_lossy().into_owned();
     let all = [&["bench/exact/run.py", "--zhat", &program], args].concat();
     Step::new(environment.join("bin/python"), &all).run()
@@ -20,7 +20,7 @@ pub fn exact(args: &[&str]) -> Outcome {
 const CHAIN_REQUIREMENTS: &str = "bench/chain/requirements.txt";
 
 pub fn chain(args: &[&str]) -> Outcome {
-    let environment = environment::with(CHAIN_REQUIREMENTS)?;
+    let environment = environment::with(&[CHAIN_REQUIREMENTS])?;
     Step::new(environment.join("bin/maturin"), &["develop", "--release", "--locked", "--quiet"])
         .with(|command| {
             command.current_dir(root().join("python")).env("VIRTUAL_ENV", &environment);

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use crate::shell::{Outcome, Step, root};
 
-/// The environment with the packages of a requirements file, made if need be; a change of the file or of Python makes a new one.
-pub fn with(requirements: &str) -> Outcome<PathBuf> {
-    let pinned =
-        std::fs::read(root().join(requirements)).map_err(|error| format!("{requirements}: {error}"))?;
+/// The environment with the packages of some requirements files, made if need be; a change of the files or of Python makes a new one.
+pub fn with(requirements: &[&str]) -> Outcome<PathBuf> {
+    let mut pinned = Vec::new();
+    for file in requirements {
+        pinned.extend(std::fs::read(root().join(file)).map_err(|error| format!("{file}: {error}"))?);
+    }
     let version = Step::new("python3", &["-c", "import sys; print(sys.version, sys.executable)"]).output()?;
     let key =
         pinned.iter().copied().chain(version.bytes()).fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -18,7 +20,8 @@ pub fn with(requirements: &str) -> Outcome<PathBuf> {
     if !complete.exists() {
         let path = environment.to_string_lossy().into_owned();
         Step::new("python3", &["-m", "venv", "--clear", &path]).run()?;
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements];
+        let mut install = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        install.extend(requirements.iter().flat_map(|file| ["-r", file]));
         Step::new(environment.join("bin/python"), &install).run()?;
         std::fs::write(&complete, "").map_err(|error| format!("{}: {error}", complete.display()))?;
     }

@@ -10,19 +10,18 @@ mod test;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [--rust] [--python]   formatting, lints, all tests; both parts without a flag
-cargo xtask fresh                      the README's two commands in an empty folder with empty caches
-cargo xtask readme                     rewrites the README's method table from the catalogue
-cargo xtask bench exact [FILTER…]      zhat beside other tools for exact inference, as a table
-cargo xtask bench chain                zhat beside other libraries on chains, as a table";
+cargo xtask test [--rust] [--python] [--torch]
+                                    formatting, lints, all tests; without a flag Rust and Python, and with CI=true PyTorch as well
+cargo xtask fresh                   the README's two commands in an empty folder with empty caches
+cargo xtask readme                  rewrites the README's method table from the catalogue
+cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
+cargo xtask bench chain             zhat beside other libraries on chains, as a table";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
-        ["test"] => test::run(true, true),
-        ["test", "--rust"] => test::run(true, false),
-        ["test", "--python"] => test::run(false, true),
+        ["test", flags @ ..] => test::run(flags),
         ["fresh"] => fresh::run(),
         ["readme"] => test::bless_readme(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),

@@ -3,17 +3,49 @@
 use crate::python;
 use crate::shell::{Outcome, Step};
 
-pub fn run(rust: bool, python: bool) -> Outcome {
+/// The parts that are tested.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    rust: bool,
+    python: bool,
+    torch: bool,
+}
+
+/// The parts that flags name; without a flag Rust and Python, and where `CI=true` PyTorch as well.
+fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
+    let mut parts = Parts::default();
+    for flag in flags {
+        match *flag {
+            "--rust" => parts.rust = true,
+            "--python" => parts.python = true,
+            "--torch" => parts.torch = true,
+            other => return Err(format!("`{other}`: expected --rust, --python or --torch")),
+        }
+    }
+    Ok(if flags.is_empty() { Parts { rust: true, python: true, torch: ci } } else { parts })
+}
+
+pub fn run(flags: &[&str]) -> Outcome {
+    let parts = parts(flags, std::env::var_os("CI").is_some_and(|value| value == "true"))?;
     if std::env::var_os("ZHAT_DATA").is_none() {
         eprintln!("ZHAT_DATA is not set: tests on the benchmark models will say that they are skipped");
     }
-    if rust {
+    if parts.rust {
         run_rust()?;
     }
-    if python {
+    if parts.python {
         python::test()?;
     }
-    eprintln!("\nall is well");
+    if parts.torch {
+        python::test_torch()?;
+    }
+    eprintln!();
+    if parts.python && !parts.torch {
+        eprintln!(
+            "the tests of zhat.torch were skipped: --torch or CI=true runs them, with PyTorch installed"
+        );
+    }
+    eprintln!("all is well");
     Ok(())
 }
 

@@ -93,3 +93,17 @@ pub struct RelaxedSamples<F> {
     /// B×S×T×N: a probability vector for every position, zero behind a sequence's end.
     pub soft: Vec<F>,
 }
+
+/// Relaxed segmentations: beside each one, drawn backward by the Gumbel-max trick, the softmaxes that its argmaxes were taken of. Their rows
+/// stand at the last position of each segment; the others are zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelaxedSegmentations<F> {
+    /// B, the number of samples S, T, N and L.
+    pub shape: [usize; 5],
+    /// For each sequence of the batch its segmentations, (state, length) of each segment; none where the sequence has none.
+    pub hard: Vec<Vec<Vec<(usize, usize)>>>,
+    /// B×S×T×N: for every segment a probability vector of its state.
+    pub states: Vec<F>,
+    /// B×S×T×L: for every segment a probability vector of its length; length d is entry d − 1.
+    pub lengths: Vec<F>,
+}

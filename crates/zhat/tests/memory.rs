@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::exact::ForwardBackward;
 use zhat::model::generate::{self, Grid};
-use zhat::{Error, FactorGraph, Model, Query, Run};
+use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
+use zhat::{Error, FactorGraph, LogPartition, Model, Query, Run};
 
 const BUDGET: usize = 1 << 20;
 
@@ -119,4 +121,30 @@ fn forecasts_are_never_below_what_is_taken() {
             }
         }
     }
+}
+
+#[test]
+fn checkpoints_of_segments_spare_memory() {
+    let _turn = alone();
+    let (steps, states, longest) = (4000, 16, 3);
+    let wave = |count: usize| -> Vec<f64> { (0..count).map(|k| ((k * k) as f64).sin()).collect() };
+    let transitions = Transitions::Shared(wave(states * states).into());
+    let chain = Chain::crf(states, wave(steps * states).into(), vec![steps], transitions).unwrap();
+    let segments = Segments::Lengths(wave(longest * states).into());
+    let model = SemiMarkov::new(chain, segments, longest).unwrap();
+    let run = Run::default().with_threads(1);
+    run.install(|| ());
+    let row = size_of::<f64>() * states;
+    let peak = |checkpoint: bool| {
+        let method = ForwardBackward { checkpoint };
+        let (result, peak) = measured(|| method.log_partition_and_gradient(&model, &[1.0], &run));
+        result.unwrap();
+        peak
+    };
+    // Four rows a position, and what there is beside: the gradient itself.
+    assert!(peak(false) > 5 * steps * row, "{}", peak(false));
+    assert!(peak(true) < 2 * steps * row, "{}", peak(true));
+    let (log_z, peak) = measured(|| ForwardBackward::default().log_partition(&model, &run));
+    log_z.unwrap();
+    assert!(peak < steps * row / 2, "{peak}");
 }

@@ -4,11 +4,15 @@
 mod support;
 
 use support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
+use support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::model::{Segments, SemiMarkov};
 use zhat::numeric::Real;
 use zhat::random::{Stream, Streams};
-use zhat::randomized::{Proposal, RandomizedForward, Selection, States};
+use zhat::randomized::{
+    Proposal, RandomizedForward, SegmentationCotangent, Selection, SparseSegmentation, SparseSegmentations,
+    States, Support,
+};
 use zhat::{Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run, Sample};
 
 const PROPOSALS: [Proposal; 7] = [
@@ -237,4 +241,115 @@ fn answers_have_the_same_bits_for_any_number_of_threads() {
     let one = answers(1);
     assert_eq!(one, answers(2));
     assert_eq!(one, answers(5));
+}
+
+/// The cotangent of every value and length of relaxed samples.
+fn cotangents(samples: &SparseSegmentations<f64>) -> Vec<Vec<SegmentationCotangent<f64>>> {
+    let mut random = Streams::new(1, "cotangent").block(0);
+    let mut numbers = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<f64>>();
+    let mut one =
+        |sample: &SparseSegmentation<f64>| (numbers(sample.values.len()), numbers(sample.lengths.len()));
+    samples.samples.iter().map(|samples| samples.iter().map(&mut one).collect()).collect()
+}
+
+#[test]
+fn relaxed_samples_are_differentiable_while_choice_and_segmentations_are_held() {
+    for (k, form) in FORMS.into_iter().enumerate() {
+        for scores in ["ties", "zeros"] {
+            let mut random = Streams::new(4, "relaxed segments").block(k as u64);
+            let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
+            let name = format!("{form} {scores}");
+            let run = Run::default().with_seed(4);
+            let method = RandomizedForward {
+                replicates: 2,
+                ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
+            };
+            let choice = method.choose(&model, &run).unwrap();
+            let relaxed =
+                |model: &SemiMarkov<f64>| choice.relaxed_samples_with_tape(model, 3, 0.7, &run).unwrap();
+            let (samples, tape) = relaxed(&model);
+            let cotangent = cotangents(&samples);
+            for (b, of_sequence) in samples.samples.iter().enumerate() {
+                for (s, sample) in of_sequence.iter().enumerate() {
+                    assert_eq!(samples.log_weights[b][s], choice.log_estimates(b)[s % 2]);
+                    let positions: usize = sample.hard.iter().map(|segment| segment.1).sum();
+                    assert_eq!(positions, model.chain().lengths()[b], "{name}");
+                    for (m, &(state, length)) in sample.hard.iter().enumerate() {
+                        let own = sample.offsets[m]..sample.offsets[m + 1];
+                        let (values, states) = (&sample.values[own.clone()], &sample.states[own]);
+                        let at = states.iter().position(|&k| k as usize == state).unwrap();
+                        let lengths = &sample.lengths[sample.length_offsets[m]..sample.length_offsets[m + 1]];
+                        for (row, at) in [(values, at), (lengths, length - 1)] {
+                            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{name}");
+                            assert!(row.iter().all(|x| *x <= row[at]), "{name}");
+                        }
+                    }
+                }
+            }
+            let value = |model: &SemiMarkov<f64>| {
+                let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+                let pairs = relaxed(model).0.samples.into_iter().flatten().zip(cotangent.iter().flatten());
+                pairs.map(|(x, c)| dot(&x.values, &c.0) + dot(&x.lengths, &c.1)).sum()
+            };
+            close(&name, &flat_segments(&tape.vjp(&cotangent).unwrap()), &model.differences(value), 1e-6);
+            assert!(tape.vjp(&cotangent[1..]).is_err());
+            assert!(choice.relaxed_samples_with_tape(&model, 1, 0.0, &run).is_err());
+            let with_threads = |threads: usize| {
+                let run = run.clone().with_threads(threads);
+                let (samples, tape) = choice.relaxed_samples_with_tape(&model, 3, 0.7, &run).unwrap();
+                (samples, flat_segments(&tape.vjp(&cotangent).unwrap()))
+            };
+            assert!(with_threads(1) == with_threads(3), "{name}");
+        }
+    }
+}
+
+/// log of each segmentation's weight on a choice of states, −∞ for those that are not in it.
+fn weighted_scores(model: &SemiMarkov<f64>, b: usize, support: &Support) -> Vec<f64> {
+    let one = |segments: &Vec<(usize, usize)>| {
+        let (mut s, mut total) = (0, Listed::score(model, b, segments));
+        for &(state, length) in segments {
+            let chosen = support.at(s);
+            let at = chosen.states.iter().position(|&k| k as usize == state);
+            total += at.map_or(f64::NEG_INFINITY, |at| chosen.log_weights[at]);
+            s += length;
+        }
+        total
+    };
+    Listed::states(model, b).iter().map(one).collect()
+}
+
+/// Eight comparisons with a false-alarm rate of 10⁻⁸ each.
+#[test]
+fn hard_relaxed_samples_follow_the_weighted_law() {
+    let mut compared = 0;
+    for (k, form) in FORMS.into_iter().enumerate() {
+        for scores in ["ties", "zeros"] {
+            let mut random = Streams::new(9, "relaxed law").block(k as u64);
+            let model = larger(&mut random, form, scores, k % 2 == 0, [1, 4, 5]);
+            let method = RandomizedForward {
+                replicates: 1,
+                ..method(&model, 2, Proposal::Forward, Selection::Threshold)
+            };
+            let run = Run::default().with_seed(5);
+            let Ok(choice) = method.choose(&model, &run) else { continue };
+            let (samples, _) = choice.relaxed_samples_with_tape(&model, 5000, 0.5, &run).unwrap();
+            let logs = weighted_scores(&model, 0, &choice.supports(0)[0]);
+            let total = zhat::numeric::log_sum_exp(&logs);
+            if total == f64::NEG_INFINITY {
+                assert!(samples.samples[0].is_empty());
+                continue;
+            }
+            let all = Listed::states(&model, 0);
+            let mut counts = vec![0; all.len()];
+            for sample in &samples.samples[0] {
+                counts[all.iter().position(|state| *state == sample.hard).unwrap()] += 1;
+            }
+            let probabilities: Vec<f64> = logs.iter().map(|log| (log - total).exp()).collect();
+            let tail = multinomial_tail(&counts, &probabilities);
+            assert!(tail > ALARM, "{form} {scores}: {tail}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 4, "{compared}");
 }

@@ -3,11 +3,14 @@
 
 mod support;
 
-use support::sequences::{FORMS, Listed, SCORES, close, cross_entropy, flat_segments, semi_markov};
+use support::sequences::{
+    FORMS, Listed, METHODS, SCORES, close, cross_entropy, flat_segments, semi_markov, sized_chain,
+};
 use support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::model::{Segments, SemiMarkov};
 use zhat::numeric::Real;
+use zhat::random::Streams;
 use zhat::{Chain, Divergence, Entropy, KBest, LogPartition, Map, Marginals, Run, Sample};
 
 const ZERO: f64 = f64::NEG_INFINITY;
@@ -29,8 +32,9 @@ fn some<F: Real>(model: &SemiMarkov<F>, b: usize, value: f64) -> f64 {
 }
 
 fn numbers<F: Real>() {
-    let (method, run) = (ForwardBackward::default(), Run::default());
+    let run = Run::default();
     models::<F>(12, |name, model| {
+        let method = ForwardBackward::default();
         let want: Vec<f64> = (0..model.batch()).map(|b| model.log_partition(b)).collect();
         let got = method.log_partition(model, &run).unwrap();
         close(name, &got.value, &want, got.diagnostics.rounding);
@@ -46,9 +50,11 @@ fn numbers<F: Real>() {
                 positions.enumerate().for_each(|(t, i)| want[(b * steps + t) * states + i] += p);
             }
         }
-        let got = method.marginals(model, &run).unwrap();
-        let values: Vec<f64> = got.value.values.iter().map(|x| x.to_f64()).collect();
-        close(name, &values, &want, got.diagnostics.rounding);
+        for method in METHODS {
+            let got = method.marginals(model, &run).unwrap();
+            let values: Vec<f64> = got.value.values.iter().map(|x| x.to_f64()).collect();
+            close(name, &values, &want, got.diagnostics.rounding);
+        }
     });
 }
 
@@ -74,15 +80,21 @@ fn tolerance(gradient: &[f64]) -> f64 {
 
 #[test]
 fn gradients_agree_with_differences() {
-    let (method, run) = (ForwardBackward::default(), Run::default());
+    let run = Run::default();
     models::<f64>(5, |name, model| {
         let cotangent = cotangent(model.batch());
         let want = model.differences(|model| weighted(&cotangent, |b| model.log_partition(b)));
-        let got = method.log_partition_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
-        close(name, &flat_segments(&got), &want, tolerance(&want));
+        for method in METHODS {
+            let got = method.log_partition_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
+            close(name, &flat_segments(&got), &want, tolerance(&want));
+            let got = method.log_partition_and_gradient(model, &cotangent, &run).unwrap().1;
+            close(name, &flat_segments(&got), &want, tolerance(&want));
+        }
         let want = model.differences(|model| weighted(&cotangent, |b| some(model, b, model.entropy(b))));
-        let got = method.entropy_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
-        close(name, &flat_segments(&got), &want, tolerance(&want));
+        for method in METHODS {
+            let got = method.entropy_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
+            close(name, &flat_segments(&got), &want, tolerance(&want));
+        }
     });
 }
 
@@ -133,7 +145,7 @@ fn divergences_agree_with_enumeration() {
 
 #[test]
 fn gradients_of_divergences_agree_with_differences() {
-    let (method, run) = (ForwardBackward::default(), Run::default());
+    let run = Run::default();
     let mut seed = 0;
     models::<f64>(4, |name, p| {
         if name.contains("extreme") {
@@ -142,15 +154,51 @@ fn gradients_of_divergences_agree_with_differences() {
         seed += 1;
         let q = beside(p, if name.contains("factor") { 2 } else { seed });
         let cotangent = cotangent(p.batch());
-        let (to_p, to_q) = method.kl_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
-        let want = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).1));
-        close(&format!("{name}, to p"), &flat_segments(&to_p), &want, tolerance(&want));
-        let want = q.differences(|q| weighted(&cotangent, |b| divergence(p, q, b).1));
-        close(&format!("{name}, to q"), &flat_segments(&to_q), &want, tolerance(&want));
-        let (to_p, _) = method.cross_entropy_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
-        let want = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).0));
-        close(&format!("{name}, cross-entropy"), &flat_segments(&to_p), &want, tolerance(&want));
+        let by_p = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).1));
+        let by_q = q.differences(|q| weighted(&cotangent, |b| divergence(p, q, b).1));
+        let crossed = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).0));
+        for method in METHODS {
+            let (to_p, to_q) = method.kl_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
+            close(&format!("{name}, to p"), &flat_segments(&to_p), &by_p, tolerance(&by_p));
+            close(&format!("{name}, to q"), &flat_segments(&to_q), &by_q, tolerance(&by_q));
+            let (to_p, _) = method.cross_entropy_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
+            close(&format!("{name}, cross-entropy"), &flat_segments(&to_p), &crossed, tolerance(&crossed));
+        }
     });
+}
+
+/// A batch of five of 40 positions and 20 states, with segments of up to L positions.
+fn longer(form: &str, longest: usize, places: bool) -> SemiMarkov<f64> {
+    let mut random = Streams::new(3, form).block(0);
+    let chain: Chain<f64> = sized_chain(&mut random, form, "plain", [5, 40, 20]);
+    let count = if places { 5 * 40 * longest * 20 } else { longest * 20 };
+    let values: Vec<f64> = (0..count).map(|_| random.normal()).collect();
+    let segments = if places { Segments::Places(values.into()) } else { Segments::Lengths(values.into()) };
+    SemiMarkov::new(chain, segments, longest).unwrap()
+}
+
+#[test]
+fn longer_models_say_the_same_with_checkpoints() {
+    for (form, longest, places) in
+        FORMS.iter().flat_map(|form| [(form, 1, false), (form, 3, true), (form, 9, false), (form, 60, false)])
+    {
+        let p = longer(form, longest, places);
+        let q = beside(&p, 2);
+        let (run, cotangent) = (Run::default(), cotangent(5));
+        let all = |method: ForwardBackward| {
+            let (log_z, gradient) = method.log_partition_and_gradient(&p, &cotangent, &run).unwrap();
+            let (entropy, tape) = method.entropy_with_tape(&p, &run).unwrap();
+            let (kl, of_kl) = method.kl_with_tape(&p, &q, &run).unwrap();
+            let (to_p, to_q) = of_kl.vjp(&cotangent).unwrap();
+            let of_entropy = tape.vjp(&cotangent).unwrap();
+            let gradients = [&gradient, &of_entropy, &to_p, &to_q].map(flat_segments);
+            (vec![log_z, entropy, kl], gradients)
+        };
+        let [whole, windows] = METHODS.map(all);
+        for (one, other) in whole.0.iter().zip(&windows.0).chain(whole.1.iter().zip(&windows.1)) {
+            close(&format!("{form}, L = {longest}"), one, other, 1e-9);
+        }
+    }
 }
 
 fn ranked<F: Real>() {
@@ -238,8 +286,8 @@ fn segments_of_one_position_are_a_chain() {
 fn threads_change_no_bit() {
     for form in FORMS {
         let model = semi_markov::<f32>(form, "plain", 4);
-        let all = |threads: usize| {
-            let (method, run) = (ForwardBackward::default(), Run::default().with_threads(threads));
+        let all = |threads: usize, method: ForwardBackward| {
+            let run = Run::default().with_threads(threads);
             let ones = vec![1.0; model.batch()];
             (
                 method.log_partition(&model, &run).unwrap().value,
@@ -248,7 +296,9 @@ fn threads_change_no_bit() {
                 method.sample(&model, 300, &run).unwrap().value,
             )
         };
-        let one = all(1);
-        assert!(one == all(2) && one == all(3), "{form}");
+        for method in METHODS {
+            let one = all(1, method);
+            assert!(one == all(2, method) && one == all(3, method), "{form}");
+        }
     }
 }

@@ -16,6 +16,7 @@ pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub use enumerate::Enumeration;
 pub use forward_backward::{
-    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
+    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,
+    SegmentRelaxedTape,
 };
 pub use search::Search;

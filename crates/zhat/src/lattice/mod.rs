@@ -22,6 +22,9 @@ mod repair;
 mod rounding;
 mod segment_direction;
 mod segment_paths;
+mod segment_relaxed;
+mod segment_scores;
+mod segment_windows;
 mod segments;
 mod steps;
 #[cfg(test)]
@@ -40,5 +43,7 @@ pub(crate) use messages::{Lattice, Messages};
 pub(crate) use nodes::{ChainNodes, Edges, LayerNodes, zero_gradient};
 pub(crate) use rounding::{Sizes, rounding};
 pub(crate) use segment_direction::{SegmentDirected, SegmentDirection};
+pub(crate) use segment_scores::ScoreGradient;
+pub(crate) use segment_windows::Ahead;
 pub(crate) use segments::{SegmentLattice, SegmentNodes, Segmented, SemiMarkovSegments};
 pub(crate) use steps::{restricted_steps_of, steps_of};

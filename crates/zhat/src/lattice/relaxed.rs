@@ -72,23 +72,7 @@ impl<F: Real> Lattice<'_, F> {
         }
         add(row, la);
         normalise(row);
-        gumbel(random, row.len(), noise);
-        // In double precision: noise and logits are added before they are rounded.
-        let (mut best, mut at) = (f64::NEG_INFINITY, 0);
-        for (i, (x, g)) in row.iter().zip(&mut *noise).enumerate() {
-            *g += x.to_f64();
-            if *g > best {
-                (best, at) = (*g, i);
-            }
-        }
-        for (x, g) in row.iter_mut().zip(&*noise) {
-            *x = F::from_f64((g - best) / temperature);
-        }
-        F::exp_in_place(row);
-        let total: f64 = row.iter().map(|x| x.to_f64()).sum();
-        let factor = F::from_f64(1.0 / total);
-        row.iter_mut().for_each(|x| *x *= factor);
-        at
+        choose(row, temperature, random, noise)
     }
 
     /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes: to the messages, and to the
@@ -140,55 +124,93 @@ impl<F: Real> Lattice<'_, F> {
         clock: &Clock<'_>,
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
-        let layout = &self.layout;
-        for t in (0..layout.steps().saturating_sub(1)).rev() {
+        for t in (0..self.layout.steps().saturating_sub(1)).rev() {
             clock.check()?;
-            let (count, size, next) = (layout.active(t + 1), layout.size(t), layout.size(t + 1));
-            let mut left = vec![F::ZERO; count * size];
-            each(&mut left, size, |place, row| {
-                row.copy_from_slice(forward.row(place, t));
-                F::exp_in_place(row);
-            });
-            let mut right = vec![F::ZERO; count * next];
-            self.steps.multiply(Some(Product { t, count, input: &left, output: &mut right }), None);
-            let mut doubtful = Vec::new();
-            for place in 0..count {
-                let sums = &mut right[place * next..(place + 1) * next];
-                for j in self.doubtful(t, forward.row(place, t), sums) {
-                    let j = j as usize;
-                    sums[j] = F::ZERO;
-                    doubtful.push((place, j));
-                }
-                for (s, &v) in sums.iter_mut().zip(rows.row(place, t + 1)) {
-                    *s = if *s > F::ZERO { v / *s } else { F::ZERO };
-                }
-            }
-            self.steps.add_gradient(t, count, &left, &right, None, gradient);
-            let mut output = vec![F::ZERO; count * size];
-            self.steps.multiply(None, Some(Product { t, count, input: &right, output: &mut output }));
-            for place in 0..count {
-                let row = rows.row_mut(place, t).iter_mut().zip(&left[place * size..]);
-                row.zip(&output[place * size..]).for_each(|((x, &a), &y)| *x += a * y);
-            }
-            // Sums that underflow: their parts are weighed in the log domain.
-            let mut weights = vec![F::ZERO; size];
-            for (place, j) in doubtful {
-                let v = rows.row(place, t + 1)[j];
-                self.steps.log_column(t, j, &mut weights);
-                add(&mut weights, forward.row(place, t));
-                let total = F::log_sum_exp(&weights);
-                if v == F::ZERO || total == f64::NEG_INFINITY {
-                    continue;
-                }
-                for x in &mut weights {
-                    *x = F::from_f64((x.to_f64() - total).exp() * v.to_f64());
-                }
-                add(rows.row_mut(place, t), &weights);
-                self.edges.add_column(t, j, &weights, gradient);
-            }
+            let next = rows.layer_mut(t + 1, self.layout.active(t + 1)).0.to_vec();
+            self.step_vjp(t, forward, &next, rows, gradient);
         }
         Ok(())
     }
+
+    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in `rows`, and to the transitions.
+    pub(super) fn step_vjp(
+        &self,
+        t: usize,
+        forward: &Rows<F>,
+        after: &[F],
+        rows: &mut Rows<F>,
+        gradient: &mut TransitionGradient<F>,
+    ) {
+        let (count, (size, next)) = (self.layout.active(t + 1), self.steps.shape(t));
+        let mut left = vec![F::ZERO; count * size];
+        each(&mut left, size, |place, row| {
+            row.copy_from_slice(forward.row(place, t));
+            F::exp_in_place(row);
+        });
+        let mut right = vec![F::ZERO; count * next];
+        self.steps.multiply(Some(Product { t, count, input: &left, output: &mut right }), None);
+        let mut doubtful = Vec::new();
+        for place in 0..count {
+            let sums = &mut right[place * next..(place + 1) * next];
+            for j in self.doubtful(t, forward.row(place, t), sums) {
+                let j = j as usize;
+                sums[j] = F::ZERO;
+                doubtful.push((place, j));
+            }
+            for (s, &v) in sums.iter_mut().zip(&after[place * next..]) {
+                *s = if *s > F::ZERO { v / *s } else { F::ZERO };
+            }
+        }
+        self.steps.add_gradient(t, count, &left, &right, None, gradient);
+        let mut output = vec![F::ZERO; count * size];
+        self.steps.multiply(None, Some(Product { t, count, input: &right, output: &mut output }));
+        for place in 0..count {
+            let row = rows.row_mut(place, t).iter_mut().zip(&left[place * size..]);
+            row.zip(&output[place * size..]).for_each(|((x, &a), &y)| *x += a * y);
+        }
+        // Sums that underflow: their parts are weighed in the log domain.
+        let mut weights = vec![F::ZERO; size];
+        for (place, j) in doubtful {
+            let v = after[place * next + j];
+            self.steps.log_column(t, j, &mut weights);
+            add(&mut weights, forward.row(place, t));
+            let total = F::log_sum_exp(&weights);
+            if v == F::ZERO || total == f64::NEG_INFINITY {
+                continue;
+            }
+            for x in &mut weights {
+                *x = F::from_f64((x.to_f64() - total).exp() * v.to_f64());
+            }
+            add(rows.row_mut(place, t), &weights);
+            self.edges.add_column(t, j, &weights, gradient);
+        }
+    }
+}
+
+/// Logarithms with Gumbel noise become their softmax; returns where their maximum is.
+pub(super) fn choose<F: Real>(
+    row: &mut [F],
+    temperature: f64,
+    random: &mut Stream,
+    noise: &mut Vec<f64>,
+) -> usize {
+    gumbel(random, row.len(), noise);
+    // In double precision: noise and logits are added before they are rounded.
+    let (mut best, mut at) = (f64::NEG_INFINITY, 0);
+    for (i, (x, g)) in row.iter().zip(&mut *noise).enumerate() {
+        *g += x.to_f64();
+        if *g > best {
+            (best, at) = (*g, i);
+        }
+    }
+    for (x, g) in row.iter_mut().zip(&*noise) {
+        *x = F::from_f64((g - best) / temperature);
+    }
+    F::exp_in_place(row);
+    let total: f64 = row.iter().map(|x| x.to_f64()).sum();
+    let factor = F::from_f64(1.0 / total);
+    row.iter_mut().for_each(|x| *x *= factor);
+    at
 }
 
 /// noise ← −ln(−ln u).

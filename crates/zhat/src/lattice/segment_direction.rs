@@ -4,9 +4,10 @@
 //! at t began, and log p(t | s, j) for where one that starts at s ends. A segment's covariance is
 //! μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use super::direction::{Directed, Direction, View};
+use super::direction::{Directed, Direction, Logs, View};
 use super::layout::Rows;
 use super::messages::Messages;
 use super::segments::{SegmentLattice, origin};
@@ -30,6 +31,16 @@ pub(crate) struct SegmentDirected<F> {
     after_leaving: Rows<F>,
 }
 
+impl<F: Real> SegmentDirected<F> {
+    pub(super) fn new(
+        p: Messages<F>,
+        q: Option<Messages<F>>,
+        [before_entering, before, after_leaving, after]: [Rows<F>; 4],
+    ) -> Self {
+        SegmentDirected { directed: Directed { p, q, before, after }, before_entering, after_leaving }
+    }
+}
+
 impl<'a, F: Real> SegmentDirection<'a, F> {
     pub fn new(
         p: &'a SegmentLattice<'a, F>,
@@ -42,11 +53,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
     }
 
     /// The lattices, their factors and messages.
-    fn parts<'b>(
-        &'b self,
-        p: &'b Messages<F>,
-        q: Option<&'b Messages<F>>,
-    ) -> Vec<(f64, &'b SegmentLattice<'a, F>, &'b Messages<F>)> {
+    fn parts<T>(&self, p: T, q: Option<T>) -> Vec<(f64, &SegmentLattice<'a, F>, T)> {
         let mut parts = vec![(self.direction.own, self.p, p)];
         if let (Some((factor, _)), Some(lattice), Some(messages)) = (self.direction.other, self.q, q) {
             parts.push((factor, lattice, messages));
@@ -57,55 +64,89 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
     /// E[D] and log Z_p of each sequence, and all that the gradient needs.
     pub fn sweep(&self, clock: &Clock<'_>) -> Result<(Vec<f64>, SegmentDirected<F>)> {
         let layout = &self.p.base.layout;
-        let steps = layout.steps();
-        let logs = self.direction.logs();
+        let (steps, logs) = (layout.steps(), self.direction.logs());
         let p = self.p.sweep(clock)?;
         let q = self.q.map(|q| q.sweep(clock)).transpose()?;
         let mut before_entering = Rows::new(&self.p.entered, 0..steps, F::ZERO);
         let mut before = Rows::new(layout, 0..steps, F::ZERO);
-        self.before_leaving(0, &p, q.as_ref(), &before_entering, &mut before);
-        let boundaries = 0..steps.saturating_sub(1);
-        self.direction.direct_forward(boundaries.clone(), &p.forward, &logs, &mut before_entering, clock)?;
-        for t in 0..steps.saturating_sub(1) {
-            clock.check()?;
-            let directed = before_entering.layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
-            let views = (View::of(&p), q.as_ref().map(View::of));
-            let rows = self.direction.advance(t, views.0, views.1, &logs, &before, directed);
-            before_entering.set_layer(t + 1, &rows);
-            self.before_leaving(t + 1, &p, q.as_ref(), &before_entering, &mut before);
-        }
+        let views = (View::of(&p), q.as_ref().map(View::of));
+        self.go_forward(0..steps, views.0, views.1, &logs, &mut before_entering, &mut before, clock)?;
         let mut values = vec![0.0; layout.batch()];
         for (b, value) in values.iter_mut().enumerate() {
             let place = layout.place(b);
             let t = layout.length(place) - 1;
-            *value = self.direction.at_end(place, t, View::of(&p), q.as_ref().map(View::of), &before).0;
+            *value = self.direction.at_end(place, t, views.0, views.1, &before).0;
         }
         let mut after_leaving = Rows::new(layout, 0..steps, F::ZERO);
         let mut after = Rows::new(&self.p.entered, 0..steps, F::ZERO);
-        self.direction.direct_backward(boundaries, &p, &logs, &mut after_leaving, clock)?;
-        for t in (0..steps).rev() {
-            clock.check()?;
-            if t + 1 < steps {
-                let directed = after_leaving.layer_mut(t, layout.active(t + 1)).0.to_vec();
-                let rows = self.direction.retreat(t, &p, q.as_ref(), &logs, &after, directed);
-                after_leaving.set_layer(t, &rows);
-            }
-            self.after_entering(t, &p, q.as_ref(), &after_leaving, &mut after);
-        }
+        self.go_backward(0..steps, &p, q.as_ref(), &logs, &mut after_leaving, &mut after, clock)?;
         if logs.missing.load(Ordering::Relaxed) {
             self.direction.mark_missing_edges(&p, &mut values);
         }
         self.mark_missing_segments(&p, &mut values);
-        let directed = Directed { p, q, before, after };
-        Ok((values, SegmentDirected { directed, before_entering, after_leaving }))
+        Ok((values, SegmentDirected::new(p, q, [before_entering, before, after_leaving, after])))
+    }
+
+    /// Expectations before entering and leaving the positions of a window; those before entering its first are given.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn go_forward(
+        &self,
+        window: Range<usize>,
+        p: View<'_, F>,
+        q: Option<View<'_, F>>,
+        logs: &Logs<'_, F>,
+        before_entering: &mut Rows<F>,
+        before: &mut Rows<F>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        let layout = &self.p.base.layout;
+        let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
+        self.direction.direct_forward(boundaries, p.forward, logs, before_entering, clock)?;
+        for t in window {
+            clock.check()?;
+            self.before_leaving(t, p, q, before_entering, before);
+            if t + 1 < layout.steps() {
+                let directed = before_entering.layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
+                let rows = self.direction.advance(t, p, q, logs, before, directed);
+                before_entering.set_layer(t + 1, &rows);
+            }
+        }
+        Ok(())
+    }
+
+    /// Expectations after leaving and entering the positions of a window; those of the positions behind it are given.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn go_backward(
+        &self,
+        window: Range<usize>,
+        p: &Messages<F>,
+        q: Option<&Messages<F>>,
+        logs: &Logs<'_, F>,
+        after_leaving: &mut Rows<F>,
+        after: &mut Rows<F>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        let layout = &self.p.base.layout;
+        let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
+        self.direction.direct_backward(boundaries, p, logs, after_leaving, clock)?;
+        for t in window.rev() {
+            clock.check()?;
+            if t + 1 < layout.steps() {
+                let directed = after_leaving.layer_mut(t, layout.active(t + 1)).0.to_vec();
+                let rows = self.direction.retreat(t, p, q, logs, after, directed);
+                after_leaving.set_layer(t, &rows);
+            }
+            self.after_entering(t, p, q, after_leaving, after);
+        }
+        Ok(())
     }
 
     /// E[D before | leaving t] from that of entering the segments that end there.
     fn before_leaving(
         &self,
         t: usize,
-        p: &Messages<F>,
-        q: Option<&Messages<F>>,
+        p: View<'_, F>,
+        q: Option<View<'_, F>>,
         entering: &Rows<F>,
         leaving: &mut Rows<F>,
     ) {
@@ -115,7 +156,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
             let mut weights: Vec<Vec<f64>> = Vec::new();
             let mut values: Vec<Vec<f64>> = Vec::new();
             for (k, (factor, lattice, messages)) in self.parts(p, q).into_iter().enumerate() {
-                let Some(entered) = &messages.entered else { continue };
+                let Some(entered) = messages.entered else { continue };
                 let (row, mut segment) = (messages.forward.row(place, t), 0);
                 lattice.each_ending(place, t, |s, scores| {
                     let mut logs = scores.to_vec();
@@ -190,8 +231,20 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         }
     }
 
-    /// E[D] is infinite where p has a segment that q does not have.
-    fn mark_missing_segments(&self, p: &Messages<F>, values: &mut [f64]) {
+    /// True if q lacks a segment at all.
+    pub(super) fn some_segment_is_missing(&self) -> bool {
+        let (Some(q), layout) = (self.q, &self.p.base.layout) else { return false };
+        let mut missing = false;
+        for place in 0..layout.batch() {
+            for s in 0..layout.length(place) {
+                q.each_starting(place, s, |_, scores| missing |= scores.contains(&f64::NEG_INFINITY));
+            }
+        }
+        missing
+    }
+
+    /// E[D] is infinite where p has a segment, from the window, that q does not have.
+    pub(super) fn mark_missing_segments(&self, p: &Messages<F>, values: &mut [f64]) {
         let (Some(q), Some((factor, _))) = (self.q, self.direction.other) else { return };
         let layout = &self.p.base.layout;
         for (b, value) in values.iter_mut().enumerate() {
@@ -199,7 +252,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
             if p.log_partition[b] == f64::NEG_INFINITY {
                 continue;
             }
-            for s in 0..layout.length(place) {
+            for s in p.window.start..p.window.end.min(layout.length(place)) {
                 let mut theirs: Vec<Vec<bool>> = Vec::new();
                 q.each_starting(place, s, |_, scores| {
                     theirs.push(scores.iter().map(|&x| x == f64::NEG_INFINITY).collect());

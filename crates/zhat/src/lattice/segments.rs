@@ -8,7 +8,9 @@
 //! taken in the log domain in double precision. Rows and columns of the transitions' shifts are folded into out and in. A chain is the
 //! case of segments of one position.
 //!
-//! Time O(B·T·(N² + L·N)), memory four rows of N for every position.
+//! Time O(B·T·(N² + L·N)), memory four rows of N for every position, or of √(T·L) positions with checkpoints.
+
+use std::ops::Range;
 
 use super::layout::{Layout, Rows};
 use super::messages::{Lattice, Messages, each, each_row, normalise};
@@ -29,6 +31,9 @@ pub(crate) trait Segmented<F: Real>: Sync {
     fn states_entered(&self, t: usize) -> usize {
         self.states_left(t)
     }
+
+    /// L: no segment is longer.
+    fn longest(&self) -> usize;
 
     /// For every state left at t its number among the states entered at s; `None` if they are the same.
     fn origins(&self, _s: usize, _t: usize) -> Option<&[u32]> {
@@ -58,6 +63,10 @@ impl<F: Real> SemiMarkovSegments<'_, F> {
 }
 
 impl<F: Real> Segmented<F> for SemiMarkovSegments<'_, F> {
+    fn longest(&self) -> usize {
+        self.0.longest()
+    }
+
     fn states_left(&self, _: usize) -> usize {
         self.0.chain().states()
     }
@@ -160,12 +169,8 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
             self.leave_forward(s + 1, &mut forward, &entered);
             self.leave_backward(&at, &mut backward, &entering, &mut back_output);
         }
-        let mut first = vec![F::ZERO; self.entered.active(0) * self.entered.size(0)];
-        for place in 0..self.entered.active(0) {
-            let row = &mut first[place * self.entered.size(0)..][..self.entered.size(0)];
-            let scale = self.follow(place, 0, &backward, row);
-            entering.row_mut(place, 0).copy_from_slice(row);
-            entering.set_scale(place, 0, scale);
+        if steps > 0 {
+            self.follow_all(0, &backward, &mut entering);
         }
         let log_partition: Vec<f64> = (0..layout.batch())
             .map(|b| {
@@ -174,24 +179,29 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
                 forward.scale(place, t) + F::log_sum_exp(forward.row(place, t))
             })
             .collect();
+        Ok(self.finish(0..steps, [forward, backward, entered, entering], log_partition))
+    }
+
+    /// The messages of a window: out of its positions, what follows from there, into them, and what follows from that.
+    pub(super) fn finish(
+        &self,
+        window: Range<usize>,
+        [forward, backward, entered, entering]: [Rows<F>; 4],
+        log_partition: Vec<f64>,
+    ) -> Messages<F> {
+        let layout = &self.base.layout;
         let norm = |place: usize, t: usize| {
             let log_z = log_partition[layout.sequence(place)];
             log_z - forward.scale(place, t) - backward.scale(place, t)
         };
-        let norms = (0..steps).map(|t| (0..layout.active(t)).map(|place| norm(place, t)).collect()).collect();
-        Ok(Messages {
-            window: 0..steps,
-            forward,
-            backward,
-            entered: Some(entered),
-            entering: Some(entering),
-            norms,
-            log_partition,
-        })
+        let of_layer = |t: usize| (0..layout.active(t)).map(|place| norm(place, t)).collect();
+        let norms = window.clone().map(of_layer).collect();
+        let (entered, entering) = (Some(entered), Some(entering));
+        Messages { window, forward, backward, entered, entering, norms, log_partition }
     }
 
     /// outₜ of all places.
-    fn leave_forward(&self, t: usize, forward: &mut Rows<F>, entered: &Rows<F>) {
+    pub(super) fn leave_forward(&self, t: usize, forward: &mut Rows<F>, entered: &Rows<F>) {
         let (rows, scales) = forward.layer_mut(t, self.base.layout.active(t));
         each_row(rows, scales, self.base.layout.size(t), |place, row, scale| {
             let reference = entered.scale(place, t);
@@ -223,7 +233,7 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
     }
 
     /// inₜ₊₁ from the product.
-    fn enter_forward(&self, t: usize, forward: &Rows<F>, entered: &mut Rows<F>, output: &mut [F]) {
+    pub(super) fn enter_forward(&self, t: usize, forward: &Rows<F>, entered: &mut Rows<F>, output: &mut [F]) {
         let size = self.base.steps.shape(t).1;
         let mut scales = vec![0.0; output.len() / size];
         each_row(output, &mut scales, size, |place, row, scale| {
@@ -265,6 +275,14 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
         reference + rounded(&sums, row)
     }
 
+    /// What follows from entering position s, for all places.
+    pub(super) fn follow_all(&self, s: usize, backward: &Rows<F>, entering: &mut Rows<F>) {
+        let (rows, scales) = entering.layer_mut(s, self.entered.active(s));
+        each_row(rows, scales, self.entered.size(s), |place, row, scale| {
+            *scale = self.follow(place, s, backward, row);
+        });
+    }
+
     /// What follows from entering position t + 1, with t the boundary of each place; kept, and exponentiated for the product.
     fn enter_backward(
         &self,
@@ -287,7 +305,7 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
     }
 
     /// What follows from leaving position t, from the product.
-    fn leave_backward(
+    pub(super) fn leave_backward(
         &self,
         t: &(impl Fn(usize) -> usize + Sync),
         backward: &mut Rows<F>,

@@ -38,6 +38,7 @@ mod proposal;
 mod relaxed;
 mod restriction;
 mod segment_proposal;
+mod segment_relaxed;
 mod segment_restriction;
 mod select;
 mod spread;
@@ -48,6 +49,9 @@ mod target;
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
 pub use relaxed::{RelaxedTape, SparsePath, SparseSamples};
+pub use segment_relaxed::{
+    SegmentRelaxedTape, SegmentationCotangent, SparseSegmentation, SparseSegmentations,
+};
 pub use select::{Chosen, Selection};
 pub use states::States;
 pub use tape::{EntropyTape, LogPartitionTape};

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
 use super::restriction::{Restriction, zeros};
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::lattice::Rows;
 use crate::model::Chain;
@@ -50,40 +51,113 @@ pub struct RelaxedTape<F: Real> {
     run: Run,
 }
 
-impl RandomizedForward {
-    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its gradient needs. The
-    /// gradient takes the hard states of a path as constants.
-    pub fn relaxed_samples_with_tape<F: Real>(
+/// A kind of model that relaxed samples are drawn of.
+pub trait RelaxedTarget: Target {
+    /// What is drawn.
+    type Relaxed;
+    /// What its gradient needs.
+    type Tape;
+
+    /// Draws from the states chosen.
+    fn relaxed_on(
         &self,
-        chain: &Chain<F>,
+        choice: Choice,
         count: usize,
         temperature: f64,
         run: &Run,
-    ) -> Result<(SparseSamples<F>, RelaxedTape<F>)> {
-        self.choose(chain, run)?.relaxed_samples_with_tape(chain, count, temperature, run)
+    ) -> Result<(Self::Relaxed, Self::Tape)>;
+}
+
+impl RandomizedForward {
+    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its gradient needs. The
+    /// gradient takes the hard states of a path, and the lengths of its segments, as constants.
+    pub fn relaxed_samples_with_tape<M: RelaxedTarget>(
+        &self,
+        model: &M,
+        count: usize,
+        temperature: f64,
+        run: &Run,
+    ) -> Result<(M::Relaxed, M::Tape)> {
+        self.choose(model, run)?.relaxed_samples_with_tape(model, count, temperature, run)
     }
 }
 
 /// The replicate that a sample is drawn from and the stream of its noise.
-struct Turn {
-    s: usize,
-    replicate: usize,
-    block: u64,
+pub(super) struct Turn {
+    pub s: usize,
+    pub replicate: usize,
+    pub block: u64,
 }
 
 impl Choice {
     /// Samples from these states, with what their gradient needs.
-    pub fn relaxed_samples_with_tape<F: Real>(
+    pub fn relaxed_samples_with_tape<M: RelaxedTarget>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
+        count: usize,
+        temperature: f64,
+        run: &Run,
+    ) -> Result<(M::Relaxed, M::Tape)> {
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
+        }
+        model.relaxed_on(self.on(model, run)?, count, temperature, run)
+    }
+
+    /// Draws the samples of all sequences: `draw` gives those of some turns of one replicate.
+    pub(super) fn draw_turns<S: Send>(
+        &self,
+        batch: usize,
+        count: usize,
+        run: &Run,
+        draw: impl Fn(usize, &[Turn]) -> Result<Vec<(usize, S)>> + Sync,
+    ) -> Result<Vec<Vec<S>>> {
+        let of_sequence = |b: usize| -> Result<Vec<S>> {
+            let turns = self.turns(b, count);
+            let drawn: Vec<Vec<(usize, S)>> =
+                turns.par_iter().map(|turns| draw(b, turns)).collect::<Result<_>>()?;
+            let mut drawn: Vec<_> = drawn.into_iter().flatten().collect();
+            drawn.sort_by_key(|(s, _)| *s);
+            Ok(drawn.into_iter().map(|(_, sample)| sample).collect())
+        };
+        run.install(|| (0..batch).into_par_iter().map(of_sequence).collect())
+    }
+
+    /// The log weight of each of so many samples of sequence b.
+    pub(super) fn log_weights(&self, b: usize, count: usize) -> Vec<f64> {
+        let logs = self.log_estimates(b);
+        (0..count).map(|s| logs[s % logs.len()]).collect()
+    }
+
+    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a replicate without a weight come
+    /// from another one: their own weight is zero.
+    pub(super) fn turns(&self, b: usize, count: usize) -> Vec<Vec<Turn>> {
+        let logs = self.log_estimates(b);
+        let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
+            return Vec::new();
+        };
+        let mut turns: Vec<Vec<Turn>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
+        for s in 0..count {
+            let own = s % logs.len();
+            let replicate = if logs[own] > f64::NEG_INFINITY { own } else { possible };
+            turns[own].push(Turn { s, replicate, block: ((b as u64) << 32) | s as u64 });
+        }
+        turns
+    }
+}
+
+impl<F: Real> RelaxedTarget for Chain<F> {
+    type Relaxed = SparseSamples<F>;
+    type Tape = RelaxedTape<F>;
+
+    fn relaxed_on(
+        &self,
+        choice: Choice,
         count: usize,
         temperature: f64,
         run: &Run,
     ) -> Result<(SparseSamples<F>, RelaxedTape<F>)> {
-        if !(temperature > 0.0 && temperature.is_finite()) {
-            return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
-        }
-        let choice = self.on(chain, run)?;
+        let chain = self;
         let clock = run.start(NAME);
         let streams = Streams::new(run.seed(), PURPOSE);
         let of_replicate = |b: usize, turns: &[Turn]| -> Result<Vec<(usize, SparsePath<F>)>> {
@@ -106,39 +180,11 @@ impl Choice {
                 Ok(turns.iter().map(draw).collect())
             })
         };
-        let of_sequence = |b: usize| -> Result<Vec<SparsePath<F>>> {
-            let turns = choice.turns(b, count);
-            let drawn: Vec<Vec<(usize, SparsePath<F>)>> =
-                turns.par_iter().map(|turns| of_replicate(b, turns)).collect::<Result<_>>()?;
-            let mut drawn: Vec<_> = drawn.into_iter().flatten().collect();
-            drawn.sort_by_key(|(s, _)| *s);
-            Ok(drawn.into_iter().map(|(_, path)| path).collect())
-        };
-        let samples: Vec<Vec<SparsePath<F>>> =
-            run.install(|| (0..chain.batch()).into_par_iter().map(of_sequence).collect::<Result<_>>())?;
-        let weights = |(b, samples): (usize, &Vec<SparsePath<F>>)| {
-            let logs = choice.log_estimates(b);
-            (0..samples.len()).map(|s| logs[s % logs.len()]).collect()
-        };
-        let log_weights = samples.iter().enumerate().map(weights).collect();
+        let samples = choice.draw_turns(chain.batch(), count, run, of_replicate)?;
+        let log_weights =
+            samples.iter().enumerate().map(|(b, samples)| choice.log_weights(b, samples.len())).collect();
         let tape = RelaxedTape { chain: chain.clone(), choice, count, temperature, run: run.clone() };
         Ok((SparseSamples { samples, log_weights }, tape))
-    }
-
-    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a replicate without a weight come
-    /// from another one: their own weight is zero.
-    fn turns(&self, b: usize, count: usize) -> Vec<Vec<Turn>> {
-        let logs = self.log_estimates(b);
-        let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
-            return Vec::new();
-        };
-        let mut turns: Vec<Vec<Turn>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
-        for s in 0..count {
-            let own = s % logs.len();
-            let replicate = if logs[own] > f64::NEG_INFINITY { own } else { possible };
-            turns[own].push(Turn { s, replicate, block: ((b as u64) << 32) | s as u64 });
-        }
-        turns
     }
 }
 

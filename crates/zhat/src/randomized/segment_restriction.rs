@@ -23,12 +23,12 @@ use crate::sequence::SemiMarkovGradient;
 const ABSENT: u32 = u32::MAX;
 
 /// Sequence b of a semi-Markov chain on its chosen states.
-struct Restriction<'a, F: Real> {
+pub(super) struct Restriction<'a, F: Real> {
     model: &'a SemiMarkov<F>,
     b: usize,
     support: &'a Support,
     /// The states that may be left at each position.
-    left: Vec<Vec<u32>>,
+    pub left: Vec<Vec<u32>>,
     /// For every end t, by t − s: for every state left at t its number in Ωₛ, 0 where it is not there.
     origins: Vec<Vec<Vec<u32>>>,
     /// The same with `ABSENT`.
@@ -37,7 +37,7 @@ struct Restriction<'a, F: Real> {
 }
 
 impl<'a, F: Real> Restriction<'a, F> {
-    fn new(model: &'a SemiMarkov<F>, b: usize, support: &'a Support) -> Self {
+    pub fn new(model: &'a SemiMarkov<F>, b: usize, support: &'a Support) -> Self {
         let mut restriction = Restriction {
             model,
             b,
@@ -92,7 +92,7 @@ impl<'a, F: Real> Restriction<'a, F> {
         self.left[t].iter().zip(&self.places[t][t - s]).map(score).collect()
     }
 
-    fn with_lattice<R>(&self, work: impl FnOnce(&SegmentLattice<'_, F>) -> R) -> R {
+    pub fn with_lattice<R>(&self, work: impl FnOnce(&SegmentLattice<'_, F>) -> R) -> R {
         let pairs: Vec<(&[u32], &[u32])> = (1..self.support.len())
             .map(|t| (self.left[t - 1].as_slice(), self.support.at(t).states.as_slice()))
             .collect();
@@ -142,6 +142,10 @@ impl<'a, F: Real> Restriction<'a, F> {
 }
 
 impl<F: Real> Segmented<F> for Restriction<'_, F> {
+    fn longest(&self) -> usize {
+        self.model.longest()
+    }
+
     fn states_left(&self, t: usize) -> usize {
         self.left[t].len()
     }
@@ -202,7 +206,7 @@ impl<F: Real> Target for SemiMarkov<F> {
     }
 
     fn log_partition_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
-        Restriction::new(self, b, support).with_lattice(|lattice| Ok(lattice.sweep(clock)?.log_partition[0]))
+        Restriction::new(self, b, support).with_lattice(|lattice| Ok(lattice.log_partitions(clock)?[0]))
     }
 
     fn entropy_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {

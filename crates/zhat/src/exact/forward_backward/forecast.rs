@@ -89,13 +89,13 @@ impl Cost {
         }
     }
 
-    /// The same for segments, which have no checkpoints.
-    pub fn of_segments<F: Real>(model: &SemiMarkov<F>, threads: usize) -> Cost {
+    /// The same for segments.
+    pub fn of_segments<F: Real>(model: &SemiMarkov<F>, checkpoint: bool, threads: usize) -> Cost {
         let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
         Cost {
             longest: model.longest() as f64,
             segment_parameters: values.len() as f64,
-            ..Cost::of(model.chain(), false, threads)
+            ..Cost::of(model.chain(), checkpoint, threads)
         }
     }
 
@@ -228,6 +228,6 @@ impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
 
 impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
     fn forecast(&self, model: &SemiMarkov<F>, query: Query, run: &Run) -> Forecast {
-        Cost::of_segments(model, run.threads()).forecast(query)
+        Cost::of_segments(model, self.checkpoint, run.threads()).forecast(query)
     }
 }

@@ -4,6 +4,8 @@ use super::forecast::Cost;
 use crate::lattice::{BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
 use crate::query::Query;
 
+/// Rows of a window for products through ln M: see `lattice::segment_windows`.
+const WINDOW_ROWS: f64 = 128.0;
 /// States that one task of a maximum works on, and rows of a tile: see `lattice::best`.
 const MAXIMUM_TILE: f64 = (512 * 32) as f64;
 
@@ -16,10 +18,16 @@ impl Cost {
     /// Numbers of messages that are kept, `rows` for each position and state.
     fn kept(&self, rows: f64) -> f64 {
         if self.checkpoint {
-            (rows + 2.0) * self.layer() * (self.steps.sqrt().ceil() + 2.0)
+            (rows + 2.0) * self.layer() * (self.window() + 2.0)
         } else {
             rows * self.nodes()
         }
+    }
+
+    /// Positions of a window, and those around it that segments reach into.
+    fn window(&self) -> f64 {
+        let longest = self.longest.clamp(0.0, self.steps);
+        (self.steps * longest.max(1.0)).sqrt().ceil() + longest
     }
 
     /// Numbers of the matrix and its shifts, and what finding these takes.
@@ -37,7 +45,7 @@ impl Cost {
     fn gradient(&self) -> Scratch {
         let pairs = match (self.shared, self.checkpoint) {
             (false, _) => self.batch,
-            (true, true) => self.batch * self.steps.sqrt().ceil(),
+            (true, true) => self.batch * self.window(),
             (true, false) => self.pairs(),
         };
         self.matrices.gradient(self.matrices.gathered(pairs as usize), self.threads as usize)
@@ -87,11 +95,12 @@ impl Cost {
         let (layer, outputs, segments) = (self.layer(), self.outputs(query), self.longest > 0.0);
         let buffers = |layers: f64| Scratch { rows: layers * layer, tiles: 0.0 };
         // Messages of segments go into a position and out of it.
-        let both = if segments { 4.0 * self.nodes() } else { self.kept(2.0) };
+        let both = if segments { 2.0 } else { 1.0 } * self.kept(2.0);
+        let window = 4.0 * layer * (self.window() + 2.0);
         match query {
             Query::LogPartition if segments => {
                 let scratch = buffers(5.0).then(self.product(1.0, 1.0));
-                self.total(both, scratch, self.segment_bytes(false))
+                self.total(window, scratch, self.segment_bytes(false))
             }
             Query::LogPartition => self.total(0.0, buffers(7.0).then(self.product(1.0, 0.0)), 0.0),
             Query::Marginals => {
@@ -103,8 +112,10 @@ impl Cost {
                 self.total(outputs + both, scratch, self.segment_bytes(true))
             }
             Query::Entropy if segments => {
-                let scratch = buffers(7.0).then(self.product(2.0, 2.0)).then(self.directed(self.steps));
-                self.total(2.0 * both, scratch, self.segment_bytes(false))
+                // Windows have at least as many rows as a product through ln M wants.
+                let rows = (WINDOW_ROWS / self.batch.max(1.0) + self.longest).max(self.window());
+                let scratch = buffers(7.0).then(self.product(2.0, 2.0)).then(self.directed(rows));
+                self.total(8.0 * layer * (rows + 2.0) + window, scratch, self.segment_bytes(false))
             }
             Query::Entropy => {
                 let window = expectation_window(self.batch as usize, self.steps as usize) as f64;

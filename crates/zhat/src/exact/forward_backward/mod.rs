@@ -6,8 +6,8 @@
 //! are exponentiated only to be multiplied with the transition matrix, for a whole batch at once; an entry that may have lost mass to
 //! underflow is summed again in the log domain, so nothing finite is ever lost.
 //!
-//! Time O(B·T·N²), factored transitions O(B·T·N²·D) without a table; memory O(B·T·N) beside the model and its matrix, or O(B·√T·N)
-//! for gradients with `checkpoint`, at the price of one more sweep. Exact; the rounding allowance is that of the model's precision.
+//! Time O(B·T·N²), factored transitions O(B·T·N²·D) without a table; memory O(B·T·N) beside the model and its matrix, or O(B·√(T·L)·N)
+//! for gradients with `checkpoint` (L = 1 for chains), at the price of one more sweep. Exact; the rounding allowance is that of the model's precision.
 //! A sequence without any path has log Z = −∞, entropy −∞, no path, no sample and a zero gradient; if no sequence has one, that is
 //! the error `zero-partition`.
 //!
@@ -35,13 +35,15 @@ mod memory;
 mod paths;
 mod recorded;
 mod relaxed;
+mod segment_relaxed;
 mod semi_markov;
 mod tape;
 
 use serde::{Deserialize, Serialize};
 
 pub use recorded::Recorded;
-pub use relaxed::RelaxedTape;
+pub use relaxed::{Relaxed, RelaxedTape};
+pub use segment_relaxed::SegmentRelaxedTape;
 pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";
@@ -50,6 +52,7 @@ pub(crate) const NAME: &str = "forward-backward";
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ForwardBackward {
-    /// Keeps messages of √T positions at a time and computes the others again: less memory for gradients of chains.
+    /// Keeps messages of √T positions at a time (of √(T·L) for segments of length L) and computes the others again: less memory for
+    /// gradients.
     pub checkpoint: bool,
 }

@@ -1,4 +1,4 @@
-//! Relaxed samples of chains, and their gradient.
+//! Relaxed samples, and those of chains with their gradient.
 
 use rayon::prelude::*;
 
@@ -25,19 +25,45 @@ pub struct RelaxedTape<F: Real> {
     run: Run,
 }
 
+/// A kind of model that forward–backward draws relaxed samples of: [`Chain`] or [`crate::SemiMarkov`].
+pub trait Relaxed: Sized {
+    /// What is drawn.
+    type Samples;
+    /// What its gradient needs.
+    type Tape;
+
+    #[doc(hidden)]
+    fn relaxed(&self, count: usize, temperature: f64, run: &Run) -> Result<(Self::Samples, Self::Tape)>;
+}
+
 impl ForwardBackward {
     /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ, softmax((log p̂ + noise)/τ), and
-    /// what its gradient needs. The gradient takes the hard states of a path as constants.
-    pub fn relaxed_samples_with_tape<F: Real>(
+    /// what its gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as constants.
+    pub fn relaxed_samples_with_tape<M: Relaxed>(
         &self,
-        chain: &Chain<F>,
+        model: &M,
+        count: usize,
+        temperature: f64,
+        run: &Run,
+    ) -> Result<(M::Samples, M::Tape)> {
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
+        }
+        model.relaxed(count, temperature, run)
+    }
+}
+
+impl<F: Real> Relaxed for Chain<F> {
+    type Samples = RelaxedSamples<F>;
+    type Tape = RelaxedTape<F>;
+
+    fn relaxed(
+        &self,
         count: usize,
         temperature: f64,
         run: &Run,
     ) -> Result<(RelaxedSamples<F>, RelaxedTape<F>)> {
-        if !(temperature > 0.0 && temperature.is_finite()) {
-            return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
-        }
+        let chain = self;
         let clock = run.start(NAME);
         let shape = [chain.batch(), count, chain.steps(), chain.states()];
         run.require_memory(NAME, shape.iter().product::<usize>() as f64 * size_of::<F>() as f64)?;
@@ -108,12 +134,12 @@ impl<F: Real> RelaxedTape<F> {
 }
 
 /// The stream of a sample.
-fn block(b: usize, s: usize) -> u64 {
+pub(super) fn block(b: usize, s: usize) -> u64 {
     ((b as u64) << 32) | s as u64
 }
 
 /// The samples of the sequences that have a path.
-fn wanted(log_partition: &[f64], count: usize) -> Vec<(usize, usize)> {
+pub(super) fn wanted(log_partition: &[f64], count: usize) -> Vec<(usize, usize)> {
     let some = (0..log_partition.len()).filter(|&b| log_partition[b] > f64::NEG_INFINITY);
     some.flat_map(|b| (0..count).map(move |s| (b, s))).collect()
 }

@@ -1,5 +1,7 @@
 //! Semi-Markov chains: what their lattice says, and its gradients.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::ForwardBackward;
@@ -61,16 +63,19 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         self.chain().same_shape(other.chain()) && self.longest() == other.longest()
     }
 
-    fn gradient_bytes(&self, _: bool, rows: f64, models: f64, threads: usize) -> f64 {
-        Cost::of_segments(self, threads).gradient_bytes(rows, models)
+    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64, threads: usize) -> f64 {
+        Cost::of_segments(self, checkpoint, threads).gradient_bytes(rows, models)
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        with_lattice(self, |lattice| Ok(lattice.sweep(clock)?.log_partition))
+        with_lattice(self, |lattice| lattice.log_partitions(clock))
     }
 
-    fn sweep(&self, _: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<SegmentMessages<F>>)> {
+    fn sweep(&self, checkpoint: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<SegmentMessages<F>>)> {
         with_lattice(self, |lattice| {
+            if checkpoint {
+                return Ok((lattice.log_partitions(clock)?, None));
+            }
             let messages = lattice.sweep(clock)?;
             Ok((messages.log_partition.clone(), Some(SegmentMessages(messages))))
         })
@@ -80,22 +85,29 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         &self,
         kept: Option<&SegmentMessages<F>>,
         cotangent: &[f64],
-        _: bool,
+        checkpoint: bool,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, SemiMarkovGradient<F>)> {
         with_lattice(self, |lattice| {
-            let swept;
-            let messages = match kept {
-                Some(kept) => &kept.0,
+            let mut gradient = zero_gradient(self);
+            let mut visit = |messages: &Messages<F>| {
+                add_marginals(self, lattice, messages, cotangent, &mut gradient);
+                let transitions = &mut gradient.chain.transitions;
+                lattice.base.add_edge_marginals(messages, cotangent, clock, transitions)
+            };
+            let log_partition = match kept {
+                Some(SegmentMessages(messages)) => {
+                    visit(messages)?;
+                    messages.log_partition.clone()
+                }
+                None if checkpoint => lattice.sweep_windows(clock, visit)?,
                 None => {
-                    swept = lattice.sweep(clock)?;
-                    &swept
+                    let messages = lattice.sweep(clock)?;
+                    visit(&messages)?;
+                    messages.log_partition
                 }
             };
-            let mut gradient = zero_gradient(self);
-            add_marginals(self, lattice, messages, cotangent, &mut gradient);
-            lattice.base.add_edge_marginals(messages, cotangent, clock, &mut gradient.chain.transitions)?;
-            Ok((messages.log_partition.clone(), gradient))
+            Ok((log_partition, gradient))
         })
     }
 
@@ -105,8 +117,7 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         factors: Factors,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let (values, log_partition, _) = self.direct(q, factors, clock)?;
-        Ok((values, log_partition))
+        with_direction(self, q, factors, |direction| direction.expectation(clock))
     }
 
     fn direct(
@@ -130,33 +141,29 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         clock: &Clock<'_>,
     ) -> Result<(SemiMarkovGradient<F>, Option<SemiMarkovGradient<F>>)> {
         with_direction(self, q, factors, |direction| {
-            let again;
-            let (values, swept) = match kept {
-                Some((values, kept)) => (values, &kept.0),
-                None => {
-                    again = direction.sweep(clock)?;
-                    (again.0.as_slice(), &again.1)
-                }
-            };
-            let directed = &swept.directed;
-            let mut to_p = zero_gradient(self);
-            each_start(self, cotangent, &mut to_p, |b, s, visit| {
-                direction.segment_covariances(swept, values[b], b, s, visit);
-            });
-            let transitions = &mut to_p.chain.transitions;
-            direction.direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
-            let (Some(q), Some(lattice), Some(messages)) = (q, direction.q, &directed.q) else {
-                return Ok((to_p, None));
-            };
-            let mut to_q = zero_gradient(q);
+            let (mut to_p, mut to_q) = (zero_gradient(self), q.map(zero_gradient));
             let of_p: Vec<f64> = cotangent.iter().map(|c| factors.other * c).collect();
             let of_q: Vec<f64> = cotangent.iter().map(|c| -factors.other * c).collect();
-            add_marginals(q, direction.p, &directed.p, &of_p, &mut to_q);
-            add_marginals(q, lattice, messages, &of_q, &mut to_q);
-            let transitions = &mut to_q.chain.transitions;
-            direction.direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
-            lattice.base.add_edge_marginals(messages, &of_q, clock, transitions)?;
-            Ok((to_p, Some(to_q)))
+            let mut visit = |values: &[f64], swept: &SegmentDirected<F>| {
+                let directed = &swept.directed;
+                each_start(self, &directed.p.window, cotangent, &mut to_p, |b, s, visit| {
+                    direction.segment_covariances(swept, values[b], b, s, visit);
+                });
+                let transitions = &mut to_p.chain.transitions;
+                direction.direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
+                let (Some(q), Some(to_q)) = (q, &mut to_q) else { return Ok(()) };
+                let (Some(lattice), Some(messages)) = (direction.q, &directed.q) else { return Ok(()) };
+                add_marginals(q, direction.p, &directed.p, &of_p, to_q);
+                add_marginals(q, lattice, messages, &of_q, to_q);
+                let transitions = &mut to_q.chain.transitions;
+                direction.direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
+                lattice.base.add_edge_marginals(messages, &of_q, clock, transitions)
+            };
+            match kept {
+                Some((values, kept)) => visit(values, &kept.0)?,
+                None => direction.sweep_windows(clock, |values, swept| visit(values, &swept))?,
+            }
+            Ok((to_p, to_q))
         })
     }
 }
@@ -166,7 +173,10 @@ fn positions<F: Real>(model: &SemiMarkov<F>) -> f64 {
 }
 
 /// Makes the lattice of a semi-Markov chain for `work`.
-fn with_lattice<F: Real, R>(model: &SemiMarkov<F>, work: impl FnOnce(&SegmentLattice<'_, F>) -> R) -> R {
+pub(super) fn with_lattice<F: Real, R>(
+    model: &SemiMarkov<F>,
+    work: impl FnOnce(&SegmentLattice<'_, F>) -> R,
+) -> R {
     let chain = model.chain();
     let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
     let steps = steps_of(chain.transitions(), chain.states(), boundaries);
@@ -191,7 +201,7 @@ fn with_direction<F: Real, R>(
     })
 }
 
-fn zero_gradient<F: Real>(model: &SemiMarkov<F>) -> SemiMarkovGradient<F> {
+pub(super) fn zero_gradient<F: Real>(model: &SemiMarkov<F>) -> SemiMarkovGradient<F> {
     let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
     SemiMarkovGradient { chain: zeros(model.chain()), segments: vec![F::ZERO; values.len()] }
 }
@@ -206,15 +216,16 @@ fn add_marginals<F: Real>(
 ) {
     let some = |b: usize| if messages.log_partition[b] > f64::NEG_INFINITY { cotangent[b] } else { 0.0 };
     let cotangent: Vec<f64> = (0..cotangent.len()).map(some).collect();
-    each_start(model, &cotangent, gradient, |b, s, visit| {
+    each_start(model, &messages.window, &cotangent, gradient, |b, s, visit| {
         lattice.segment_marginals(messages, b, s, |t, marginals, _| visit(t, marginals));
     });
 }
 
-/// Spreads what `weigh` says about the segments from every start over the parameters that they have. Sequences are added up one after the
+/// Spreads what `weigh` says about the segments from every start of a window over the parameters that they have. Sequences are added up one after the
 /// other: the same bits for any number of threads.
 fn each_start<F: Real>(
     model: &SemiMarkov<F>,
+    window: &Range<usize>,
     cotangent: &[f64],
     gradient: &mut SemiMarkovGradient<F>,
     weigh: impl Fn(usize, usize, &mut dyn FnMut(usize, &[f64])) + Sync,
@@ -224,14 +235,15 @@ fn each_start<F: Real>(
     // Gradients with respect to start, emissions and segments of one sequence.
     let sequence = |b: usize| {
         let length = chain.lengths()[b];
+        let starts = window.start..window.end.min(length);
         let mut start = vec![0.0; n];
-        let mut emissions = vec![0.0; length * n];
+        let mut emissions = vec![0.0; ((window.end + longest - 1).min(length) - window.start) * n];
         let places = matches!(model.segments(), Segments::Places(_));
-        let mut segments = vec![0.0; if places { length * longest * n } else { longest * n }];
-        for s in 0..length {
+        let mut segments = vec![0.0; if places { starts.len() * longest * n } else { longest * n }];
+        for s in starts {
             let mut ends: Vec<Vec<f64>> = Vec::new();
             weigh(b, s, &mut |_, weights| ends.push(weights.to_vec()));
-            let from = if places { s * longest * n } else { 0 };
+            let from = if places { (s - window.start) * longest * n } else { 0 };
             for (row, weights) in segments[from..].chunks_exact_mut(n).zip(&ends) {
                 row.iter_mut().zip(weights).for_each(|(x, w)| *x += w);
             }
@@ -239,7 +251,7 @@ fn each_start<F: Real>(
             let mut covering = vec![0.0; n];
             for (d, weights) in ends.iter().enumerate().rev() {
                 covering.iter_mut().zip(weights).for_each(|(x, w)| *x += w);
-                let row = &mut emissions[(s + d) * n..(s + d + 1) * n];
+                let row = &mut emissions[(s + d - window.start) * n..][..n];
                 row.iter_mut().zip(&covering).for_each(|(x, w)| *x += w);
             }
             if s == 0 {
@@ -248,13 +260,14 @@ fn each_start<F: Real>(
         }
         (start, emissions, segments)
     };
-    let wanted: Vec<usize> = (0..chain.batch()).filter(|&b| cotangent[b] != 0.0).collect();
+    let has_some = |b: &usize| cotangent[*b] != 0.0 && window.start < chain.lengths()[*b];
+    let wanted: Vec<usize> = (0..chain.batch()).filter(has_some).collect();
     let parts: Vec<_> = wanted.par_iter().map(|&b| sequence(b)).collect();
     let add = |to: &mut [F], from: &[f64], factor: f64| {
         to.iter_mut().zip(from).for_each(|(x, y)| *x += F::from_f64(factor * y));
     };
     for (b, (start, emissions, segments)) in wanted.into_iter().zip(parts) {
-        let (c, at) = (cotangent[b], b * chain.steps() * n);
+        let (c, at) = (cotangent[b], (b * chain.steps() + window.start) * n);
         add(&mut gradient.chain.start, &start, c);
         add(&mut gradient.chain.emissions[at..], &emissions, c);
         // Marginals have no use for those of segments.
@@ -270,11 +283,21 @@ impl<F: Real> Marginals<SemiMarkov<F>> for ForwardBackward {
     fn marginals(&self, model: &SemiMarkov<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
         answer(self, model, Query::Marginals, run, |clock| {
             with_lattice(model, |lattice| {
-                let messages = lattice.sweep(clock)?;
-                some_weight(&messages.log_partition)?;
                 let chain = model.chain();
                 let mut gradient = SemiMarkovGradient { chain: zeros(chain), segments: Vec::new() };
-                add_marginals(model, lattice, &messages, &vec![1.0; chain.batch()], &mut gradient);
+                let ones = vec![1.0; chain.batch()];
+                let mut visit = |messages: &Messages<F>| {
+                    add_marginals(model, lattice, messages, &ones, &mut gradient);
+                    Ok(())
+                };
+                let log_partition = if self.checkpoint {
+                    lattice.sweep_windows(clock, visit)?
+                } else {
+                    let messages = lattice.sweep(clock)?;
+                    visit(&messages)?;
+                    messages.log_partition
+                };
+                some_weight(&log_partition)?;
                 let shape = [chain.batch(), chain.steps(), chain.states()];
                 Ok(NodeMarginals { shape, values: gradient.chain.emissions })
             })

@@ -49,7 +49,7 @@ impl<F: Real> Direction<'_, F> {
     pub(in crate::lattice) fn mark_missing_edges(&self, messages: &Messages<F>, values: &mut [f64]) {
         let Some((factor, q)) = self.other else { return };
         let missing = Missing(&q.edges);
-        for t in 0..self.p.layout.steps().saturating_sub(1) {
+        for t in messages.window.start..messages.window.end.min(self.p.layout.steps().saturating_sub(1)) {
             let pairs: Vec<(usize, usize)> =
                 (0..self.p.layout.active(t + 1)).map(|place| (t, place)).collect();
             let (before, after) = self.p.steps.shape(t);

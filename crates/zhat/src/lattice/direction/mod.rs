@@ -26,7 +26,7 @@ use super::nodes::Nodes;
 use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
-use logs::Logs;
+pub(in crate::lattice) use logs::Logs;
 
 /// Rows that make a product through ln M worth making it.
 const WINDOW_ROWS: usize = 128;

@@ -1,0 +1,64 @@
+"""`zhat.torch`: gradients against PyTorch's own finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zhat
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed; zhat.torch is not tested")
+zt: Any = pytest.importorskip("zhat.torch")
+
+
+def tensors(model: Any, *names: str) -> list[Any]:
+    arrays = (getattr(model, name) for name in ("emissions", "transitions", "start", *names))
+    return [torch.tensor(np.array(array), requires_grad=True) for array in arrays]
+
+
+P = tensors(zhat.generate.chain(3, 4, 2, seed=2))
+Q = tensors(zhat.generate.chain(3, 4, 2, seed=3))
+
+
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+def test_values_of_a_chain(operation: Any) -> None:
+    assert torch.autograd.gradcheck(lambda *t: operation(zt.Chain(*t)), P)
+
+
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+def test_values_of_a_semi_markov_chain(operation: Any) -> None:
+    def value(*own: Any) -> Any:
+        return operation(zt.Chain(own[0], own[1], own[2], segments=own[3]))
+
+    own = tensors(zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments")
+    assert torch.autograd.gradcheck(value, own)
+
+
+@pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
+def test_divergences(operation: Any) -> None:
+    assert torch.autograd.gradcheck(lambda *t: operation(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*P, *Q))
+
+
+def test_relaxed_samples() -> None:
+    def soft(*own: Any) -> Any:
+        return zt.relaxed_sample(zt.Chain(*own), n=2, temperature=0.7, seed=1)[0]
+
+    assert torch.autograd.gradcheck(soft, P)
+
+
+def test_relaxed_segmentations() -> None:
+    own = tensors(zhat.generate.semi_markov(2, 4, 2, longest=2, seed=2), "segments")
+
+    def soft(*own: Any) -> Any:
+        chain = zt.Chain(own[0], own[1], own[2], segments=own[3])
+        return zt.relaxed_sample(chain, n=2, temperature=0.7, seed=1)[0]
+
+    assert torch.autograd.gradcheck(soft, own)
+
+
+def test_a_batch_of_different_lengths() -> None:
+    own = tensors(zhat.generate.chain(3, 4, 2, seed=2))
+    zt.log_partition(zt.Chain(*own, lengths=[4, 2])).sum().backward()
+    np.testing.assert_allclose(own[2].grad.sum(), 2)
