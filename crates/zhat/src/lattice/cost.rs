@@ -106,7 +106,9 @@ impl Matrices {
 
     /// Numbers of the matrix where it is kept.
     pub fn stored(&self) -> f64 {
-        if self.made { 0.0 } else { self.before as f64 * self.columns() }
+        // A row more for every tile's, which sets strips apart.
+        let rows = self.before + self.before.div_ceil(scratch::ROWS);
+        if self.made { 0.0 } else { rows as f64 * self.columns() }
     }
 
     /// A product of `down` messages with M and of `across` messages with Mᵀ; `directed` through M∘D.
