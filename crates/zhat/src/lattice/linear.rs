@@ -225,7 +225,7 @@ impl<F: Real> Lattice<'_, F> {
             clock.check()?;
             let len = chunk.len() * size;
             let (left, right) = (left.room(len), right.room(len));
-            let gather = |((left, right), &(t, place)): ((&mut [F], &mut [F]), &(usize, usize))| {
+            let gather = |left: &mut [F], right: &mut [F], &(t, place): &(usize, usize)| {
                 left.copy_from_slice(messages.forward.row(place, t));
                 let b = self.layout.sequence(place);
                 let at = (b * room + t + 1) * size;
@@ -238,9 +238,10 @@ impl<F: Real> Lattice<'_, F> {
             };
             if len >= PARALLEL {
                 let rows = left.par_chunks_exact_mut(size).zip(right.par_chunks_exact_mut(size));
-                rows.zip(chunk).for_each(gather);
+                rows.zip(chunk).for_each(|((left, right), pair)| gather(left, right, pair));
             } else {
-                left.chunks_exact_mut(size).zip(right.chunks_exact_mut(size)).zip(chunk).for_each(gather);
+                let rows = left.chunks_exact_mut(size).zip(right.chunks_exact_mut(size));
+                rows.zip(chunk).for_each(|((left, right), pair)| gather(left, right, pair));
             }
             self.steps.add_gradient(chunk[0].0, chunk.len(), left, right, None, gradient);
         }

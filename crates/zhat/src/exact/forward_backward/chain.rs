@@ -91,12 +91,14 @@ impl<F: Real> Recorded for Chain<F> {
     ) -> Result<(Vec<f64>, ChainGradient<F>)> {
         with_lattice(self, |lattice| {
             let mut gradient = zeros(self);
-            if kept.is_none() && !checkpoint && lattice.linear() {
-                if let Some(messages) = lattice.sweep_linear(&mut gradient.emissions, clock)? {
-                    add_linear_gradient(lattice, &messages, cotangent, clock, &mut gradient)?;
-                    add_start(self, &mut gradient);
-                    return Ok((messages.log_partition, gradient));
-                }
+            if kept.is_none()
+                && !checkpoint
+                && lattice.linear()
+                && let Some(messages) = lattice.sweep_linear(&mut gradient.emissions, clock)?
+            {
+                add_linear_gradient(lattice, &messages, cotangent, clock, &mut gradient)?;
+                add_start(self, &mut gradient);
+                return Ok((messages.log_partition, gradient));
             }
             let mut visit =
                 |messages: &Messages<F>| add_gradient(lattice, messages, cotangent, clock, &mut gradient);
