@@ -26,6 +26,7 @@ mod lattice;
 pub mod model;
 pub mod montecarlo;
 pub mod numeric;
+pub mod pairwise;
 pub mod platform;
 pub mod query;
 pub mod random;

@@ -71,6 +71,11 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
+    /// Standard Gumbel: −ln(−ln u); argmaxᵢ(log wᵢ + gᵢ) is a draw with probability wᵢ / Σw.
+    pub fn gumbel(&mut self) -> f64 {
+        -(-(1.0 - self.uniform()).ln()).max(f64::MIN_POSITIVE).ln()
+    }
+
     /// An index drawn with probability wᵢ / Σw, for weights ≥ 0 of which one at least is positive.
     pub fn categorical(&mut self, weights: &[f64]) -> usize {
         let total: f64 = weights.iter().sum();

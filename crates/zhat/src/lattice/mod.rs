@@ -46,4 +46,4 @@ pub(crate) use segment_direction::{SegmentDirected, SegmentDirection};
 pub(crate) use segment_scores::ScoreGradient;
 pub(crate) use segment_windows::Ahead;
 pub(crate) use segments::{SegmentLattice, SegmentNodes, Segmented, SemiMarkovSegments};
-pub(crate) use steps::{restricted_steps_of, steps_of};
+pub(crate) use steps::{Product, Steps, restricted_steps_of, steps_of};

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::numeric::Real;
 
 /// Scores may add up to this much at most, so that no sum of them overflows a double.
-const LARGEST_TOTAL: f64 = 1e305;
+pub(super) const LARGEST_TOTAL: f64 = 1e305;
 
 /// A batch of chains with shared parameters.
 ///
@@ -101,7 +101,7 @@ impl<F: Real> Transitions<F> {
     }
 
     /// A bound on |log-transition| where it is finite, of numbers that are as they should be.
-    fn check(&self, states: usize, steps: usize) -> Result<f64> {
+    pub(super) fn check(&self, states: usize, steps: usize) -> Result<f64> {
         let table = states.saturating_mul(states);
         match self {
             Transitions::Shared(values) => {
@@ -295,7 +295,7 @@ impl<F: Real> Chain<F> {
 }
 
 /// A score is finite or −∞. The largest |score| that is finite.
-fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
+pub(super) fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
     let (largest, bad) = F::extent(&values[range.clone()]);
     let of_no_use = |at: &usize| values[*at].is_nan() || values[*at] > F::MAX;
     match range.into_iter().find(|at| bad && of_no_use(at)) {

@@ -41,17 +41,19 @@ mod segment_proposal;
 mod segment_relaxed;
 mod segment_restriction;
 mod select;
-mod spread;
+pub(crate) mod spread;
 mod states;
 mod tape;
 mod target;
 
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
+pub(crate) use proposal::{global_scores, mixture, weighted};
 pub use relaxed::{RelaxedTape, SparsePath, SparseSamples};
 pub use segment_relaxed::{
     SegmentRelaxedTape, SegmentationCotangent, SparseSegmentation, SparseSegmentations,
 };
+pub(crate) use select::Order;
 pub use select::{Chosen, Selection};
 pub use states::States;
 pub use tape::{EntropyTape, LogPartitionTape};

@@ -245,7 +245,7 @@ impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
 }
 
 /// The messages of the chosen states with their weights, the largest 0.
-pub(super) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
+pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     let pairs = chosen.states.iter().zip(&chosen.log_weights);
     let logs: Vec<f64> = pairs.map(|(&i, w)| message[i as usize].to_f64() + w).collect();
     let shift = numeric::max(&logs);
@@ -255,7 +255,7 @@ pub(super) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
 
 /// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may vanish beside the other.
 /// If p is zero everywhere it is left out, and likewise q.
-pub(super) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
+pub(crate) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
     let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
     if log_p == f64::NEG_INFINITY {
         return q.to_vec();
@@ -279,8 +279,13 @@ pub(super) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
 
 /// log of the global proposal, normalised.
 pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -> Vec<f64> {
-    let states = chain.states();
-    let mut logs = match chain.transitions() {
+    global_scores(entries, chain.steps() - 1)
+}
+
+/// The same for so many tables.
+pub(crate) fn global_scores<F: Real>(entries: &ChainEntries<'_, F>, tables: usize) -> Vec<f64> {
+    let states = entries.states;
+    let mut logs = match entries.transitions {
         Transitions::Factored { left, right } => {
             let rank = left.len() / states;
             let norm = |values: &[F], i: usize| -> f64 {
@@ -293,7 +298,7 @@ pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -
             let all: Vec<u32> = (0..states as u32).collect();
             let (zeros, mut sums) = (vec![F::ZERO; states], vec![F::ZERO; states]);
             let mut total = vec![f64::NEG_INFINITY; states];
-            let boundaries = if entries.shared() { chain.steps().min(2) } else { chain.steps() } - 1;
+            let boundaries = if entries.shared() { tables.min(1) } else { tables };
             for t in 0..boundaries {
                 for send in [spread::forward::<F>, spread::backward::<F>] {
                     send(entries, t, &all, &zeros, &mut sums);

@@ -1,0 +1,270 @@
+//! Pairwise graphs of many states: messages against enumeration, and estimates from a few states against the truth.
+
+use zhat::model::{FactorGraph, PairwiseGraph, Transitions};
+use zhat::numeric::{Real, log_sum_exp};
+use zhat::pairwise::{GraphProposal, PairwisePropagation, RandomizedMessages};
+use zhat::random::Streams;
+use zhat::randomized::{Selection, States};
+use zhat::sequence::TransitionGradient;
+use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Run, exact};
+
+/// A random graph: kind 0 to 2 a forest with shared, own and factored interactions, 3 to 5 the same with circles.
+fn random_graph<F: Real>(
+    seed: u64,
+    variables: usize,
+    states: usize,
+    zeros: f64,
+    strength: f64,
+) -> PairwiseGraph<F> {
+    let mut random = Streams::new(seed, "pairwise tests").block(0);
+    let loopy = seed % 6 >= 3;
+    let mut edges = Vec::new();
+    for v in 1..variables {
+        let u = random.below(v);
+        // Some variables stand alone.
+        if random.uniform() < 0.9 {
+            edges.push(if random.uniform() < 0.5 { (u, v) } else { (v, u) });
+        }
+    }
+    if loopy && variables > 2 {
+        edges.push((0, variables - 1));
+        edges.push((variables - 2, variables - 1));
+    }
+    let mut scores = |n: usize, zeros: f64| -> Vec<F> {
+        let score = |_| {
+            if random.uniform() < zeros { F::NEG_INFINITY } else { F::from_f64(strength * random.normal()) }
+        };
+        (0..n).map(score).collect()
+    };
+    let interactions = match seed % 3 {
+        0 => Transitions::Shared(scores(states * states, zeros).into()),
+        1 => Transitions::PerStep(scores(edges.len() * states * states, zeros).into()),
+        _ => Transitions::Factored {
+            left: scores(states * 2, 0.0).into(),
+            right: Some(scores(states * 2, 0.0).into()),
+        },
+    };
+    PairwiseGraph::new(states, scores(variables * states, zeros).into(), edges, interactions).unwrap()
+}
+
+fn enumerate(graph: &FactorGraph) -> Result<f64, Error> {
+    Ok(exact::Enumeration::default().log_partition(graph, &Run::default())?.value)
+}
+
+fn forests_agree<F: Real>(tolerance: f64) {
+    let run = Run::default();
+    for seed in 0..120 {
+        if seed % 6 >= 3 {
+            continue;
+        }
+        for (zeros, strength) in [(0.0, 1.0), (0.5, 2.0), (0.0, if seed % 3 == 2 { 30.0 } else { 1e4 })] {
+            let (variables, states) = (1 + seed as usize % 5, 1 + seed as usize / 7 % 4);
+            let graph = random_graph::<F>(seed, variables, states, zeros, strength);
+            let whole = graph.to_factor_graph().unwrap();
+            let bp = PairwisePropagation::default();
+            let want = match enumerate(&whole) {
+                Err(Error::ZeroPartition) => {
+                    assert!(matches!(bp.log_partition(&graph, &run), Err(Error::ZeroPartition)), "{seed}");
+                    continue;
+                }
+                other => other.unwrap(),
+            };
+            let got = bp.log_partition(&graph, &run).unwrap();
+            assert_eq!(got.guarantee, Guarantee::Exact);
+            assert!(
+                (got.value - want).abs() <= got.diagnostics.rounding + 1e-12 * want.abs(),
+                "{seed}: {} {want}",
+                got.value
+            );
+            // The gradient is the marginals, of the nodes and of the edges.
+            let beliefs = exact::Enumeration::default().factor_marginals(&whole, &run).unwrap().value;
+            let gradient = bp.factor_marginals(&graph, &run).unwrap().value;
+            let scale = tolerance * (1.0 + strength);
+            for v in 0..variables {
+                let want = beliefs.factor(v);
+                let got = &gradient.nodes[v * states..(v + 1) * states];
+                assert!(
+                    got.iter().zip(want).all(|(a, b)| (a.to_f64() - b).abs() < scale),
+                    "{seed}: {got:?} {want:?}"
+                );
+            }
+            if let TransitionGradient::PerStep(tables) = &gradient.interactions {
+                for e in 0..graph.edges().len() {
+                    let want = beliefs.factor(variables + e);
+                    let got = &tables[e * states * states..(e + 1) * states * states];
+                    assert!(got.iter().zip(want).all(|(a, b)| (a.to_f64() - b).abs() < scale), "{seed}");
+                }
+            }
+            let entropy = exact::Enumeration::default().entropy(&whole, &run).unwrap().value;
+            let got = bp.entropy(&graph, &run).unwrap().value;
+            assert!((got - entropy).abs() <= scale * (1.0 + want.abs()), "{seed}: {got} {entropy}");
+        }
+    }
+}
+
+#[test]
+fn messages_on_forests_are_exact() {
+    forests_agree::<f64>(1e-10);
+    forests_agree::<f32>(2e-4);
+}
+
+#[test]
+fn on_circles_nothing_is_promised_and_all_chosen_states_give_the_same() {
+    let run = Run::default();
+    for seed in 0..60 {
+        if seed % 6 < 3 {
+            continue;
+        }
+        let graph = random_graph::<f64>(seed, 5, 4, 0.0, 0.7);
+        let bp = PairwisePropagation::default().log_partition(&graph, &run).unwrap();
+        assert!(matches!(bp.guarantee, Guarantee::Heuristic { .. }));
+        let want = enumerate(&graph.to_factor_graph().unwrap()).unwrap();
+        assert!((bp.value - want).abs() < 0.5, "{seed}: {} {want}", bp.value);
+        let all = RandomizedMessages { states: States::Count(4), replicates: 1, ..Default::default() };
+        let got = all.log_partition(&graph, &run).unwrap().value;
+        assert!((got - bp.value).abs() < 1e-4, "{seed}: {got} {}", bp.value);
+        let marginals = all.marginals(&graph, &run).unwrap().value;
+        for v in 0..5 {
+            let total: f64 = marginals.at(0, v).iter().sum();
+            assert!((total - 1.0).abs() < 1e-9);
+        }
+    }
+}
+
+/// z-tests at a false alarm rate of 1e-7 in all: |z| < 6 for 100 tests.
+#[test]
+fn estimates_on_forests_are_unbiased() {
+    for seed in [0u64, 1, 2, 6, 7, 8] {
+        let zeros = if seed >= 6 { 0.4 } else { 0.0 };
+        let graph = random_graph::<f64>(seed, 6, 12, zeros, 1.0);
+        let Ok(want) = PairwisePropagation::default().log_partition(&graph, &Run::default()) else {
+            continue;
+        };
+        for proposal in [
+            GraphProposal::Uniform,
+            GraphProposal::Local,
+            GraphProposal::Global,
+            GraphProposal::LocalGlobal,
+            GraphProposal::Guided,
+        ] {
+            for selection in [Selection::Threshold, Selection::Draws] {
+                let method = RandomizedMessages {
+                    states: States::Count(4),
+                    proposal,
+                    selection,
+                    top: Some(2),
+                    replicates: 1000,
+                    ..Default::default()
+                };
+                let run = Run::default().with_seed(seed + 17);
+                let got = method.log_partition(&graph, &run);
+                let Ok(got) = got else { continue };
+                let Guarantee::Unbiased { relative_std_error, .. } = got.guarantee else { panic!() };
+                let ratio = (got.value - want.value).exp();
+                let z = (ratio - 1.0) / relative_std_error.max(1e-9);
+                assert!(z.abs() < 6.0, "{seed} {proposal:?} {selection:?}: {ratio} ± {relative_std_error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn guided_choices_need_fewer_states() {
+    // A tree of 40 variables with 2000 states each, factored.
+    let mut random = Streams::new(5, "pairwise tests").block(1);
+    let (variables, states, rank) = (40, 2000, 8);
+    let mut normal =
+        |n: usize, s: f64| -> Vec<f32> { (0..n).map(|_| (s * random.normal()) as f32).collect() };
+    let interactions = Transitions::Factored { left: normal(states * rank, 0.5).into(), right: None };
+    let edges = (1..variables).map(|v| ((v - 1) / 2, v)).collect();
+    let graph =
+        PairwiseGraph::new(states, normal(variables * states, 1.5).into(), edges, interactions).unwrap();
+    let run = Run::default();
+    let want = PairwisePropagation::default().log_partition(&graph, &run).unwrap().value;
+    let mut errors = Vec::new();
+    for (proposal, count) in [
+        (GraphProposal::LocalGlobal, 50),
+        (GraphProposal::Guided, 50),
+        (GraphProposal::Guided, 200),
+        (GraphProposal::Guided, 800),
+    ] {
+        let method = RandomizedMessages {
+            states: States::Count(count),
+            proposal,
+            replicates: 12,
+            ..Default::default()
+        };
+        let got = method.log_partition(&graph, &run).unwrap();
+        let Guarantee::Unbiased { relative_std_error, .. } = got.guarantee else { panic!() };
+        assert!((got.value - want).abs() < 8.0 * relative_std_error + 0.01, "{} {want}", got.value);
+        errors.push(relative_std_error);
+    }
+    assert!(errors[1] < 0.5 * errors[0] && errors[2] < errors[1] && errors[3] < errors[2], "{errors:?}");
+}
+
+#[test]
+fn relaxed_samples_are_distributions_and_harden() {
+    let graph = random_graph::<f64>(4, 6, 20, 0.0, 1.0);
+    let method = RandomizedMessages { states: States::Count(8), ..Default::default() };
+    let warm = method.relaxed_samples(&graph, 5, 1.0, &Run::default()).unwrap();
+    let cold = method.relaxed_samples(&graph, 5, 1e-3, &Run::default()).unwrap();
+    for sample in warm.iter().chain(&cold) {
+        for (states, values) in sample.states.iter().zip(&sample.values) {
+            assert!(states.len() == values.len() && (values.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        }
+    }
+    let largest = |values: &Vec<f64>| values.iter().copied().fold(0.0, f64::max);
+    assert!(cold.iter().flat_map(|s| &s.values).filter(|v| largest(v) > 0.99).count() >= 25);
+    assert!(method.relaxed_samples(&graph, 1, 0.0, &Run::default()).is_err());
+}
+
+#[test]
+fn without_edges_relaxed_samples_have_the_law_of_the_model() {
+    // At a low temperature the largest entry is a draw: χ² with 9 degrees of freedom, 1e-7 point 49.6.
+    let scores: Vec<f64> = (0..10).map(|k| 0.3 * k as f64).collect();
+    let graph =
+        PairwiseGraph::new(10, scores.clone().into(), vec![], Transitions::Shared(vec![0.0; 100].into()))
+            .unwrap();
+    let method = RandomizedMessages { states: States::Count(10), replicates: 1, ..Default::default() };
+    let samples = method.relaxed_samples(&graph, 5000, 1e-4, &Run::default()).unwrap();
+    let mut counts = vec![0.0; 10];
+    for sample in &samples {
+        let best = (0..10).max_by(|&a, &b| sample.values[0][a].total_cmp(&sample.values[0][b])).unwrap();
+        counts[sample.states[0][best] as usize] += 1.0;
+    }
+    let log_z = log_sum_exp(&scores);
+    let chi: f64 = (0..10)
+        .map(|k| (scores[k] - log_z).exp() * 5000.0)
+        .zip(&counts)
+        .map(|(e, c)| (c - e).powi(2) / e)
+        .sum();
+    assert!(chi < 49.6, "{chi}");
+}
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    for seed in [2u64, 5] {
+        let graph = random_graph::<f32>(seed, 8, 100, 0.0, 1.0);
+        let method = RandomizedMessages { states: States::Count(70), ..Default::default() };
+        let one = method.log_partition(&graph, &Run::default().with_threads(1)).unwrap().value;
+        for threads in [2, 3] {
+            let run = Run::default().with_threads(threads);
+            assert_eq!(one.to_bits(), method.log_partition(&graph, &run).unwrap().value.to_bits());
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_said() {
+    let tables = || Transitions::Shared(vec![0.0; 4].into());
+    let error = |result: zhat::Result<PairwiseGraph>| result.unwrap_err().to_string();
+    assert!(error(PairwiseGraph::new(2, vec![0.0; 3].into(), vec![], tables())).contains("V × N"));
+    assert!(error(PairwiseGraph::new(2, vec![0.0; 4].into(), vec![(0, 2)], tables())).contains("edge 0"));
+    assert!(error(PairwiseGraph::new(2, vec![0.0; 4].into(), vec![(1, 1)], tables())).contains("edge 0"));
+    assert!(error(PairwiseGraph::new(2, vec![f64::NAN; 4].into(), vec![], tables())).contains("NaN"));
+    let graph = PairwiseGraph::new(2, vec![0.0; 4].into(), vec![(0, 1)], tables()).unwrap();
+    let seen = graph.observe(&[(0, 1)]).unwrap();
+    let log_z = PairwisePropagation::default().log_partition(&seen, &Run::default()).unwrap().value;
+    assert!((log_z - 2f64.ln()).abs() < 1e-12);
+    assert!(graph.observe(&[(0, 2)]).is_err());
+}
