@@ -14,6 +14,9 @@ use crate::units;
 pub trait Observer: Send + Sync {
     /// `done` of `total` units of the named phase are finished.
     fn progress(&self, phase: &'static str, done: u64, total: u64);
+
+    /// The value is now known to lie between `low` and `high`, and the named method found that.
+    fn interval(&self, _low: f64, _high: f64, _by: &'static str) {}
 }
 
 /// Seed, threads, memory and time budget, observer and cancel flag of a query.
@@ -159,6 +162,13 @@ impl Run {
             needs: format!("{method} needs {} of memory", units::bytes(bytes)),
             budget: units::bytes(self.memory as f64),
             fitting: Vec::new(),
+        }
+    }
+
+    /// Tells the observer how far the value is known.
+    pub(crate) fn interval(&self, low: f64, high: f64, by: &'static str) {
+        if let Some(observer) = &self.observer {
+            observer.interval(low, high, by);
         }
     }
 
