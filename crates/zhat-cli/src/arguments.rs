@@ -25,7 +25,7 @@ pub enum Command {
     /// Size and width of a model, and for each method: can it, what it promises, memory, rough time
     Info(InfoArguments),
     /// log Z, the logarithm of the partition function; with evidence, the log weight of the evidence
-    Logz(QueryArguments),
+    Logz(LogPartitionArguments),
     /// The probability of every state of every variable, or of every factor's variables together
     Marginals(MarginalsArguments),
     /// The entropy of the model
@@ -109,6 +109,15 @@ pub struct QueryArguments {
     /// Print the result file of the UAI competitions
     #[arg(long, conflicts_with = "json")]
     pub format: Option<ResultFormat>,
+}
+
+#[derive(Args, Debug)]
+pub struct LogPartitionArguments {
+    #[command(flatten)]
+    pub query: QueryArguments,
+    /// With --method bounds: end once the interval is this narrow, in nats; every step is told of on the standard error
+    #[arg(long)]
+    pub gap: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -11,10 +11,10 @@ use zhat::{Observer, Run};
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Adds progress to a run if the standard error is a terminal, and cancellation by Ctrl-C.
+/// Adds progress to a run, and cancellation by Ctrl-C: bars if the standard error is a terminal, and intervals as they tighten.
 pub fn attend(run: Run) -> Run {
-    let run = run.with_cancel(cancel_flag());
-    if std::io::stderr().is_terminal() { run.with_observer(Arc::new(Bar::new())) } else { run }
+    let shown = std::io::stderr().is_terminal();
+    run.with_cancel(cancel_flag()).with_observer(Arc::new(Bar::new(shown)))
 }
 
 /// True once Ctrl-C was pressed.
@@ -42,18 +42,23 @@ fn cancel_flag() -> Arc<AtomicBool> {
 /// One bar a phase, with a rate and the time left.
 struct Bar {
     started: Instant,
+    /// Whether there are bars.
+    shown: bool,
+    /// The width of the interval that was told of last, and by whom.
+    told: Mutex<(f64, &'static str)>,
     phase: Mutex<Option<(&'static str, ProgressBar)>>,
 }
 
 impl Bar {
-    fn new() -> Self {
-        Bar { started: Instant::now(), phase: Mutex::new(None) }
+    fn new(shown: bool) -> Self {
+        let told = Mutex::new((f64::INFINITY, ""));
+        Bar { started: Instant::now(), shown, told, phase: Mutex::new(None) }
     }
 }
 
 impl Observer for Bar {
     fn progress(&self, phase: &'static str, done: u64, total: u64) {
-        if self.started.elapsed() < PATIENCE {
+        if !self.shown || self.started.elapsed() < PATIENCE {
             return;
         }
         let mut current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,6 +78,22 @@ impl Observer for Bar {
         if let Some((_, bar)) = current.as_ref() {
             bar.set_length(total);
             bar.set_position(done);
+        }
+    }
+
+    /// A line where the interval has become narrower by a twentieth, or another method is at work.
+    fn interval(&self, low: f64, high: f64, by: &'static str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let gap = high - low;
+        if told.1 == by && gap.is_finite() && gap > 0.95 * told.0 {
+            return;
+        }
+        *told = (gap, by);
+        let seconds = self.started.elapsed().as_secs_f64();
+        let line = format!("{seconds:8.2} s  {low:.6} ≤ log Z ≤ {high:.6}  gap {gap:.6}  {by}");
+        match self.phase.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some((_, bar)) => bar.println(line),
+            None => eprintln!("{line}"),
         }
     }
 }

@@ -12,8 +12,8 @@ use zhat::io::{self, uai};
 use zhat::{Answer, Answers, Divergence, Error, Model, Query, Result, Run};
 
 use crate::arguments::{
-    DivergenceArguments, MapArguments, MarginalsArguments, ModelArguments, PlainQueryArguments,
-    QueryArguments, RunArguments, SampleArguments,
+    DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments, ModelArguments,
+    PlainQueryArguments, QueryArguments, RunArguments, SampleArguments,
 };
 use crate::output::{self, Exit};
 use crate::progress;
@@ -100,8 +100,16 @@ struct Answered {
     run: Run,
 }
 
-pub fn log_partition(arguments: &QueryArguments) -> Result<Exit> {
-    answer(&arguments.plain, Query::LogPartition, Style::of(arguments))
+pub fn log_partition(arguments: &LogPartitionArguments) -> Result<Exit> {
+    let (plain, style) = (&arguments.query.plain, Style::of(&arguments.query));
+    let mut settings = settings(&plain.run.set)?;
+    if let Some(gap) = arguments.gap {
+        if plain.run.method != "bounds" {
+            return Err(Error::argument("--gap", "is for --method bounds"));
+        }
+        settings.insert("gap".into(), Value::from(gap));
+    }
+    answer_with(plain, Query::LogPartition, style, settings)
 }
 
 pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
@@ -124,7 +132,15 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
 
 /// Asks, and prints the answer in the words of the model's kind.
 fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result<Exit> {
-    let settings = settings(&arguments.run.set)?;
+    answer_with(arguments, query, style, settings(&arguments.run.set)?)
+}
+
+fn answer_with(
+    arguments: &PlainQueryArguments,
+    query: Query,
+    style: Style,
+    settings: Settings,
+) -> Result<Exit> {
     let run = budgeted(&arguments.run);
     let model = load(&arguments.model)?;
     if style == Style::Uai && !matches!(model, Model::FactorGraph(_)) {
