@@ -1,13 +1,10 @@
 //! The exact methods against plain loops over all states.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::collections::HashMap;
 
-use support::oracle::Oracle;
-use support::statistics::{ALARM, multinomial_tail};
-use support::{EXACT, Method};
+use crate::support::oracle::Oracle;
+use crate::support::statistics::{ALARM, multinomial_tail};
+use crate::support::{EXACT, Method};
 use zhat::random::Streams;
 use zhat::{Beliefs, Error, FactorGraph, Guarantee, Law, Result, Run};
 
@@ -84,7 +81,7 @@ fn hold_together(name: &str, graph: &FactorGraph, f: usize, table: &[f64], belie
 #[test]
 fn exact_methods_agree_with_plain_loops() {
     let run = Run::default();
-    for (name, graph) in support::small_models(210).into_iter().chain(support::wide_models(4)) {
+    for (name, graph) in crate::support::small_models(210).into_iter().chain(crate::support::wide_models(4)) {
         let oracle = Oracle::new(&graph);
         for (method, exact) in EXACT {
             compare(&format!("{method}, {name}"), exact, &graph, &oracle, &run);
@@ -105,7 +102,7 @@ fn random_evidence(graph: &FactorGraph, seed: u64) -> Vec<(usize, usize)> {
 fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
     let run = Run::default();
     let (mut possible, mut impossible) = (0, 0);
-    for (seed, (name, graph)) in support::small_models(140).into_iter().enumerate() {
+    for (seed, (name, graph)) in crate::support::small_models(140).into_iter().enumerate() {
         let evidence = random_evidence(&graph, seed as u64);
         // At once or in two steps, it is the same.
         let (first, second) = evidence.split_at(seed % (evidence.len() + 1));
@@ -161,7 +158,7 @@ fn every_error(method: &dyn Method, graph: &FactorGraph, run: &Run) -> Vec<Optio
 #[test]
 fn a_zero_partition_is_an_error_for_every_query() {
     let run = Run::default();
-    for (name, graph) in support::zero_models() {
+    for (name, graph) in crate::support::zero_models() {
         assert!(Oracle::new(&graph).is_zero());
         for (method, exact) in EXACT {
             for error in every_error(exact, &graph, &run) {
@@ -187,7 +184,7 @@ fn count<'a>(oracle: &Oracle<'_>, drawn: impl Iterator<Item = &'a [usize]>) -> V
 #[test]
 fn samples_follow_the_model() {
     let run = Run::default().with_seed(11);
-    for (name, graph) in support::small_models(14) {
+    for (name, graph) in crate::support::small_models(14) {
         let oracle = Oracle::new(&graph);
         for (method, exact) in EXACT {
             let samples = exact.sample(&graph, 50_000, &run).unwrap().value;
@@ -226,7 +223,7 @@ fn samples_do_not_depend_on_the_ones_before() {
 
 #[test]
 fn no_samples_are_no_trouble() -> Result<()> {
-    for (name, graph) in support::small_models(7) {
+    for (name, graph) in crate::support::small_models(7) {
         for (_, exact) in EXACT {
             let samples = exact.sample(&graph, 0, &Run::default())?.value;
             assert!(samples.is_empty() && samples.variables() == graph.variable_count(), "{name}");

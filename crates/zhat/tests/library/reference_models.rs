@@ -1,14 +1,12 @@
 //! The benchmark models of `ZHAT_DATA`, against their published answers.
 
-mod support;
-
 use zhat::catalogue::{AnyAnswer, Choice, Settings, answer};
 use zhat::exact::Elimination;
 use zhat::{LogPartition, Marginals, Promise, Query, Run};
 
 #[test]
 fn partition_functions_and_marginals_agree_with_the_references() {
-    for reference in support::references("reference models", 20.0) {
+    for reference in crate::support::references("reference models", 20.0) {
         let (model, name) = (reference.model(), reference.path.display());
         let started = std::time::Instant::now();
         if let Some(want) = reference.log10_partition {
@@ -34,7 +32,7 @@ fn partition_functions_and_marginals_agree_with_the_references() {
 fn zeros_bring_hard_models_into_reach() {
     let hard = ["linkage_21.uai", "linkage_27.uai", "log-1.cnf.uai", "log-3.cnf.uai", "logistics.a.cnf.uai"];
     let run = Run::default().with_memory(1 << 30);
-    for reference in support::references("hard models", f64::INFINITY) {
+    for reference in crate::support::references("hard models", f64::INFINITY) {
         if !hard.iter().any(|name| reference.path.ends_with(name)) {
             continue;
         }

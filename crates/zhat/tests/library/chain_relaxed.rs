@@ -1,10 +1,7 @@
 //! Relaxed samples of chains: hard ones follow the law, soft ones have the right gradient.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, SCORES, chain, close, flat};
-use support::statistics::{ALARM, multinomial_tail};
+use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat};
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::numeric::Real;
 use zhat::{Chain, Run};

@@ -1,10 +1,7 @@
 //! Randomized dynamic programming on semi-Markov chains.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
-use support::statistics::{ALARM, multinomial_tail};
+use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::model::{Segments, SemiMarkov};
 use zhat::numeric::Real;

@@ -1,7 +1,4 @@
 //! Cutset conditioning agrees with elimination however little memory it is given.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use zhat::exact::{Conditioning, Elimination};
 use zhat::model::generate::{self, Grid};
@@ -10,7 +7,7 @@ use zhat::{
 };
 
 fn models() -> Vec<(String, FactorGraph)> {
-    let mut models = support::small_models(28);
+    let mut models = crate::support::small_models(28);
     for seed in 0..2 {
         let grid = Grid { rows: 13, columns: 13, torus: false };
         models.push((format!("grid {seed}"), generate::ising(grid, 1.0, 0.5, false, seed).unwrap()));

@@ -1,10 +1,7 @@
 //! Paths of chains: the best, the k best, samples; and that threads change no bit.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, METHODS, SCORES, chain, flat, sized_chain};
-use support::statistics::{ALARM, multinomial_tail};
+use crate::support::sequences::{FORMS, Listed, METHODS, SCORES, chain, flat, sized_chain};
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::{Elimination, ForwardBackward};
 use zhat::model::{FactorGraph, Transitions};
 use zhat::numeric::Real;

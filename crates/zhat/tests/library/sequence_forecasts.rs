@@ -1,5 +1,4 @@
 //! Forecasts of time for chains and semi-Markov chains: they grow as the algorithms do, and `auto` goes by them.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,10 +1,7 @@
 //! Relaxed samples of semi-Markov chains: hard ones follow the law, soft ones have the right gradient.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov};
-use support::statistics::{ALARM, multinomial_tail};
+use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov};
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::numeric::Real;
 use zhat::sequence::RelaxedSegmentations;
@@ -146,7 +143,7 @@ fn gradients_of_soft_samples_agree_with_differences() {
 #[test]
 fn segments_of_one_position_have_the_gradient_of_a_chain() {
     for form in FORMS {
-        let chain: zhat::Chain<f64> = support::sequences::chain(form, "plain", 2);
+        let chain: zhat::Chain<f64> = crate::support::sequences::chain(form, "plain", 2);
         let zeros = zhat::model::Segments::Lengths(vec![0.0; chain.states()].into());
         let model = SemiMarkov::new(chain, zeros, 1).unwrap();
         let run = Run::default();

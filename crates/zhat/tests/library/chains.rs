@@ -1,9 +1,8 @@
 //! Exact answers about chains, against enumeration.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, METHODS, SCORES, chain, close, cross_entropy, flat, sized_chain};
+use crate::support::sequences::{
+    FORMS, Listed, METHODS, SCORES, chain, close, cross_entropy, flat, sized_chain,
+};
 use zhat::exact::{DivergenceTape, ForwardBackward};
 use zhat::numeric::Real;
 use zhat::random::Streams;

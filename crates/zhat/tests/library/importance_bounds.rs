@@ -1,11 +1,8 @@
 //! The bounds that importance sampling states, on models that make it hard; and what it refuses.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::PROPOSALS;
-use support::oracle::Oracle;
-use support::statistics::{ALARM, binomial_tail};
+use crate::support::PROPOSALS;
+use crate::support::oracle::Oracle;
+use crate::support::statistics::{ALARM, binomial_tail};
 use zhat::model::generate::{self, Grid};
 use zhat::montecarlo::ImportanceSampling;
 use zhat::{Entropy, Error, FactorGraph, Guarantee, LogPartition, Map, Marginals, Run, Sample};
@@ -31,7 +28,7 @@ fn heavy_models() -> Vec<(String, FactorGraph)> {
 
 #[test]
 fn the_lower_bound_fails_no_more_often_than_its_confidence_allows() {
-    let base = support::one_thread();
+    let base = crate::support::one_thread();
     let runs = 2000;
     for (name, graph) in heavy_models() {
         let oracle = Oracle::new(&graph);
@@ -59,7 +56,7 @@ fn the_lower_bound_fails_no_more_often_than_its_confidence_allows() {
 #[test]
 fn bounds_on_the_best_score_always_hold() {
     let run = Run::default();
-    for (name, graph) in support::small_models(140).into_iter().chain(heavy_models()) {
+    for (name, graph) in crate::support::small_models(140).into_iter().chain(heavy_models()) {
         let oracle = Oracle::new(&graph);
         for proposal in PROPOSALS {
             let method = ImportanceSampling { proposal, samples: 64, replicates: 2, ..Default::default() };
@@ -86,7 +83,7 @@ fn bounds_on_the_best_score_always_hold() {
 #[test]
 fn a_zero_partition_never_gets_a_finite_answer() {
     let run = Run::default();
-    for (name, graph) in support::zero_models() {
+    for (name, graph) in crate::support::zero_models() {
         for proposal in PROPOSALS {
             let method = ImportanceSampling { proposal, samples: 4096, ..Default::default() };
             // Samples cannot show that Z is 0 where looking at single factors does not.

@@ -1,11 +1,8 @@
 //! Damaged texts and files: an answer or an error that names the line, never a panic.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::input::{answer, names_a_line, small};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
-use support::input::{answer, names_a_line, small};
 use zhat::io::uai::{parse_evidence, parse_model, write_model};
 use zhat::io::{bif, model_file};
 use zhat::model::generate::{self, ChainShape, TransitionForm};
@@ -98,7 +95,7 @@ fn text(graph: &FactorGraph) -> Vec<u8> {
 
 /// Small files of the collection, with their evidence.
 fn real_files(test: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let Some(data) = support::data(test) else { return Vec::new() };
+    let Some(data) = crate::support::data(test) else { return Vec::new() };
     let names = ["Promedus/Promedus_29.uai", "Pedigree/Pedigree_13.uai", "Grids/grid10x10.f10.uai"];
     let read = |name: &str| std::fs::read(data.join("uai").join(name)).unwrap();
     names.iter().map(|name| (read(name), read(&format!("{name}.evid")))).collect()
@@ -107,7 +104,7 @@ fn real_files(test: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[test]
 fn a_damaged_model_is_read_or_refused_with_a_line() {
     let mut originals: Vec<Vec<u8>> =
-        support::small_models(14).iter().map(|(_, graph)| text(graph)).collect();
+        crate::support::small_models(14).iter().map(|(_, graph)| text(graph)).collect();
     originals.push(text(&generate::tree(30, 3, 1.0, 1).unwrap()));
     let run = small();
     let (read, refused) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
@@ -158,7 +155,7 @@ fn damaged_evidence_is_read_or_refused_with_a_line() {
 
 #[test]
 fn a_damaged_model_file_is_read_or_refused() {
-    let graphs = support::small_models(7);
+    let graphs = crate::support::small_models(7);
     let mut files: Vec<Vec<u8>> =
         graphs.iter().map(|(_, graph)| model_file::to_bytes(&graph.clone().into())).collect();
     for transitions in

@@ -1,9 +1,6 @@
 //! Search against enumeration: clauses around the phase transition, colourings, weights with many zeros.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::oracle::Oracle;
+use crate::support::oracle::Oracle;
 use zhat::exact::{Elimination, Enumeration, Search};
 use zhat::model::generate;
 use zhat::random::{Stream, Streams};

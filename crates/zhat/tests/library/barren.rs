@@ -1,9 +1,6 @@
 //! Variables that log Z can do without cost nothing, and leaving them out changes nothing.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::oracle::Oracle;
+use crate::support::oracle::Oracle;
 use zhat::exact::{Conditioning, Elimination};
 use zhat::model::{elimination_order, generate};
 use zhat::random::Streams;

@@ -1,12 +1,9 @@
 //! Exact answers about semi-Markov chains, against the list of all segmentations.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{
+use crate::support::sequences::{
     FORMS, Listed, METHODS, SCORES, close, cross_entropy, flat_segments, semi_markov, sized_chain,
 };
-use support::statistics::{ALARM, multinomial_tail};
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::model::{Segments, SemiMarkov};
 use zhat::numeric::Real;
@@ -270,7 +267,7 @@ fn segments_of_one_position_are_a_chain() {
     let (method, run) = (ForwardBackward::default(), Run::default());
     for form in FORMS {
         for seed in 0..5 {
-            let chain: Chain<f64> = support::sequences::chain(form, "plain", seed);
+            let chain: Chain<f64> = crate::support::sequences::chain(form, "plain", seed);
             let zeros = Segments::Lengths(vec![0.0; Chain::states(&chain)].into());
             let model = SemiMarkov::new(chain.clone(), zeros, 1).unwrap();
             let (one, other) =

@@ -1,7 +1,4 @@
 //! How a query is run: threads, seeds and parts leave no trace in the answer; budgets and cancellation are obeyed.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

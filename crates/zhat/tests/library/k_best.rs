@@ -1,7 +1,4 @@
 //! The k best states, against a sorted list of all of them.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use zhat::exact::{Elimination, Enumeration};
 use zhat::numeric::rounding_allowance;
@@ -34,7 +31,7 @@ fn ask(method: usize, graph: &FactorGraph, k: usize) -> zhat::Result<Answer<Vec<
 
 #[test]
 fn the_k_best_are_the_first_of_all_states() {
-    for (name, graph) in support::small_models(70) {
+    for (name, graph) in crate::support::small_models(70) {
         let want = sorted(&graph);
         let largest = want.first().map_or(0.0, |best| best.0.abs());
         let allowed = rounding_allowance(4.0 * graph.factor_count() as f64, 10.0 * largest.max(1e4));
@@ -55,7 +52,7 @@ fn the_k_best_are_the_first_of_all_states() {
 
 #[test]
 fn none_asked_for_is_none_given_and_zero_weight_is_an_error() {
-    let (_, graph) = support::small_models(1).swap_remove(0);
+    let (_, graph) = crate::support::small_models(1).swap_remove(0);
     let mut zero = FactorGraph::new(vec![2]).unwrap();
     zero.add_factor(&[0], &[f64::NEG_INFINITY; 2]).unwrap();
     for method in [0, 1] {

@@ -1,13 +1,10 @@
 //! Importance sampling is unbiased: the weights are what they are said to be, and their means converge.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 
 use std::collections::HashMap;
 
-use support::PROPOSALS;
-use support::oracle::Oracle;
-use support::statistics::{ALARM, bernstein_radius, multinomial_tail};
+use crate::support::PROPOSALS;
+use crate::support::oracle::Oracle;
+use crate::support::statistics::{ALARM, bernstein_radius, multinomial_tail};
 use zhat::model::generate::{self, Grid};
 use zhat::montecarlo::{ImportanceSampling, Proposal};
 use zhat::{
@@ -112,7 +109,7 @@ fn weights_are_model_weight_over_proposal_probability() {
 
 #[test]
 fn estimates_are_unbiased() {
-    let base = support::one_thread();
+    let base = crate::support::one_thread();
     let seeds = 1000;
     for (name, graph) in moderate_models() {
         for proposal in PROPOSALS {

@@ -1,7 +1,6 @@
 //! Model files written long ago are still read, and the same model is still written the same.
 //!
 //! `ZHAT_BLESS=1` writes the files of a new version; those of an old one are never written again.
-#![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
 use std::sync::Once;

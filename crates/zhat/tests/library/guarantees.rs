@@ -1,13 +1,10 @@
 //! `Exact` means: within the stated rounding of the truth, and the truth here has thirty digits.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::ops::Add;
 
-use support::EXACT;
-use support::double_double::{Double, Truth, log_sum_exp};
-use support::oracle::Oracle;
+use crate::support::EXACT;
+use crate::support::double_double::{Double, Truth, log_sum_exp};
+use crate::support::oracle::Oracle;
 use zhat::exact::Elimination;
 use zhat::model::generate;
 use zhat::random::Streams;
@@ -47,14 +44,14 @@ fn hold(name: &str, graph: &FactorGraph, run: &Run) {
 
 #[test]
 fn exact_answers_lie_within_their_stated_rounding() {
-    for (name, graph) in support::small_models(140).into_iter().chain(support::wide_models(1)) {
+    for (name, graph) in crate::support::small_models(140).into_iter().chain(crate::support::wide_models(1)) {
         hold(&name, &graph, &Run::default());
     }
 }
 
 #[test]
 fn the_stated_rounding_covers_what_evidence_decides() {
-    for (seed, (name, graph)) in support::small_models(70).into_iter().enumerate() {
+    for (seed, (name, graph)) in crate::support::small_models(70).into_iter().enumerate() {
         if graph.variable_count() > 0 {
             let v = seed % graph.variable_count();
             let evidence = [(v, seed % graph.cardinalities()[v])];

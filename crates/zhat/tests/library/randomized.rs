@@ -1,10 +1,7 @@
 //! Randomized dynamic programming on chains: exact with all states, unbiased with few, gradients with the choice held fixed.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
-use support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
-use support::statistics::{ALARM, binomial_tail};
+use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
+use crate::support::statistics::{ALARM, binomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::model::Transitions;
 use zhat::numeric::Real;

@@ -1,11 +1,8 @@
 //! Files that are no models, and counts that no memory could hold: refused at once, with the reason.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::input::{answer, names_a_line, small};
+use crate::support::input::{answer, names_a_line, small};
 use zhat::io::read_model;
 use zhat::io::uai::{parse_evidence, parse_model};
 use zhat::random::Streams;

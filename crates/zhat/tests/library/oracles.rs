@@ -1,9 +1,7 @@
 //! The tools that the other tests trust.
 
-mod support;
-
-use support::double_double::Double;
-use support::statistics::{ALARM, bernstein_radius, binomial_tail, multinomial_tail};
+use crate::support::double_double::Double;
+use crate::support::statistics::{ALARM, bernstein_radius, binomial_tail, multinomial_tail};
 
 #[test]
 fn the_tails_have_known_values() {

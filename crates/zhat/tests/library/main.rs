@@ -1,0 +1,29 @@
+//! The library's tests in one program: what is generic is compiled once, not once for every file.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agreement;
+mod bad_files;
+mod bad_input;
+mod barren;
+mod chain_paths;
+mod chain_relaxed;
+mod chains;
+mod conditioning;
+mod golden;
+mod guarantees;
+mod importance;
+mod importance_bounds;
+mod k_best;
+mod oracles;
+mod pairwise;
+mod randomized;
+mod randomized_segments;
+mod reference_models;
+mod running;
+mod search;
+mod semi_markov;
+mod semi_markov_relaxed;
+mod sequence_forecasts;
