@@ -9,6 +9,7 @@ mod error;
 mod generate;
 mod model;
 mod ops;
+mod pairwise;
 mod relaxed;
 mod run;
 mod sequence;
@@ -104,6 +105,8 @@ mod _zhat {
     use super::model::Model;
     #[pymodule_export]
     use super::ops::{Tape, forward, log_partition_and_gradient};
+    #[pymodule_export]
+    use super::pairwise::{graph_score, pairwise};
     #[pymodule_export]
     use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
     #[pymodule_export]

@@ -9,6 +9,7 @@ use zhat::{Chain, Error, SemiMarkov};
 use crate::array::{self, Precision};
 use crate::error::{self, Failure};
 use crate::model::Model;
+use crate::pairwise;
 
 /// A state and how many positions it lasts.
 type Segment = (usize, usize);
@@ -146,6 +147,8 @@ pub fn parameters<'py>(model: &Bound<'py, Model>) -> PyResult<Bound<'py, PyDict>
         zhat::Model::Chain64(chain) => chain_parameters(model, chain),
         zhat::Model::SemiMarkov32(semi) => semi_markov_parameters(model, semi),
         zhat::Model::SemiMarkov64(semi) => semi_markov_parameters(model, semi),
+        zhat::Model::Pairwise32(graph) => pairwise::parameters(model, graph),
+        zhat::Model::Pairwise64(graph) => pairwise::parameters(model, graph),
         _ => Err(not_sequences()),
     }
 }
@@ -247,8 +250,15 @@ pub fn observe(model: &Model, evidence: Vec<(usize, usize, usize)>) -> PyResult<
         zhat::Model::Chain64(chain) => Model::of(chain.condition(&evidence).map_err(Failure)?),
         zhat::Model::SemiMarkov32(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
         zhat::Model::SemiMarkov64(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
+        zhat::Model::Pairwise32(graph) => Model::of(graph.observe(&variables(&evidence)).map_err(Failure)?),
+        zhat::Model::Pairwise64(graph) => Model::of(graph.observe(&variables(&evidence)).map_err(Failure)?),
         _ => return Err(not_sequences()),
     })
+}
+
+/// Of a graph a position is a variable.
+fn variables(evidence: &[Observed]) -> Vec<(usize, usize)> {
+    evidence.iter().map(|seen| (seen.position, seen.state)).collect()
 }
 
 /// The length of a sequence and the number of states.
@@ -280,6 +290,7 @@ pub struct Figures {
     shortest: usize,
     rank: Option<usize>,
     longest_segment: Option<usize>,
+    edges: Option<usize>,
     values: usize,
     zeros: usize,
     bytes: usize,
@@ -298,6 +309,7 @@ impl Figures {
             shortest: sizes.shortest,
             rank: sizes.rank,
             longest_segment: sizes.longest_segment,
+            edges: sizes.edges,
             values: sizes.values,
             zeros: sizes.zeros,
             bytes: sizes.bytes,
@@ -306,17 +318,20 @@ impl Figures {
 }
 
 /// The array in the precision of the model.
-fn typed<'py, F: Precision>(name: &str, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<F>>> {
+pub fn typed<'py, F: Precision>(
+    name: &str,
+    array: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArrayDyn<F>>> {
     let found = array.cast::<PyArrayDyn<F>>();
     found.cloned().map_err(|_| error::argument(name, format!("expected an array of {}", F::NAME)))
 }
 
-fn shape_error(name: &str, found: &[usize], expected: &str) -> PyErr {
+pub fn shape_error(name: &str, found: &[usize], expected: &str) -> PyErr {
     Failure(Error::Model(format!("{name}: found shape {}, expected {expected}", tuple(found)))).into()
 }
 
 /// A shape as Python writes it.
-fn tuple(shape: &[usize]) -> String {
+pub fn tuple(shape: &[usize]) -> String {
     let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
     format!("({}{})", lengths.join(", "), if shape.len() == 1 { "," } else { "" })
 }

@@ -9,6 +9,7 @@ use zhat::sequence::{ChainGradient, NodeMarginals, PathSamples, SemiMarkovGradie
 
 use crate::answer::{states, unknown};
 use crate::array::{Precision, handed_over};
+use crate::pairwise;
 
 /// A state and how many positions it lasts.
 type Segment = (usize, usize);
@@ -29,6 +30,8 @@ pub fn value<'py>(py: Python<'py>, model: &zhat::Model, value: Sequences) -> PyR
         Sequences::SemiMarkovGradient64(gradient) => {
             Ok(semi_markov_gradient(py, model, gradient)?.into_any())
         }
+        Sequences::PairwiseGradient32(gradient) => Ok(pairwise::gradient(py, model, gradient)?.into_any()),
+        Sequences::PairwiseGradient64(gradient) => Ok(pairwise::gradient(py, model, gradient)?.into_any()),
         Sequences::Paths(paths) => list(py, paths.iter().map(|path| (states(py, &path.states), path.score))),
         Sequences::Segmentations(all) => {
             let each = all.iter().map(|one| Ok((segments(py, &one.segments)?, one.score)));

@@ -30,6 +30,7 @@ from .errors import (
     ZeroPartitionError,
 )
 from .model import FactorGraph, read
+from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
@@ -51,6 +52,8 @@ __all__ = [
     "Method",
     "MissingFileError",
     "OverBudgetError",
+    "PairwiseGradient",
+    "PairwiseGraph",
     "Path",
     "PathSamples",
     "Samples",

@@ -16,6 +16,7 @@ from ._html import table
 from ._model import Model, of_kind
 from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
+from .pairwise import PairwiseGraph
 from .sequence import Chain, SemiMarkov
 
 Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
@@ -210,7 +211,9 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
         return _restore, (self._native.to_bytes(),)
 
 
-def read(path: FilePath, evidence: FilePath | None = None) -> FactorGraph | Chain | SemiMarkov:
+def read(
+    path: FilePath, evidence: FilePath | None = None
+) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
     The content tells the format and the kind of model, not the name; `FactorGraph.read`, `Chain.read` and
@@ -229,6 +232,8 @@ def read(path: FilePath, evidence: FilePath | None = None) -> FactorGraph | Chai
             return Chain._wrap(native)
         case "semi-markov":
             return SemiMarkov._wrap(native)
+        case "pairwise-graph":
+            return PairwiseGraph._wrap(native)
         case _:
             return FactorGraph._wrap(native)
 

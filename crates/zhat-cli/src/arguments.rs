@@ -289,6 +289,32 @@ pub enum Generate {
         #[arg(long, default_value_t = 5)]
         longest: usize,
     },
+    /// Variables of many states on a grid or a random tree, with pairwise interactions; written to a .zhat file
+    Pairwise {
+        #[arg(long, default_value_t = 10)]
+        rows: usize,
+        #[arg(long, default_value_t = 10)]
+        columns: usize,
+        /// A random tree of rows × columns variables instead of a grid
+        #[arg(long)]
+        tree: bool,
+        #[arg(long, default_value_t = 100)]
+        states: usize,
+        /// One table, one for each edge (per-step), or products of embeddings
+        #[arg(long, value_enum, default_value_t = Form::Shared)]
+        interactions: Form,
+        /// Dimension of the embeddings
+        #[arg(long, default_value_t = 10)]
+        rank: usize,
+        /// Standard deviation of the node scores
+        #[arg(long, default_value_t = 1.0)]
+        strength: f64,
+        /// Standard deviation of the interactions
+        #[arg(long, default_value_t = 0.5)]
+        coupling: f64,
+        #[arg(long, value_enum, default_value_t = Precision::F64)]
+        precision: Precision,
+    },
     /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
     RdpChain {
         #[arg(long, default_value_t = 2000)]

@@ -1,7 +1,7 @@
 //! `zhat generate`: random models.
 
 use zhat::io;
-use zhat::model::generate::{self, ChainShape, Grid, Sharpness, TransitionForm};
+use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, Sharpness, TransitionForm};
 use zhat::{Model, Result};
 
 use crate::arguments::{
@@ -40,6 +40,28 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             Precision::F32 => generate::semi_markov::<f32>(&chain_shape(chain), longest, seed)?.into(),
             Precision::F64 => generate::semi_markov::<f64>(&chain_shape(chain), longest, seed)?.into(),
         },
+        Generate::Pairwise {
+            rows,
+            columns,
+            tree,
+            states,
+            interactions,
+            rank,
+            strength,
+            coupling,
+            precision,
+        } => {
+            let interactions = match interactions {
+                Form::Shared => TransitionForm::Shared,
+                Form::PerStep => TransitionForm::PerStep,
+                Form::Factored => TransitionForm::Factored { rank, tied: false },
+            };
+            let shape = PairwiseShape { rows, columns, tree, states, interactions, strength, coupling };
+            match precision {
+                Precision::F32 => generate::pairwise::<f32>(&shape, seed)?.into(),
+                Precision::F64 => generate::pairwise::<f64>(&shape, seed)?.into(),
+            }
+        }
         Generate::RdpChain { states, steps, rank, sharpness, precision } => {
             let sharpness = match sharpness {
                 SharpnessArgument::Dense => Sharpness::Dense,

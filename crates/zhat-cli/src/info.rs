@@ -114,11 +114,18 @@ fn sequence_facts(sizes: &SequenceSizes, kind: Kind) -> Described {
         "form": form, "precision": precision, "states": states, "steps": steps, "batch": batch,
         "positions": positions, "shortest": shortest, "values": sizes.values, "zeros": sizes.zeros, "bytes": sizes.bytes,
     });
+    if let Some(edges) = sizes.edges {
+        figures = json!({
+            "form": form, "precision": precision, "states": states, "variables": steps, "edges": edges,
+            "values": sizes.values, "zeros": sizes.zeros, "bytes": sizes.bytes,
+        });
+    }
     let mut facts = vec![
         ("kind", format!("{}, {precision}", kind.name())),
         (
-            "sequences",
+            if sizes.edges.is_some() { "variables" } else { "sequences" },
             match batch {
+                _ if sizes.edges.is_some() => format!("{steps}, {} edges", sizes.edges.unwrap_or(0)),
                 1 => format!("1 of {positions} positions"),
                 _ if shortest == steps => format!("{batch} of {steps} positions each"),
                 _ => format!("{batch} of {shortest} to {steps} positions, {positions} in all"),
@@ -126,7 +133,7 @@ fn sequence_facts(sizes: &SequenceSizes, kind: Kind) -> Described {
         ),
         ("states", states.to_string()),
         (
-            "transitions",
+            if sizes.edges.is_some() { "interactions" } else { "transitions" },
             sizes.rank.map_or(form.to_owned(), |rank| format!("{form}, embeddings of dimension {rank}")),
         ),
     ];

@@ -245,3 +245,37 @@ fn threads_do_not_change_a_bit_of_sequences() {
         assert_eq!(samples("1"), samples("2"), "{kind}");
     }
 }
+
+#[test]
+fn pairwise_graphs_are_answered() {
+    let folder = Folder::new("pairwise");
+    folder.ok(&[
+        "generate",
+        "pairwise",
+        "--rows",
+        "2",
+        "--columns",
+        "3",
+        "--tree",
+        "--states",
+        "4",
+        "-o",
+        "t.zhat",
+    ]);
+    let found = folder.json(&["logz", "t.zhat"]);
+    assert_eq!((&found["method"], &found["guarantee"]["kind"]), (&json!("bp"), &json!("exact")));
+    folder.ok(&["convert", "t.zhat", "t.uai"]);
+    let same = folder.json(&["logz", "t.uai"]);
+    let difference = found["value"].as_f64().unwrap() - same["value"].as_f64().unwrap();
+    assert!(difference.abs() < 1e-9);
+    let few = folder.json(&["logz", "t.zhat", "--method", "randomized-bp", "--set", "states=2"]);
+    assert_eq!(few["guarantee"]["kind"], json!("unbiased"));
+    assert!(folder.ok(&["marginals", "t.zhat"]).contains("variable"));
+    assert!(folder.ok(&["marginals", "t.zhat", "--factors"]).contains("interactions"));
+    assert!(folder.ok(&["info", "t.zhat"]).contains("6, 5 edges"));
+    let given = folder.json(&["logz", "t.zhat", "--given", "0=1"]);
+    assert!(given["value"].as_f64() < found["value"].as_f64());
+    folder.ok(&["generate", "pairwise", "--interactions", "factored", "--states", "30", "-o", "g.zhat"]);
+    let grid = folder.json(&["entropy", "g.zhat"]);
+    assert_eq!(grid["guarantee"]["kind"], json!("heuristic"));
+}

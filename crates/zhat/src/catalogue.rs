@@ -11,11 +11,12 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Kind, Model};
+use crate::pairwise::PairwiseGradient;
 use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo, randomized};
+use crate::{exact, montecarlo, pairwise, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -77,6 +78,10 @@ pub enum Sequences {
     SemiMarkovGradient32(SemiMarkovGradient<f32>),
     /// Factor marginals of a semi-Markov chain.
     SemiMarkovGradient64(SemiMarkovGradient<f64>),
+    /// Factor marginals of a pairwise graph.
+    PairwiseGradient32(PairwiseGradient<f32>),
+    /// Factor marginals of a pairwise graph.
+    PairwiseGradient64(PairwiseGradient<f64>),
     /// The best path of each.
     Paths(Vec<Path>),
     /// The best segmentation of each.
@@ -115,6 +120,8 @@ sequences!(
     Gradient64: ChainGradient<f64>,
     SemiMarkovGradient32: SemiMarkovGradient<f32>,
     SemiMarkovGradient64: SemiMarkovGradient<f64>,
+    PairwiseGradient32: PairwiseGradient<f32>,
+    PairwiseGradient64: PairwiseGradient<f64>,
     Paths: Vec<Path>,
     Segmentations: Vec<Segmentation>,
     RankedPaths: Vec<Vec<Path>>,
@@ -174,6 +181,9 @@ impl AnyAnswer {
 macro_rules! row {
     ($method:literal, Chain, $config:ty, $queries:tt, $about:literal) => {
         row!(@build $method, Chain, [Chain32 Chain64], $config, $queries, $about)
+    };
+    ($method:literal, PairwiseGraph, $config:ty, $queries:tt, $about:literal) => {
+        row!(@build $method, PairwiseGraph, [Pairwise32 Pairwise64], $config, $queries, $about)
     };
     ($method:literal, SemiMarkov, $config:ty, $queries:tt, $about:literal) => {
         row!(@build $method, SemiMarkov, [SemiMarkov32 SemiMarkov64], $config, $queries, $about)
@@ -306,6 +316,20 @@ pub static CATALOGUE: &[Row] = &[
         randomized::RandomizedForward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
         "messages between a few states of each position, chosen at random and weighted"
+    ),
+    row!(
+        "bp",
+        PairwiseGraph,
+        pairwise::PairwisePropagation,
+        [LogPartition, Marginals, FactorMarginals, Entropy],
+        "messages along all edges until they come to rest: exact without circles"
+    ),
+    row!(
+        "randomized-bp",
+        PairwiseGraph,
+        pairwise::RandomizedMessages,
+        [LogPartition, Marginals, FactorMarginals, Entropy],
+        "messages between a few states of each variable, chosen at random and weighted"
     ),
     row!(
         "importance",
@@ -532,7 +556,7 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Chain, FactorGraph, Segments, SemiMarkov, Transitions, generate};
+    use crate::model::{Chain, FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions, generate};
     use std::time::Duration;
 
     fn grid(side: usize) -> Model {
@@ -548,6 +572,10 @@ mod tests {
         match kind {
             Kind::FactorGraph => generate::random(5, 2, 6, 2, 1.0, 0.0, 0).unwrap().into(),
             Kind::Chain => chain.into(),
+            Kind::PairwiseGraph => {
+                let table = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
+                PairwiseGraph::new(2, vec![0.0; 6].into(), vec![(0, 1), (2, 1)], table).unwrap().into()
+            }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()
             }

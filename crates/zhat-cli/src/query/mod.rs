@@ -164,6 +164,9 @@ fn show(answered: &Answered, style: Style) -> Result<Exit> {
     let text = match (&answered.model, &answered.answer) {
         (Model::FactorGraph(graph), _) => graph::text(answered, graph, style)?,
         (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style)?,
+        (_, AnyAnswer::Estimate(value)) => {
+            sequences::numbers(answered, &[value.value], style == Style::Json)?
+        }
         _ => return Err(answered.mismatch()),
     };
     output::print(&text)?;

@@ -27,11 +27,18 @@ pub fn condition(model: Model, given: &[String]) -> Result<Model> {
         Model::Chain64(chain) => chain.condition(&evidence)?.into(),
         Model::SemiMarkov32(model) => model.condition(&evidence)?.into(),
         Model::SemiMarkov64(model) => model.condition(&evidence)?.into(),
+        Model::Pairwise32(graph) => graph.observe(&variables(&evidence))?.into(),
+        Model::Pairwise64(graph) => graph.observe(&variables(&evidence))?.into(),
         other => {
             let message = format!("a {} takes no evidence by sequence and position", other.kind().name());
             return Err(Error::argument("--given", message));
         }
     })
+}
+
+/// Of a graph a position is a variable.
+fn variables(evidence: &[Observed]) -> Vec<(usize, usize)> {
+    evidence.iter().map(|seen| (seen.position, seen.state)).collect()
 }
 
 fn parse_given(item: &str, batch: usize) -> Result<Observed> {
@@ -66,6 +73,12 @@ pub(super) fn text(answered: &Answered, answer: &Answer<Sequences>, style: Style
         Sequences::SemiMarkovGradient64(gradient) => {
             tensors::text(answered, &tensors::of_semi_markov(model, gradient), json)
         }
+        Sequences::PairwiseGradient32(gradient) => {
+            tensors::text(answered, &tensors::of_graph(model, gradient), json)
+        }
+        Sequences::PairwiseGradient64(gradient) => {
+            tensors::text(answered, &tensors::of_graph(model, gradient), json)
+        }
         Sequences::Paths(paths) => best(answered, &paths.iter().map(Best::path).collect::<Vec<_>>(), json),
         Sequences::Segmentations(all) => {
             best(answered, &all.iter().map(Best::segmentation).collect::<Vec<_>>(), json)
@@ -85,7 +98,7 @@ pub(super) fn text(answered: &Answered, answer: &Answer<Sequences>, style: Style
 }
 
 /// log Z, entropy or a divergence: in words for one sequence, a table for more.
-fn numbers(answered: &Answered, values: &[f64], json: bool) -> Result<String> {
+pub(super) fn numbers(answered: &Answered, values: &[f64], json: bool) -> Result<String> {
     let (label, heading) = match answered.name {
         "entropy" => ("entropy ", "entropy (nats)"),
         "cross_entropy" => ("cross-entropy ", "cross-entropy (nats)"),
@@ -155,8 +168,13 @@ fn node_marginals<F: Real + Serialize>(
     }
     let places = lengths.iter().enumerate().flat_map(|(b, &length)| (0..length).map(move |t| (b, t)));
     let row = |(b, t): (usize, usize)| vec![b.to_string(), t.to_string(), likeliest(marginals.at(b, t))];
-    let rows = places.map(row).collect();
+    let rows: Vec<Vec<String>> = places.map(row).collect();
     let header = ["sequence", "position", "probability of the states"];
+    if answered.model.kind() == Kind::PairwiseGraph {
+        let rows = rows.into_iter().map(|row: Vec<String>| row[1..].to_vec()).collect();
+        let table = output::table(&["variable", header[2]], rows, usize::MAX);
+        return Ok(format!("{table}\n{}", answered.footer()));
+    }
     Ok(format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.footer()))
 }
 

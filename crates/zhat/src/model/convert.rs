@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::numeric::Real;
 
 /// A factor graph has a table for every step; above this many values nobody would want it.
-const MOST_VALUES: f64 = 1e8;
+pub(super) const MOST_VALUES: f64 = 1e8;
 
 impl Model {
     /// The model as a factor graph, where it is one or a single chain of moderate size.
@@ -14,6 +14,8 @@ impl Model {
             Model::FactorGraph(graph) => Ok(graph.clone()),
             Model::Chain32(chain) => chain.to_factor_graph(),
             Model::Chain64(chain) => chain.to_factor_graph(),
+            Model::Pairwise32(graph) => graph.to_factor_graph(),
+            Model::Pairwise64(graph) => graph.to_factor_graph(),
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => {
                 Err(Error::model("a semi-Markov chain is no factor graph over its positions"))
             }

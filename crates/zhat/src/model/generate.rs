@@ -1,7 +1,9 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
+mod pairwise;
 mod sequences;
 
+pub use pairwise::{PairwiseShape, pairwise};
 pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
 
 use crate::error::{Error, Result};

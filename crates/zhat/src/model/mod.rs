@@ -41,11 +41,13 @@ pub enum Kind {
     Chain,
     /// [`SemiMarkov`], of either precision.
     SemiMarkov,
+    /// [`PairwiseGraph`], of either precision.
+    PairwiseGraph,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov];
+    pub const ALL: [Kind; 4] = [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov, Kind::PairwiseGraph];
 
     /// The name in files, JSON and messages.
     pub fn name(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Kind {
             Kind::FactorGraph => "factor-graph",
             Kind::Chain => "chain",
             Kind::SemiMarkov => "semi-markov",
+            Kind::PairwiseGraph => "pairwise-graph",
         }
     }
 }
@@ -71,6 +74,10 @@ pub enum Model {
     SemiMarkov32(SemiMarkov<f32>),
     /// A batch of semi-Markov chains in double precision.
     SemiMarkov64(SemiMarkov<f64>),
+    /// A pairwise graph in single precision.
+    Pairwise32(PairwiseGraph<f32>),
+    /// A pairwise graph in double precision.
+    Pairwise64(PairwiseGraph<f64>),
 }
 
 impl Model {
@@ -80,6 +87,7 @@ impl Model {
             Model::FactorGraph(_) => Kind::FactorGraph,
             Model::Chain32(_) | Model::Chain64(_) => Kind::Chain,
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => Kind::SemiMarkov,
+            Model::Pairwise32(_) | Model::Pairwise64(_) => Kind::PairwiseGraph,
         }
     }
 }
@@ -99,5 +107,7 @@ from_each!(
     Chain32(Chain<f32>),
     Chain64(Chain<f64>),
     SemiMarkov32(SemiMarkov<f32>),
-    SemiMarkov64(SemiMarkov<f64>)
+    SemiMarkov64(SemiMarkov<f64>),
+    Pairwise32(PairwiseGraph<f32>),
+    Pairwise64(PairwiseGraph<f64>)
 );

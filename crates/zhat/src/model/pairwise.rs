@@ -26,6 +26,8 @@ use crate::numeric::Real;
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairwiseGraph<F: Real = f64> {
     states: usize,
+    /// V, as lengths of sequences are given.
+    variables: [usize; 1],
     nodes: Values<F>,
     edges: Vec<(usize, usize)>,
     interactions: Transitions<F>,
@@ -68,12 +70,17 @@ impl<F: Real> PairwiseGraph<F> {
             return Err(Error::Model("the scores are so large that their sum would overflow".into()));
         }
         let forest = is_forest(variables, &edges);
-        Ok(PairwiseGraph { states, nodes, edges, interactions, forest, magnitude })
+        Ok(PairwiseGraph { states, variables: [variables], nodes, edges, interactions, forest, magnitude })
     }
 
     /// V, the number of variables.
     pub fn variables(&self) -> usize {
-        self.nodes.len() / self.states
+        self.variables[0]
+    }
+
+    /// V alone: where a graph stands among batches of sequences it is one of length V.
+    pub(crate) fn lengths(&self) -> &[usize] {
+        &self.variables
     }
 
     /// N, the number of states of every variable.
@@ -142,6 +149,11 @@ impl<F: Real> PairwiseGraph<F> {
     /// The same model as a factor graph, every table whole.
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (n, v) = (self.states, self.variables());
+        let values = v as f64 * n as f64 + self.edges.len() as f64 * (n as f64).powi(2);
+        if values > super::convert::MOST_VALUES {
+            let message = format!("a factor graph would have {values:.0} values, too many to be of use");
+            return Err(Error::Model(message));
+        }
         let mut graph = FactorGraph::new(vec![n; v])?;
         for v in 0..v {
             let scores: Vec<f64> = self.node(v).iter().map(|x| x.to_f64()).collect();

@@ -1,6 +1,6 @@
 //! The sizes of a batch of sequences, for those who show them.
 
-use super::{Chain, Model, Segments, SemiMarkov, Transitions};
+use super::{Chain, Model, PairwiseGraph, Segments, SemiMarkov, Transitions};
 use crate::numeric::Real;
 
 /// How large a batch of chains or semi-Markov chains is, and in which form.
@@ -8,10 +8,12 @@ use crate::numeric::Real;
 pub struct SequenceSizes {
     /// N.
     pub states: usize,
-    /// T.
+    /// T; of a pairwise graph the number of variables.
     pub steps: usize,
-    /// B.
+    /// B; of a pairwise graph 1.
     pub batch: usize,
+    /// Of a pairwise graph the number of edges.
+    pub edges: Option<usize>,
     /// The positions of all sequences together.
     pub positions: usize,
     /// The length of the shortest sequence.
@@ -33,7 +35,7 @@ pub struct SequenceSizes {
 }
 
 impl Model {
-    /// The sizes of a chain or semi-Markov chain.
+    /// The sizes of a chain, semi-Markov chain or pairwise graph.
     pub fn sequence_sizes(&self) -> Option<SequenceSizes> {
         match self {
             Model::FactorGraph(_) => None,
@@ -41,6 +43,8 @@ impl Model {
             Model::Chain64(chain) => Some(chain.sizes()),
             Model::SemiMarkov32(model) => Some(model.sizes()),
             Model::SemiMarkov64(model) => Some(model.sizes()),
+            Model::Pairwise32(graph) => Some(graph.sizes()),
+            Model::Pairwise64(graph) => Some(graph.sizes()),
         }
     }
 
@@ -53,7 +57,8 @@ impl Model {
         }
     }
 
-    /// The length of each sequence of a chain or semi-Markov chain; of any other model there is none.
+    /// The length of each sequence of a chain or semi-Markov chain, of a pairwise graph the number of its variables; of a factor graph there is
+    /// none.
     pub fn lengths(&self) -> &[usize] {
         match self {
             Model::FactorGraph(_) => &[],
@@ -61,6 +66,8 @@ impl Model {
             Model::Chain64(chain) => chain.lengths(),
             Model::SemiMarkov32(model) => model.chain().lengths(),
             Model::SemiMarkov64(model) => model.chain().lengths(),
+            Model::Pairwise32(graph) => graph.lengths(),
+            Model::Pairwise64(graph) => graph.lengths(),
         }
     }
 }
@@ -83,6 +90,7 @@ impl<F: Real> Chain<F> {
             states,
             steps,
             batch: self.batch(),
+            edges: None,
             positions: self.lengths().iter().sum(),
             shortest: self.lengths().iter().copied().min().unwrap_or(0),
             form: self.transitions().form(),
@@ -90,6 +98,37 @@ impl<F: Real> Chain<F> {
             longest_segment: None,
             precision: F::NAME,
             values: self.bytes() / size_of::<F>(),
+            zeros: zero_count,
+            bytes: self.bytes(),
+        }
+    }
+}
+
+impl<F: Real> PairwiseGraph<F> {
+    /// The sizes, and what there is of zeros.
+    pub fn sizes(&self) -> SequenceSizes {
+        let mut zero_count = zeros(self.nodes());
+        let mut rank = None;
+        match self.interactions() {
+            Transitions::Shared(values) | Transitions::PerStep(values) => zero_count += zeros(values),
+            Transitions::Factored { left, .. } => rank = Some(left.len() / self.states()),
+        }
+        SequenceSizes {
+            states: self.states(),
+            steps: self.variables(),
+            batch: 1,
+            edges: Some(self.edges().len()),
+            positions: self.variables(),
+            shortest: self.variables(),
+            form: if self.interactions().form() == "per-step" {
+                "per-edge"
+            } else {
+                self.interactions().form()
+            },
+            rank,
+            longest_segment: None,
+            precision: F::NAME,
+            values: self.nodes().len() + self.interactions().len(),
             zeros: zero_count,
             bytes: self.bytes(),
         }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use zhat::numeric::Real;
+use zhat::pairwise::PairwiseGradient;
 use zhat::sequence::{ChainGradient, SemiMarkovGradient, TransitionGradient};
 use zhat::{Model, Result};
 
@@ -33,6 +34,27 @@ pub fn of_chain<'a, F>(model: &Model, gradient: &'a ChainGradient<F>) -> Vec<Nam
         TransitionGradient::Shared(values) => parts.push(named("transitions", &[states, states], values)),
         TransitionGradient::PerStep(values) => {
             parts.push(named("transitions", &[steps - 1, states, states], values));
+        }
+        TransitionGradient::Factored { left, right } => {
+            let shape = [states, left.len() / states.max(1)];
+            parts.push(named("left", &shape, left));
+            parts.extend(right.iter().map(|right| named("right", &shape, right)));
+        }
+    }
+    parts
+}
+
+/// The parts of a pairwise graph's gradient.
+pub fn of_graph<'a, F>(model: &Model, gradient: &'a PairwiseGradient<F>) -> Vec<Named<'a, F>> {
+    let variables = model.lengths()[0];
+    let states = gradient.nodes.len() / variables.max(1);
+    let named = |name, shape: &[usize], values: &'a Vec<F>| Named { name, shape: shape.to_vec(), values };
+    let mut parts = vec![named("nodes", &[variables, states], &gradient.nodes)];
+    match &gradient.interactions {
+        TransitionGradient::Shared(values) => parts.push(named("interactions", &[states, states], values)),
+        TransitionGradient::PerStep(values) => {
+            let edges = values.len() / (states * states).max(1);
+            parts.push(named("interactions", &[edges, states, states], values));
         }
         TransitionGradient::Factored { left, right } => {
             let shape = [states, left.len() / states.max(1)];

@@ -1,6 +1,6 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`); of a factor graph also `form` (`markov` or
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`); of a factor graph also `form` (`markov` or
 //! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
 //! and m factors:
 //!
@@ -27,8 +27,17 @@
 //! | tensor | type | content |
 //! |---|---|---|
 //! | `segments` | F \[L, N\] or \[B, T, L, N\] | scores of a segment's length, or of each place, length first |
+//!
+//! Of a pairwise graph with V variables of N states and E edges:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `edges` | U64 \[E, 2\] | the two variables of each edge |
+//! | `nodes` | F \[V, N\] | node scores |
+//! | `transitions` | F \[N, N\] or \[E, N, N\] | interactions, shared or for each edge; or `left` and `right` as above |
 
 mod factor_graph;
+mod pairwise;
 mod sequences;
 mod tensors;
 
@@ -68,6 +77,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
         Some(Kind::FactorGraph) => Ok(factor_graph::read(&tensors, &metadata)?.into()),
         Some(Kind::Chain) => sequences::read_chain(&tensors),
         Some(Kind::SemiMarkov) => sequences::read_semi_markov(&tensors),
+        Some(Kind::PairwiseGraph) => pairwise::read(&tensors),
         None => {
             let known = Kind::ALL.map(Kind::name).join(", ");
             Err(fail(format!("unknown kind of model `{kind}`; known are: {known}")))
@@ -87,6 +97,8 @@ fn writer(model: &Model) -> Writer<'_> {
         Model::Chain64(chain) => sequences::write_chain(chain),
         Model::SemiMarkov32(model) => sequences::write_semi_markov(model),
         Model::SemiMarkov64(model) => sequences::write_semi_markov(model),
+        Model::Pairwise32(graph) => pairwise::write(graph),
+        Model::Pairwise64(graph) => pairwise::write(graph),
     }
 }
 
@@ -107,7 +119,7 @@ pub fn to_bytes(model: &Model) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::model::generate::{self, ChainShape, TransitionForm};
-    use crate::model::{FactorGraph, Segments, SemiMarkov};
+    use crate::model::{FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions};
 
     fn models() -> Vec<Model> {
         let plain = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
@@ -135,6 +147,17 @@ mod tests {
         let places = (0..24).map(f64::from).collect::<Vec<_>>();
         models.push(SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap().into());
         models.push(generate::chain::<f64>(&ChainShape { steps: 1, ..shape }, 5).unwrap().into());
+        let edges = vec![(0, 1), (2, 1)];
+        for interactions in [
+            Transitions::Shared(vec![0.5, 1.0, f64::NEG_INFINITY, 2.0].into()),
+            Transitions::PerStep(vec![0.25; 8].into()),
+            Transitions::Factored { left: vec![0.5; 6].into(), right: None },
+        ] {
+            let nodes = vec![0.125; 6].into();
+            models.push(PairwiseGraph::new(2, nodes, edges.clone(), interactions).unwrap().into());
+        }
+        let alone = Transitions::Shared(vec![0.0f32; 4].into());
+        models.push(PairwiseGraph::new(2, vec![1.0f32; 2].into(), vec![], alone).unwrap().into());
         models
     }
 

@@ -46,7 +46,11 @@ fn chain<F: Stored>(tensors: &Tensors<'_>) -> Result<Chain<F>> {
         .map_err(|error: Error| fail(error.to_string()))
 }
 
-fn transitions<F: Stored>(tensors: &Tensors<'_>, states: usize, steps: usize) -> Result<Transitions<F>> {
+pub(super) fn transitions<F: Stored>(
+    tensors: &Tensors<'_>,
+    states: usize,
+    steps: usize,
+) -> Result<Transitions<F>> {
     if tensors.has("transitions") {
         if let Some(other) = ["left", "right"].into_iter().find(|name| tensors.has(name)) {
             let message = format!("there are both `transitions` and `{other}`; a chain has one form of them");
@@ -135,12 +139,22 @@ fn add_chain<'a, F: Stored>(file: &mut Writer<'a>, chain: &'a Chain<F>) {
     file.integers("lengths", &[batch], chain.lengths().to_vec());
     file.numbers("start", &[states], vec![chain.start()]);
     file.numbers("emissions", &[batch, steps, states], vec![chain.emissions()]);
-    match chain.transitions() {
+    add_transitions(file, chain.transitions(), states);
+}
+
+/// The transitions of a chain, or the interactions of a pairwise graph.
+pub(super) fn add_transitions<'a, F: Stored>(
+    file: &mut Writer<'a>,
+    transitions: &'a Transitions<F>,
+    states: usize,
+) {
+    match transitions {
         Transitions::Shared(values) => {
             file.numbers::<F>("transitions", &[states, states], vec![values]);
         }
         Transitions::PerStep(values) => {
-            file.numbers::<F>("transitions", &[steps - 1, states, states], vec![values]);
+            let tables = values.len() / (states * states);
+            file.numbers::<F>("transitions", &[tables, states, states], vec![values]);
         }
         Transitions::Factored { left, right } => {
             let shape = [states, left.len() / states];

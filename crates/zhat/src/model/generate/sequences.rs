@@ -125,7 +125,7 @@ pub fn semi_markov<F: Real>(shape: &ChainShape, longest: usize, seed: u64) -> Re
     SemiMarkov::new(chain(shape, seed)?, Segments::Lengths(segments.into()), longest)
 }
 
-fn normals<F: Real>(random: &mut Stream, count: usize, scale: f64) -> Vec<F> {
+pub(super) fn normals<F: Real>(random: &mut Stream, count: usize, scale: f64) -> Vec<F> {
     (0..count).map(|_| F::from_f64(scale * random.normal())).collect()
 }
 

@@ -1,0 +1,102 @@
+"""Pairwise graphs: the package agrees with enumeration, and models travel."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import zhat
+
+
+def brute(graph):
+    states = itertools.product(range(graph.n_states), repeat=graph.n_variables)
+    all_states = list(states)
+    scores = np.array([graph.score(state) for state in all_states])
+    shift = scores.max()
+    weights = np.exp(scores - shift)
+    log_z = shift + np.log(weights.sum())
+    marginals = np.zeros((graph.n_variables, graph.n_states))
+    for state, weight in zip(all_states, weights / weights.sum(), strict=True):
+        marginals[np.arange(graph.n_variables), list(state)] += weight
+    return log_z, marginals
+
+
+def random_graph(form, dtype=np.float64, seed=0):
+    random = np.random.default_rng(seed)
+    nodes = random.normal(size=(4, 3)).astype(dtype)
+    edges = [(0, 1), (2, 1), (1, 3)]
+    if form == "factored":
+        left, right = random.normal(size=(2, 3, 2)).astype(dtype)
+        return zhat.PairwiseGraph(nodes, edges, left=left, right=right)
+    shape = (3, 3) if form == "shared" else (3, 3, 3)
+    return zhat.PairwiseGraph(nodes, edges, random.normal(size=shape).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["shared", "per-edge", "factored"])
+def test_trees_are_exact(form, dtype):
+    graph = random_graph(form, dtype)
+    log_z, marginals = brute(graph)
+    answer = graph.log_partition()
+    assert answer.method == "bp" and answer.guarantee.kind == "exact"
+    assert answer.value == pytest.approx(log_z, abs=1e-4 if dtype == np.float32 else 1e-10)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(graph.marginals().value, marginals, atol=tolerance)
+    gradient = graph.factor_marginals().value
+    np.testing.assert_allclose(gradient.nodes, marginals, atol=tolerance)
+    if form == "per-edge":
+        np.testing.assert_allclose(gradient.interactions.sum((1, 2)), 1, atol=1e-5)
+    entropy = log_z - sum(
+        np.exp(graph.score(state) - log_z) * graph.score(state)
+        for state in itertools.product(range(3), repeat=4)
+    )
+    assert graph.entropy().value == pytest.approx(entropy, abs=1e-4)
+
+
+def test_a_few_states_are_unbiased():
+    random = np.random.default_rng(1)
+    left = random.normal(size=(500, 4)) * 0.5
+    edges = [(k // 2, k + 1) for k in range(10)]
+    graph = zhat.PairwiseGraph(random.normal(size=(11, 500)), edges, left=left)
+    exact = graph.log_partition(method="bp").value
+    answer = graph.log_partition(method="randomized-bp", states=64, replicates=16, seed=3)
+    assert answer.guarantee.kind == "unbiased"
+    error = answer.guarantee.relative_std_error
+    assert abs(np.expm1(answer.value - exact)) < 8 * error + 1e-6
+
+
+def test_arrays_are_used_in_place_and_models_travel(tmp_path):
+    graph = random_graph("shared")
+    assert not graph.nodes.flags.writeable
+    for other in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        assert other == graph and hash(other) == hash(graph)
+    graph.save(tmp_path / "graph.zhat")
+    assert zhat.read(tmp_path / "graph.zhat") == graph == zhat.PairwiseGraph.read(tmp_path / "graph.zhat")
+    graph.save(tmp_path / "graph.uai")
+    same = zhat.read(tmp_path / "graph.uai").log_partition().value
+    assert same == pytest.approx(graph.log_partition().value, abs=1e-9)
+    assert graph.info()["edges"] == 3
+    assert "shared interactions" in repr(graph) and "<table" in graph._repr_html_()
+
+
+def test_evidence():
+    graph = random_graph("per-edge")
+    given = graph.condition({1: 2})
+    want = np.log(sum(np.exp(graph.score(s)) for s in itertools.product(range(3), repeat=4) if s[1] == 2))
+    assert given.log_partition().value == pytest.approx(want, abs=1e-10)
+
+
+def test_what_is_wrong_is_said():
+    nodes = np.zeros((2, 2))
+    for arguments, keywords, words in [
+        ((np.zeros(3), [], np.zeros((2, 2))), {}, "expected \\(V, N\\)"),
+        ((nodes, [(0, 1)]), {}, "either these"),
+        ((nodes, [(0, 1)], np.zeros((3, 2))), {}, "interactions: found shape"),
+        ((nodes, [(0, 5)], np.zeros((2, 2))), {}, "edge 0"),
+        ((nodes, [3], np.zeros((2, 2))), {}, "pairs of variables"),
+        ((nodes, [(0, 1)]), {"right": nodes, "interactions": nodes}, "right"),
+        ((nodes, [(0, 1)], np.full((2, 2), np.nan)), {}, "NaN|nan"),
+    ]:
+        with pytest.raises(zhat.InputError, match=words):
+            zhat.PairwiseGraph(*arguments, **keywords)

@@ -1,0 +1,229 @@
+"""Variables of very many states with pairwise interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _zhat
+from ._arguments import FilePath, integer, integers, scores
+from ._html import table
+from ._model import Model, of_kind
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class PairwiseGradient:
+    """A gradient with respect to every parameter of a pairwise graph, in the shapes of the parameters.
+
+    Of log Z these are probabilities: `nodes` of the states of each variable, `interactions` of pairs of
+    states, summed over the edges that share them. What a model does not have is `None`.
+    """
+
+    nodes: NDArray[Any]
+    interactions: NDArray[Any] | None = None
+    left: NDArray[Any] | None = None
+    right: NDArray[Any] | None = None
+
+
+class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any]):
+    """V variables of N states each: p(x) ∝ exp(Σ node(v, xᵥ) + Σ interaction(xᵢ, xⱼ) over the edges (i, j)).
+
+    `nodes` are (V, N), `edges` pairs of variables. `interactions` are (N, N), the first variable of an edge
+    its row, or (E, N, N) for a table an edge. Or there are embeddings instead: `left` and `right` (N, D),
+    with interaction(x, y) = left[x] · right[y]; without a `right` it is `left`. The table is never made, so
+    N may be 100,000.
+
+    All are logarithms, −inf forbids. The precision is that of the nodes, float32 or float64. Arrays of that
+    precision that are C-contiguous are used in place, never copied.
+
+    `log_partition`, `marginals` (V, N), `factor_marginals` (a `PairwiseGradient`) and `entropy` are answered
+    by the methods "bp" (exact where the edges close no circle) and "randomized-bp" (a few states of each
+    variable, for very many states).
+
+    >>> import numpy as np, zhat
+    >>> graph = zhat.PairwiseGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], [[1.0, 0.0], [0.0, 1.0]])
+    >>> graph
+    PairwiseGraph(3 variables, 2 edges, 2 states, shared interactions, float64)
+    >>> round(graph.log_partition().value, 6)
+    3.319671
+    """
+
+    def __init__(
+        self,
+        nodes: ArrayLike,
+        edges: Iterable[tuple[int, int]],
+        interactions: ArrayLike | None = None,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+    ) -> None:
+        """Builds and checks the model."""
+        array = scores("nodes", nodes)
+        if array.ndim != 2:
+            raise InputError(f"nodes: found shape {array.shape}, expected (V, N)")
+        if (interactions is None) == (left is None):
+            raise InputError("interactions: expected either these, or left for factored ones")
+        if right is not None and left is None:
+            raise InputError("right: embeddings on the right need some on the left")
+
+        def like(name: str, values: ArrayLike | None) -> NDArray[Any] | None:
+            return None if values is None else scores(name, values, array.dtype)
+
+        self._native = _zhat.pairwise(
+            array,
+            [_pair(edge) for edge in edges],
+            like("interactions", interactions),
+            like("left", left),
+            like("right", right),
+        )
+
+    @classmethod
+    def _wrap(cls, native: _zhat.Model) -> PairwiseGraph:
+        model = cls.__new__(cls)
+        model._native = native
+        return model
+
+    @classmethod
+    def read(cls, path: FilePath) -> PairwiseGraph:
+        """Reads a pairwise graph from a `.zhat` file."""
+        return cls._wrap(of_kind("pairwise-graph", _zhat.Model.read(path, None)))
+
+    @cached_property
+    def _parameters(self) -> dict[str, NDArray[Any]]:
+        return _zhat.parameters(self._native)
+
+    @property
+    def nodes(self) -> NDArray[Any]:
+        """The node scores (V, N): as all parameters a view of what the model holds, not to be written to."""
+        return self._parameters["nodes"]
+
+    @property
+    def edges(self) -> NDArray[Any]:
+        """The edges (E, 2)."""
+        return self._parameters["edges"]
+
+    @property
+    def interactions(self) -> NDArray[Any] | None:
+        """The interactions, (N, N) or (E, N, N); `None` where they are factored."""
+        return self._parameters.get("interactions")
+
+    @property
+    def left(self) -> NDArray[Any] | None:
+        """The left embeddings (N, D) of factored interactions."""
+        return self._parameters.get("left")
+
+    @property
+    def right(self) -> NDArray[Any] | None:
+        """The right embeddings (N, D) of factored interactions that have their own."""
+        return self._parameters.get("right")
+
+    @property
+    def n_variables(self) -> int:
+        """V, the number of variables."""
+        return int(self.nodes.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        """N, the number of states of every variable."""
+        return int(self.nodes.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision: float32 or float64."""
+        return self.nodes.dtype
+
+    def condition(self, evidence: Mapping[int, int]) -> PairwiseGraph:
+        """The model given that variables are in these states: `{variable: state}`."""
+        if not isinstance(evidence, Mapping):
+            raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
+        items = [(0, integer("evidence", v), integer("evidence", x)) for v, x in evidence.items()]
+        given = self._wrap(_zhat.observe(self._native, items))
+        given._given = self._given or bool(items)
+        return given
+
+    def score(self, state: Iterable[int]) -> float:
+        """The log weight of a state of all variables.
+
+        >>> import numpy as np, zhat
+        >>> zhat.PairwiseGraph(np.zeros((2, 2)), [(0, 1)], [[1.0, 0.0], [0.0, 1.0]]).score([1, 1])
+        1.0
+        """
+        return _zhat.graph_score(self._native, integers("state", state))
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model: to a `.zhat` file as it is, a small one also to a `.uai` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise."""
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> float:
+        return float(raw)
+
+    def _marginals(self, raw: Any) -> NDArray[Any]:
+        return np.asarray(raw[0])
+
+    def _factor_marginals(self, raw: Any) -> PairwiseGradient:
+        return PairwiseGradient(**raw)
+
+    def _best(self, raw: Any) -> Any:
+        return raw
+
+    def _ranked(self, raw: Any) -> Any:
+        return raw
+
+    def _samples(self, raw: Any) -> Any:
+        return raw
+
+    def _figures(self) -> dict[str, str]:
+        if self.left is not None:
+            interactions = f"factored interactions of rank {self.left.shape[1]}"
+        else:
+            per_edge = self.interactions is not None and self.interactions.ndim == 3
+            interactions = f"{'per-edge' if per_edge else 'shared'} interactions"
+        return {
+            "variables": f"{self.n_variables} variables",
+            "edges": f"{len(self.edges)} edges",
+            "states": f"{self.n_states} states",
+            "interactions": interactions,
+            "precision": str(self.dtype),
+        }
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        return f"{type(self).__name__}({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same: all numbers and edges."""
+        return self._native == other._native if isinstance(other, PairwiseGraph) else NotImplemented
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((self.n_variables, self.n_states, len(self.edges)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (self._native.to_bytes(),)
+
+
+def _pair(edge: Any) -> tuple[int, int]:
+    try:
+        i, j = edge
+    except (TypeError, ValueError):
+        raise InputError(f"edges: expected pairs of variables, found {edge!r}") from None
+    return integer("edges", i), integer("edges", j)
+
+
+def _restore(data: bytes) -> PairwiseGraph:
+    return PairwiseGraph._wrap(_zhat.Model.from_bytes(data))
