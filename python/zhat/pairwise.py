@@ -161,7 +161,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise."""
+        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
         return self._info(memory, time)
 
     def _numbers(self, raw: Any) -> float:
