@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+
 import zhat
 
 
@@ -39,7 +40,8 @@ def test_trees_are_exact(form, dtype):
     graph = random_graph(form, dtype)
     log_z, marginals = brute(graph)
     answer = graph.log_partition()
-    assert answer.method == "bp" and answer.guarantee.kind == "exact"
+    assert answer.method == "bp"
+    assert answer.guarantee.kind == "exact"
     assert answer.value == pytest.approx(log_z, abs=1e-4 if dtype == np.float32 else 1e-10)
     tolerance = 1e-5 if dtype == np.float32 else 1e-10
     np.testing.assert_allclose(graph.marginals().value, marginals, atol=tolerance)
@@ -70,14 +72,16 @@ def test_arrays_are_used_in_place_and_models_travel(tmp_path):
     graph = random_graph("shared")
     assert not graph.nodes.flags.writeable
     for other in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
-        assert other == graph and hash(other) == hash(graph)
+        assert other == graph
+        assert hash(other) == hash(graph)
     graph.save(tmp_path / "graph.zhat")
     assert zhat.read(tmp_path / "graph.zhat") == graph == zhat.PairwiseGraph.read(tmp_path / "graph.zhat")
     graph.save(tmp_path / "graph.uai")
     same = zhat.read(tmp_path / "graph.uai").log_partition().value
     assert same == pytest.approx(graph.log_partition().value, abs=1e-9)
     assert graph.info()["edges"] == 3
-    assert "shared interactions" in repr(graph) and "<table" in graph._repr_html_()
+    assert "shared interactions" in repr(graph)
+    assert "<table" in graph._repr_html_()
 
 
 def test_evidence():
