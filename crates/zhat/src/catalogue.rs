@@ -15,7 +15,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo, randomized};
+use crate::{exact, mean_field, montecarlo, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -306,6 +306,13 @@ pub static CATALOGUE: &[Row] = &[
         randomized::RandomizedForward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
         "messages between a few states of each position, chosen at random and weighted"
+    ),
+    row!(
+        "mean-field",
+        FactorGraph,
+        mean_field::MeanField,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
+        "the best product of trees, or of single variables: a certified lower bound; exact on forests"
     ),
     row!(
         "importance",

@@ -19,3 +19,4 @@ pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
 };
 pub use search::Search;
+pub(crate) use search::{Witness, witness};
