@@ -19,7 +19,11 @@ const ZERO: f64 = f64::NEG_INFINITY;
 /// log Z with twice the digits; −∞ for Z = 0.
 fn truth(graph: &FactorGraph) -> Double {
     let scores: Vec<Double> = states(graph).iter().map(|state| double_double::score(graph, state)).collect();
-    if scores.iter().all(|score| score.high == ZERO) { ZERO.into() } else { double_double::log_sum_exp(&scores) }
+    if scores.iter().all(|score| score.high == ZERO) {
+        ZERO.into()
+    } else {
+        double_double::log_sum_exp(&scores)
+    }
 }
 
 /// True if a certified lower end is not above log Z, to the last bit.
@@ -74,10 +78,16 @@ fn no_bound_is_violated_at_any_stopping_point() {
                 match method.log_partition(&graph, &run) {
                     Ok(z) => {
                         let low = low(&z.guarantee, z.value, z.diagnostics.rounding);
-                        assert!(!low.is_nan() && holds(low, truth), "seed {seed}, {iterations}: {z}, {truth:?}");
+                        assert!(
+                            !low.is_nan() && holds(low, truth),
+                            "seed {seed}, {iterations}: {z}, {truth:?}"
+                        );
                         assert!(z.value.is_finite(), "seed {seed}: {z}");
                         // The same ascent, further on.
-                        assert!(z.value >= last - 2.0 * z.diagnostics.rounding, "seed {seed}: {z} after {last}");
+                        assert!(
+                            z.value >= last - 2.0 * z.diagnostics.rounding,
+                            "seed {seed}: {z} after {last}"
+                        );
                         last = z.value;
                         finite += 1;
                         if z.guarantee == Guarantee::Exact {
@@ -113,7 +123,9 @@ fn every_bound_on_the_way_holds_and_none_falls() {
             assert!(lows.is_sorted(), "seed {seed}: {lows:?}");
             assert!(lows.iter().all(|&low| holds(low, truth)), "seed {seed}: {lows:?} {truth:?}");
             match answer {
-                Ok(z) => assert!(holds(low(&z.guarantee, z.value, z.diagnostics.rounding), truth), "seed {seed}"),
+                Ok(z) => {
+                    assert!(holds(low(&z.guarantee, z.value, z.diagnostics.rounding), truth), "seed {seed}")
+                }
                 Err(error) => assert!(matches!(error, Error::ZeroPartition) && truth.high == ZERO),
             }
         }
@@ -135,10 +147,16 @@ fn small_models_of_every_shape() {
         let best = MeanField::default().map(&graph, &run).unwrap();
         let (low, high, _) = best.guarantee.interval(best.value.score, 0.0).unwrap();
         let truly = Oracle::new(&graph).best();
-        assert!(best.value.score == graph.score(&best.value.state) && low <= truly && truly <= high, "{name}");
+        assert!(
+            best.value.score == graph.score(&best.value.state) && low <= truly && truly <= high,
+            "{name}"
+        );
         let beliefs = MeanField::default().marginals(&graph, &run).unwrap().value;
         for belief in beliefs.iter() {
-            assert!((belief.iter().sum::<f64>() - 1.0).abs() < 1e-9 && belief.iter().all(|p| *p >= 0.0), "{name}");
+            assert!(
+                (belief.iter().sum::<f64>() - 1.0).abs() < 1e-9 && belief.iter().all(|p| *p >= 0.0),
+                "{name}"
+            );
         }
         let tables = MeanField::default().factor_marginals(&graph, &run).unwrap().value;
         assert!(tables.iter().all(|table| (table.iter().sum::<f64>() - 1.0).abs() < 1e-9), "{name}");
@@ -191,7 +209,9 @@ fn everything_is_exact_on_forests() {
             found.iter().zip(expected).all(|(p, q)| (p - q).abs() <= 1e-12 + z.diagnostics.rounding)
         };
         let beliefs = MeanField::default().marginals(&graph, &run).unwrap();
-        assert!(beliefs.guarantee == Guarantee::Exact && close(beliefs.value.as_slice(), &oracle.marginals()));
+        assert!(
+            beliefs.guarantee == Guarantee::Exact && close(beliefs.value.as_slice(), &oracle.marginals())
+        );
         let tables = MeanField::default().factor_marginals(&graph, &run).unwrap();
         assert!(close(tables.value.as_slice(), &oracle.factor_marginals(&graph)), "seed {seed}");
         let entropy = MeanField::default().entropy(&graph, &run).unwrap();
@@ -214,7 +234,10 @@ fn models_of_weight_zero_are_found_out() {
             let method = MeanField { condition: 1, ..method };
             assert!(matches!(method.log_partition(&graph, &run()), Err(Error::ZeroPartition)), "{name}");
         }
-        assert!(matches!(MeanField::default().marginals(&graph, &run()), Err(Error::ZeroPartition)), "{name}");
+        assert!(
+            matches!(MeanField::default().marginals(&graph, &run()), Err(Error::ZeroPartition)),
+            "{name}"
+        );
     }
     let mut graph = FactorGraph::new(vec![2, 2]).unwrap();
     graph.add_factor(&[0, 1], &[0.0, ZERO, ZERO, 0.0]).unwrap();

@@ -19,4 +19,4 @@ pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
 };
 pub use search::Search;
-pub(crate) use search::{Witness, witness};
+pub(crate) use search::{Witness, witness, witness_bytes};

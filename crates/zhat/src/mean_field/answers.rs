@@ -5,6 +5,7 @@ use super::partition::is_forest;
 use super::{Each, LowerBound, MeanField, NAME, Outcome, Structure, evaluate};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
+use crate::exact::witness_bytes;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric;
@@ -13,13 +14,15 @@ use crate::query::{
 };
 use crate::run::{Clock, Run};
 
-/// Measured: a sweep, an entry of a table; and setting up, a variable or entry of a scope.
-const SECONDS_PER_ENTRY: f64 = 2.5e-8;
-const SECONDS_PER_VARIABLE: f64 = 6e-7;
-/// Sweeps that an ascent takes as a rule.
-const SWEEPS: usize = 40;
+/// Measured for each number that the model has: in a sweep, and in setting up.
+const SECONDS_PER_ENTRY: f64 = 1e-8;
+const SECONDS_TO_SET_UP: f64 = 1.5e-7;
+/// Sweeps that an ascent takes as a rule, and those of the others before it goes on alone.
+const SWEEPS: usize = 50;
+const HEAT: usize = 15;
 
-const NO_STATE: &str = "no state of positive weight was found, and none was ruled out; more time or other seeds may find one";
+const NO_STATE: &str =
+    "no state of positive weight was found, and none was ruled out; more time or other seeds may find one";
 
 /// Bytes at the most: reduced copies, the layout, q three times, and the answer.
 pub(super) fn bytes(graph: &FactorGraph, query: Query) -> f64 {
@@ -29,6 +32,9 @@ pub(super) fn bytes(graph: &FactorGraph, query: Query) -> f64 {
         _ => 24.0 * states,
     };
     let model = graph.bytes() as f64;
+    // What looking for a state of positive weight takes.
+    let search = if graph.has_zeros() { witness_bytes(graph) } else { 0.0 };
+    let answer = answer + search;
     graph.preparation_bytes() + 6.0 * model + 40.0 * states + 160.0 * graph.variable_count() as f64 + answer
 }
 
@@ -40,10 +46,10 @@ impl Forecasts<FactorGraph> for MeanField {
             _ if exact => Promise::Exact,
             _ => Promise::Heuristic,
         };
-        let sweeps = if exact { 1 } else { self.restarts * self.iterations.min(SWEEPS) };
+        let sweeps = if exact { 1 } else { self.restarts * HEAT + self.iterations.min(SWEEPS) };
         let entries = graph.bytes() as f64 / 8.0;
         let cases = if query == Query::LogPartition { (self.condition as f64).exp2() } else { 1.0 };
-        let once = SECONDS_PER_ENTRY * entries * sweeps as f64 + SECONDS_PER_VARIABLE * entries;
+        let once = entries * (SECONDS_PER_ENTRY * sweeps as f64 + SECONDS_TO_SET_UP);
         Forecast { bytes: bytes(graph, query), seconds: cases * once, promise }
     }
 }
@@ -188,7 +194,11 @@ impl MeanField {
         diagnostics.rounding = found.rounding;
         diagnostics.seconds = clock.seconds();
         diagnostics.stopped_early = found.stopped_early;
-        Ok(if found.exact { Answer::exact(found.bound, diagnostics) } else { lower(found.bound, diagnostics) })
+        Ok(if found.exact {
+            Answer::exact(found.bound, diagnostics)
+        } else {
+            lower(found.bound, diagnostics)
+        })
     }
 
     fn answer<T: Send>(
@@ -251,8 +261,7 @@ impl Map<FactorGraph> for MeanField {
             let score = graph.score(&state);
             let best = outcome.reduced.graph.factors().map(|factor| numeric::max(factor.log_values));
             let high = (outcome.reduced.constant + best.sum::<f64>()).max(score);
-            let rounding =
-                numeric::rounding_allowance(2.0 * graph.factor_count() as f64, graph.magnitude());
+            let rounding = numeric::rounding_allowance(2.0 * graph.factor_count() as f64, graph.magnitude());
             (BestState { state, score }, Guarantee::bounds(score, high, 1.0, rounding.max(outcome.rounding)))
         })
     }

@@ -10,7 +10,7 @@
 
 use rayon::prelude::*;
 
-use super::layout::{Edge, Group, Layout};
+use super::layout::{Cluster, Edge, Group, Layout};
 use crate::numeric::{self, CompensatedSum};
 
 /// Entries that one thread updates at a time, at least.
@@ -35,6 +35,8 @@ pub(super) struct Ascent<'l> {
     pub layout: &'l Layout<'l>,
     pub q: Vec<f64>,
     fresh: Vec<f64>,
+    /// What fields are multiplied by: less than 1 for a q that is not sure yet.
+    pub inverse_temperature: f64,
     /// For each colour the ends of its chunks, in clusters.
     chunks: Vec<Vec<usize>>,
 }
@@ -58,7 +60,7 @@ impl<'l> Ascent<'l> {
             })
             .collect();
         let len = layout.base.len();
-        Ascent { layout, q: vec![0.0; len], fresh: vec![0.0; len], chunks }
+        Ascent { layout, q: vec![0.0; len], fresh: vec![0.0; len], inverse_temperature: 1.0, chunks }
     }
 
     /// Makes q the product of these marginals, given for each variable of the graph.
@@ -95,11 +97,19 @@ impl<'l> Ascent<'l> {
         self.set_product(|v, q| q.iter_mut().enumerate().for_each(|(s, p)| *p = f64::from(s == state[v])));
     }
 
+    /// Updates all clusters, colour by colour.
+    pub fn sweep(&mut self, zeros: Zeros) {
+        for colour in 0..self.layout.colours.len() {
+            self.update(colour, zeros);
+        }
+    }
+
     /// Updates the clusters of a colour. Returns Σ log Σ exp of their fields, which is their share of log Z where nothing crosses.
     pub fn update(&mut self, colour: usize, zeros: Zeros) -> f64 {
         let layout = self.layout;
         let clusters = layout.colours[colour].clone();
-        let (Some(first), Some(last)) = (layout.clusters.get(clusters.start), clusters.end.checked_sub(1)) else {
+        let (Some(first), Some(last)) = (layout.clusters.get(clusters.start), clusters.end.checked_sub(1))
+        else {
             return 0.0;
         };
         let entries = first.entries.start..layout.clusters[last].entries.end;
@@ -111,7 +121,7 @@ impl<'l> Ascent<'l> {
             parts.push((start, end, own));
             (rest, start) = (others, end);
         }
-        let q = &self.q;
+        let view = View { layout, q: &self.q, zeros, inverse_temperature: self.inverse_temperature };
         let sums: Vec<f64> = parts
             .into_par_iter()
             .map(|(start, end, mut own)| {
@@ -119,7 +129,7 @@ impl<'l> Ascent<'l> {
                 for cluster in &layout.clusters[start..end] {
                     let (table, others) = std::mem::take(&mut own).split_at_mut(cluster.entries.len());
                     own = others;
-                    sum.add(update_cluster(layout, cluster, q, zeros, &mut fields, table));
+                    sum.add(view.update(cluster, &mut fields, table));
                 }
                 sum.value()
             })
@@ -135,43 +145,105 @@ fn product(p: f64, q: f64) -> f64 {
     if p > 0.0 && q > 0.0 { (p * q).max(TINY) } else { 0.0 }
 }
 
-/// The best q of a cluster, into `table`; returns log Σ exp of its fields. If those leave no state, q stays as it is.
-fn update_cluster(
-    layout: &Layout<'_>,
-    cluster: &super::layout::Cluster,
-    q: &[f64],
+/// What an update looks at.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    layout: &'a Layout<'a>,
+    q: &'a [f64],
     zeros: Zeros,
-    fields: &mut Vec<f64>,
-    table: &mut [f64],
-) -> f64 {
-    let start = cluster.entries.start;
-    fields.clear();
-    fields.extend_from_slice(&layout.base[cluster.entries.clone()]);
-    if let Zeros::Soft(penalty) = zeros {
-        fields.iter_mut().for_each(|x| *x = if *x == ZERO { -penalty } else { *x });
+    inverse_temperature: f64,
+}
+
+impl View<'_> {
+    /// The best q of a cluster, into `table`; returns log Σ exp of its fields. If those leave no state, q stays as it is.
+    fn update(&self, cluster: &Cluster, fields: &mut Vec<f64>, table: &mut [f64]) -> f64 {
+        let View { layout, q, .. } = *self;
+        let start = cluster.entries.start;
+        fields.clear();
+        fields.extend_from_slice(&layout.base[cluster.entries.clone()]);
+        if let Zeros::Soft(penalty) = self.zeros {
+            fields.iter_mut().for_each(|x| *x = if *x == ZERO { -penalty } else { *x });
+        }
+        for &(k, g) in &layout.incidence[cluster.crossings.clone()] {
+            self.add_field(k as usize, g as usize, fields, start);
+        }
+        if self.inverse_temperature != 1.0 {
+            fields.iter_mut().for_each(|x| *x *= self.inverse_temperature);
+        }
+        let mut total = CompensatedSum::default();
+        for edge in layout.edges[cluster.edges.clone()].iter().rev() {
+            total.add(upward(layout, edge, fields, table, start));
+        }
+        let root = layout.offsets[cluster.variables.start] - start;
+        let states = layout.states[cluster.variables.start] as usize;
+        let log = softmax(&mut fields[root..root + states]);
+        if log == ZERO {
+            table.copy_from_slice(&q[cluster.entries.clone()]);
+            return ZERO;
+        }
+        let variables =
+            layout.offsets[cluster.variables.end - 1] + layout.states[cluster.variables.end - 1] as usize;
+        table[..variables - start].fill(0.0);
+        table[root..root + states].copy_from_slice(&fields[root..root + states]);
+        for edge in &layout.edges[cluster.edges.clone()] {
+            downward(layout, edge, table, start);
+        }
+        total.add(log);
+        total.value()
     }
-    for &(k, g) in &layout.incidence[cluster.crossings.clone()] {
-        add_field(layout, k as usize, g as usize, q, zeros, fields, start);
+
+    /// Adds E_q[θ_f | group g] to the field of that group's slot.
+    fn add_field(&self, k: usize, g: usize, fields: &mut [f64], start: usize) {
+        let View { layout, q, .. } = *self;
+        let (f, has_zeros) = layout.crossing[k];
+        let values = layout.graph.factor(f as usize).log_values;
+        let groups = layout.groups(f as usize);
+        let own = &groups[g];
+        let target = &mut fields[own.offset as usize - start..own.offset as usize - start + own.len as usize];
+        if let ([_, _], false) = (groups, has_zeros) {
+            let other = &groups[1 - g];
+            if let (Some(step), Some(other_step)) = (layout.stride_of(own), layout.stride_of(other)) {
+                let weights = &q[other.offset as usize..(other.offset + other.len) as usize];
+                for (j, x) in target.iter_mut().enumerate() {
+                    let row = values[j * step..].iter().step_by(other_step);
+                    *x += weights.iter().zip(row).map(|(w, value)| w * value).sum::<f64>();
+                }
+                return;
+            }
+        }
+        // A table over more groups than this, of two states each, could not be.
+        let mut others: [Option<&Group>; 64] = [None; 64];
+        let mut count = 0;
+        for (i, group) in groups.iter().enumerate() {
+            if i != g && count < others.len() {
+                others[count] = Some(group);
+                count += 1;
+            }
+        }
+        for (j, x) in target.iter_mut().enumerate() {
+            if *x > ZERO {
+                *x += self.expectation(values, layout.place_of(own, j), 1.0, &others[..count]);
+            }
+        }
     }
-    let mut total = CompensatedSum::default();
-    for edge in layout.edges[cluster.edges.clone()].iter().rev() {
-        total.add(upward(layout, edge, fields, table, start));
+
+    /// Σ over the states of the groups of θ(place + …) · weight · Π q.
+    fn expectation(&self, values: &[f64], place: usize, weight: f64, groups: &[Option<&Group>]) -> f64 {
+        let Some((Some(group), rest)) = groups.split_first() else {
+            return match self.zeros {
+                Zeros::Soft(penalty) if values[place] == ZERO => -penalty * weight,
+                _ => values[place] * weight,
+            };
+        };
+        let mut sum = 0.0;
+        for (j, &p) in self.q[group.offset as usize..(group.offset + group.len) as usize].iter().enumerate() {
+            if p > 0.0 {
+                let place = place + self.layout.place_of(group, j);
+                sum += self.expectation(values, place, product(weight, p), rest);
+            }
+        }
+        sum
     }
-    let root = layout.offsets[cluster.variables.start] - start;
-    let states = layout.states[cluster.variables.start] as usize;
-    let log = softmax(&mut fields[root..root + states]);
-    if log == ZERO {
-        table.copy_from_slice(&q[cluster.entries.clone()]);
-        return ZERO;
-    }
-    let variables = layout.offsets[cluster.variables.end - 1] + layout.states[cluster.variables.end - 1] as usize;
-    table[..variables - start].fill(0.0);
-    table[root..root + states].copy_from_slice(&fields[root..root + states]);
-    for edge in &layout.edges[cluster.edges.clone()] {
-        downward(layout, edge, table, start);
-    }
-    total.add(log);
-    total.value()
 }
 
 /// Turns log weights into probabilities; returns log Σ exp, −∞ if there is no weight.
@@ -187,7 +259,7 @@ fn softmax(row: &mut [f64]) -> f64 {
         let (large, small) = (1.0 / sum, ratio / sum);
         let small = if small < LEAST { 0.0 } else { small };
         (*a, *b) = if *a > *b { (large, small) } else { (small, large) };
-        return high + ratio.ln_1p();
+        return high + sum.ln();
     }
     let high = numeric::max(row);
     if high == ZERO {
@@ -206,7 +278,12 @@ fn softmax(row: &mut [f64]) -> f64 {
 }
 
 /// Calls `each` with the slices of a row that belong to one state of its axis `axis`.
-fn along_axis<'r>(row: &'r mut [f64], inner: usize, states: usize, mut each: impl FnMut(usize, &'r mut [f64])) {
+fn along_axis<'r>(
+    row: &'r mut [f64],
+    inner: usize,
+    states: usize,
+    mut each: impl FnMut(usize, &'r mut [f64]),
+) {
     for block in row.chunks_exact_mut(inner * states) {
         block.chunks_exact_mut(inner).enumerate().for_each(|(s, slice)| each(s, slice));
     }
@@ -224,7 +301,8 @@ fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64
     rows.copy_from_slice(&above[..edge.len]);
     let mut inner = width;
     for &child in children {
-        let (offset, states) = (layout.offsets[child as usize] - start, layout.states[child as usize] as usize);
+        let (offset, states) =
+            (layout.offsets[child as usize] - start, layout.states[child as usize] as usize);
         inner /= states;
         let field = &below[offset..offset + states];
         if inner == 1 {
@@ -246,7 +324,10 @@ fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64
         high = if *message > high { *message } else { high };
     }
     let shift = if high == ZERO { 0.0 } else { high };
-    below[parent..parent + parent_states].iter_mut().zip(messages).for_each(|(x, message)| *x += *message - shift);
+    below[parent..parent + parent_states]
+        .iter_mut()
+        .zip(messages)
+        .for_each(|(x, message)| *x += *message - shift);
     shift
 }
 
@@ -262,7 +343,8 @@ fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
     }
     let mut inner = width;
     for &child in layout.children_of(edge) {
-        let (offset, states) = (layout.offsets[child as usize] - start, layout.states[child as usize] as usize);
+        let (offset, states) =
+            (layout.offsets[child as usize] - start, layout.states[child as usize] as usize);
         inner /= states;
         let marginal = &mut marginals[offset..offset + states];
         if inner == 1 {
@@ -273,73 +355,6 @@ fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
             along_axis(rows, inner, states, |s, slice| marginal[s] += slice.iter().sum::<f64>());
         }
     }
-}
-
-/// Adds E_q[θ_f | group g] to the field of that group's slot.
-fn add_field(
-    layout: &Layout<'_>,
-    k: usize,
-    g: usize,
-    q: &[f64],
-    zeros: Zeros,
-    fields: &mut [f64],
-    start: usize,
-) {
-    let (f, has_zeros) = layout.crossing[k];
-    let values = layout.graph.factor(f as usize).log_values;
-    let groups = layout.groups(f as usize);
-    let own = &groups[g];
-    let target = &mut fields[own.offset as usize - start..own.offset as usize - start + own.len as usize];
-    if let ([_, _], false) = (groups, has_zeros) {
-        let other = &groups[1 - g];
-        if let (Some(step), Some(other_step)) = (layout.stride_of(own), layout.stride_of(other)) {
-            let weights = &q[other.offset as usize..(other.offset + other.len) as usize];
-            for (j, x) in target.iter_mut().enumerate() {
-                let row = values[j * step..].iter().step_by(other_step);
-                *x += weights.iter().zip(row).map(|(w, value)| w * value).sum::<f64>();
-            }
-            return;
-        }
-    }
-    let mut others: [Option<&Group>; 64] = [None; 64];
-    let mut count = 0;
-    for (i, group) in groups.iter().enumerate() {
-        if i != g && count < others.len() {
-            others[count] = Some(group);
-            count += 1;
-        }
-    }
-    for (j, x) in target.iter_mut().enumerate() {
-        if *x > ZERO {
-            *x += expectation(layout, values, layout.place_of(own, j), 1.0, &others[..count], q, zeros);
-        }
-    }
-}
-
-/// Σ over the states of the groups of θ(place + …) · weight · Π q.
-fn expectation(
-    layout: &Layout<'_>,
-    values: &[f64],
-    place: usize,
-    weight: f64,
-    groups: &[Option<&Group>],
-    q: &[f64],
-    zeros: Zeros,
-) -> f64 {
-    let Some((Some(group), rest)) = groups.split_first() else {
-        return match zeros {
-            Zeros::Soft(penalty) if values[place] == ZERO => -penalty * weight,
-            _ => values[place] * weight,
-        };
-    };
-    let mut sum = 0.0;
-    for (j, &p) in q[group.offset as usize..(group.offset + group.len) as usize].iter().enumerate() {
-        if p > 0.0 {
-            let place = place + layout.place_of(group, j);
-            sum += expectation(layout, values, place, product(weight, p), rest, q, zeros);
-        }
-    }
-    sum
 }
 
 /// E_q[θ_f] of a factor; −∞ if q has a state that it forbids.
@@ -359,5 +374,6 @@ pub(super) fn expected_value(layout: &Layout<'_>, f: usize, has_zeros: bool, q: 
     }
     let mut list: [Option<&Group>; 64] = [None; 64];
     list.iter_mut().zip(groups).for_each(|(place, group)| *place = Some(group));
-    expectation(layout, values, 0, 1.0, &list[..groups.len().min(64)], q, Zeros::Hard)
+    let view = View { layout, q, zeros: Zeros::Hard, inverse_temperature: 1.0 };
+    view.expectation(values, 0, 1.0, &list[..groups.len().min(64)])
 }

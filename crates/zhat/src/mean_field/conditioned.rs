@@ -59,13 +59,8 @@ pub(super) fn by_cases(
     let plain = MeanField { condition: 0, ..*method };
     let (mut states, mut low) = (vec![0; variables.len()], f64::NEG_INFINITY);
     let (mut bounds, mut lows) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    let mut all = Cases {
-        bound: f64::NEG_INFINITY,
-        rounding: 0.0,
-        exact: true,
-        cases: 0,
-        stopped_early: false,
-    };
+    let mut all =
+        Cases { bound: f64::NEG_INFINITY, rounding: 0.0, exact: true, cases: 0, stopped_early: false };
     for case in 0..count {
         let evidence: Vec<(usize, usize)> = variables.iter().copied().zip(states.iter().copied()).collect();
         let given = graph.condition(&evidence)?;
@@ -104,4 +99,3 @@ pub(super) fn by_cases(
     all.bound = numeric::log_sum_exp(&bounds);
     Ok(all)
 }
-

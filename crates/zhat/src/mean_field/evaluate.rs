@@ -54,7 +54,8 @@ pub(super) fn bound(ascent: &Ascent<'_>) -> f64 {
 /// H(q).
 pub(super) fn total_entropy(ascent: &Ascent<'_>) -> f64 {
     let mut logs = Vec::new();
-    let terms = ascent.layout.clusters.iter().map(|cluster| entropy(ascent.layout, cluster, &ascent.q, &mut logs));
+    let terms =
+        ascent.layout.clusters.iter().map(|cluster| entropy(ascent.layout, cluster, &ascent.q, &mut logs));
     terms.collect::<CompensatedSum>().value().max(0.0)
 }
 

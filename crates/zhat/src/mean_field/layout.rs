@@ -416,7 +416,11 @@ impl<'g> Layout<'g> {
     /// The place in the factor's table that entry `j` of a group stands for.
     #[inline]
     pub fn place_of(&self, group: &Group, j: usize) -> usize {
-        if group.list == NONE { j * group.stride as usize } else { self.lists[group.list as usize + j] as usize }
+        if group.list == NONE {
+            j * group.stride as usize
+        } else {
+            self.lists[group.list as usize + j] as usize
+        }
     }
 
     /// Where a group's entries stand in the factor's table, if at equal distances.

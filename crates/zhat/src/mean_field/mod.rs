@@ -48,6 +48,10 @@ use crate::query::Query;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "mean-field";
+/// Sweeps of every ascent, before the best one goes on alone.
+const RACE: usize = 10;
+/// What a zero counts where no state of positive weight was found.
+const PENALTY: f64 = 30.0;
 
 /// What stands together in q.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +74,7 @@ pub struct MeanField {
     pub iterations: usize,
     /// An ascent ends when a sweep gains less than this, in nats a variable.
     pub tolerance: f64,
-    /// Ascents from different beginnings; the best one counts.
+    /// Ascents from different beginnings; after ten sweeps each the best one goes on.
     pub restarts: usize,
     /// For log Z: variables to take out, case by case.
     pub condition: usize,
@@ -78,7 +82,13 @@ pub struct MeanField {
 
 impl Default for MeanField {
     fn default() -> Self {
-        MeanField { structure: Structure::Forest, iterations: 200, tolerance: 1e-6, restarts: 2, condition: 0 }
+        MeanField {
+            structure: Structure::Forest,
+            iterations: 200,
+            tolerance: 1e-6,
+            restarts: 6,
+            condition: 0,
+        }
     }
 }
 
@@ -210,71 +220,110 @@ impl MeanField {
         each: Each<'_>,
         clock: &Clock<'_>,
     ) -> Result<Outcome<'a>> {
-        let n = layout.number.len() as f64;
-        let mut outcome = Outcome {
-            reduced,
-            ascent: Ascent::new(layout),
-            bound: f64::NEG_INFINITY,
-            exact: None,
-            rounding,
-            sweeps: 0,
-            converged: false,
-            stopped_early: false,
+        let mut climb = Climb {
+            method: self,
+            outcome: Outcome {
+                reduced,
+                ascent: Ascent::new(layout),
+                bound: f64::NEG_INFINITY,
+                exact: None,
+                rounding,
+                sweeps: 0,
+                converged: false,
+                stopped_early: false,
+            },
+            go_on: true,
+            clock,
+            each,
         };
-        let mut best: Option<Vec<f64>> = None;
-        let (total, mut go_on) = ((self.restarts * self.iterations) as u64, true);
+        let heat = RACE.min(self.iterations);
+        // The best so far: its q, and what it takes to go on with it.
+        let mut best: Option<(Vec<f64>, Leg)> = None;
         for restart in 0..self.restarts {
-            let ascent = &mut outcome.ascent;
-            let start = start::begin(ascent, &reduced.graph, touching, run.seed(), restart, clock);
-            let start = match start {
+            let ascent = &mut climb.outcome.ascent;
+            let start = match start::begin(ascent, &reduced.graph, touching, run.seed(), restart, clock) {
                 Err(Error::OverBudget { .. } | Error::Interrupted) => Start::Unknown,
                 other => other?,
             };
-            if start == Start::Impossible {
-                return Err(graph.zero_error());
-            }
-            let before = outcome.bound;
-            let mut last = f64::NEG_INFINITY;
-            let mut converged = false;
-            for iteration in 0..=self.iterations {
-                if iteration > 0 {
-                    // What could not begin with a state of positive weight goes on with penalties, for its marginals.
-                    let zeros = if start == Start::Feasible { Zeros::Hard } else { Zeros::Soft(30.0) };
-                    for colour in 0..layout.colours.len() {
-                        ascent.update(colour, zeros);
-                    }
-                    outcome.sweeps += 1;
+            // What could not begin with a state of positive weight goes on with penalties, for its marginals.
+            let zeros = match start {
+                Start::Feasible => Zeros::Hard,
+                Start::Unknown => Zeros::Soft(PENALTY),
+                Start::Impossible => return Err(graph.zero_error()),
+            };
+            let leg =
+                climb.run(Leg { restart, iteration: 0, bound: f64::NEG_INFINITY, zeros, done: false }, heat);
+            match &mut best {
+                None => best = Some((climb.outcome.ascent.q.clone(), leg)),
+                Some((q, known)) if leg.bound > known.bound => {
+                    q.copy_from_slice(&climb.outcome.ascent.q);
+                    *known = leg;
                 }
-                let bound = reduced.constant + evaluate::bound(ascent);
-                outcome.bound = outcome.bound.max(bound);
-                let done = (restart * self.iterations + iteration) as u64;
-                clock.progress("raising the lower bound", done, total);
-                let low = outcome.bound - rounding;
-                go_on = each(LowerBound { low, restart, iteration, seconds: clock.seconds() });
-                outcome.stopped_early |= clock.is_cancelled() || clock.is_out_of_time();
-                let gain = if bound == last { 0.0 } else { bound - last };
-                converged = iteration > 0 && gain <= self.tolerance * n;
-                last = bound;
-                if converged || !go_on || outcome.stopped_early {
-                    break;
-                }
+                Some(_) => {}
             }
-            // The last q of an ascent is its best, but for rounding.
-            if best.is_none() || outcome.bound > before {
-                outcome.converged = converged;
-                match &mut best {
-                    Some(best) => best.copy_from_slice(&outcome.ascent.q),
-                    None if restart + 1 < self.restarts => best = Some(outcome.ascent.q.clone()),
-                    None => {}
-                }
-            }
-            if !go_on || outcome.stopped_early {
+            if !climb.go_on {
                 break;
             }
         }
-        if let Some(best) = best {
-            outcome.ascent.q = best;
+        if let Some((q, leg)) = best {
+            climb.outcome.ascent.q = q;
+            let leg = if climb.go_on { climb.run(leg, self.iterations) } else { leg };
+            climb.outcome.converged = leg.done;
         }
-        Ok(outcome)
+        Ok(climb.outcome)
+    }
+}
+
+/// How far an ascent has come.
+#[derive(Clone, Copy)]
+struct Leg {
+    restart: usize,
+    iteration: usize,
+    /// F of its q, with the constant.
+    bound: f64,
+    zeros: Zeros,
+    /// A sweep has gained next to nothing.
+    done: bool,
+}
+
+/// Ascents under way.
+struct Climb<'a, 'c> {
+    method: &'c MeanField,
+    outcome: Outcome<'a>,
+    go_on: bool,
+    clock: &'c Clock<'c>,
+    each: Each<'c>,
+}
+
+impl Climb<'_, '_> {
+    /// Goes on with an ascent until its sweep `end`, unless it ends before.
+    fn run(&mut self, mut leg: Leg, end: usize) -> Leg {
+        let outcome = &mut self.outcome;
+        let variables = outcome.ascent.layout.number.len() as f64;
+        let total = (self.method.restarts * RACE + self.method.iterations) as u64;
+        let mut begun = leg.iteration > 0;
+        while !leg.done && (!begun || leg.iteration < end) {
+            if begun {
+                outcome.ascent.sweep(leg.zeros);
+                outcome.sweeps += 1;
+                leg.iteration += 1;
+            }
+            let bound = outcome.reduced.constant + evaluate::bound(&outcome.ascent);
+            let gain = if bound == leg.bound { 0.0 } else { bound - leg.bound };
+            leg.done = begun && gain <= self.method.tolerance * variables;
+            (leg.bound, begun) = (bound, true);
+            outcome.bound = outcome.bound.max(bound);
+            let low = outcome.bound - outcome.rounding;
+            self.clock.progress("raising the lower bound", outcome.sweeps as u64, total);
+            self.clock.bounds(low, f64::INFINITY);
+            let Leg { restart, iteration, .. } = leg;
+            self.go_on = (self.each)(LowerBound { low, restart, iteration, seconds: self.clock.seconds() });
+            outcome.stopped_early |= self.clock.is_cancelled() || self.clock.is_out_of_time();
+            self.go_on &= !outcome.stopped_early;
+            if !self.go_on {
+                break;
+            }
+        }
+        leg
     }
 }

@@ -64,8 +64,15 @@ impl Partition {
             Structure::Independent => Partition { cluster: (0..n as u32).collect(), count: n },
             Structure::Forest => {
                 let largest = if is_forest(graph) { n } else { LARGEST.max(n / SHARE) };
-                Growing { graph, touching, largest, rank: vec![NONE; n], cluster: vec![NONE; n], sizes: Vec::new() }
-                    .grow()
+                Growing {
+                    graph,
+                    touching,
+                    largest,
+                    rank: vec![NONE; n],
+                    cluster: vec![NONE; n],
+                    sizes: Vec::new(),
+                }
+                .grow()
             }
         }
     }

@@ -1,15 +1,18 @@
 //! Where the ascent begins.
 //!
-//! Coordinate ascent finds a local maximum, so the beginning matters. The first is near the uniform distribution, with a little noise, for
-//! with none a symmetric model would never leave its saddle point; the second leans to a state that a greedy look at the factors
-//! gives; the others are random.
+//! Coordinate ascent finds a local maximum, so the beginning matters. The first leans to a state that a greedy walk through the
+//! factors gives. The second is near the uniform distribution, with a little noise, for with none a symmetric model would never leave its saddle
+//! point; the third as well, but it is led there from a high temperature in a few sweeps; the others are random, every other one
+//! so led.
 //!
 //! **Zeros.** F(q) is −∞ as soon as q has one state of weight zero, and an update never leads out of that by itself. So the ascent runs
-//! first with zeros as penalties that grow; then a state of positive weight is looked for that agrees with the q found, by decisions,
-//! propagation and learning ([`witness`]); and the true ascent begins there, sure of that state. From there on every update keeps to states of
-//! positive weight, and adds those that do not clash with the rest.
+//! first with zeros as penalties that grow, until states that clash with others have lost all their probability. If that leaves q
+//! without zeros, every other ascent goes on from there. For the others a state of positive weight is looked for that agrees with
+//! the q found, by decisions, propagation and learning ([`witness`]), and the true ascent begins there, sure of that state. From
+//! there on every update keeps to states of positive weight, and adds those that do not clash with the rest.
 
 use super::ascent::{Ascent, Zeros};
+use super::evaluate;
 use super::partition::Touching;
 use crate::error::Result;
 use crate::exact::{Witness, witness};
@@ -17,10 +20,12 @@ use crate::model::FactorGraph;
 use crate::random::Streams;
 use crate::run::Clock;
 
-/// Sweeps with zeros as penalties, the first penalty, and by what it grows.
-const SOFT_SWEEPS: usize = 12;
+/// Sweeps with zeros as penalties, the first penalty, and by what it grows: to some ten thousand nats.
+const SOFT_SWEEPS: usize = 24;
 const PENALTY: f64 = 1.0;
 const GROWTH: f64 = 1.6;
+/// Sweeps from a high temperature down.
+const COOLING: usize = 10;
 /// Steps in looking for a state of positive weight: some seconds.
 const STEPS: u64 = 100_000_000;
 /// Probability that a greedy beginning gives its state.
@@ -47,41 +52,52 @@ pub(super) fn begin(
     clock: &Clock<'_>,
 ) -> Result<Start> {
     let mut random = Streams::new(seed, "mean field start").block(restart as u64);
-    match restart {
-        1 => {
-            let state = greedy(graph, touching);
-            ascent.set_product(|v, q| {
-                let others = (1.0 - LEANING) / q.len() as f64;
-                q.iter_mut().enumerate().for_each(|(s, p)| {
-                    *p = others * (1.0 + 0.1 * random.uniform()) + if s == state[v] { LEANING } else { 0.0 };
-                });
+    if restart == 0 {
+        let state = greedy(graph, touching);
+        ascent.set_product(|v, q| {
+            let others = (1.0 - LEANING) / q.len() as f64;
+            q.iter_mut().enumerate().for_each(|(s, p)| {
+                *p = others * (1.0 + 0.1 * random.uniform()) + if s == state[v] { LEANING } else { 0.0 };
             });
-        }
-        _ => {
-            let noise = if restart == 0 { 0.05 } else { 2.0 };
-            ascent.set_product(|_, q| q.iter_mut().for_each(|p| *p = (noise * random.normal()).exp()));
-        }
+        });
+    } else {
+        let noise = if restart < 3 { 0.05 } else { 2.0 };
+        ascent.set_product(|_, q| q.iter_mut().for_each(|p| *p = (noise * random.normal()).exp()));
     }
+    let must_stop = || clock.is_cancelled() || clock.is_out_of_time();
     if !graph.has_zeros() {
+        if restart > 0 && restart.is_multiple_of(2) {
+            let hottest = if restart == 2 { 0.1f64 } else { 0.3 };
+            for step in 0..COOLING {
+                ascent.inverse_temperature = hottest.powf(1.0 - step as f64 / COOLING as f64);
+                ascent.sweep(Zeros::Hard);
+                if must_stop() {
+                    break;
+                }
+            }
+            ascent.inverse_temperature = 1.0;
+        }
         return Ok(Start::Feasible);
     }
     let mut penalty = PENALTY;
     for _ in 0..SOFT_SWEEPS {
-        for colour in 0..ascent.layout.colours.len() {
-            ascent.update(colour, Zeros::Soft(penalty));
-        }
+        ascent.sweep(Zeros::Soft(penalty));
         penalty *= GROWTH;
-        if clock.is_cancelled() || clock.is_out_of_time() {
+        if must_stop() {
             break;
         }
     }
-    let q = &ascent.q;
-    let layout = ascent.layout;
+    let clean = evaluate::bound(ascent) > f64::NEG_INFINITY;
+    if clean && (restart.is_multiple_of(2) || must_stop()) {
+        return Ok(Start::Feasible);
+    }
+    let (q, layout) = (&ascent.q, ascent.layout);
     match witness(graph, |v| q[layout.variable(v)].to_vec(), STEPS, clock)? {
         Witness::Found(state) => {
             ascent.set_state(&state);
             Ok(Start::Feasible)
         }
+        Witness::Unknown if clean => Ok(Start::Feasible),
         Witness::Unknown => Ok(Start::Unknown),
         Witness::Impossible => Ok(Start::Impossible),
     }

@@ -43,7 +43,7 @@ mod sum_out;
 mod weights;
 mod witness;
 
-pub(crate) use self::witness::{Witness, witness};
+pub(crate) use self::witness::{Witness, witness, witness_bytes};
 
 use std::borrow::Cow;
 

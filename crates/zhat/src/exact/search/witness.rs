@@ -5,7 +5,7 @@
 //!
 //! Exponential in the worst case, so there is a limit; below it the answer is certain.
 
-use super::constraints::Constraints;
+use super::constraints::{Constraints, Literal};
 use super::propagate::{Propagator, Reason};
 use crate::error::Result;
 use crate::model::FactorGraph;
@@ -15,6 +15,19 @@ use crate::run::Clock;
 const CONFLICTS: u64 = 100;
 /// Decisions between two looks at the clock.
 const PAUSE: u32 = 256;
+
+/// Literals of learned clauses, at the most, for each state of the model and besides; and bytes that each takes.
+const LEARNED: (usize, usize) = (64, 1 << 12);
+const BYTES_PER_LITERAL: f64 = 16.0;
+
+/// Bytes that looking takes at the most.
+pub(crate) fn witness_bytes(graph: &FactorGraph) -> f64 {
+    super::initial_bytes(graph) + BYTES_PER_LITERAL * learned_limit(graph) as f64
+}
+
+fn learned_limit(graph: &FactorGraph) -> usize {
+    LEARNED.0 * graph.cardinalities().iter().sum::<usize>() + LEARNED.1
+}
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +45,7 @@ struct Level {
     /// The states still to be tried, the next one last.
     states: Vec<usize>,
     trail: usize,
-    asserted: Vec<(super::constraints::Literal, Reason)>,
+    asserted: Vec<(Literal, Reason)>,
 }
 
 /// Looks for a state of a reduced graph that prefers, for each variable, states of larger `preference`, within `steps`.
@@ -47,18 +60,19 @@ pub(crate) fn witness(
         return Ok(Witness::Impossible);
     }
     let n = graph.variable_count();
-    let mut order: Vec<(f64, usize)> = (0..n)
-        .map(|v| (preference(v).into_iter().fold(f64::NEG_INFINITY, f64::max), v))
-        .collect();
+    let mut order: Vec<(f64, usize)> =
+        (0..n).map(|v| (preference(v).into_iter().fold(f64::NEG_INFINITY, f64::max), v)).collect();
     // The surest first.
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut order: Vec<usize> = order.into_iter().map(|(_, v)| v).collect();
-    let mut patience = CONFLICTS;
+    let (mut patience, learned) = (CONFLICTS, learned_limit(graph));
     loop {
         match descend(&mut propagator, &order, &preference, patience, steps, clock)? {
             Descent::Found => break,
             Descent::Impossible => return Ok(Witness::Impossible),
-            Descent::Tired if propagator.steps > steps => return Ok(Witness::Unknown),
+            Descent::Tired if propagator.steps > steps || propagator.learned_literals > learned => {
+                return Ok(Witness::Unknown);
+            }
             Descent::Tired => {}
         }
         patience += patience / 2;
