@@ -304,7 +304,7 @@ fn a_short_run_still_has_a_bound() {
 fn bad_options_are_refused() {
     let graph = grid(3, 1.0, 0);
     for method in [
-        MeanField { restarts: 0, ..Default::default() },
+        MeanField { tolerance: -1.0, ..Default::default() },
         MeanField { tolerance: f64::NAN, ..Default::default() },
         MeanField { condition: 60, ..Default::default() },
     ] {

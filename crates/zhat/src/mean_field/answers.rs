@@ -46,7 +46,7 @@ impl Forecasts<FactorGraph> for MeanField {
             _ if exact => Promise::Exact,
             _ => Promise::Heuristic,
         };
-        let sweeps = if exact { 1 } else { self.restarts * HEAT + self.iterations.min(SWEEPS) };
+        let sweeps = if exact { 1 } else { self.ascents(graph) * HEAT + self.iterations.min(SWEEPS) };
         let entries = graph.bytes() as f64 / 8.0;
         let cases = if query == Query::LogPartition { (self.condition as f64).exp2() } else { 1.0 };
         let once = entries * (SECONDS_PER_ENTRY * sweeps as f64 + SECONDS_TO_SET_UP);

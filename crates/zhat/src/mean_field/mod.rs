@@ -50,6 +50,8 @@ use crate::run::{Clock, Run};
 const NAME: &str = "mean-field";
 /// Sweeps of every ascent, before the best one goes on alone.
 const RACE: usize = 10;
+/// Numbers of the model times ascents, where there is a choice: some tenths of a second.
+const ASCENT_WORDS: usize = 1 << 21;
 /// What a zero counts where no state of positive weight was found.
 const PENALTY: f64 = 30.0;
 
@@ -74,7 +76,8 @@ pub struct MeanField {
     pub iterations: usize,
     /// An ascent ends when a sweep gains less than this, in nats a variable.
     pub tolerance: f64,
-    /// Ascents from different beginnings; after ten sweeps each the best one goes on.
+    /// Ascents from different beginnings, of which the best one goes on after ten sweeps each; 0 for 4 to 32, as the size of
+    /// the model allows.
     pub restarts: usize,
     /// For log Z: variables to take out, case by case.
     pub condition: usize,
@@ -86,7 +89,7 @@ impl Default for MeanField {
             structure: Structure::Forest,
             iterations: 200,
             tolerance: 1e-6,
-            restarts: 6,
+            restarts: 0,
             condition: 0,
         }
     }
@@ -124,12 +127,16 @@ struct Outcome<'a> {
 
 impl MeanField {
     fn check(&self) -> Result<()> {
-        let message = match self {
-            s if s.restarts == 0 => "restarts must be at least 1",
-            s if s.tolerance.is_nan() || s.tolerance < 0.0 => "tolerance must be 0 or more",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
+        if self.tolerance.is_nan() || self.tolerance < 0.0 {
+            return Err(Error::argument(NAME, "tolerance must be 0 or more"));
+        }
+        Ok(())
+    }
+
+    /// How many ascents there are.
+    fn ascents(&self, graph: &FactorGraph) -> usize {
+        let by_size = ASCENT_WORDS / (graph.bytes() / 8 + 1);
+        if self.restarts > 0 { self.restarts } else { by_size.clamp(4, 32) }
     }
 
     /// The graph to work on.
@@ -233,13 +240,14 @@ impl MeanField {
                 stopped_early: false,
             },
             go_on: true,
+            total: (self.ascents(&reduced.graph) * RACE + self.iterations) as u64,
             clock,
             each,
         };
-        let heat = RACE.min(self.iterations);
+        let (heat, ascents) = (RACE.min(self.iterations), self.ascents(&reduced.graph));
         // The best so far: its q, and what it takes to go on with it.
         let mut best: Option<(Vec<f64>, Leg)> = None;
-        for restart in 0..self.restarts {
+        for restart in 0..ascents {
             let ascent = &mut climb.outcome.ascent;
             let start = match start::begin(ascent, &reduced.graph, touching, run.seed(), restart, clock) {
                 Err(Error::OverBudget { .. } | Error::Interrupted) => Start::Unknown,
@@ -291,6 +299,8 @@ struct Climb<'a, 'c> {
     method: &'c MeanField,
     outcome: Outcome<'a>,
     go_on: bool,
+    /// Sweeps at the most, or nearly.
+    total: u64,
     clock: &'c Clock<'c>,
     each: Each<'c>,
 }
@@ -300,7 +310,6 @@ impl Climb<'_, '_> {
     fn run(&mut self, mut leg: Leg, end: usize) -> Leg {
         let outcome = &mut self.outcome;
         let variables = outcome.ascent.layout.number.len() as f64;
-        let total = (self.method.restarts * RACE + self.method.iterations) as u64;
         let mut begun = leg.iteration > 0;
         while !leg.done && (!begun || leg.iteration < end) {
             if begun {
@@ -314,7 +323,7 @@ impl Climb<'_, '_> {
             (leg.bound, begun) = (bound, true);
             outcome.bound = outcome.bound.max(bound);
             let low = outcome.bound - outcome.rounding;
-            self.clock.progress("raising the lower bound", outcome.sweeps as u64, total);
+            self.clock.progress("raising the lower bound", outcome.sweeps as u64, self.total);
             self.clock.bounds(low, f64::INFINITY);
             let Leg { restart, iteration, .. } = leg;
             self.go_on = (self.each)(LowerBound { low, restart, iteration, seconds: self.clock.seconds() });

@@ -24,8 +24,9 @@ use crate::run::Clock;
 const SOFT_SWEEPS: usize = 24;
 const PENALTY: f64 = 1.0;
 const GROWTH: f64 = 1.6;
-/// Sweeps from a high temperature down.
+/// Sweeps from a high temperature down, and the inverse temperatures to begin with.
 const COOLING: usize = 10;
+const HOTTEST: [f64; 4] = [0.3, 0.1, 0.2, 0.5];
 /// Steps in looking for a state of positive weight: some seconds.
 const STEPS: u64 = 100_000_000;
 /// Probability that a greedy beginning gives its state.
@@ -67,7 +68,7 @@ pub(super) fn begin(
     let must_stop = || clock.is_cancelled() || clock.is_out_of_time();
     if !graph.has_zeros() {
         if restart > 0 && restart.is_multiple_of(2) {
-            let hottest = if restart == 2 { 0.1f64 } else { 0.3 };
+            let hottest = HOTTEST[restart / 2 % HOTTEST.len()];
             for step in 0..COOLING {
                 ascent.inverse_temperature = hottest.powf(1.0 - step as f64 / COOLING as f64);
                 ascent.sweep(Zeros::Hard);
@@ -80,7 +81,9 @@ pub(super) fn begin(
         return Ok(Start::Feasible);
     }
     let mut penalty = PENALTY;
-    for _ in 0..SOFT_SWEEPS {
+    // Where a state is looked for, half as many leave it more choice.
+    let soft_sweeps = if restart.is_multiple_of(2) { SOFT_SWEEPS } else { SOFT_SWEEPS / 2 };
+    for _ in 0..soft_sweeps {
         ascent.sweep(Zeros::Soft(penalty));
         penalty *= GROWTH;
         if must_stop() {
