@@ -361,16 +361,16 @@ fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
 pub(super) fn expected_value(layout: &Layout<'_>, f: usize, has_zeros: bool, q: &[f64]) -> f64 {
     let values = layout.graph.factor(f).log_values;
     let groups = layout.groups(f);
-    if let ([a, b], false) = (groups, has_zeros) {
-        if let (Some(step), Some(other_step)) = (layout.stride_of(a), layout.stride_of(b)) {
-            let of = |group: &Group| &q[group.offset as usize..(group.offset + group.len) as usize];
-            let mut sum = 0.0;
-            for (j, p) in of(a).iter().enumerate() {
-                let row = values[j * step..].iter().step_by(other_step);
-                sum += p * of(b).iter().zip(row).map(|(w, value)| w * value).sum::<f64>();
-            }
-            return sum;
+    if let ([a, b], false) = (groups, has_zeros)
+        && let (Some(step), Some(other_step)) = (layout.stride_of(a), layout.stride_of(b))
+    {
+        let of = |group: &Group| &q[group.offset as usize..(group.offset + group.len) as usize];
+        let mut sum = 0.0;
+        for (j, p) in of(a).iter().enumerate() {
+            let row = values[j * step..].iter().step_by(other_step);
+            sum += p * of(b).iter().zip(row).map(|(w, value)| w * value).sum::<f64>();
         }
+        return sum;
     }
     let mut list: [Option<&Group>; 64] = [None; 64];
     list.iter_mut().zip(groups).for_each(|(place, group)| *place = Some(group));
