@@ -96,6 +96,18 @@ impl Observer for Bar {
             None => eprintln!("{line}"),
         }
     }
+
+    fn bounds(&self, low: f64, high: f64) {
+        let current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((phase, bar)) = current.as_ref() {
+            bar.set_message(match (low.is_finite(), high.is_finite()) {
+                (true, true) => format!("{phase}: {low:.3} to {high:.3}"),
+                (true, false) => format!("{phase}: at least {low:.3}"),
+                (false, true) => format!("{phase}: at most {high:.3}"),
+                (false, false) => (*phase).into(),
+            });
+        }
+    }
 }
 
 impl Drop for Bar {

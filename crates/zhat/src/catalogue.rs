@@ -16,7 +16,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo, pairwise, randomized};
+use crate::{exact, mean_field, montecarlo, pairwise, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -332,6 +332,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages between a few states of each variable, chosen at random and weighted"
     ),
     row!(
+        "mean-field",
+        FactorGraph,
+        mean_field::MeanField,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
+        "the best product of trees, or of single variables: a certified lower bound; exact on forests"
+    ),
+    row!(
         "importance",
         FactorGraph,
         montecarlo::ImportanceSampling,
@@ -591,7 +598,7 @@ mod tests {
     fn auto_takes_the_strongest_promise_that_fits() {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(12), "auto", &run).unwrap(), "elimination");
-        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "importance");
+        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "mean-field");
         let short = run.clone().with_time(Duration::from_millis(1));
         assert!(matches!(chosen(&grid(60), "auto", &short), Err(Error::OverBudget { .. })));
     }
@@ -601,7 +608,10 @@ mod tests {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
         let error = chosen(&grid(60), "exact", &run).unwrap_err();
-        assert!(error.is_unanswerable() && error.to_string().contains("these fit: importance"), "{error}");
+        assert!(
+            error.is_unanswerable() && error.to_string().contains("these fit: mean-field, importance"),
+            "{error}"
+        );
     }
 
     #[test]

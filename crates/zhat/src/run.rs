@@ -17,6 +17,9 @@ pub trait Observer: Send + Sync {
 
     /// The value is now known to lie between `low` and `high`, and the named method found that.
     fn interval(&self, _low: f64, _high: f64, _by: &'static str) {}
+
+    /// The certified bounds on the answer so far; an end may be infinite.
+    fn bounds(&self, _low: f64, _high: f64) {}
 }
 
 /// Seed, threads, memory and time budget, observer and cancel flag of a query.
@@ -220,6 +223,13 @@ impl Clock<'_> {
     pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
         if let Some(observer) = &self.run.observer {
             observer.progress(phase, done, total);
+        }
+    }
+
+    /// Tells the observer what is certain about the answer so far.
+    pub fn bounds(&self, low: f64, high: f64) {
+        if let Some(observer) = &self.run.observer {
+            observer.bounds(low, high);
         }
     }
 }

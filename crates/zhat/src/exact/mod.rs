@@ -20,3 +20,4 @@ pub use forward_backward::{
     SegmentRelaxedTape,
 };
 pub use search::Search;
+pub(crate) use search::{Witness, witness, witness_bytes};

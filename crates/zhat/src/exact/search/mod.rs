@@ -41,6 +41,9 @@ mod guide;
 mod propagate;
 mod sum_out;
 mod weights;
+mod witness;
+
+pub(crate) use self::witness::{Witness, witness, witness_bytes};
 
 use std::borrow::Cow;
 

@@ -1,0 +1,191 @@
+//! One state of positive weight: the constraints of a model without its weights.
+//!
+//! Decisions along a given order, each variable in the states it prefers first; propagation and learning as in the count. After
+//! a number of conflicts it begins anew, keeps what it has learned and decides first what conflicts were about.
+//!
+//! Exponential in the worst case, so there is a limit; below it the answer is certain.
+
+use super::constraints::{Constraints, Literal};
+use super::propagate::{Propagator, Reason};
+use crate::error::Result;
+use crate::model::FactorGraph;
+use crate::run::Clock;
+
+/// Conflicts before it begins anew, at first; each time half as many more.
+const CONFLICTS: u64 = 100;
+/// Decisions between two looks at the clock.
+const PAUSE: u32 = 256;
+
+/// Literals of learned clauses, at the most, for each state of the model and besides; and bytes that each takes.
+const LEARNED: (usize, usize) = (64, 1 << 12);
+const BYTES_PER_LITERAL: f64 = 16.0;
+
+/// Bytes that looking takes at the most.
+pub(crate) fn witness_bytes(graph: &FactorGraph) -> f64 {
+    super::initial_bytes(graph) + BYTES_PER_LITERAL * learned_limit(graph) as f64
+}
+
+fn learned_limit(graph: &FactorGraph) -> usize {
+    LEARNED.0 * graph.cardinalities().iter().sum::<usize>() + LEARNED.1
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Witness {
+    /// A state of positive weight.
+    Found(Vec<usize>),
+    /// There is none: Z = 0.
+    Impossible,
+    /// None was found within the limit.
+    Unknown,
+}
+
+struct Level {
+    variable: usize,
+    /// The states still to be tried, the next one last.
+    states: Vec<usize>,
+    trail: usize,
+    asserted: Vec<(Literal, Reason)>,
+}
+
+/// Looks for a state of a reduced graph that prefers, for each variable, states of larger `preference`, within `steps`.
+pub(crate) fn witness(
+    graph: &FactorGraph,
+    preference: impl Fn(usize) -> Vec<f64>,
+    steps: u64,
+    clock: &Clock<'_>,
+) -> Result<Witness> {
+    let mut propagator = Propagator::new(Constraints::new(graph));
+    if propagator.begin(&[], 0).is_err() {
+        return Ok(Witness::Impossible);
+    }
+    let n = graph.variable_count();
+    let mut order: Vec<(f64, usize)> =
+        (0..n).map(|v| (preference(v).into_iter().fold(f64::NEG_INFINITY, f64::max), v)).collect();
+    // The surest first.
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut order: Vec<usize> = order.into_iter().map(|(_, v)| v).collect();
+    let (mut patience, learned) = (CONFLICTS, learned_limit(graph));
+    loop {
+        match descend(&mut propagator, &order, &preference, patience, steps, clock)? {
+            Descent::Found => break,
+            Descent::Impossible => return Ok(Witness::Impossible),
+            Descent::Tired if propagator.steps > steps || propagator.learned_literals > learned => {
+                return Ok(Witness::Unknown);
+            }
+            Descent::Tired => {}
+        }
+        patience += patience / 2;
+        propagator.undo(0);
+        if propagator.begin(&[], 0).is_err() {
+            return Ok(Witness::Impossible);
+        }
+        let activity = |v: &usize| -> f64 {
+            let atoms = propagator.variables.atoms(*v);
+            atoms.map(|atom| propagator.activity[2 * atom] + propagator.activity[2 * atom + 1]).sum()
+        };
+        order.sort_by(|a, b| activity(b).total_cmp(&activity(a)));
+    }
+    let state: Vec<usize> = (0..n).map(|v| propagator.state(v).unwrap_or(0)).collect();
+    Ok(if graph.score(&state) > f64::NEG_INFINITY { Witness::Found(state) } else { Witness::Unknown })
+}
+
+enum Descent {
+    Found,
+    Impossible,
+    Tired,
+}
+
+fn descend(
+    propagator: &mut Propagator,
+    order: &[usize],
+    preference: impl Fn(usize) -> Vec<f64>,
+    patience: u64,
+    steps: u64,
+    clock: &Clock<'_>,
+) -> Result<Descent> {
+    let last = propagator.conflicts + patience;
+    let mut levels: Vec<Level> = Vec::new();
+    // Where in the order the next open variable is looked for, by level.
+    let mut places = vec![0];
+    let mut turn = 0u32;
+    loop {
+        let place = places.last_mut().map_or(0, |place| {
+            while order.get(*place).is_some_and(|&v| propagator.state(v).is_some()) {
+                *place += 1;
+            }
+            *place
+        });
+        let Some(&variable) = order.get(place) else { return Ok(Descent::Found) };
+        let likes = preference(variable);
+        let mut states: Vec<usize> = propagator.live(variable).collect();
+        states.sort_by(|&a, &b| likes[a].total_cmp(&likes[b]).then(b.cmp(&a)));
+        levels.push(Level { variable, states, trail: propagator.trail.len(), asserted: Vec::new() });
+        places.push(place);
+        loop {
+            turn = turn.wrapping_add(1);
+            if turn.is_multiple_of(PAUSE) {
+                clock.check()?;
+            }
+            if propagator.conflicts > last || propagator.steps > steps {
+                return Ok(Descent::Tired);
+            }
+            let depth = levels.len() as u32 - 1;
+            let (before, after) = (2 * depth + 1, 2 * depth + 2);
+            let Some(level) = levels.last_mut() else { return Ok(Descent::Impossible) };
+            propagator.undo(level.trail);
+            let possible = propagator.begin(&level.asserted, before).is_ok();
+            let Some(state) = level.states.pop().filter(|_| possible) else {
+                levels.pop();
+                places.pop();
+                if levels.is_empty() {
+                    return Ok(Descent::Impossible);
+                }
+                continue;
+            };
+            let literal = propagator.variables.is(level.variable, state);
+            if propagator.is_false(literal) {
+                continue;
+            }
+            let decided = propagator.assign(literal, Reason::Decision, after);
+            let Err(conflict) = decided.and_then(|()| propagator.propagate(after)) else { break };
+            let lesson = propagator.learn(conflict, after);
+            level.asserted.extend(lesson.asserted);
+            if lesson.is_final {
+                level.states.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Reduced, generate};
+    use crate::run::Run;
+    use crate::{Error, LogPartition, exact::Enumeration};
+
+    #[test]
+    fn it_finds_a_state_if_and_only_if_there_is_one() {
+        let run = Run::default();
+        let (mut found, mut impossible) = (0, 0);
+        for seed in 0..600 {
+            let graph = generate::random(7, 3, 12, 3, 1.0, 0.72, seed).unwrap();
+            let expected = Enumeration::default().log_partition(&graph, &run);
+            let Ok(reduced) = Reduced::new(&graph) else { continue };
+            let prefer = |v: usize| (0..reduced.graph.cardinalities()[v]).map(|s| s as f64).collect();
+            match witness(&reduced.graph, prefer, 1 << 24, &run.start("test")).unwrap() {
+                Witness::Found(_) => {
+                    assert!(expected.is_ok());
+                    found += 1;
+                }
+                Witness::Impossible => {
+                    assert!(matches!(expected, Err(Error::ZeroPartition)), "seed {seed}");
+                    impossible += 1;
+                }
+                Witness::Unknown => panic!("seed {seed}"),
+            }
+        }
+        assert!(found > 50 && impossible > 20, "{found} {impossible}");
+    }
+}

@@ -1,0 +1,338 @@
+//! Mean field: the best lower bound on log Z that a distribution of simple structure gives.
+//!
+//! For every distribution q, log Z ≥ F(q) = E_q[score] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c over clusters of variables.
+//! With `structure = independent` a cluster is one variable; with `forest` it is a tree of them, chosen so that what the factors leave
+//! of it has no cycle (`partition`). Given the others, the best q_c is a tree distribution, found by one sum-product
+//! sweep (`ascent`); clusters that share no factor are updated together. F never falls.
+//!
+//! Time of a sweep: every factor once for each of its clusters, and one exponential for each entry of a table inside a cluster. Memory linear in
+//! the model.
+//!
+//! **Guarantee.** log Z ≥ F(q), certified at every stopping point: F is evaluated for the q that there is, and moved down by
+//! what rounding may have done (`evaluate`). Where nothing crosses, as on a tree, the answers are exact. Zeros: q keeps to
+//! states of positive weight, beginning with one that is looked for (`start`); if none is found the bound is −∞ and says so.
+//! Marginals and entropy are those of q, without a promise; the best state is one of q, with its score.
+//!
+//! `condition = k` takes the k most coupled variables out: log Z ≥ log Σ_s exp F_s over their joint states s, each with a q of its own.
+//!
+//! Reference: L. Saul, M. Jordan, *Exploiting tractable substructures in intractable networks*, NIPS 1995; M. Wainwright, M. Jordan,
+//! *Graphical models, exponential families, and variational inference*, 2008.
+//!
+//! ```
+//! use zhat::{Guarantee, LogPartition, Run, mean_field::MeanField, model::generate};
+//! let grid = generate::Grid { rows: 30, columns: 30, torus: false };
+//! let model = generate::ising(grid, 0.3, 0.5, false, 1)?;
+//! let z = MeanField::default().log_partition(&model, &Run::default())?;
+//! assert!(matches!(z.guarantee, Guarantee::Bounds { low, .. } if low > 700.0));
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+mod answers;
+mod ascent;
+mod conditioned;
+mod evaluate;
+mod layout;
+mod partition;
+mod start;
+
+use serde::{Deserialize, Serialize};
+
+use self::ascent::{Ascent, Zeros};
+use self::layout::Layout;
+use self::partition::{Partition, Touching, is_forest};
+use self::start::Start;
+use crate::error::{Error, Result};
+use crate::model::{FactorGraph, Reduced};
+use crate::numeric;
+use crate::query::Query;
+use crate::run::{Clock, Run};
+
+const NAME: &str = "mean-field";
+/// Sweeps of every ascent, before the best one goes on alone.
+const RACE: usize = 10;
+/// Numbers of the model times ascents, where there is a choice: some tenths of a second.
+const ASCENT_WORDS: usize = 1 << 21;
+/// What a zero counts where no state of positive weight was found.
+const PENALTY: f64 = 30.0;
+
+/// What stands together in q.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Structure {
+    /// Trees of variables.
+    #[default]
+    Forest,
+    /// Every variable by itself.
+    Independent,
+}
+
+/// Mean field, structured or not.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MeanField {
+    /// What stands together in q.
+    pub structure: Structure,
+    /// Sweeps of one ascent, at the most.
+    pub iterations: usize,
+    /// An ascent ends when a sweep gains less than this, in nats a variable.
+    pub tolerance: f64,
+    /// Ascents from different beginnings, of which the best one goes on after ten sweeps each; 0 for 4 to 32, as the size of
+    /// the model allows.
+    pub restarts: usize,
+    /// For log Z: variables to take out, case by case.
+    pub condition: usize,
+}
+
+impl Default for MeanField {
+    fn default() -> Self {
+        MeanField {
+            structure: Structure::Forest,
+            iterations: 200,
+            tolerance: 1e-6,
+            restarts: 0,
+            condition: 0,
+        }
+    }
+}
+
+/// A certified lower bound on log Z on the way to the best one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LowerBound {
+    /// log Z is at least this.
+    pub low: f64,
+    /// The ascent that it came from, and its sweeps so far.
+    pub restart: usize,
+    /// Sweeps of that ascent.
+    pub iteration: usize,
+    /// Seconds since the start.
+    pub seconds: f64,
+}
+
+/// Whom to tell about bounds; false ends the work.
+type Each<'a> = &'a mut (dyn FnMut(LowerBound) -> bool + Send);
+
+/// Where the work ended.
+struct Outcome<'a> {
+    reduced: &'a Reduced,
+    ascent: Ascent<'a>,
+    /// F(q) with the constant, as computed.
+    bound: f64,
+    /// log Z, where nothing crosses.
+    exact: Option<f64>,
+    rounding: f64,
+    sweeps: usize,
+    converged: bool,
+    stopped_early: bool,
+}
+
+impl MeanField {
+    fn check(&self) -> Result<()> {
+        if self.tolerance.is_nan() || self.tolerance < 0.0 {
+            return Err(Error::argument(NAME, "tolerance must be 0 or more"));
+        }
+        Ok(())
+    }
+
+    /// How many ascents there are.
+    fn ascents(&self, graph: &FactorGraph) -> usize {
+        let by_size = ASCENT_WORDS / (graph.bytes() / 8 + 1);
+        if self.restarts > 0 { self.restarts } else { by_size.clamp(4, 32) }
+    }
+
+    /// The graph to work on.
+    fn reduced(graph: &FactorGraph, query: Query) -> Result<Reduced> {
+        let mut reduced = Reduced::new(graph)?;
+        // Trying out states may merge variables, after which a forest need not be one.
+        if reduced.graph.has_zeros() && !is_forest(&reduced.graph) {
+            reduced = Reduced::probed(graph)?;
+        }
+        if query == Query::LogPartition {
+            reduced.leave_out_barren();
+        }
+        Ok(if query == Query::FactorMarginals { reduced } else { reduced.simplified() })
+    }
+
+    /// Does the work and hands the best q to `finish`.
+    fn solve<T: Send>(
+        &self,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+        each: Each<'_>,
+        finish: impl FnOnce(&Outcome<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.check()?;
+        run.require_memory(NAME, answers::bytes(graph, query))?;
+        run.install(|| {
+            let reduced = Self::reduced(graph, query)?;
+            let free = &reduced.graph;
+            let touching = Touching::new(free);
+            let partition = Partition::new(free, &touching, self.structure);
+            let layout = Layout::new(free, &touching, &partition)
+                .ok_or_else(|| run.over_memory(NAME, f64::from(u32::MAX) * 32.0))?;
+            drop(partition);
+            let magnitude = graph.magnitude() + free.magnitude();
+            let outcome = if layout.crossing.is_empty() {
+                self.exact(graph, &reduced, &layout, each, clock)?
+            } else {
+                let rounding = evaluate::allowance(&layout, magnitude);
+                self.climb(graph, &reduced, &layout, &touching, rounding, run, each, clock)?
+            };
+            finish(&outcome)
+        })
+    }
+
+    /// One sweep, where clusters have nothing to do with each other.
+    fn exact<'a>(
+        &self,
+        graph: &FactorGraph,
+        reduced: &'a Reduced,
+        layout: &'a Layout<'a>,
+        each: Each<'_>,
+        clock: &Clock<'_>,
+    ) -> Result<Outcome<'a>> {
+        let mut ascent = Ascent::new(layout);
+        let sums = (0..layout.colours.len()).map(|colour| ascent.update(colour, Zeros::Hard));
+        let log_partition = reduced.constant + sums.sum::<f64>();
+        if log_partition == f64::NEG_INFINITY {
+            return Err(graph.zero_error());
+        }
+        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
+        let rounding = numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude());
+        let low = log_partition - rounding;
+        each(LowerBound { low, restart: 0, iteration: 1, seconds: clock.seconds() });
+        Ok(Outcome {
+            reduced,
+            ascent,
+            bound: log_partition,
+            exact: Some(log_partition),
+            rounding,
+            sweeps: 1,
+            converged: true,
+            stopped_early: false,
+        })
+    }
+
+    /// All ascents; the best q.
+    #[expect(clippy::too_many_arguments, reason = "what the work consists of")]
+    fn climb<'a>(
+        &self,
+        graph: &FactorGraph,
+        reduced: &'a Reduced,
+        layout: &'a Layout<'a>,
+        touching: &Touching,
+        rounding: f64,
+        run: &Run,
+        each: Each<'_>,
+        clock: &Clock<'_>,
+    ) -> Result<Outcome<'a>> {
+        let mut climb = Climb {
+            method: self,
+            outcome: Outcome {
+                reduced,
+                ascent: Ascent::new(layout),
+                bound: f64::NEG_INFINITY,
+                exact: None,
+                rounding,
+                sweeps: 0,
+                converged: false,
+                stopped_early: false,
+            },
+            go_on: true,
+            total: (self.ascents(&reduced.graph) * RACE + self.iterations) as u64,
+            clock,
+            each,
+        };
+        let (heat, ascents) = (RACE.min(self.iterations), self.ascents(&reduced.graph));
+        // The best so far: its q, and what it takes to go on with it.
+        let mut best: Option<(Vec<f64>, Leg)> = None;
+        for restart in 0..ascents {
+            let ascent = &mut climb.outcome.ascent;
+            let start = match start::begin(ascent, &reduced.graph, touching, run.seed(), restart, clock) {
+                Err(Error::OverBudget { .. } | Error::Interrupted) => Start::Unknown,
+                other => other?,
+            };
+            // What could not begin with a state of positive weight goes on with penalties, for its marginals.
+            let zeros = match start {
+                Start::Feasible => Zeros::Hard,
+                Start::Unknown => Zeros::Soft(PENALTY),
+                Start::Impossible => return Err(graph.zero_error()),
+            };
+            let leg =
+                climb.run(Leg { restart, iteration: 0, bound: f64::NEG_INFINITY, zeros, done: false }, heat);
+            match &mut best {
+                None => best = Some((climb.outcome.ascent.q.clone(), leg)),
+                Some((q, known)) if leg.bound > known.bound => {
+                    q.copy_from_slice(&climb.outcome.ascent.q);
+                    *known = leg;
+                }
+                Some(_) => {}
+            }
+            if !climb.go_on {
+                break;
+            }
+        }
+        if let Some((q, leg)) = best {
+            climb.outcome.ascent.q = q;
+            let leg = if climb.go_on { climb.run(leg, self.iterations) } else { leg };
+            climb.outcome.converged = leg.done;
+        }
+        Ok(climb.outcome)
+    }
+}
+
+/// How far an ascent has come.
+#[derive(Clone, Copy)]
+struct Leg {
+    restart: usize,
+    iteration: usize,
+    /// F of its q, with the constant.
+    bound: f64,
+    zeros: Zeros,
+    /// A sweep has gained next to nothing.
+    done: bool,
+}
+
+/// Ascents under way.
+struct Climb<'a, 'c> {
+    method: &'c MeanField,
+    outcome: Outcome<'a>,
+    go_on: bool,
+    /// Sweeps at the most, or nearly.
+    total: u64,
+    clock: &'c Clock<'c>,
+    each: Each<'c>,
+}
+
+impl Climb<'_, '_> {
+    /// Goes on with an ascent until its sweep `end`, unless it ends before.
+    fn run(&mut self, mut leg: Leg, end: usize) -> Leg {
+        let outcome = &mut self.outcome;
+        let variables = outcome.ascent.layout.number.len() as f64;
+        let mut begun = leg.iteration > 0;
+        while !leg.done && (!begun || leg.iteration < end) {
+            if begun {
+                outcome.ascent.sweep(leg.zeros);
+                outcome.sweeps += 1;
+                leg.iteration += 1;
+            }
+            let bound = outcome.reduced.constant + evaluate::bound(&outcome.ascent);
+            let gain = if bound == leg.bound { 0.0 } else { bound - leg.bound };
+            leg.done = begun && gain <= self.method.tolerance * variables;
+            (leg.bound, begun) = (bound, true);
+            outcome.bound = outcome.bound.max(bound);
+            let low = outcome.bound - outcome.rounding;
+            self.clock.progress("raising the lower bound", outcome.sweeps as u64, self.total);
+            self.clock.bounds(low, f64::INFINITY);
+            let Leg { restart, iteration, .. } = leg;
+            self.go_on = (self.each)(LowerBound { low, restart, iteration, seconds: self.clock.seconds() });
+            outcome.stopped_early |= self.clock.is_cancelled() || self.clock.is_out_of_time();
+            self.go_on &= !outcome.stopped_early;
+            if !self.go_on {
+                break;
+            }
+        }
+        leg
+    }
+}
