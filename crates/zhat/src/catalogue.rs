@@ -15,7 +15,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo, randomized};
+use crate::{exact, minibucket, montecarlo, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -292,6 +292,20 @@ pub static CATALOGUE: &[Row] = &[
         exact::ForwardBackward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "messages forward and backward, into and out of segments"
+    ),
+    row!(
+        "wmb",
+        FactorGraph,
+        minibucket::WeightedMiniBuckets,
+        [LogPartition],
+        "elimination within the memory there is, sums too large bounded from both sides"
+    ),
+    row!(
+        "wmb-is",
+        FactorGraph,
+        minibucket::WeightedMiniBucketSampling,
+        [LogPartition, Marginals, Sample],
+        "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(
         "randomized",

@@ -23,6 +23,7 @@ pub mod exact;
 mod forecast;
 pub mod io;
 mod lattice;
+pub mod minibucket;
 pub mod model;
 pub mod montecarlo;
 pub mod numeric;

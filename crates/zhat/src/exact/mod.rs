@@ -1,13 +1,14 @@
 //! Exact methods.
 
 mod ancestral;
-mod bucket;
+pub(crate) mod bucket;
 mod conditioning;
 mod cost;
 mod elimination;
 mod enumerate;
 mod forward_backward;
-mod scaled;
+mod projection;
+pub(crate) mod scaled;
 mod search;
 mod tree;
 
@@ -18,4 +19,5 @@ pub use enumerate::Enumeration;
 pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
 };
+pub(crate) use projection::Projection;
 pub use search::Search;

@@ -1,0 +1,359 @@
+//! Weighted mini-buckets.
+//!
+//! Variables are eliminated one by one, but where the tables that meet at a variable v would take too much memory together they
+//! are shared out among mini-buckets r ([`super::plan`]), each with a weight w_r, Σ_r w_r = 1, and each summed by itself. By Hölder's
+//! inequality
+//!
+//! Σ_x Π_r ψ_r(x) ≤ Π_r (Σ_x ψ_r(x)^{1/w_r})^{w_r} for w_r > 0,
+//!
+//! and ≥ if one weight is positive and the others are negative. So the product of the constants at the end is an upper or a lower
+//! bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a variable to another. Both are made better sweep
+//! by sweep ([`super::pass`]); a sweep that does worse is taken back and the steps become smaller. Every forward sweep certifies its
+//! bound; the best is kept. Zeros under a negative weight leave no lower bound; then, and wherever it is better, the weight of some
+//! distinct likely states is one.
+//!
+//! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound asked for, or tables as
+//! large as memory and time allow; where no bucket has to be cut both bounds are log Z. Time O(sweeps · Σ_r entries of r), memory
+//! O(Σ_r entries of messages) and a few whole tables at a time.
+//!
+//! Guarantee: certified bounds at any time, moved outward by the rounding allowance. The value is the upper bound.
+//!
+//! References: R. Dechter, I. Rish, *Mini-buckets: a general scheme for bounded inference*, Journal of the ACM 50 (2003);
+//! Q. Liu, A. Ihler, *Bounding the partition function using Hölder's inequality*, ICML 2011.
+//!
+//! ```
+//! use zhat::{Guarantee, LogPartition, Run, exact::Elimination, minibucket::WeightedMiniBuckets, model::generate};
+//! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
+//! let model = generate::ising(grid, 0.5, 0.5, false, 1)?;
+//! let method = WeightedMiniBuckets { i_bound: Some(4), ..Default::default() };
+//! let z = method.log_partition(&model, &Run::default())?;
+//! let exact = Elimination::default().log_partition(&model, &Run::default())?.value;
+//! let Guarantee::Bounds { low, high, .. } = z.guarantee else { unreachable!() };
+//! assert!(low <= exact && exact <= high && high - low < 2.0);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::lower;
+use super::memory;
+use super::pass::{Parameters, Side, Step, Sweeper};
+use super::plan::Plan;
+use super::proposal::Proposal;
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::catalogue::DEFAULT_HORIZON;
+use crate::error::{Error, Result};
+use crate::exact::Elimination;
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{FactorGraph, Prepared};
+use crate::numeric;
+use crate::query::{LogPartition, Query};
+use crate::run::{Clock, Run};
+
+const NAME: &str = "wmb";
+/// Sweeps in a row that gain less than the tolerance end the work.
+const PATIENCE: usize = 3;
+/// A step that has become smaller than this leads nowhere.
+const SMALLEST_STEP: f64 = 0.01;
+/// How fast weights change, at the largest step.
+const WEIGHT_RATE: f64 = 1.0;
+
+/// Certified bounds on both sides of log Z by weighted mini-buckets.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WeightedMiniBuckets {
+    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time allow.
+    pub i_bound: Option<usize>,
+    /// Sweeps to make each bound better.
+    pub iterations: usize,
+    /// Ends once several sweeps gain less than this, in nats.
+    pub tolerance: f64,
+    /// Whether there is to be a lower bound too; it takes as long as the upper one.
+    pub lower: bool,
+}
+
+impl Default for WeightedMiniBuckets {
+    fn default() -> Self {
+        WeightedMiniBuckets { i_bound: None, iterations: 50, tolerance: 1e-3, lower: true }
+    }
+}
+
+/// The bounds so far, both certified.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sandwich {
+    /// At most log Z.
+    pub low: f64,
+    /// At least log Z.
+    pub high: f64,
+    /// Sweeps done.
+    pub iteration: usize,
+    /// Since the start.
+    pub seconds: f64,
+}
+
+/// Where the optimisation of one side stands.
+struct Climb {
+    now: Parameters,
+    /// The best parameters and their value before rounding.
+    best: Parameters,
+    best_value: f64,
+    step: f64,
+    /// Sweeps since the last real gain.
+    idle: usize,
+    done: bool,
+}
+
+impl Climb {
+    fn new(plan: &Plan, side: Side) -> Self {
+        let now = Parameters::new(plan, side);
+        let best_value = if side == Side::Upper { f64::INFINITY } else { f64::NEG_INFINITY };
+        Climb { best: now.clone(), now, best_value, step: 1.0, idle: 0, done: false }
+    }
+
+    /// Takes note of a bound: goes on from there if it is better, back if not.
+    fn judge(&mut self, value: f64, tolerance: f64) {
+        let sign = if self.now.side == Side::Upper { 1.0 } else { -1.0 };
+        let gain = sign * (self.best_value - value);
+        if gain >= 0.0 {
+            self.idle = if gain > tolerance { 0 } else { self.idle + 1 };
+            self.best_value = value;
+            self.best.clone_from(&self.now);
+            self.step = (1.5 * self.step).min(1.0);
+        } else {
+            self.idle += 1;
+            self.now.clone_from(&self.best);
+            self.step *= 0.5;
+        }
+        self.done |= self.idle >= PATIENCE && self.step >= 1.0 || self.step < SMALLEST_STEP || value == f64::NEG_INFINITY;
+    }
+}
+
+/// What the sweeps have led to.
+pub(super) struct Tightened {
+    pub plan: Plan,
+    pub upper: Parameters,
+    pub low: f64,
+    pub high: f64,
+    pub rounding: f64,
+    pub iterations: usize,
+    pub stopped_early: bool,
+}
+
+/// Whether an error only says that there is no time left.
+fn is_stop(error: &Error) -> bool {
+    matches!(error, Error::OverBudget { .. } | Error::Interrupted)
+}
+
+/// A bound on the rounding errors of a forward sweep.
+fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
+    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
+    let tables: usize =
+        plan.nodes.iter().map(|node| node.factors.len() + node.children.len() + node.links.len()).sum();
+    let sums: f64 = plan.nodes.iter().map(|node| plan.states[node.variable] as f64 + 8.0).sum();
+    let largest = parameters.weights.iter().fold(1.0, |m: f64, w| m.max(w.abs()));
+    let operations = graph.factor_count() as f64 + states + tables as f64 + sums * largest;
+    numeric::rounding_allowance(operations, graph.magnitude() + 2.0 * parameters.magnitude())
+}
+
+impl WeightedMiniBuckets {
+    pub(super) fn check(&self, name: &str) -> Result<()> {
+        if self.tolerance.is_nan() || self.tolerance < 0.0 {
+            return Err(Error::argument(name, "tolerance must not be negative"));
+        }
+        Ok(())
+    }
+
+    /// The sweeps that time is to be planned for.
+    pub(super) fn sweeps(&self) -> f64 {
+        (self.iterations as f64 + 1.0) * if self.lower { 2.0 } else { 1.0 }
+    }
+
+    /// Tightens the bounds on a prepared graph.
+    pub(super) fn tighten_prepared(
+        &self,
+        graph: &FactorGraph,
+        prepared: &Prepared,
+        plan: Plan,
+        clock: &Clock<'_>,
+        report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+    ) -> Result<Tightened> {
+        let free = &prepared.reduced.graph;
+        let offset = prepared.reduced.constant;
+        let sweeper = Sweeper::new(&plan, free);
+        let mut upper = Climb::new(&plan, Side::Upper);
+        let mut lower = Climb::new(&plan, Side::Lower);
+        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+        let (mut iteration, mut stopped_early, mut stated) = (0, false, 0.0f64);
+        let states_bound = |parameters: &Parameters, messages, clock: &Clock<'_>| {
+            let copy = Sweeper { plan: &plan, factors: sweeper.factors.clone() };
+            let proposal = Proposal::new(copy, free, parameters.clone(), messages);
+            lower::by_states(&proposal, free.variable_count(), clock)
+        };
+        lower.done = !self.lower;
+        let done = loop {
+            clock.progress("tightening the bounds", iteration as u64, self.iterations as u64);
+            let last = iteration >= self.iterations || !plan.is_split();
+            let mut sweep = |climb: &mut Climb, low: &mut f64, high: &mut f64| -> Result<()> {
+                if climb.done {
+                    return Ok(());
+                }
+                let side = climb.now.side;
+                let forward = sweeper.forward(&climb.now, clock)?;
+                let value = forward.log_value;
+                if value == f64::NEG_INFINITY && side == Side::Upper {
+                    return Err(graph.zero_error());
+                }
+                let allowance = rounding(graph, &plan, &climb.now);
+                stated = stated.max(allowance);
+                match side {
+                    Side::Upper => *high = high.min(offset + value + allowance),
+                    Side::Lower => *low = low.max(offset + value - allowance),
+                }
+                let better = if side == Side::Upper { value <= climb.best_value } else { value >= climb.best_value };
+                let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
+                climb.judge(value, self.tolerance);
+                if last {
+                    if side == Side::Upper && self.lower && plan.is_split() && better {
+                        let found = states_bound(&climb.best, forward.messages, clock);
+                        *low = low.max(offset + found - allowance);
+                    }
+                    return Ok(());
+                }
+                if climb.done {
+                    return Ok(());
+                }
+                if better {
+                    let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
+                    sweeper.backward(&mut climb.now, forward.messages, step, clock)
+                } else {
+                    drop(forward);
+                    let forward = sweeper.forward(&climb.now, clock)?;
+                    let step = Step { shift: climb.step, weight: step.weight.min(climb.step * WEIGHT_RATE) };
+                    sweeper.backward(&mut climb.now, forward.messages, step, clock)
+                }
+            };
+            let result = sweep(&mut upper, &mut low, &mut high).and_then(|()| {
+                if plan.is_split() { sweep(&mut lower, &mut low, &mut high) } else { Ok(()) }
+            });
+            match result {
+                Err(error) if is_stop(&error) && high < f64::INFINITY => stopped_early = true,
+                Err(error) => return Err(error),
+                Ok(()) => {}
+            }
+            if !plan.is_split() && self.lower {
+                low = low.max(offset + upper.best_value - stated);
+            }
+            let sandwich = Sandwich { low, high, iteration, seconds: clock.seconds() };
+            if !report(sandwich) || stopped_early || last || (upper.done && lower.done) {
+                break last;
+            }
+            iteration += 1;
+        };
+        if !done && !stopped_early && self.lower && plan.is_split() {
+            // Converged: the likely states of the best proposal.
+            if let Ok(forward) = sweeper.forward(&upper.best, clock) {
+                let found = states_bound(&upper.best, forward.messages, clock);
+                low = low.max(offset + found - stated);
+                report(Sandwich { low, high, iteration, seconds: clock.seconds() });
+            }
+        }
+        let upper = upper.best;
+        Ok(Tightened { plan, upper, low, high, rounding: stated, iterations: iteration, stopped_early })
+    }
+
+    /// Tightens the bounds sweep by sweep and tells `report` after each, until it answers false.
+    ///
+    /// ```
+    /// use zhat::{Run, minibucket::WeightedMiniBuckets, model::generate};
+    /// let model = generate::random(20, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// let method = WeightedMiniBuckets { i_bound: Some(3), ..Default::default() };
+    /// let mut gap = f64::INFINITY;
+    /// method.tighten(&model, &Run::default(), &mut |bounds| {
+    ///     assert!(bounds.high - bounds.low <= gap);
+    ///     gap = bounds.high - bounds.low;
+    ///     gap > 1.0
+    /// })?;
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn tighten(
+        &self,
+        graph: &FactorGraph,
+        run: &Run,
+        report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+    ) -> Result<Estimate> {
+        self.check(NAME)?;
+        let clock = run.start(NAME);
+        if self.is_exact_in_reach(graph, run) {
+            return exactly(graph, run, &clock, report);
+        }
+        let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
+        let plan = memory::plan(&prepared, self.i_bound, self.sweeps(), run);
+        let free = &prepared.reduced.graph;
+        run.require_memory(NAME, graph.preparation_bytes() + memory::bytes(&plan, free, run.threads()))?;
+        let found = run.install(|| self.tighten_prepared(graph, &prepared, plan, &clock, report))?;
+        let sizes = &found.plan.sizes;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("i_bound", sizes.width)
+            .note("entries", sizes.entries)
+            .note("mini_buckets", found.plan.nodes.len())
+            .note("split", found.plan.groups.iter().filter(|group| group.nodes.len() > 1).count())
+            .note("iterations", found.iterations);
+        diagnostics.rounding = found.rounding;
+        diagnostics.stopped_early = found.stopped_early;
+        diagnostics.seconds = clock.seconds();
+        let guarantee = Guarantee::Bounds { low: found.low, high: found.high, confidence: 1.0 };
+        Ok(Answer { value: found.high, guarantee, diagnostics })
+    }
+
+    /// Where nothing has to be cut, plain elimination does the same in less memory.
+    fn is_exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
+        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| 0.5 * time.as_secs_f64());
+        self.i_bound.is_none()
+            && Elimination::default().forecast(graph, Query::LogPartition, run).fits(run, horizon)
+    }
+}
+
+fn exactly(
+    graph: &FactorGraph,
+    run: &Run,
+    clock: &Clock<'_>,
+    report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+) -> Result<Estimate> {
+    let exact = Elimination::default().log_partition(graph, run)?;
+    let rounding = exact.diagnostics.rounding;
+    let (low, high) = (exact.value - rounding, exact.value + rounding);
+    report(Sandwich { low, high, iteration: 0, seconds: clock.seconds() });
+    let mut diagnostics = Diagnostics::new(NAME).note("split", 0).note("iterations", 0);
+    (diagnostics.rounding, diagnostics.seconds) = (rounding, clock.seconds());
+    Ok(Answer { value: high, guarantee: Guarantee::Bounds { low, high, confidence: 1.0 }, diagnostics })
+}
+
+impl Forecasts<FactorGraph> for WeightedMiniBuckets {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let prepared = match graph.prepared_for(query, NAME, run) {
+            Ok(prepared) => prepared,
+            Err(Error::OverBudget { .. }) => {
+                return Forecast { bytes: graph.preparation_bytes(), seconds: 0.0, promise: Promise::Bounds };
+            }
+            Err(_) => return Forecast { bytes: 0.0, seconds: 0.0, promise: Promise::Bounds },
+        };
+        if self.is_exact_in_reach(graph, run) {
+            let exact = Elimination::default().forecast(graph, query, run);
+            return Forecast { promise: Promise::Bounds, ..exact };
+        }
+        let plan = memory::plan(&prepared, self.i_bound, self.sweeps(), run);
+        let bytes = memory::bytes(&plan, &prepared.reduced.graph, run.threads());
+        let sweeps = if plan.is_split() { self.sweeps() } else { 0.5 };
+        Forecast {
+            bytes: graph.preparation_bytes() + bytes,
+            seconds: memory::seconds(&plan, sweeps),
+            promise: Promise::Bounds,
+        }
+    }
+}
+
+impl LogPartition<FactorGraph> for WeightedMiniBuckets {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        self.tighten(graph, run, &mut |_| true)
+    }
+}

@@ -1,0 +1,75 @@
+//! What mini-buckets take, and how large they may therefore be.
+
+use super::plan::{Limit, Plan};
+use crate::catalogue::DEFAULT_HORIZON;
+use crate::model::{FactorGraph, Order, Prepared};
+use crate::run::Run;
+
+/// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut; a mini-bucket.
+const PER_ENTRY: f64 = 5e-9;
+const PER_SPLIT_ENTRY: f64 = 1.1e-8;
+const PER_NODE: f64 = 4e-6;
+/// The part of the time budget that choosing a size may count on.
+const SHARE: f64 = 0.7;
+/// Tables are never larger than this, whatever the memory: 2^34 numbers.
+const LARGEST_LOG2: usize = 34;
+
+/// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly found.
+pub(super) fn order(prepared: &Prepared) -> Vec<usize> {
+    match &prepared.order {
+        Ok(order) => order.variables.clone(),
+        Err(_) => Order::structure(&prepared.reduced.graph)
+            .map_or_else(|| (0..prepared.reduced.graph.variable_count()).collect(), |order| order.variables),
+    }
+}
+
+/// Bytes that sweeps through a plan take, both sides' parameters and the best ones kept included.
+pub(super) fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
+    let sizes = &plan.sizes;
+    // No more mini-buckets can be worked on at a time than there are threads, and variables.
+    let workers = (threads.min(plan.groups.len())) as f64;
+    let numbers = 2.2 * sizes.messages + 6.0 * sizes.shifts + 2.5 * workers * sizes.largest;
+    // Tables put into another order take a list of places, twice, and a copy.
+    plan.bytes() + 3.5 * graph.bytes() as f64 + 8.0 * numbers + 3e5 * workers.min(1.0)
+}
+
+/// Seconds that `sweeps` forward and backward take on one thread.
+pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
+    let sizes = &plan.sizes;
+    let whole = sizes.entries - sizes.split_entries;
+    sweeps * (whole * PER_ENTRY + sizes.split_entries * PER_SPLIT_ENTRY + plan.nodes.len() as f64 * PER_NODE)
+}
+
+/// The plan of an i-bound, or the one of the largest tables that memory and time allow.
+pub(super) fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
+    let (graph, order) = (&prepared.reduced.graph, order(prepared));
+    let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
+    if let Some(i) = i_bound {
+        return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
+    }
+    let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64()) * SHARE;
+    let threads = run.threads().min(crate::platform::available_processors()).max(1);
+    let budget = run.memory() as f64 - graph.preparation_bytes();
+    let of = |log2: usize| cut(Limit { variables: usize::MAX, log2_entries: log2 as f64 });
+    let fits = |plan: &Plan| {
+        let once = if plan.is_split() { sweeps } else { 0.5 };
+        bytes(plan, graph, run.threads()) <= budget
+            && seconds(plan, once) <= horizon * (threads as f64).sqrt()
+    };
+    // Larger tables never take less, but for the last step to exactness.
+    let (mut low, mut high, mut best) = (0, LARGEST_LOG2, of(0));
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let plan = of(middle);
+        if fits(&plan) {
+            let whole = !plan.is_split();
+            (low, best) = (middle, plan);
+            if whole {
+                break;
+            }
+        } else {
+            high = middle - 1;
+        }
+    }
+    best
+}
