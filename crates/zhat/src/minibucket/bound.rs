@@ -10,7 +10,7 @@
 //! bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a variable to another. Both are made better sweep
 //! by sweep ([`super::pass`]); a sweep that does worse is taken back and the steps become smaller. Every forward sweep certifies its
 //! bound; the best is kept. Zeros under a negative weight leave no lower bound; then, and wherever it is better, the weight of some
-//! distinct likely states is one.
+//! likely cases, each done exactly, is one ([`super::lower`]).
 //!
 //! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound asked for, or tables as
 //! large as memory and time allow; where no bucket has to be cut both bounds are log Z. Time O(sweeps · Σ_r entries of r), memory
@@ -35,8 +35,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::lower;
-use super::memory;
+use super::lower::Cutset;
+use super::memory::{self, Layout};
 use super::pass::{Parameters, Side, Step, Sweeper};
 use super::plan::Plan;
 use super::proposal::Proposal;
@@ -55,6 +55,11 @@ const NAME: &str = "wmb";
 const PATIENCE: usize = 3;
 /// A step that has become smaller than this leads nowhere.
 const SMALLEST_STEP: f64 = 0.01;
+/// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the sweeps, and no more
+/// than this.
+const FIRST_LOOK: usize = 5;
+const FIRST_CASES: usize = 8;
+const MOST_CASES: f64 = 512.0;
 /// How fast weights change, at the largest step.
 const WEIGHT_RATE: f64 = 1.0;
 
@@ -110,8 +115,8 @@ impl Climb {
         Climb { best: now.clone(), now, best_value, step: 1.0, idle: 0, done: false }
     }
 
-    /// Takes note of a bound: goes on from there if it is better, back if not.
-    fn judge(&mut self, value: f64, tolerance: f64) {
+    /// Takes note of a bound: goes on from there if it is better, back if not. Says which.
+    fn judge(&mut self, value: f64, tolerance: f64) -> bool {
         let sign = if self.now.side == Side::Upper { 1.0 } else { -1.0 };
         let gain = sign * (self.best_value - value);
         if gain >= 0.0 {
@@ -124,7 +129,60 @@ impl Climb {
             self.now.clone_from(&self.best);
             self.step *= 0.5;
         }
-        self.done |= self.idle >= PATIENCE && self.step >= 1.0 || self.step < SMALLEST_STEP || value == f64::NEG_INFINITY;
+        let converged = self.idle >= PATIENCE && self.step >= 1.0;
+        self.done |= converged || self.step < SMALLEST_STEP || value == f64::NEG_INFINITY;
+        gain >= 0.0
+    }
+}
+
+/// The sweeps of one query and what they have shown so far.
+struct Work<'a> {
+    graph: &'a FactorGraph,
+    /// The graph without what is decided, and what that contributes.
+    free: &'a FactorGraph,
+    offset: f64,
+    sweeper: Sweeper<'a>,
+    clock: &'a Clock<'a>,
+    tolerance: f64,
+    low: f64,
+    high: f64,
+    rounding: f64,
+}
+
+impl Work<'_> {
+    /// A bound by the parameters of `climb`, and a step on if this is not the last one.
+    fn sweep(&mut self, climb: &mut Climb, last: bool) -> Result<()> {
+        if climb.done {
+            return Ok(());
+        }
+        let forward = self.sweeper.forward(&climb.now, self.clock)?;
+        let value = forward.log_value;
+        let allowance = rounding(self.graph, self.sweeper.plan, &climb.now);
+        self.rounding = self.rounding.max(allowance);
+        match climb.now.side {
+            Side::Upper if value == f64::NEG_INFINITY => return Err(self.graph.zero_error()),
+            Side::Upper => self.high = self.high.min(self.offset + value + allowance),
+            Side::Lower => self.low = self.low.max(self.offset + value - allowance),
+        }
+        let better = climb.judge(value, self.tolerance);
+        if last || climb.done {
+            return Ok(());
+        }
+        // After a step back the beliefs of the place that it leads to are needed.
+        let messages = if better { forward } else { self.sweeper.forward(&climb.now, self.clock)? };
+        let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
+        self.sweeper.backward(&mut climb.now, messages.messages, step, self.clock)
+    }
+
+    /// The lower bound by cases that the upper bound's beliefs hold likely.
+    fn look_at_cases(&mut self, upper: &Parameters, cutset: &Cutset, count: usize) -> Result<()> {
+        let forward = self.sweeper.forward(upper, self.clock)?;
+        let plan = self.sweeper.plan;
+        let sweeper = Sweeper { plan, factors: self.sweeper.factors.clone() };
+        let proposal = Proposal::new(sweeper, self.free, upper.clone(), forward.messages);
+        let found = self.offset + cutset.bound(plan, self.free, &proposal, count, self.clock);
+        self.low = self.low.max(found - self.rounding);
+        Ok(())
     }
 }
 
@@ -173,92 +231,61 @@ impl WeightedMiniBuckets {
         &self,
         graph: &FactorGraph,
         prepared: &Prepared,
-        plan: Plan,
+        layout: Layout,
         clock: &Clock<'_>,
         report: &mut (dyn FnMut(Sandwich) -> bool + Send),
     ) -> Result<Tightened> {
+        let Layout { plan, cutset, .. } = layout;
         let free = &prepared.reduced.graph;
-        let offset = prepared.reduced.constant;
-        let sweeper = Sweeper::new(&plan, free);
-        let mut upper = Climb::new(&plan, Side::Upper);
-        let mut lower = Climb::new(&plan, Side::Lower);
-        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
-        let (mut iteration, mut stopped_early, mut stated) = (0, false, 0.0f64);
-        let states_bound = |parameters: &Parameters, messages, clock: &Clock<'_>| {
-            let copy = Sweeper { plan: &plan, factors: sweeper.factors.clone() };
-            let proposal = Proposal::new(copy, free, parameters.clone(), messages);
-            lower::by_states(&proposal, free.variable_count(), clock)
+        let mut work = Work {
+            graph,
+            free,
+            offset: prepared.reduced.constant,
+            sweeper: Sweeper::new(&plan, free),
+            clock,
+            tolerance: self.tolerance,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+            rounding: 0.0,
         };
-        lower.done = !self.lower;
-        let done = loop {
+        let (mut upper, mut lower) = (Climb::new(&plan, Side::Upper), Climb::new(&plan, Side::Lower));
+        lower.done = !self.lower || !plan.is_split();
+        let (mut iteration, mut stopped_early) = (0, false);
+        loop {
             clock.progress("tightening the bounds", iteration as u64, self.iterations as u64);
             let last = iteration >= self.iterations || !plan.is_split();
-            let mut sweep = |climb: &mut Climb, low: &mut f64, high: &mut f64| -> Result<()> {
-                if climb.done {
-                    return Ok(());
-                }
-                let side = climb.now.side;
-                let forward = sweeper.forward(&climb.now, clock)?;
-                let value = forward.log_value;
-                if value == f64::NEG_INFINITY && side == Side::Upper {
-                    return Err(graph.zero_error());
-                }
-                let allowance = rounding(graph, &plan, &climb.now);
-                stated = stated.max(allowance);
-                match side {
-                    Side::Upper => *high = high.min(offset + value + allowance),
-                    Side::Lower => *low = low.max(offset + value - allowance),
-                }
-                let better = if side == Side::Upper { value <= climb.best_value } else { value >= climb.best_value };
-                let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
-                climb.judge(value, self.tolerance);
-                if last {
-                    if side == Side::Upper && self.lower && plan.is_split() && better {
-                        let found = states_bound(&climb.best, forward.messages, clock);
-                        *low = low.max(offset + found - allowance);
-                    }
-                    return Ok(());
-                }
-                if climb.done {
-                    return Ok(());
-                }
-                if better {
-                    let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
-                    sweeper.backward(&mut climb.now, forward.messages, step, clock)
-                } else {
-                    drop(forward);
-                    let forward = sweeper.forward(&climb.now, clock)?;
-                    let step = Step { shift: climb.step, weight: step.weight.min(climb.step * WEIGHT_RATE) };
-                    sweeper.backward(&mut climb.now, forward.messages, step, clock)
-                }
-            };
-            let result = sweep(&mut upper, &mut low, &mut high).and_then(|()| {
-                if plan.is_split() { sweep(&mut lower, &mut low, &mut high) } else { Ok(()) }
-            });
-            match result {
-                Err(error) if is_stop(&error) && high < f64::INFINITY => stopped_early = true,
-                Err(error) => return Err(error),
-                Ok(()) => {}
+            let mut sweeps = work.sweep(&mut upper, last).and_then(|()| work.sweep(&mut lower, last));
+            let ended = last || (upper.done && lower.done);
+            if let (Ok(()), Some(cutset)) = (&sweeps, &cutset)
+                && (ended || iteration == FIRST_LOOK)
+            {
+                let count = if ended { self.cases(&plan, cutset) } else { FIRST_CASES };
+                sweeps = work.look_at_cases(&upper.best, cutset, count);
+            }
+            match sweeps {
+                Err(error) if is_stop(&error) && work.high < f64::INFINITY => stopped_early = true,
+                other => other?,
             }
             if !plan.is_split() && self.lower {
-                low = low.max(offset + upper.best_value - stated);
+                work.low = work.high - 2.0 * work.rounding;
             }
-            let sandwich = Sandwich { low, high, iteration, seconds: clock.seconds() };
-            if !report(sandwich) || stopped_early || last || (upper.done && lower.done) {
-                break last;
+            let (low, high) = (work.low, work.high);
+            let more = report(Sandwich { low, high, iteration, seconds: clock.seconds() });
+            if !more || ended || stopped_early {
+                break;
             }
             iteration += 1;
-        };
-        if !done && !stopped_early && self.lower && plan.is_split() {
-            // Converged: the likely states of the best proposal.
-            if let Ok(forward) = sweeper.forward(&upper.best, clock) {
-                let found = states_bound(&upper.best, forward.messages, clock);
-                low = low.max(offset + found - stated);
-                report(Sandwich { low, high, iteration, seconds: clock.seconds() });
-            }
         }
+        let Work { low, high, rounding, .. } = work;
         let upper = upper.best;
-        Ok(Tightened { plan, upper, low, high, rounding: stated, iterations: iteration, stopped_early })
+        Ok(Tightened { plan, upper, low, high, rounding, iterations: iteration, stopped_early })
+    }
+
+    /// How many cases take about as long as the sweeps.
+    fn cases(&self, plan: &Plan, cutset: &Cutset) -> usize {
+        let affordable =
+            self.sweeps() * plan.sizes.entries / (cutset.entries + 20.0 * plan.nodes.len() as f64);
+        (3.0 * affordable).clamp(FIRST_CASES as f64, MOST_CASES) as usize
     }
 
     /// Tightens the bounds sweep by sweep and tells `report` after each, until it answers false.
@@ -287,10 +314,9 @@ impl WeightedMiniBuckets {
             return exactly(graph, run, &clock, report);
         }
         let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
-        let plan = memory::plan(&prepared, self.i_bound, self.sweeps(), run);
-        let free = &prepared.reduced.graph;
-        run.require_memory(NAME, graph.preparation_bytes() + memory::bytes(&plan, free, run.threads()))?;
-        let found = run.install(|| self.tighten_prepared(graph, &prepared, plan, &clock, report))?;
+        let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
+        run.require_memory(NAME, graph.preparation_bytes() + layout.bytes)?;
+        let found = run.install(|| self.tighten_prepared(graph, &prepared, layout, &clock, report))?;
         let sizes = &found.plan.sizes;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("i_bound", sizes.width)
@@ -341,12 +367,11 @@ impl Forecasts<FactorGraph> for WeightedMiniBuckets {
             let exact = Elimination::default().forecast(graph, query, run);
             return Forecast { promise: Promise::Bounds, ..exact };
         }
-        let plan = memory::plan(&prepared, self.i_bound, self.sweeps(), run);
-        let bytes = memory::bytes(&plan, &prepared.reduced.graph, run.threads());
-        let sweeps = if plan.is_split() { self.sweeps() } else { 0.5 };
+        let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
+        let sweeps = if layout.plan.is_split() { self.sweeps() } else { 0.5 };
         Forecast {
-            bytes: graph.preparation_bytes() + bytes,
-            seconds: memory::seconds(&plan, sweeps),
+            bytes: graph.preparation_bytes() + layout.bytes,
+            seconds: memory::seconds(&layout.plan, sweeps),
             promise: Promise::Bounds,
         }
     }

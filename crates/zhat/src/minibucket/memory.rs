@@ -1,5 +1,6 @@
 //! What mini-buckets take, and how large they may therefore be.
 
+use super::lower::Cutset;
 use super::plan::{Limit, Plan};
 use crate::catalogue::DEFAULT_HORIZON;
 use crate::model::{FactorGraph, Order, Prepared};
@@ -15,7 +16,7 @@ const SHARE: f64 = 0.7;
 const LARGEST_LOG2: usize = 34;
 
 /// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly found.
-pub(super) fn order(prepared: &Prepared) -> Vec<usize> {
+fn order(prepared: &Prepared) -> Vec<usize> {
     match &prepared.order {
         Ok(order) => order.variables.clone(),
         Err(_) => Order::structure(&prepared.reduced.graph)
@@ -23,8 +24,35 @@ pub(super) fn order(prepared: &Prepared) -> Vec<usize> {
     }
 }
 
+/// The mini-buckets of a query, and what they take.
+pub(super) struct Layout {
+    pub plan: Plan,
+    /// For the lower bound by cases, if there is memory for it.
+    pub cutset: Option<Cutset>,
+    pub bytes: f64,
+}
+
+impl Layout {
+    /// For an i-bound, or for the largest tables that memory and time allow.
+    pub fn new(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, lower: bool, run: &Run) -> Self {
+        let graph = &prepared.reduced.graph;
+        let plan = plan(prepared, i_bound, sweeps, run);
+        let bytes = bytes(&plan, graph, run.threads());
+        let cutset = (lower && plan.is_split()).then(|| Cutset::new(&plan, graph));
+        let with_cases = |cutset: &Cutset| {
+            let workers = run.threads() as f64;
+            bytes + workers * cutset.case_bytes(graph) + 1e5
+        };
+        let free = run.memory() as f64 - graph.preparation_bytes();
+        match cutset.map(|cutset| (with_cases(&cutset), cutset)) {
+            Some((bytes, cutset)) if bytes <= free => Layout { plan, cutset: Some(cutset), bytes },
+            _ => Layout { plan, cutset: None, bytes },
+        }
+    }
+}
+
 /// Bytes that sweeps through a plan take, both sides' parameters and the best ones kept included.
-pub(super) fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
+fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
     let sizes = &plan.sizes;
     // No more mini-buckets can be worked on at a time than there are threads, and variables.
     let workers = (threads.min(plan.groups.len())) as f64;
@@ -41,7 +69,7 @@ pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
 }
 
 /// The plan of an i-bound, or the one of the largest tables that memory and time allow.
-pub(super) fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
+fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
     let (graph, order) = (&prepared.reduced.graph, order(prepared));
     let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
     if let Some(i) = i_bound {

@@ -143,7 +143,8 @@ impl<'p> Sweeper<'p> {
         }
         for &(l, added) in &node.links {
             let shift = &parameters.shifts[l];
-            let values = if added { shift.into() } else { shift.iter().map(|x| -x).collect::<Vec<f64>>().into() };
+            let values =
+                if added { shift.into() } else { shift.iter().map(|x| -x).collect::<Vec<f64>>().into() };
             bucket.push(values, &axes(&node.others, &self.plan.links[l].scope[1..]));
         }
         bucket.with_patterns()
@@ -219,10 +220,15 @@ impl<'p> Sweeper<'p> {
         }
         let split = group.nodes.len() > 1;
         let weights = if split && step.weight > 0.0 {
-            let entropies: Vec<f64> = group.nodes.clone().zip(&beliefs).map(|(r, belief)| {
-                let others = if above[r].is_empty() { 0.0 } else { numeric::sum_x_ln_x(&above[r]) };
-                (others - numeric::sum_x_ln_x(belief)).max(0.0)
-            }).collect();
+            let entropies: Vec<f64> = group
+                .nodes
+                .clone()
+                .zip(&beliefs)
+                .map(|(r, belief)| {
+                    let others = if above[r].is_empty() { 0.0 } else { numeric::sum_x_ln_x(&above[r]) };
+                    (others - numeric::sum_x_ln_x(belief)).max(0.0)
+                })
+                .collect();
             reweighted(parameters.side, &parameters.weights[group.nodes.clone()], &entropies, step.weight)
         } else {
             parameters.weights[group.nodes.clone()].to_vec()
@@ -252,7 +258,9 @@ impl<'p> Sweeper<'p> {
                 total_b += *q * to_b;
                 (*p, *q) = (to_a, to_b);
             }
-            for (k, way, factor, total) in [(a, &ways[0], &mut first, total_a), (b, &ways[1], &mut second, total_b)] {
+            for (k, way, factor, total) in
+                [(a, &ways[0], &mut first, total_a), (b, &ways[1], &mut second, total_b)]
+            {
                 if total > 0.0 && total.is_finite() {
                     factor.iter_mut().for_each(|x| *x /= total);
                     way.multiply(&mut beliefs[k], factor);
@@ -318,7 +326,10 @@ fn reweighted(side: Side, weights: &[f64], entropies: &[f64], rate: f64) -> Vec<
     match side {
         Side::Upper => {
             let mean: f64 = weights.iter().zip(entropies).map(|(w, h)| w * h).sum();
-            let changed = weights.iter().zip(entropies).map(|(w, h)| (w * (-rate * (h - mean)).exp()).max(LEAST_WEIGHT));
+            let changed = weights
+                .iter()
+                .zip(entropies)
+                .map(|(w, h)| (w * (-rate * (h - mean)).exp()).max(LEAST_WEIGHT));
             let mut changed: Vec<f64> = changed.collect();
             let total: f64 = changed.iter().sum();
             changed.iter_mut().for_each(|w| *w /= total);
@@ -326,7 +337,8 @@ fn reweighted(side: Side, weights: &[f64], entropies: &[f64], rate: f64) -> Vec<
         }
         Side::Lower => {
             let negative = |(w, h): (&f64, &f64)| {
-                (w * (rate * (entropies[0] - h)).exp()).clamp(-MOST_NEGATIVE / weights.len() as f64, -LEAST_WEIGHT)
+                (w * (rate * (entropies[0] - h)).exp())
+                    .clamp(-MOST_NEGATIVE / weights.len() as f64, -LEAST_WEIGHT)
             };
             let mut changed: Vec<f64> = weights.iter().zip(entropies).map(negative).collect();
             changed[0] = 1.0 - changed[1..].iter().sum::<f64>();

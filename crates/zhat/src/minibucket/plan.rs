@@ -159,7 +159,8 @@ impl Plan {
                 plan.nodes.push(node);
             }
             plan.link(first_node, &log2_states);
-            plan.groups.push(Group { nodes: first_node..plan.nodes.len(), links: first_link..plan.links.len() });
+            plan.groups
+                .push(Group { nodes: first_node..plan.nodes.len(), links: first_link..plan.links.len() });
             if plan.levels.len() <= level_of[i] {
                 plan.levels.resize_with(level_of[i] + 1, Vec::new);
             }
@@ -240,9 +241,10 @@ impl Plan {
 
     /// Bytes of the lists that it is made of.
     pub fn bytes(&self) -> f64 {
-        let lists: usize = self.nodes.iter().map(|node| node.others.len() + node.children.len()).sum::<usize>()
-            + self.links.iter().map(|link| link.scope.len()).sum::<usize>()
-            + self.scopes.iter().map(Vec::len).sum::<usize>();
+        let lists: usize =
+            self.nodes.iter().map(|node| node.others.len() + node.children.len()).sum::<usize>()
+                + self.links.iter().map(|link| link.scope.len()).sum::<usize>()
+                + self.scopes.iter().map(Vec::len).sum::<usize>();
         40.0 * lists as f64
             + 420.0 * self.nodes.len() as f64
             + 160.0 * self.links.len() as f64

@@ -77,11 +77,6 @@ impl<'p> Proposal<'p> {
         Proposal { plan, graph, tables: tables.collect(), minis }
     }
 
-    /// The log weight of a state in the model.
-    pub fn score(&self, state: &[usize]) -> f64 {
-        self.graph.score(state)
-    }
-
     /// Draws a state and returns its log weight: −∞ where the model forbids it, perhaps before all variables are drawn.
     pub fn draw(&self, random: &mut Stream, state: &mut [usize], scratch: &mut Scratch) -> f64 {
         let mut log_q = 0.0;

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::{Tightened, WeightedMiniBuckets};
 use super::interval::Moments;
-use super::memory;
+use super::memory::{self, Layout};
 use super::pass::Sweeper;
 use super::proposal::{Proposal, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
@@ -158,24 +158,18 @@ impl WeightedMiniBucketSampling {
         }
     }
 
-    fn bytes(&self, prepared: &Prepared, plan: &super::plan::Plan, query: Query, run: &Run) -> f64 {
+    fn bytes(&self, prepared: &Prepared, layout: &Layout, query: Query) -> f64 {
+        let plan = &layout.plan;
         let free = &prepared.reduced.graph;
         let states: f64 = free.cardinalities().iter().map(|&states| states as f64).sum();
         let n = free.variable_count() as f64;
         let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
-        let operands: usize = plan
-            .nodes
-            .iter()
-            .map(|node| node.factors.len() + node.children.len() + node.links.len())
-            .sum();
+        let operands: usize =
+            plan.nodes.iter().map(|node| node.factors.len() + node.children.len() + node.links.len()).sum();
         let arity: usize = plan.nodes.iter().map(|node| 2 * node.others.len()).sum::<usize>()
             + plan.scopes.iter().map(Vec::len).sum::<usize>();
-        memory::bytes(plan, free, run.threads())
-            + each * self.replicates as f64
-            + samples
-            + 100.0 * operands as f64
-            + 32.0 * arity as f64
+        layout.bytes + each * self.replicates as f64 + samples + 100.0 * operands as f64 + 32.0 * arity as f64
     }
 
     /// Tightens the bound and hands the proposal on.
@@ -184,30 +178,26 @@ impl WeightedMiniBucketSampling {
         graph: &FactorGraph,
         query: Query,
         run: &Run,
-        clock: &Clock<'_>,
         work: impl FnOnce(&Proposal<'_>, &Prepared, &Tightened) -> Result<T> + Send,
-    ) -> Result<(T, Tightened)> {
+    ) -> Result<T> {
         self.check()?;
         let prepared = graph.prepared_for(query, NAME, run)?;
         let hurried = run.time().map(|time| run.clone().with_time(time.mul_f64(SHARE)));
         let hurried = hurried.as_ref().unwrap_or(run);
-        let plan = memory::plan(&prepared, self.i_bound, self.bound().sweeps(), hurried);
-        let original = query_bytes(graph, query);
-        let bytes = self.bytes(&prepared, &plan, query, run) + original;
+        let layout = Layout::new(&prepared, self.i_bound, self.bound().sweeps(), false, hurried);
+        let bytes = self.bytes(&prepared, &layout, query) + query_bytes(graph, query);
         run.require_memory(NAME, graph.preparation_bytes() + bytes)?;
         run.install(|| {
             let bound_clock = hurried.start(NAME);
             let tightened =
-                self.bound().tighten_prepared(graph, &prepared, plan, &bound_clock, &mut |_| true)?;
+                self.bound().tighten_prepared(graph, &prepared, layout, &bound_clock, &mut |_| true)?;
             let free = &prepared.reduced.graph;
             let sweeper = Sweeper::new(&tightened.plan, free);
             // The one sweep that there must be, however late it is.
             let patient = run.clone().with_time(std::time::Duration::MAX);
             let forward = sweeper.forward(&tightened.upper, &patient.start(NAME))?;
             let proposal = Proposal::new(sweeper, free, tightened.upper.clone(), forward.messages);
-            let value = work(&proposal, &prepared, &tightened)?;
-            let _ = clock;
-            Ok((value, tightened))
+            work(&proposal, &prepared, &tightened)
         })
     }
 
@@ -298,7 +288,9 @@ fn log_means(replicates: &[Replicate], samples_each: u64) -> Vec<f64> {
 fn query_bytes(graph: &FactorGraph, query: Query) -> f64 {
     let n = graph.variable_count() as f64;
     match query {
-        Query::Marginals => graph.cardinalities().iter().map(|&states| 8.0 * states as f64).sum::<f64>() + 16.0 * n,
+        Query::Marginals => {
+            graph.cardinalities().iter().map(|&states| 8.0 * states as f64).sum::<f64>() + 16.0 * n
+        }
         Query::Sample(count) => count as f64 * (16.0 * n + 16.0),
         _ => 0.0,
     }
@@ -318,19 +310,22 @@ impl Forecasts<FactorGraph> for WeightedMiniBucketSampling {
             }
             Err(_) => return Forecast { bytes: 0.0, seconds: 0.0, promise },
         };
-        let plan = memory::plan(&prepared, self.i_bound, self.bound().sweeps(), run);
-        let bytes = self.bytes(&prepared, &plan, query, run) + query_bytes(graph, query);
+        let layout = Layout::new(&prepared, self.i_bound, self.bound().sweeps(), false, run);
+        let bytes = self.bytes(&prepared, &layout, query) + query_bytes(graph, query);
+        let plan = &layout.plan;
         let tables: usize = plan
             .nodes
             .iter()
-            .map(|node| plan.states[node.variable] * (node.factors.len() + node.children.len() + node.links.len()))
+            .map(|node| {
+                plan.states[node.variable] * (node.factors.len() + node.children.len() + node.links.len())
+            })
             .sum();
         let draws = if let Query::Sample(count) = query { count as f64 } else { self.samples as f64 };
         let each = tables as f64 * PER_TABLE + plan.nodes.len() as f64 * PER_NODE;
         let sweeps = if plan.is_split() { self.bound().sweeps() } else { 1.0 };
         Forecast {
             bytes: graph.preparation_bytes() + bytes,
-            seconds: memory::seconds(&plan, sweeps) + draws * each,
+            seconds: memory::seconds(plan, sweeps) + draws * each,
             promise,
         }
     }
@@ -339,8 +334,7 @@ impl Forecasts<FactorGraph> for WeightedMiniBucketSampling {
 impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        let (answer, _) =
-            self.propose(graph, Query::LogPartition, run, &clock, |proposal, prepared, tightened| {
+        self.propose(graph, Query::LogPartition, run, |proposal, prepared, tightened| {
                 let (free, offset) = (&prepared.reduced.graph, prepared.reduced.constant);
                 let rounding = tightened.rounding;
                 if !tightened.plan.is_split() {
@@ -363,39 +357,36 @@ impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
                 let low = (offset + low - rounding).min(high);
                 let guarantee = Guarantee::Bounds { low, high, confidence: self.confidence };
                 Ok(Answer { value: offset + drawn.value, guarantee, diagnostics })
-            })?;
-        Ok(answer)
+            })
     }
 }
 
 impl Marginals<FactorGraph> for WeightedMiniBucketSampling {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         let clock = run.start(NAME);
-        let (answer, _) =
-            self.propose(graph, Query::Marginals, run, &clock, |proposal, prepared, tightened| {
-                let (free, offset) = (&prepared.reduced.graph, prepared.reduced.constant);
-                let range = tightened.high + tightened.rounding - offset;
-                let drawn = self.draw(proposal, free, Query::Marginals, range, run, &clock);
-                let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-                if shift == f64::NEG_INFINITY {
-                    let message = "every sample had weight 0; more samples or another method may do";
-                    return Err(Error::NoAnswer(message.into()));
-                }
-                let mut total = Beliefs::zeros(free.cardinalities());
-                for replicate in &drawn.replicates {
-                    let factor = (replicate.shift - shift).exp();
-                    let masses = total.as_mut_slice().iter_mut().zip(replicate.beliefs.as_slice());
-                    masses.for_each(|(sum, mass)| *sum += factor * mass);
-                }
-                total.normalise();
-                let samples = drawn.samples_each * self.replicates as u64;
-                let mut diagnostics = self.diagnostics(tightened, samples, &clock);
-                diagnostics.stopped_early = drawn.stopped_early;
-                let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
-                let guarantee = Guarantee::Heuristic { reason: reason.into() };
-                Ok(Answer { value: prepared.reduced.expand_beliefs(graph, &total), guarantee, diagnostics })
-            })?;
-        Ok(answer)
+        self.propose(graph, Query::Marginals, run, |proposal, prepared, tightened| {
+            let (free, offset) = (&prepared.reduced.graph, prepared.reduced.constant);
+            let range = tightened.high + tightened.rounding - offset;
+            let drawn = self.draw(proposal, free, Query::Marginals, range, run, &clock);
+            let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
+            if shift == f64::NEG_INFINITY {
+                let message = "every sample had weight 0; more samples or another method may do";
+                return Err(Error::NoAnswer(message.into()));
+            }
+            let mut total = Beliefs::zeros(free.cardinalities());
+            for replicate in &drawn.replicates {
+                let factor = (replicate.shift - shift).exp();
+                let masses = total.as_mut_slice().iter_mut().zip(replicate.beliefs.as_slice());
+                masses.for_each(|(sum, mass)| *sum += factor * mass);
+            }
+            total.normalise();
+            let samples = drawn.samples_each * self.replicates as u64;
+            let mut diagnostics = self.diagnostics(tightened, samples, &clock);
+            diagnostics.stopped_early = drawn.stopped_early;
+            let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
+            let guarantee = Guarantee::Heuristic { reason: reason.into() };
+            Ok(Answer { value: prepared.reduced.expand_beliefs(graph, &total), guarantee, diagnostics })
+        })
     }
 }
 
@@ -403,33 +394,31 @@ impl Sample<FactorGraph> for WeightedMiniBucketSampling {
     /// Draws from the proposal, with their weights.
     fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
-        let (answer, _) =
-            self.propose(graph, Query::Sample(count), run, &clock, |proposal, prepared, tightened| {
-                let (n, offset) = (prepared.reduced.graph.variable_count(), prepared.reduced.constant);
-                let streams = Streams::new(run.seed(), "mini-bucket weighted samples");
-                let draw = |block: usize| -> Result<(Vec<usize>, Vec<f64>)> {
-                    clock.check()?;
-                    let (mut random, mut scratch) = (streams.block(block as u64), Scratch::default());
-                    let len = BLOCK.min(count - block * BLOCK);
-                    let (mut states, mut weights) = (vec![0; len * n], vec![0.0; len]);
-                    for (i, weight) in weights.iter_mut().enumerate() {
-                        let state = &mut states[i * n..(i + 1) * n];
-                        *weight = offset + proposal.draw(&mut random, state, &mut scratch);
-                    }
-                    Ok((states, weights))
-                };
-                let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(draw);
-                let blocks: Vec<(Vec<usize>, Vec<f64>)> = blocks.collect::<Result<_>>()?;
-                let (mut states, mut log_weights) = (Vec::with_capacity(count * n), Vec::with_capacity(count));
-                for (own, weights) in blocks {
-                    states.extend(own);
-                    log_weights.extend(weights);
+        self.propose(graph, Query::Sample(count), run, |proposal, prepared, tightened| {
+            let (n, offset) = (prepared.reduced.graph.variable_count(), prepared.reduced.constant);
+            let streams = Streams::new(run.seed(), "mini-bucket weighted samples");
+            let draw = |block: usize| -> Result<(Vec<usize>, Vec<f64>)> {
+                clock.check()?;
+                let (mut random, mut scratch) = (streams.block(block as u64), Scratch::default());
+                let len = BLOCK.min(count - block * BLOCK);
+                let (mut states, mut weights) = (vec![0; len * n], vec![0.0; len]);
+                for (i, weight) in weights.iter_mut().enumerate() {
+                    let state = &mut states[i * n..(i + 1) * n];
+                    *weight = offset + proposal.draw(&mut random, state, &mut scratch);
                 }
-                let (_, guarantee) = unbiased(&log_weights, self.confidence, tightened.rounding);
-                let diagnostics = self.diagnostics(tightened, count as u64, &clock);
-                let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
-                Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
-            })?;
-        Ok(answer)
+                Ok((states, weights))
+            };
+            let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(draw);
+            let blocks: Vec<(Vec<usize>, Vec<f64>)> = blocks.collect::<Result<_>>()?;
+            let (mut states, mut log_weights) = (Vec::with_capacity(count * n), Vec::with_capacity(count));
+            for (own, weights) in blocks {
+                states.extend(own);
+                log_weights.extend(weights);
+            }
+            let (_, guarantee) = unbiased(&log_weights, self.confidence, tightened.rounding);
+            let diagnostics = self.diagnostics(tightened, count as u64, &clock);
+            let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
+            Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
+        })
     }
 }
