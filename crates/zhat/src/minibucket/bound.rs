@@ -33,11 +33,13 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::lower::Cutset;
 use super::memory::{self, Layout};
-use super::pass::{Parameters, Side, Step, Sweeper};
+use super::pass::{Messages, Parameters, Side, Step, Sweeper};
 use super::plan::Plan;
 use super::proposal::Proposal;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
@@ -60,6 +62,8 @@ const SMALLEST_STEP: f64 = 0.01;
 const FIRST_LOOK: usize = 5;
 const FIRST_CASES: usize = 8;
 const MOST_CASES: f64 = 512.0;
+/// The part of the time budget that sweeps may take; the rest is for cases.
+const FOR_SWEEPS: f64 = 0.75;
 /// How fast weights change, at the largest step.
 const WEIGHT_RATE: f64 = 1.0;
 
@@ -150,12 +154,9 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// A bound by the parameters of `climb`, and a step on if this is not the last one.
-    fn sweep(&mut self, climb: &mut Climb, last: bool) -> Result<()> {
-        if climb.done {
-            return Ok(());
-        }
-        let forward = self.sweeper.forward(&climb.now, self.clock)?;
+    /// The bound by the parameters of `climb`.
+    fn bound(&mut self, climb: &Climb, clock: &Clock<'_>) -> Result<Messages> {
+        let forward = self.sweeper.forward(&climb.now, clock)?;
         let value = forward.log_value;
         let allowance = rounding(self.graph, self.sweeper.plan, &climb.now);
         self.rounding = self.rounding.max(allowance);
@@ -164,7 +165,16 @@ impl Work<'_> {
             Side::Upper => self.high = self.high.min(self.offset + value + allowance),
             Side::Lower => self.low = self.low.max(self.offset + value - allowance),
         }
-        let better = climb.judge(value, self.tolerance);
+        Ok(forward)
+    }
+
+    /// A bound, and a step on if this is not the last one.
+    fn sweep(&mut self, climb: &mut Climb, last: bool, clock: &Clock<'_>) -> Result<()> {
+        if climb.done {
+            return Ok(());
+        }
+        let forward = self.bound(climb, clock)?;
+        let better = climb.judge(forward.log_value, self.tolerance);
         if last || climb.done {
             return Ok(());
         }
@@ -232,10 +242,15 @@ impl WeightedMiniBuckets {
         graph: &FactorGraph,
         prepared: &Prepared,
         layout: Layout,
+        run: &Run,
         clock: &Clock<'_>,
         report: &mut (dyn FnMut(Sandwich) -> bool + Send),
     ) -> Result<Tightened> {
         let Layout { plan, cutset, .. } = layout;
+        // There is no answer without a first sweep, so that one may take as long as it takes.
+        let patient = run.clone().with_time(Duration::MAX);
+        let (first_clock, deadline) =
+            (patient.start(NAME), run.time().map(|time| time.as_secs_f64() * FOR_SWEEPS));
         let free = &prepared.reduced.graph;
         let mut work = Work {
             graph,
@@ -254,8 +269,12 @@ impl WeightedMiniBuckets {
         loop {
             clock.progress("tightening the bounds", iteration as u64, self.iterations as u64);
             let last = iteration >= self.iterations || !plan.is_split();
-            let mut sweeps = work.sweep(&mut upper, last).and_then(|()| work.sweep(&mut lower, last));
-            let ended = last || (upper.done && lower.done);
+            let now = if iteration == 0 { &first_clock } else { clock };
+            let mut sweeps =
+                work.sweep(&mut upper, last, now).and_then(|()| work.sweep(&mut lower, last, clock));
+            let late = deadline.is_some_and(|deadline| clock.seconds() > deadline);
+            let ended = last || late || (upper.done && lower.done);
+            stopped_early |= late && !last && !(upper.done && lower.done);
             if let (Ok(()), Some(cutset)) = (&sweeps, &cutset)
                 && (ended || iteration == FIRST_LOOK)
             {
@@ -316,7 +335,7 @@ impl WeightedMiniBuckets {
         let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
         let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
         run.require_memory(NAME, graph.preparation_bytes() + layout.bytes)?;
-        let found = run.install(|| self.tighten_prepared(graph, &prepared, layout, &clock, report))?;
+        let found = run.install(|| self.tighten_prepared(graph, &prepared, layout, run, &clock, report))?;
         let sizes = &found.plan.sizes;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("i_bound", sizes.width)

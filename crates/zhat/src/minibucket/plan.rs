@@ -95,6 +95,7 @@ pub(crate) struct Plan {
 struct Table {
     scope: Vec<usize>,
     source: Source,
+    strength: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -118,7 +119,11 @@ impl Plan {
             let mut scope: Vec<usize> = factor.scope.iter().map(|&v| place[v]).collect();
             scope.sort_unstable();
             if let Some(&first) = scope.first() {
-                waiting[first].push(Table { scope: scope.clone(), source: Source::Factor(f) });
+                waiting[first].push(Table {
+                    scope: scope.clone(),
+                    source: Source::Factor(f),
+                    strength: strength(factor.log_values),
+                });
             }
             scopes.push(scope);
         }
@@ -153,7 +158,11 @@ impl Plan {
                     }
                 }
                 if let Some(&next) = node.others.first() {
-                    waiting[next].push(Table { scope: node.others.clone(), source: Source::Message(r) });
+                    waiting[next].push(Table {
+                        scope: node.others.clone(),
+                        source: Source::Message(r),
+                        strength: f64::INFINITY,
+                    });
                     level_of[next] = level_of[next].max(level_of[i] + 1);
                 }
                 plan.nodes.push(node);
@@ -267,7 +276,14 @@ struct Part {
 /// Shares the tables of variable `i` out among mini-buckets.
 fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> Vec<Part> {
     let size = |scope: &[usize]| log2_size(scope, log2_states);
-    tables.sort_by(|a, b| size(&b.scope).total_cmp(&size(&a.scope)));
+    let content = std::env::var_os("ZHAT_X").is_some();
+    tables.sort_by(|a, b| {
+        size(&b.scope).total_cmp(&size(&a.scope)).then(if content {
+            b.strength.total_cmp(&a.strength)
+        } else {
+            std::cmp::Ordering::Equal
+        })
+    });
     let mut parts: Vec<Part> = Vec::new();
     for table in tables {
         let mut best: Option<(f64, usize, Vec<usize>)> = None;
@@ -291,6 +307,12 @@ fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> V
         parts.push(Part { scope: vec![i], sources: Vec::new() });
     }
     parts
+}
+
+fn strength(values: &[f64]) -> f64 {
+    let finite = values.iter().filter(|x| x.is_finite());
+    let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| (l.min(x), h.max(x)));
+    if values.contains(&f64::NEG_INFINITY) { 1e9 } else { high - low }
 }
 
 /// The union of two ascending lists.

@@ -189,8 +189,14 @@ impl WeightedMiniBucketSampling {
         run.require_memory(NAME, graph.preparation_bytes() + bytes)?;
         run.install(|| {
             let bound_clock = hurried.start(NAME);
-            let tightened =
-                self.bound().tighten_prepared(graph, &prepared, layout, &bound_clock, &mut |_| true)?;
+            let tightened = self.bound().tighten_prepared(
+                graph,
+                &prepared,
+                layout,
+                hurried,
+                &bound_clock,
+                &mut |_| true,
+            )?;
             let free = &prepared.reduced.graph;
             let sweeper = Sweeper::new(&tightened.plan, free);
             // The one sweep that there must be, however late it is.
