@@ -62,6 +62,8 @@ const SMALLEST_STEP: f64 = 0.01;
 const FIRST_LOOK: usize = 5;
 const FIRST_CASES: usize = 8;
 const MOST_CASES: f64 = 512.0;
+/// How much longer everything takes with the cases.
+const WITH_CASES: f64 = 1.3;
 /// The part of the time budget that sweeps may take; the rest is for cases.
 const FOR_SWEEPS: f64 = 0.75;
 /// How fast weights change, at the largest step.
@@ -330,7 +332,10 @@ impl WeightedMiniBuckets {
         self.check(NAME)?;
         let clock = run.start(NAME);
         if self.is_exact_in_reach(graph, run) {
-            return exactly(graph, run, &clock, report);
+            match exactly(graph, run, &clock, report) {
+                Err(Error::OverBudget { .. }) => {}
+                answer => return answer,
+            }
         }
         let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
         let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
@@ -353,8 +358,10 @@ impl WeightedMiniBuckets {
     /// Where nothing has to be cut, plain elimination does the same in less memory.
     fn is_exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
         let horizon = run.time().map_or(DEFAULT_HORIZON, |time| 0.5 * time.as_secs_f64());
+        // By one thread, for the answer must not depend on their number.
+        let alone = run.clone().with_threads(1);
         self.i_bound.is_none()
-            && Elimination::default().forecast(graph, Query::LogPartition, run).fits(run, horizon)
+            && Elimination::default().forecast(graph, Query::LogPartition, &alone).fits(run, horizon)
     }
 }
 
@@ -390,7 +397,8 @@ impl Forecasts<FactorGraph> for WeightedMiniBuckets {
         let sweeps = if layout.plan.is_split() { self.sweeps() } else { 0.5 };
         Forecast {
             bytes: graph.preparation_bytes() + layout.bytes,
-            seconds: memory::seconds(&layout.plan, sweeps),
+            seconds: memory::seconds(&layout.plan, sweeps)
+                * if layout.cutset.is_some() { WITH_CASES } else { 1.0 },
             promise: Promise::Bounds,
         }
     }

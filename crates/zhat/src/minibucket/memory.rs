@@ -4,11 +4,12 @@ use super::lower::Cutset;
 use super::plan::{Limit, Plan};
 use crate::catalogue::DEFAULT_HORIZON;
 use crate::model::{FactorGraph, Order, Prepared};
+use crate::platform;
 use crate::run::Run;
 
 /// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut; a mini-bucket.
-const PER_ENTRY: f64 = 5e-9;
-const PER_SPLIT_ENTRY: f64 = 1.1e-8;
+const PER_ENTRY: f64 = 1e-8;
+const PER_SPLIT_ENTRY: f64 = 2.2e-8;
 const PER_NODE: f64 = 4e-6;
 /// The part of the time budget that choosing a size may count on.
 const SHARE: f64 = 0.7;
@@ -40,8 +41,9 @@ impl Layout {
         let bytes = bytes(&plan, graph, run.threads());
         let cutset = (lower && plan.is_split()).then(|| Cutset::new(&plan, graph));
         let with_cases = |cutset: &Cutset| {
-            let workers = run.threads() as f64;
-            bytes + workers * cutset.case_bytes(graph) + 1e5
+            bytes
+                + run.threads().max(platform::available_processors()) as f64 * cutset.case_bytes(graph)
+                + 1e5
         };
         let free = run.memory() as f64 - graph.preparation_bytes();
         match cutset.map(|cutset| (with_cases(&cutset), cutset)) {
@@ -54,9 +56,9 @@ impl Layout {
 /// Bytes that sweeps through a plan take, both sides' parameters and the best ones kept included.
 fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
     let sizes = &plan.sizes;
-    // No more mini-buckets can be worked on at a time than there are threads, and variables.
-    let workers = (threads.min(plan.groups.len())) as f64;
-    let numbers = 2.2 * sizes.messages + 6.0 * sizes.shifts + 2.5 * workers * sizes.largest;
+    let workers = threads.min(plan.groups.len()) as f64;
+    let at_a_time = sizes.largest + workers * sizes.largest_small;
+    let numbers = 2.2 * sizes.messages + 6.0 * sizes.shifts + 2.5 * at_a_time;
     // Tables put into another order take a list of places, twice, and a copy.
     plan.bytes() + 3.5 * graph.bytes() as f64 + 8.0 * numbers + 3e5 * workers.min(1.0)
 }
@@ -76,13 +78,13 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
         return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
     }
     let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64()) * SHARE;
-    let threads = run.threads().min(crate::platform::available_processors()).max(1);
+    // Not the run's threads: what is planned, and so every bit of the answer, must not depend on them.
+    let processors = platform::available_processors();
     let budget = run.memory() as f64 - graph.preparation_bytes();
     let of = |log2: usize| cut(Limit { variables: usize::MAX, log2_entries: log2 as f64 });
     let fits = |plan: &Plan| {
         let once = if plan.is_split() { sweeps } else { 0.5 };
-        bytes(plan, graph, run.threads()) <= budget
-            && seconds(plan, once) <= horizon * (threads as f64).sqrt()
+        bytes(plan, graph, processors) <= budget && seconds(plan, once) <= horizon
     };
     // Larger tables never take less, but for the last step to exactness.
     let (mut low, mut high, mut best) = (0, LARGEST_LOG2, of(0));

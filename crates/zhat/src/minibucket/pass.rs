@@ -150,32 +150,47 @@ impl<'p> Sweeper<'p> {
         bucket.with_patterns()
     }
 
+    /// What `work` gives for every variable of a level, in order. Small ones have a thread each, large ones all threads, one after the
+    /// other, so that memory hardly depends on the number of threads.
+    fn on_level<T: Send>(
+        &self,
+        level: &[usize],
+        work: impl Fn(usize) -> Result<T> + Sync,
+    ) -> Result<Vec<(usize, T)>> {
+        let (large, small): (Vec<usize>, Vec<usize>) = level.iter().partition(|&&i| self.plan.large[i]);
+        let with = |i: usize| Ok((i, work(i)?));
+        let mut found: Vec<(usize, T)> = small.into_par_iter().map(with).collect::<Result<_>>()?;
+        for i in large {
+            found.push(with(i)?);
+        }
+        Ok(found)
+    }
+
     /// Sweeps forward.
     pub fn forward(&self, parameters: &Parameters, clock: &Clock<'_>) -> Result<Messages> {
         let mut messages = vec![Scaled::EMPTY; self.plan.nodes.len()];
         for level in &self.plan.levels {
             clock.check()?;
-            let send = |r: usize| -> Result<(usize, Scaled)> {
+            let send = |r: usize| -> Result<Scaled> {
                 let bucket = self.bucket(r, parameters, &messages);
                 let mut values = vec![0.0; self.plan.message_len(r)];
                 bucket.reduce(Reduce::Sum, &mut values, clock)?;
-                let message = match bucket.domain() {
+                Ok(match bucket.domain() {
                     Domain::Linear => Scaled::from_linear(values),
                     Domain::Log => Scaled::from_log(values, true),
-                };
-                Ok((r, message))
+                })
             };
-            let nodes = level.iter().flat_map(|&i| self.plan.groups[i].nodes.clone());
-            let sent: Vec<(usize, Scaled)> =
-                nodes.collect::<Vec<usize>>().into_par_iter().map(send).collect::<Result<_>>()?;
-            sent.into_iter().for_each(|(r, message)| messages[r] = message);
+            let send_all = |i: usize| self.plan.groups[i].nodes.clone().map(send).collect::<Result<Vec<_>>>();
+            for (i, sent) in self.on_level(level, send_all)? {
+                self.plan.groups[i].nodes.clone().zip(sent).for_each(|(r, message)| messages[r] = message);
+            }
         }
         let shifts = self.factors.iter().chain(&messages).map(|table| table.shift);
         let total: CompensatedSum = shifts.collect();
         Ok(Messages { messages, log_value: total.value() })
     }
 
-    /// Sweeps backward and makes shifts and weights better; `None` for a forward sweep that found zero.
+    /// Sweeps backward, after a forward sweep that did not find zero, and makes shifts and weights better.
     pub fn backward(
         &self,
         parameters: &mut Parameters,
@@ -186,9 +201,8 @@ impl<'p> Sweeper<'p> {
         let mut above: Vec<Vec<f64>> = vec![Vec::new(); messages.len()];
         for level in self.plan.levels.iter().rev() {
             clock.check()?;
-            let find = |&i: &usize| self.descend(i, parameters, &messages, &above, step, clock);
-            let found: Vec<Found> = level.par_iter().map(find).collect::<Result<_>>()?;
-            for (&i, found) in level.iter().zip(found) {
+            let find = |i: usize| self.descend(i, parameters, &messages, &above, step, clock);
+            for (i, found) in self.on_level(level, find)? {
                 let group = &self.plan.groups[i];
                 for r in group.nodes.clone() {
                     (above[r], messages[r]) = (Vec::new(), Scaled::EMPTY);

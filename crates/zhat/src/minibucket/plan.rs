@@ -1,13 +1,17 @@
 //! Which tables meet where: every bucket of an elimination order cut into mini-buckets.
 //!
-//! The tables that mention the eliminated variable are taken in order of size, the largest first. Each joins the mini-bucket
-//! that it enlarges least, as long as that stays within the limit, or else begins a new one. A mini-bucket sends one message, to
+//! The tables that mention the eliminated variable are taken in order of size, the largest first, and of equal ones those of widest
+//! spread, so that strong factors come together and what is left over matters little. Each joins the mini-bucket that it enlarges
+//! least, as long as that stays within the limit, or else begins a new one. A mini-bucket sends one message, to
 //! the bucket of whichever of its other variables is eliminated next, so mini-buckets form a forest. Those of one variable are
 //! joined by links, a tree of pairs that have most in common: along a link weight is shifted from one to the other.
 //!
 //! Variables go by their place in the order here, so that scopes are ascending lists.
 
 use crate::model::FactorGraph;
+
+/// Mini-buckets of one variable that take more entries than this, all in all, are large.
+pub(crate) const LARGE: f64 = 65_536.0;
 
 /// How large a mini-bucket may become. A table that is larger by itself has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,8 +72,10 @@ pub(crate) struct Sizes {
     pub messages: f64,
     /// Entries of what links hold.
     pub shifts: f64,
-    /// Entries that the mini-buckets of one variable have together, at the most, operands and messages included.
+    /// Entries that the mini-buckets of one variable have together, at the most, operands and messages included; and of those
+    /// variables that are worked on side by side.
     pub largest: f64,
+    pub largest_small: f64,
     /// The most variables of a mini-bucket, less one.
     pub width: usize,
 }
@@ -89,13 +95,16 @@ pub(crate) struct Plan {
     /// The scopes of the factors.
     pub scopes: Vec<Vec<usize>>,
     pub sizes: Sizes,
+    /// The groups that are worked on one after the other, by all threads; small ones have a thread each.
+    pub large: Vec<bool>,
 }
 
 /// A table on its way to the bucket of its first variable.
 struct Table {
     scope: Vec<usize>,
     source: Source,
-    strength: f64,
+    /// What it can change; of messages that is not known yet.
+    spread: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -122,7 +131,7 @@ impl Plan {
                 waiting[first].push(Table {
                     scope: scope.clone(),
                     source: Source::Factor(f),
-                    strength: strength(factor.log_values),
+                    spread: spread(factor.log_values),
                 });
             }
             scopes.push(scope);
@@ -136,6 +145,7 @@ impl Plan {
             levels: Vec::new(),
             scopes,
             sizes: Sizes::default(),
+            large: Vec::new(),
         };
         let mut level_of: Vec<usize> = vec![0; n];
         for i in 0..n {
@@ -161,7 +171,7 @@ impl Plan {
                     waiting[next].push(Table {
                         scope: node.others.clone(),
                         source: Source::Message(r),
-                        strength: f64::INFINITY,
+                        spread: f64::INFINITY,
                     });
                     level_of[next] = level_of[next].max(level_of[i] + 1);
                 }
@@ -209,6 +219,7 @@ impl Plan {
     fn measure(&mut self) {
         let size = |scope: &[usize]| scope.iter().map(|&u| self.states[u] as f64).product::<f64>();
         let mut sizes = Sizes::default();
+        let mut large = Vec::with_capacity(self.groups.len());
         for group in &self.groups {
             let mut together = 0.0;
             for r in group.nodes.clone() {
@@ -227,9 +238,14 @@ impl Plan {
                 together += entries + 2.0 * message + operands;
             }
             sizes.largest = sizes.largest.max(together);
+            large.push(together > LARGE);
+            if together <= LARGE {
+                sizes.largest_small = sizes.largest_small.max(together);
+            }
         }
         sizes.shifts = self.links.iter().map(|link| size(&link.scope)).sum();
         self.sizes = sizes;
+        self.large = large;
     }
 
     /// True if some bucket is cut, so that the bound need not be exact.
@@ -276,14 +292,8 @@ struct Part {
 /// Shares the tables of variable `i` out among mini-buckets.
 fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> Vec<Part> {
     let size = |scope: &[usize]| log2_size(scope, log2_states);
-    let content = std::env::var_os("ZHAT_X").is_some();
-    tables.sort_by(|a, b| {
-        size(&b.scope).total_cmp(&size(&a.scope)).then(if content {
-            b.strength.total_cmp(&a.strength)
-        } else {
-            std::cmp::Ordering::Equal
-        })
-    });
+    let larger = |a: &Table, b: &Table| size(&b.scope).total_cmp(&size(&a.scope));
+    tables.sort_by(|a, b| larger(a, b).then(b.spread.total_cmp(&a.spread)));
     let mut parts: Vec<Part> = Vec::new();
     for table in tables {
         let mut best: Option<(f64, usize, Vec<usize>)> = None;
@@ -309,10 +319,11 @@ fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> V
     parts
 }
 
-fn strength(values: &[f64]) -> f64 {
+/// How far apart a table's positive weights are, in nats.
+fn spread(values: &[f64]) -> f64 {
     let finite = values.iter().filter(|x| x.is_finite());
     let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| (l.min(x), h.max(x)));
-    if values.contains(&f64::NEG_INFINITY) { 1e9 } else { high - low }
+    (high - low).max(0.0)
 }
 
 /// The union of two ascending lists.
