@@ -2,7 +2,6 @@
 
 use super::lower::Cutset;
 use super::plan::{Limit, Plan};
-use crate::catalogue::DEFAULT_HORIZON;
 use crate::model::{FactorGraph, Order, Prepared};
 use crate::platform;
 use crate::run::Run;
@@ -11,6 +10,8 @@ use crate::run::Run;
 const PER_ENTRY: f64 = 1e-8;
 const PER_SPLIT_ENTRY: f64 = 2.2e-8;
 const PER_NODE: f64 = 4e-6;
+/// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit unasked.
+const WITHOUT_BUDGET: f64 = 30.0;
 /// The part of the time budget that choosing a size may count on.
 const SHARE: f64 = 0.7;
 /// Tables are never larger than this, whatever the memory: 2^34 numbers.
@@ -77,7 +78,7 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
     if let Some(i) = i_bound {
         return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
     }
-    let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64()) * SHARE;
+    let horizon = run.time().map_or(WITHOUT_BUDGET, |time| time.as_secs_f64()) * SHARE;
     // Not the run's threads: what is planned, and so every bit of the answer, must not depend on them.
     let processors = platform::available_processors();
     let budget = run.memory() as f64 - graph.preparation_bytes();
