@@ -16,7 +16,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, mean_field, montecarlo, pairwise, randomized};
+use crate::{exact, mean_field, minibucket, montecarlo, pairwise, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -302,6 +302,20 @@ pub static CATALOGUE: &[Row] = &[
         exact::ForwardBackward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "messages forward and backward, into and out of segments"
+    ),
+    row!(
+        "wmb",
+        FactorGraph,
+        minibucket::WeightedMiniBuckets,
+        [LogPartition],
+        "elimination within the memory there is, sums too large bounded from both sides"
+    ),
+    row!(
+        "wmb-is",
+        FactorGraph,
+        minibucket::WeightedMiniBucketSampling,
+        [LogPartition, Marginals, Sample],
+        "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(
         "randomized",
@@ -598,7 +612,7 @@ mod tests {
     fn auto_takes_the_strongest_promise_that_fits() {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(12), "auto", &run).unwrap(), "elimination");
-        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "mean-field");
+        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "bounds");
         let short = run.clone().with_time(Duration::from_millis(1));
         assert!(matches!(chosen(&grid(60), "auto", &short), Err(Error::OverBudget { .. })));
     }
@@ -608,10 +622,7 @@ mod tests {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
         let error = chosen(&grid(60), "exact", &run).unwrap_err();
-        assert!(
-            error.is_unanswerable() && error.to_string().contains("these fit: mean-field, importance"),
-            "{error}"
-        );
+        assert!(error.is_unanswerable() && error.to_string().contains("these fit: bounds"), "{error}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod forecast;
 pub mod io;
 mod lattice;
 pub mod mean_field;
+pub mod minibucket;
 pub mod model;
 pub mod montecarlo;
 pub mod numeric;

@@ -177,7 +177,7 @@ impl Run {
 
     /// Starts the clock for one query of `method`.
     pub fn start(&self, method: &'static str) -> Clock<'_> {
-        Clock { run: self, method, started: Instant::now() }
+        Clock { run: self, method, started: Instant::now(), quiet: false }
     }
 }
 
@@ -186,6 +186,7 @@ pub struct Clock<'a> {
     run: &'a Run,
     method: &'static str,
     started: Instant,
+    quiet: bool,
 }
 
 impl Clock<'_> {
@@ -219,9 +220,14 @@ impl Clock<'_> {
         }
     }
 
+    /// The same clock for parts of the work that have no progress of their own to tell.
+    pub(crate) fn quiet(&self) -> Self {
+        Clock { quiet: true, ..*self }
+    }
+
     /// Tells the observer.
     pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
-        if let Some(observer) = &self.run.observer {
+        if let Some(observer) = self.run.observer.as_ref().filter(|_| !self.quiet) {
             observer.progress(phase, done, total);
         }
     }

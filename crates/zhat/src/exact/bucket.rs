@@ -53,6 +53,8 @@ pub(crate) struct Bucket<'a> {
     /// Trailing axes are handled `block` entries at a time, with precomputed offsets.
     block: usize,
     outer_axes: usize,
+    /// Logarithms are summed as (Σ x^(1/w))^w; 1 for a plain sum.
+    weight: f64,
 }
 
 struct Operand<'a> {
@@ -79,7 +81,13 @@ impl<'a> Bucket<'a> {
             outer_axes -= 1;
             block *= lengths[outer_axes];
         }
-        Bucket { domain, states, lengths, operands: Vec::new(), block, outer_axes }
+        Bucket { domain, states, lengths, operands: Vec::new(), block, outer_axes, weight: 1.0 }
+    }
+
+    /// Makes its sums, which must be of logarithms, power sums (Σ x^(1/w))^w. A zero under a negative power leaves zero.
+    pub fn with_weight(mut self, weight: f64) -> Self {
+        self.weight = weight;
+        self
     }
 
     /// Adds a table over (v, scope) where `axes` says which of the others its further axes are, ascending.
@@ -167,6 +175,7 @@ impl<'a> Bucket<'a> {
             operands: Vec::new(),
             block: self.block,
             outer_axes: axes.len(),
+            weight: 1.0,
         };
         own.operands = operands;
         for operand in &mut own.operands {
@@ -232,7 +241,12 @@ impl<'a> Bucket<'a> {
                 for (state, slab) in buffer[..len * self.states].chunks_exact_mut(len).enumerate() {
                     self.product(state, block, start, slab);
                 }
-                numeric::log_sum_exp_over_slabs(&buffer[..len * self.states], out);
+                let slabs = &mut buffer[..len * self.states];
+                if self.weight == 1.0 {
+                    numeric::log_sum_exp_over_slabs(slabs, out);
+                } else {
+                    numeric::power_sum_over_slabs(slabs, self.weight, out);
+                }
             }
         }
     }

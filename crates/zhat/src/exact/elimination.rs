@@ -29,7 +29,7 @@ use super::tree::{Plan, Tree};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Prepared, Reduced};
+use crate::model::{FactorGraph, Order, Prepared, Reduced};
 use crate::numeric;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
@@ -86,6 +86,22 @@ impl Elimination {
         diagnostics.seconds = clock.seconds();
         Ok(Answer::exact(value, diagnostics))
     }
+}
+
+/// log Z of `graph` given the states of some variables, the others eliminated in this order; −∞ if that is impossible.
+pub(crate) fn log_partition_given(
+    graph: &FactorGraph,
+    evidence: &[(usize, usize)],
+    order: &[usize],
+    clock: &Clock<'_>,
+) -> Result<f64> {
+    let Ok(reduced) = Reduced::new(&graph.condition(evidence)?) else {
+        return Ok(f64::NEG_INFINITY);
+    };
+    let free: Vec<usize> = order.iter().filter_map(|&v| reduced.index(v)).collect();
+    let plan = Plan::new(&reduced.graph, Order::along(&reduced.graph, free));
+    let tree = Tree::sweep(&reduced.graph, plan, Reduce::Sum, false, clock)?;
+    Ok(reduced.constant + tree.log_value)
 }
 
 /// The rounding allowance: what every factor, state and elimination may add.

@@ -1,23 +1,26 @@
 //! Exact methods.
 
 mod ancestral;
-mod bucket;
+pub(crate) mod bucket;
 mod conditioning;
 mod cost;
 mod elimination;
 mod enumerate;
 mod forward_backward;
-mod scaled;
+mod projection;
+pub(crate) mod scaled;
 mod search;
 mod tree;
 
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
+pub(crate) use elimination::log_partition_given;
 pub use enumerate::Enumeration;
 pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,
     SegmentRelaxedTape,
 };
+pub(crate) use projection::Projection;
 pub use search::Search;
 pub(crate) use search::{Witness, witness, witness_bytes};

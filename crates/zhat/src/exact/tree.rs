@@ -6,10 +6,11 @@ use std::collections::BinaryHeap;
 use rayon::prelude::*;
 
 use super::bucket::{Bucket, Domain, Reduce};
+use super::projection::Projection;
 use super::scaled::{PRODUCT_SPAN, Scaled};
 use crate::error::Result;
 use crate::model::{FactorGraph, Order, table};
-use crate::numeric::{self, CompensatedSum, Offsets, Pool};
+use crate::numeric::{self, CompensatedSum, Pool};
 use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::random::Stream;
 use crate::run::Clock;
@@ -319,35 +320,8 @@ impl Tree {
     /// Sums a table over the variables `from` down to `scope`, which is the first of them and some others; both are in
     /// elimination order. The sums are added to `marginal`.
     fn marginal(&self, from: &[usize], clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
-        let length = |&u: &usize| self.plan.cardinalities[u];
-        let states = length(&from[0]);
-        let lengths: Vec<usize> = from[1..].iter().map(length).collect();
-        let target_strides = table::strides(&scope.iter().map(length).collect::<Vec<usize>>());
-        let mut strides = vec![0; lengths.len()];
-        for (axis, &stride) in self.plan.axes(&from[1..], &scope[1..]).into_iter().zip(&target_strides[1..]) {
-            strides[axis] = stride;
-        }
-        // The trailing axes share one list of offsets; the leading ones are walked through.
-        let (mut block, mut outer) = (1, lengths.len());
-        while outer > 0 && block < 512 {
-            outer -= 1;
-            block *= lengths[outer];
-        }
-        let inner = Offsets::new(&lengths[outer..], &strides[outer..]);
-        let work = |(slab, marginal): (&[f64], &mut [f64])| {
-            let mut digits = vec![0; outer];
-            for chunk in slab.chunks_exact(block) {
-                let base: usize = digits.iter().zip(&strides).map(|(&digit, &stride)| digit * stride).sum();
-                inner.scatter_add(&mut marginal[base..], chunk);
-                table::advance(&mut digits, &lengths[..outer]);
-            }
-        };
-        let (slab, own) = (clique.len() / states, target_strides[0]);
-        if clique.len() < CHUNK {
-            clique.chunks_exact(slab).zip(marginal.chunks_exact_mut(own)).for_each(work);
-        } else {
-            clique.par_chunks_exact(slab).zip(marginal.par_chunks_exact_mut(own)).for_each(work);
-        }
+        let lengths: Vec<usize> = from.iter().map(|&u| self.plan.cardinalities[u]).collect();
+        Projection::new(&lengths, &self.plan.axes(&from[1..], &scope[1..])).sum(clique, marginal);
     }
 
     /// weights\[x_v\] ∝ the product of the tables at position `i`, the others being in their states; logarithms if the

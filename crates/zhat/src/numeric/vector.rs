@@ -255,6 +255,22 @@ fn log_sum_exp_over_slabs_kernel<const FMA: bool>(slabs: &[f64], out: &mut [f64]
     }
 }
 
+/// The largest finite numbers stand for 1/0.
+const POLE: f64 = 1e307;
+
+#[inline(always)]
+fn power_sum_over_slabs_kernel<const FMA: bool>(slabs: &mut [f64], weight: f64, out: &mut [f64]) {
+    let exponent = weight.recip();
+    for x in slabs.iter_mut() {
+        let power = *x * exponent;
+        *x = if power > POLE { POLE } else { power };
+    }
+    log_sum_exp_over_slabs_kernel::<FMA>(slabs, out);
+    for y in out {
+        *y = if *y >= POLE { f64::NEG_INFINITY } else { *y * weight };
+    }
+}
+
 dispatched! {
     /// xᵢ ← exp xᵢ. Results under 4.5·10⁻³⁰⁸ become 0.
     ///
@@ -294,6 +310,13 @@ dispatched! {
 dispatched! {
     /// outᵢ = log Σⱼ exp slabs[j·n + i] for n = `out.len()`.
     pub(crate) fn log_sum_exp_over_slabs(slabs: &[f64], out: &mut [f64]) => log_sum_exp_over_slabs_kernel
+}
+
+dispatched! {
+    /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞. The slabs are
+    /// written over.
+    pub(crate) fn power_sum_over_slabs(slabs: &mut [f64], weight: f64, out: &mut [f64])
+        => power_sum_over_slabs_kernel
 }
 
 /// log Σᵢ exp xᵢ, shifted by the maximum where that is finite; −∞ for no terms.
@@ -376,6 +399,22 @@ mod tests {
             let mut parts = x.clone();
             parts.chunks_mut(width).for_each(exp_in_place);
             assert_eq!(parts, whole);
+        }
+    }
+
+    #[test]
+    fn power_sums_agree_with_the_definition() {
+        let slabs = [1.0, 2.0, f64::NEG_INFINITY, f64::NEG_INFINITY, 1.5, -1e4, 3.0, f64::NEG_INFINITY];
+        for weight in [0.25f64, 0.5, 2.0, -0.5, -3.0] {
+            let mut sums = [0.0; 4];
+            power_sum_over_slabs(&mut slabs.clone(), weight, &mut sums);
+            for i in 0..4 {
+                let pair = [slabs[i], slabs[4 + i]];
+                let zero = pair.contains(&f64::NEG_INFINITY) && weight < 0.0;
+                let powers = pair.map(|x| x / weight);
+                let want = if zero { f64::NEG_INFINITY } else { weight * log_sum_exp(&powers) };
+                assert!(ulps(sums[i], want) <= 8.0, "{weight}: {pair:?}: {} {want}", sums[i]);
+            }
         }
     }
 

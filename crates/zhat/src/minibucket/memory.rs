@@ -1,0 +1,106 @@
+//! What mini-buckets take, and how large they may therefore be.
+
+use super::lower::Cutset;
+use super::plan::{Limit, Plan};
+use crate::model::{FactorGraph, Order, Prepared};
+use crate::platform;
+use crate::run::Run;
+
+/// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut; a mini-bucket.
+const PER_ENTRY: f64 = 1e-8;
+const PER_SPLIT_ENTRY: f64 = 2.2e-8;
+const PER_NODE: f64 = 4e-6;
+/// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit unasked.
+const WITHOUT_BUDGET: f64 = 30.0;
+/// The part of the time budget that choosing a size may count on.
+const SHARE: f64 = 0.7;
+/// Tables are never larger than this, whatever the memory: 2^34 numbers.
+const LARGEST_LOG2: usize = 34;
+
+/// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly found.
+fn order(prepared: &Prepared) -> Vec<usize> {
+    match &prepared.order {
+        Ok(order) => order.variables.clone(),
+        Err(_) => Order::structure(&prepared.reduced.graph)
+            .map_or_else(|| (0..prepared.reduced.graph.variable_count()).collect(), |order| order.variables),
+    }
+}
+
+/// The mini-buckets of a query, and what they take.
+pub(super) struct Layout {
+    pub plan: Plan,
+    /// For the lower bound by cases, if there is memory for it.
+    pub cutset: Option<Cutset>,
+    pub bytes: f64,
+}
+
+impl Layout {
+    /// For an i-bound, or for the largest tables that memory and time allow.
+    pub fn new(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, lower: bool, run: &Run) -> Self {
+        let graph = &prepared.reduced.graph;
+        let plan = plan(prepared, i_bound, sweeps, run);
+        let bytes = bytes(&plan, graph, run.threads());
+        let cutset = (lower && plan.is_split()).then(|| Cutset::new(&plan, graph));
+        let with_cases = |cutset: &Cutset| {
+            bytes
+                + run.threads().max(platform::available_processors()) as f64 * cutset.case_bytes(graph)
+                + 1e5
+        };
+        let free = run.memory() as f64 - graph.preparation_bytes();
+        match cutset.map(|cutset| (with_cases(&cutset), cutset)) {
+            Some((bytes, cutset)) if bytes <= free => Layout { plan, cutset: Some(cutset), bytes },
+            _ => Layout { plan, cutset: None, bytes },
+        }
+    }
+}
+
+/// Bytes that sweeps through a plan take, both sides' parameters and the best ones kept included.
+fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
+    let sizes = &plan.sizes;
+    let workers = threads.min(plan.groups.len()) as f64;
+    let at_a_time = sizes.largest + workers * sizes.largest_small;
+    let numbers = 2.2 * sizes.messages + 6.0 * sizes.shifts + 2.5 * at_a_time;
+    // Tables put into another order take a list of places, twice, and a copy.
+    plan.bytes() + 3.5 * graph.bytes() as f64 + 8.0 * numbers + 3e5 * workers.min(1.0)
+}
+
+/// Seconds that `sweeps` forward and backward take on one thread.
+pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
+    let sizes = &plan.sizes;
+    let whole = sizes.entries - sizes.split_entries;
+    sweeps * (whole * PER_ENTRY + sizes.split_entries * PER_SPLIT_ENTRY + plan.nodes.len() as f64 * PER_NODE)
+}
+
+/// The plan of an i-bound, or the one of the largest tables that memory and time allow.
+fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
+    let (graph, order) = (&prepared.reduced.graph, order(prepared));
+    let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
+    if let Some(i) = i_bound {
+        return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
+    }
+    let horizon = run.time().map_or(WITHOUT_BUDGET, |time| time.as_secs_f64()) * SHARE;
+    // Not the run's threads: what is planned, and so every bit of the answer, must not depend on them.
+    let processors = platform::available_processors();
+    let budget = run.memory() as f64 - graph.preparation_bytes();
+    let of = |log2: usize| cut(Limit { variables: usize::MAX, log2_entries: log2 as f64 });
+    let fits = |plan: &Plan| {
+        let once = if plan.is_split() { sweeps } else { 0.5 };
+        bytes(plan, graph, processors) <= budget && seconds(plan, once) <= horizon
+    };
+    // Larger tables never take less, but for the last step to exactness.
+    let (mut low, mut high, mut best) = (0, LARGEST_LOG2, of(0));
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let plan = of(middle);
+        if fits(&plan) {
+            let whole = !plan.is_split();
+            (low, best) = (middle, plan);
+            if whole {
+                break;
+            }
+        } else {
+            high = middle - 1;
+        }
+    }
+    best
+}
