@@ -15,7 +15,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, montecarlo, randomized};
+use crate::{exact, messages, montecarlo, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -306,6 +306,20 @@ pub static CATALOGUE: &[Row] = &[
         randomized::RandomizedForward,
         [LogPartition, Marginals, FactorMarginals, Entropy, Sample],
         "messages between a few states of each position, chosen at random and weighted"
+    ),
+    row!(
+        "bp",
+        FactorGraph,
+        messages::BeliefPropagation,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
+        "passes messages between factors and variables: exact without cycles, no promise with them"
+    ),
+    row!(
+        "trw",
+        FactorGraph,
+        messages::TreeReweighted,
+        [LogPartition, Marginals, FactorMarginals],
+        "spreads the model over forests by message passing: a certified upper bound at any moment"
     ),
     row!(
         "importance",

@@ -14,6 +14,9 @@ use crate::units;
 pub trait Observer: Send + Sync {
     /// `done` of `total` units of the named phase are finished.
     fn progress(&self, phase: &'static str, done: u64, total: u64);
+
+    /// The value is certified to lie between these, as far as is known now; an end may be infinite.
+    fn bounds(&self, _low: f64, _high: f64) {}
 }
 
 /// Seed, threads, memory and time budget, observer and cancel flag of a query.
@@ -210,6 +213,13 @@ impl Clock<'_> {
     pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
         if let Some(observer) = &self.run.observer {
             observer.progress(phase, done, total);
+        }
+    }
+
+    /// Tells the observer what is certified so far.
+    pub fn bounds(&self, low: f64, high: f64) {
+        if let Some(observer) = &self.run.observer {
+            observer.bounds(low, high);
         }
     }
 }
