@@ -75,6 +75,18 @@ impl Observer for Bar {
             bar.set_position(done);
         }
     }
+
+    fn bounds(&self, low: f64, high: f64) {
+        let current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((phase, bar)) = current.as_ref() {
+            let range = match (low.is_finite(), high.is_finite()) {
+                (true, true) => format!("between {low:.4} and {high:.4}"),
+                (true, false) => format!("at least {low:.4}"),
+                _ => format!("at most {high:.4}"),
+            };
+            bar.set_message(format!("{phase}: {range}"));
+        }
+    }
 }
 
 impl Drop for Bar {

@@ -577,7 +577,7 @@ mod tests {
     fn auto_takes_the_strongest_promise_that_fits() {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(12), "auto", &run).unwrap(), "elimination");
-        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "importance");
+        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "trw");
         let short = run.clone().with_time(Duration::from_millis(1));
         assert!(matches!(chosen(&grid(60), "auto", &short), Err(Error::OverBudget { .. })));
     }
@@ -587,7 +587,8 @@ mod tests {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
         let error = chosen(&grid(60), "exact", &run).unwrap_err();
-        assert!(error.is_unanswerable() && error.to_string().contains("these fit: importance"), "{error}");
+        assert!(error.is_unanswerable(), "{error}");
+        assert!(error.to_string().contains("these fit: bp, trw, importance"), "{error}");
     }
 
     #[test]

@@ -7,14 +7,37 @@
 //! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log partition function*, IEEE
 //! Transactions on Information Theory 51 (2005).
 
-use rayon::prelude::*;
-
 use super::forest::{Components, Forest};
 use super::layout::Layout;
 use crate::random::Streams;
 
 /// Σ_T of the parts.
 const WHOLE: u32 = 1 << 30;
+
+/// Factors that are shuffled together: neighbours stay neighbours, and in the cache.
+const BLOCK: u32 = 512;
+/// The bucket of what is lighter by 64 binary digits than the heaviest, and more.
+const LIGHTEST: u64 = 512;
+
+/// The factors by bucket, as they come within one.
+fn by_bucket(factors: impl Iterator<Item = u32> + Clone, bucket: impl Fn(u32) -> usize) -> Vec<u32> {
+    let mut places: Vec<usize> = Vec::new();
+    for f in factors.clone() {
+        let b = bucket(f);
+        if b + 1 >= places.len() {
+            places.resize(b + 2, 0);
+        }
+        places[b + 1] += 1;
+    }
+    (1..places.len()).for_each(|b| places[b] += places[b - 1]);
+    let mut order = vec![0; places.last().copied().unwrap_or_default()];
+    for f in factors {
+        let place = &mut places[bucket(f)];
+        order[*place] = f;
+        *place += 1;
+    }
+    order
+}
 
 /// Forests and their weights in parts of [`WHOLE`].
 pub(crate) struct Appearance {
@@ -25,18 +48,20 @@ pub(crate) struct Appearance {
 impl Appearance {
     /// At least `least` equally likely forests that cover all factors.
     pub fn covering(layout: &Layout<'_>, least: usize, seed: u64) -> Self {
-        let mut components = Components::new(layout.variable_count());
         if let Some(whole) = Forest::whole(layout) {
             return Appearance { forests: vec![whole], parts: vec![WHOLE] };
         }
         let mut random = Streams::new(seed, "spanning forests").block(0);
-        let mut order: Vec<u32> = (0..layout.factor_count() as u32).collect();
-        let mut taken = vec![0u32; order.len()];
+        let mut components = Components::new(layout.variable_count());
+        let count = layout.factor_count() as u32;
+        let mut blocks: Vec<u32> = (0..count.div_ceil(BLOCK)).collect();
+        let mut taken = vec![0u32; count as usize];
         let mut forests: Vec<Forest> = Vec::new();
         while forests.len() < least || taken.contains(&0) {
-            random.shuffle(&mut order);
-            order.par_sort_by_key(|&f| taken[f as usize]);
-            let forest = Forest::greedy(layout, order.iter().copied(), &mut components);
+            random.shuffle(&mut blocks);
+            let shuffled = blocks.iter().flat_map(|&b| b * BLOCK..count.min((b + 1) * BLOCK));
+            let order = by_bucket(shuffled, |f| taken[f as usize] as usize);
+            let forest = Forest::greedy(layout, order.into_iter(), &mut components);
             forest.steps.iter().for_each(|step| taken[step.factor as usize] += 1);
             forests.push(forest);
         }
@@ -69,11 +94,11 @@ impl Appearance {
     /// Gives the part `share` of all weight to the forest that is heaviest by `information`. What it was before is
     /// returned, for [`Appearance::take_back`].
     pub fn add_heaviest(&mut self, layout: &Layout<'_>, information: &[f64], share: f64) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..layout.factor_count() as u32).collect();
-        order.par_sort_unstable_by(|&f, &g| {
-            let heavier = information[g as usize].total_cmp(&information[f as usize]);
-            heavier.then(f.cmp(&g))
-        });
+        // Heaviest first, to an eighth of a binary digit: nonnegative numbers are ordered as their bits are.
+        let weight = |f: u32| information[f as usize].max(0.0).to_bits() >> (f64::MANTISSA_DIGITS - 4);
+        let all = 0..information.len() as u32;
+        let most = all.clone().map(weight).max().unwrap_or_default();
+        let order = by_bucket(all, |f| (most - weight(f)).min(LIGHTEST) as usize);
         let mut components = Components::new(layout.variable_count());
         let forest = Forest::greedy(layout, order.into_iter(), &mut components);
         let before = self.parts.clone();

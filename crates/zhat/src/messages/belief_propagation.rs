@@ -4,8 +4,9 @@
 //! log Z is the Bethe approximation Σ_f E\[θ_f\] + Σ_i E\[θ_i\] + Σ_f H(b_f) − Σ_i (d_i − 1) H(b_i), d_i the number of factors at i.
 //!
 //! Without cycles two passes, from the leaves to the roots and back, give everything exactly, the best state too. With cycles
-//! nothing is promised: there may be no fixed point, or several. `schedule=parallel` renews all factors class by class;
-//! `schedule=residual` always takes the one whose surroundings changed most, on one thread. What zeros decide is
+//! nothing is promised: there may be no fixed point, or several. `schedule=residual` always renews the factor whose surroundings
+//! changed most, on one thread; `schedule=parallel` renews all of them class by class. Where messages do not settle, steps
+//! are halved three times on the way. What zeros decide is
 //! taken out first, so messages never vanish and no answer is not a number.
 //!
 //! Time O(iterations · Σ_f arity · table), memory O(messages).
@@ -41,6 +42,8 @@ use crate::query::{
 use crate::run::{Clock, Run};
 
 const NAME: &str = "bp";
+/// Stages, each with half the step of the one before.
+const STAGES: u64 = 4;
 /// Measured cost of an entry of a table for each variable that it has, and of a factor.
 const SECONDS_PER_ENTRY: f64 = 6e-9;
 const SECONDS_PER_FACTOR: f64 = 6e-8;
@@ -50,9 +53,9 @@ const SECONDS_PER_FACTOR: f64 = 6e-8;
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// All, class by class, on all threads.
-    #[default]
     Parallel,
     /// Those of the factor whose surroundings changed most.
+    #[default]
     Residual,
 }
 
@@ -62,7 +65,7 @@ pub enum Schedule {
 pub struct BeliefPropagation {
     /// Which messages are renewed next, where there are cycles.
     pub schedule: Schedule,
-    /// The part of the old message that stays, at least 0 and below 1.
+    /// The part of the old message that stays, at least 0 and below 1; raised where messages do not settle.
     pub damping: f64,
     /// Messages that change by less, relative to their size, have converged.
     pub tolerance: f64,
@@ -103,21 +106,41 @@ impl BeliefPropagation {
         sizes.bytes(query, run) + 2.0 * (schedule + forest)
     }
 
+    /// Passes messages in a few stages; each one that does not converge halves the step of the next.
     fn cycles(&self, messages: &mut Messages<'_>, clock: &Clock<'_>) -> Outcome {
-        if self.schedule == Schedule::Residual {
-            return residual::converge(messages, self.iterations, self.tolerance, clock);
-        }
-        let (mut residual, mut sweeps, mut stopped_early) = (f64::INFINITY, 0, false);
-        while sweeps < self.iterations && residual > self.tolerance {
-            residual = messages.sweep(sweeps % 2 == 1, clock);
-            sweeps += 1;
-            if residual == f64::INFINITY {
-                stopped_early = true;
+        let mut outcome =
+            Outcome { iterations: 0.0, residual: f64::INFINITY, converged: false, stopped_early: false };
+        for stage in 1..=STAGES {
+            let until = self.iterations.saturating_mul(stage) / STAGES;
+            let allowed = until.saturating_sub(outcome.iterations as u64);
+            if allowed == 0 {
+                continue;
+            }
+            let next = match self.schedule {
+                Schedule::Residual => residual::converge(messages, allowed, self.tolerance, clock),
+                Schedule::Parallel => self.sweeps(messages, allowed, clock),
+            };
+            outcome = Outcome { iterations: outcome.iterations + next.iterations, ..next };
+            messages.refresh();
+            if outcome.converged || outcome.stopped_early {
                 break;
             }
-            clock.progress("passing messages", sweeps, self.iterations);
+            messages.damping = 0.5 + 0.5 * messages.damping;
         }
-        messages.refresh();
+        outcome
+    }
+
+    fn sweeps(&self, messages: &mut Messages<'_>, allowed: u64, clock: &Clock<'_>) -> Outcome {
+        let (mut residual, mut sweeps, mut stopped_early) = (f64::INFINITY, 0, false);
+        while sweeps < allowed && residual > self.tolerance {
+            residual = messages.sweep(sweeps % 2 == 1, clock);
+            stopped_early = residual == f64::INFINITY;
+            if stopped_early {
+                break;
+            }
+            sweeps += 1;
+            clock.progress("passing messages", sweeps, allowed);
+        }
         let converged = residual <= self.tolerance;
         Outcome { iterations: sweeps as f64, residual, converged, stopped_early }
     }

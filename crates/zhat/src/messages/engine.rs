@@ -19,6 +19,7 @@ use rayon::prelude::*;
 
 use super::kernel::{Algebra, Workspace, sums_along};
 use super::layout::{Layout, View, largest};
+use super::pairs;
 use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs};
 use crate::run::Clock;
@@ -38,7 +39,7 @@ impl Shared {
     }
 
     #[inline(always)]
-    fn set(&self, x: f64) {
+    pub fn set(&self, x: f64) {
         self.0.store(x.to_bits(), Relaxed);
     }
 }
@@ -58,11 +59,11 @@ pub(crate) struct Messages<'l> {
 /// All that an update reads, and θ̃ that it may change at the factor's own variables.
 #[derive(Clone, Copy)]
 pub(crate) struct Renewal<'a> {
-    layout: &'a Layout<'a>,
-    algebra: Algebra,
-    weights: &'a [f64],
-    damping: f64,
-    scores: &'a [Shared],
+    pub(super) layout: &'a Layout<'a>,
+    pub(super) algebra: Algebra,
+    pub(super) weights: &'a [f64],
+    pub(super) damping: f64,
+    pub(super) scores: &'a [Shared],
 }
 
 impl Renewal<'_> {
@@ -212,11 +213,17 @@ impl<'l> Messages<'l> {
             let class = layout.class(if backward { count - 1 - c } else { c });
             let own = &mut shifts[layout.messages(class.clone())];
             let renew = |work: &mut Workspace, (factors, mut shifts): (Range<usize>, &mut [f64])| {
-                let mut change = 0.0f64;
-                for f in factors {
-                    let (own, rest) = shifts.split_at_mut(layout.messages(f..f + 1).len());
-                    change = change.max(renewal.update(f, own, work, |_, _| ()));
+                let (mut change, mut f) = (0.0f64, factors.start);
+                while f < factors.end {
+                    // Factors of a class do not meet, so runs of the smallest ones can go together.
+                    let run = pairs::run(layout, f..factors.end, renewal.algebra);
+                    let (own, rest) = shifts.split_at_mut(layout.messages(f..f + run.max(1)).len());
+                    change = change.max(match run {
+                        0 => renewal.update(f, own, work, |_, _| ()),
+                        _ => renewal.update_pairs(f..f + run, own, work),
+                    });
                     shifts = rest;
+                    f += run.max(1);
                 }
                 change
             };

@@ -8,6 +8,7 @@
 use super::engine::Messages;
 use super::kernel::Workspace;
 use super::layout::{self, Layout, largest};
+use super::pairs;
 
 /// A factor and the axis of its variable that is nearest the root.
 #[derive(Clone, Copy)]
@@ -136,6 +137,11 @@ impl Forest {
         let mut rounding = 0.0;
         for &Step { factor, parent } in &self.steps {
             let f = factor as usize;
+            if let Some((maximum, units)) = pairs::hand_up(messages, f, parent, &mut scores) {
+                total.add(maximum);
+                rounding += units;
+                continue;
+            }
             let (view, inverse) = (layout.factor(f), 1.0 / messages.weights[f]);
             let mut shifts = messages.shifts(f);
             let (mut own, mut stride, mut size) = (0..0, 0, largest(view.table) * inverse);

@@ -20,7 +20,7 @@ pub(crate) enum Algebra {
 
 /// log(exp a + exp b).
 #[inline(always)]
-fn log_add(a: f64, b: f64) -> f64 {
+pub(super) fn log_add(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if low == f64::NEG_INFINITY { high } else { high + (1.0 + (low - high).exp()).ln() }
 }

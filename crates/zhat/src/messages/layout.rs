@@ -34,6 +34,9 @@ pub(crate) struct Layout<'g> {
     scope_start: Vec<u32>,
     scopes: Vec<u32>,
     message_start: Vec<u32>,
+    /// The tables, one after the other: a sweep reads them from the first to the last.
+    tables: Vec<f64>,
+    table_start: Vec<usize>,
     class_ends: Vec<u32>,
     /// How many factors each variable has.
     pub degrees: Vec<u32>,
@@ -76,6 +79,8 @@ impl<'g> Layout<'g> {
             scope_start: vec![0],
             scopes: Vec::new(),
             message_start: vec![0],
+            tables: Vec::new(),
+            table_start: vec![0],
             class_ends: Vec::new(),
             degrees: vec![0; graph.variable_count()],
             piece: 1,
@@ -124,7 +129,10 @@ impl<'g> Layout<'g> {
         }
         self.class_ends = ends;
         drop(classes);
-        let (mut messages, mut entries) = (0usize, 0usize);
+        let place = |number: &u32| self.graph.factor(*number as usize).log_values.len();
+        let entries: usize = self.numbers.iter().map(place).sum();
+        self.tables.reserve_exact(entries);
+        let mut messages = 0usize;
         for &number in &self.numbers {
             let factor = self.graph.factor(number as usize);
             factor.scope.iter().for_each(|&v| self.degrees[v] += 1);
@@ -132,7 +140,8 @@ impl<'g> Layout<'g> {
             self.scopes.extend(factor.scope.iter().map(|&v| v as u32));
             self.scope_start.push(index(self.scopes.len())?);
             messages += sent;
-            entries += factor.log_values.len();
+            self.tables.extend_from_slice(factor.log_values);
+            self.table_start.push(self.tables.len());
             self.message_start.push(index(messages)?);
             self.largest = (self.largest.0.max(factor.log_values.len()), self.largest.1.max(sent));
         }
@@ -189,7 +198,7 @@ impl<'g> Layout<'g> {
     #[inline]
     pub fn factor(&self, f: usize) -> View<'_> {
         View {
-            table: self.graph.factor(self.numbers[f] as usize).log_values,
+            table: &self.tables[self.table_start[f]..self.table_start[f + 1]],
             variables: &self.scopes[self.scope_start[f] as usize..self.scope_start[f + 1] as usize],
         }
     }

@@ -15,6 +15,7 @@ mod engine;
 mod forest;
 mod kernel;
 mod layout;
+mod pairs;
 mod residual;
 mod subject;
 mod tree_reweighted;

@@ -131,8 +131,8 @@ impl Sizes {
     pub fn bytes(&self, query: Query, run: &Run) -> f64 {
         let layout = 24.0 * self.variables as f64
             + 8.0 * self.states as f64
-            + 32.0 * self.factors as f64
-            + 8.0 * self.slots as f64;
+            + 40.0 * self.factors as f64
+            + 8.0 * (self.slots + self.entries) as f64;
         let messages = Messages::bytes(self.messages, self.states, self.factors);
         let room = (1.0 + run.threads() as f64) * Workspace::bytes(self.largest.0, self.largest.1);
         let answer = match query {

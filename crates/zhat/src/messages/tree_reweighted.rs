@@ -54,6 +54,10 @@ const BURST: u64 = 8;
 const SETTLED: f64 = 0.05;
 /// Forests in a row that did not help, before no more are tried.
 const PATIENCE: u32 = 3;
+/// Damping is not raised above this.
+const CAUTION: f64 = 0.9;
+/// Steps of all forests together that are held at the most, beyond what covers the graph: 128 MiB.
+const STEPS: usize = 1 << 24;
 /// Measured cost of an entry of a table for each variable that it has, and of a factor.
 const SECONDS_PER_ENTRY: f64 = 6e-9;
 const SECONDS_PER_FACTOR: f64 = 6e-8;
@@ -68,13 +72,13 @@ pub struct TreeReweighted {
     pub tolerance: f64,
     /// Forests, at the most; more where fewer do not cover the graph.
     pub forests: usize,
-    /// The part of the old message that stays, at least 0 and below 1.
+    /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come down.
     pub damping: f64,
 }
 
 impl Default for TreeReweighted {
     fn default() -> Self {
-        TreeReweighted { iterations: 400, tolerance: 1e-6, forests: 24, damping: 0.1 }
+        TreeReweighted { iterations: 400, tolerance: 1e-6, forests: 50, damping: 0.1 }
     }
 }
 
@@ -183,6 +187,9 @@ impl Search<'_> {
             burst = (2 * burst).min(BURST.max(self.appearance.cost(layout) as u64));
             let gain = last - now;
             last = now;
+            if trial.is_none() && gain < 0.0 {
+                self.messages.damping = (0.5 + 0.5 * self.messages.damping).min(CAUTION);
+            }
             let enough = self.method.tolerance * (1.0 + now.abs());
             if let Some((before, bound)) = trial.take() {
                 if now < bound - enough {
@@ -195,7 +202,7 @@ impl Search<'_> {
                 }
             }
             let count = self.appearance.forests.len();
-            if settled && failures < PATIENCE && count < self.method.forests {
+            if settled && failures < PATIENCE && count < self.method.most(layout.variable_count()) {
                 let information = self.messages.information();
                 let part = share * 2.0 / (count as f64 + 2.0);
                 let before = self.appearance.add_heaviest(layout, &information, part);
@@ -220,11 +227,16 @@ impl TreeReweighted {
         Err(Error::argument(NAME, message))
     }
 
+    /// Forests at the most, for this many variables.
+    fn most(&self, variables: usize) -> usize {
+        self.forests.min((STEPS / variables.max(1)).max(FIRST))
+    }
+
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
         // Every forest of two factors in three variables is smaller than that; a graph that needs more forests to be
         // covered has as many more factors.
         let tree = sizes.variables.min(sizes.factors) as f64;
-        let forests = 8.0 * tree * self.forests.max(FIRST) as f64 + 16.0 * sizes.factors as f64;
+        let forests = 8.0 * tree * self.most(sizes.variables).max(FIRST) as f64 + 16.0 * sizes.factors as f64;
         let ordering = 32.0 * sizes.factors as f64 + 24.0 * sizes.variables as f64 + 8.0 * sizes.slots as f64;
         let scores = 8.0 * sizes.states as f64 * (1.0 + run.threads() as f64);
         sizes.bytes(query, run) + forests + 1.5 * ordering + scores
