@@ -159,7 +159,7 @@ fn over_the_budget_names_the_figures_and_what_would_fit() {
     let slow = ["logz", "g.zhat", "--method", "enumeration", "--time", "0.2s"];
     fails(&folder, &slow, 1, &["over budget", "200 ms"]);
     let answer = folder.json(&["logz", "g.zhat", "--memory", "64MiB"]);
-    assert_eq!(answer["guarantee"]["kind"], "unbiased");
+    assert_eq!(answer["guarantee"]["kind"], "upper");
 }
 
 /// Starts the program, sends it an interrupt after a moment, and returns status, output and messages.

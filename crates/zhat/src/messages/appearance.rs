@@ -46,8 +46,9 @@ pub(crate) struct Appearance {
 }
 
 impl Appearance {
-    /// At least `least` equally likely forests that cover all factors.
-    pub fn covering(layout: &Layout<'_>, least: usize, seed: u64) -> Self {
+    /// At least `least` equally likely forests that cover all factors, in `room` steps and one more forest; where that is
+    /// not enough, the rest of the factors once each.
+    pub fn covering(layout: &Layout<'_>, least: usize, room: usize, seed: u64) -> Self {
         if let Some(whole) = Forest::whole(layout) {
             return Appearance { forests: vec![whole], parts: vec![WHOLE] };
         }
@@ -56,13 +57,17 @@ impl Appearance {
         let count = layout.factor_count() as u32;
         let mut blocks: Vec<u32> = (0..count.div_ceil(BLOCK)).collect();
         let mut taken = vec![0u32; count as usize];
-        let mut forests: Vec<Forest> = Vec::new();
+        let (mut forests, mut steps): (Vec<Forest>, usize) = (Vec::new(), 0);
         while forests.len() < least || taken.contains(&0) {
             random.shuffle(&mut blocks);
             let shuffled = blocks.iter().flat_map(|&b| b * BLOCK..count.min((b + 1) * BLOCK));
-            let order = by_bucket(shuffled, |f| taken[f as usize] as usize);
+            let mut order = by_bucket(shuffled, |f| taken[f as usize] as usize);
+            if steps > room {
+                order.retain(|&f| taken[f as usize] == 0);
+            }
             let forest = Forest::greedy(layout, order.into_iter(), &mut components);
             forest.steps.iter().for_each(|step| taken[step.factor as usize] += 1);
+            steps += forest.steps.len();
             forests.push(forest);
         }
         let count = forests.len() as u32;
@@ -129,7 +134,7 @@ mod tests {
         let tree = generate::tree(20, 3, 1.0, 1).unwrap();
         for graph in [grid, dense, tree] {
             let layout = Layout::new(&graph).unwrap();
-            let mut appearance = Appearance::covering(&layout, 3, 0);
+            let mut appearance = Appearance::covering(&layout, 3, 1000, 0);
             for k in 0..5 {
                 let sum: f64 = (0..appearance.forests.len()).map(|t| appearance.weight(t)).sum();
                 assert_eq!(sum, 1.0);

@@ -32,9 +32,9 @@ fn along(messages: &Messages<'_>, forest: &Forest) -> Vec<usize> {
     let layout = messages.layout;
     let mut state = vec![0; layout.variable_count()];
     let (mut work, mut scores) = (Workspace::new(layout), Vec::new());
-    for &root in &forest.roots {
-        messages.score(root as usize, &mut scores);
-        state[root as usize] = best(scores.iter().copied().enumerate());
+    for root in forest.roots(layout) {
+        messages.score(root, &mut scores);
+        state[root] = best(scores.iter().copied().enumerate());
     }
     for &Step { factor, parent } in forest.steps.iter().rev() {
         let variables = layout.factor(factor as usize).variables;

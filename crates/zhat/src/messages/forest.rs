@@ -21,8 +21,6 @@ pub(crate) struct Step {
 pub(crate) struct Forest {
     /// From the leaves to the roots.
     pub steps: Vec<Step>,
-    /// One variable of every tree.
-    pub roots: Vec<u32>,
 }
 
 /// A number and what rounding may have done to it, in units of u.
@@ -103,12 +101,11 @@ impl Forest {
         let (start, list) = layout::incidence(layout, factors.iter().copied());
         let n = layout.variable_count();
         let mut seen = vec![false; n];
-        let (mut steps, mut roots, mut stack) = (Vec::with_capacity(factors.len()), Vec::new(), Vec::new());
+        let (mut steps, mut stack) = (Vec::with_capacity(factors.len()), Vec::new());
         for root in 0..n as u32 {
             if seen[root as usize] {
                 continue;
             }
-            roots.push(root);
             // A variable, and the factor that it was reached by.
             stack.push((root, u32::MAX));
             while let Some((v, from)) = stack.pop() {
@@ -125,7 +122,18 @@ impl Forest {
             }
         }
         steps.reverse();
-        Forest { steps, roots }
+        Forest { steps }
+    }
+
+    /// One variable of every tree: those that no factor stands above.
+    pub fn roots<'l>(&self, layout: &'l Layout<'_>) -> impl Iterator<Item = usize> + use<'l> {
+        let mut below = vec![false; layout.variable_count()];
+        for &Step { factor, parent } in &self.steps {
+            let variables = layout.factor(factor as usize).variables;
+            let own = variables[parent as usize];
+            variables.iter().filter(|&&v| v != own).for_each(|&v| below[v as usize] = true);
+        }
+        (0..below.len()).filter(move |&v| !below[v])
     }
 
     /// log Z(T), without the constant.
@@ -172,8 +180,8 @@ impl Forest {
             work.outgoing = outgoing;
             rounding += (view.table.len() + 4 * view.variables.len() + 8) as f64 * (1.0 + size);
         }
-        for &root in &self.roots {
-            let own = &scores[layout.states(root as usize)];
+        for root in self.roots(layout) {
+            let own = &scores[layout.states(root)];
             total.add(messages.algebra.total(own));
             rounding += (own.len() + 8) as f64 * (1.0 + largest(own));
         }

@@ -233,10 +233,10 @@ impl TreeReweighted {
     }
 
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
-        // Every forest of two factors in three variables is smaller than that; a graph that needs more forests to be
-        // covered has as many more factors.
+        // No forest has more steps than this; where they do not cover the graph, the rest of it comes in once.
         let tree = sizes.variables.min(sizes.factors) as f64;
-        let forests = 8.0 * tree * self.most(sizes.variables).max(FIRST) as f64 + 16.0 * sizes.factors as f64;
+        let steps = tree * (self.most(sizes.variables) + 1) as f64 + sizes.factors as f64;
+        let forests = 8.0 * steps + 48.0 * sizes.factors as f64;
         let ordering = 32.0 * sizes.factors as f64 + 24.0 * sizes.variables as f64 + 8.0 * sizes.slots as f64;
         let scores = 8.0 * sizes.states as f64 * (1.0 + run.threads() as f64);
         sizes.bytes(query, run) + forests + 1.5 * ordering + scores
@@ -283,7 +283,9 @@ impl TreeReweighted {
         run.install(|| {
             let subject = Subject::new(graph, query, NAME, run)?;
             let layout = Layout::new(subject.graph())?;
-            let appearance = Appearance::covering(&layout, FIRST.min(self.forests), run.seed());
+            let n = layout.variable_count();
+            let room = n.min(layout.factor_count()) * self.most(n);
+            let appearance = Appearance::covering(&layout, FIRST.min(self.forests), room, run.seed());
             let weights = appearance.of_factors(&layout);
             let exact = weights.iter().all(|&weight| weight == 1.0);
             let best = Improved {
