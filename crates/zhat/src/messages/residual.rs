@@ -50,7 +50,7 @@ impl Queue {
     }
 
     fn index(urgency: f64) -> usize {
-        let exponent = urgency.max(f64::MIN_POSITIVE).log2().floor() as i32;
+        let exponent = (urgency.to_bits() >> (f64::MANTISSA_DIGITS - 1)) as i32 - 1023;
         (exponent.clamp(FINEST, COARSEST) - FINEST) as usize
     }
 

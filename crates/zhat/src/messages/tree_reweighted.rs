@@ -187,7 +187,7 @@ impl Search<'_> {
             burst = (2 * burst).min(BURST.max(self.appearance.cost(layout) as u64));
             let gain = last - now;
             last = now;
-            if trial.is_none() && gain < 0.0 {
+            if gain < 0.0 && self.best.residual > SETTLED {
                 self.messages.damping = (0.5 + 0.5 * self.messages.damping).min(CAUTION);
             }
             let enough = self.method.tolerance * (1.0 + now.abs());
