@@ -7,8 +7,6 @@
 //! References: G. Elidan, I. McGraw, D. Koller, *Residual belief propagation*, UAI 2006; C. Sutton, A. McCallum, *Improved
 //! dynamic schedules for belief propagation*, UAI 2007.
 
-use std::collections::VecDeque;
-
 use super::engine::Messages;
 use super::kernel::Workspace;
 use crate::run::Clock;
@@ -30,12 +28,20 @@ const COARSEST: i32 = 20;
 /// Updates between two looks at the clock.
 const ROUND: usize = 256;
 
-/// Factors by how urgent they are.
+/// No factor.
+const NONE: u32 = u32::MAX;
+/// No bucket.
+const OUTSIDE: u8 = u8::MAX;
+
+/// Factors by how urgent they are: a list a bucket, each factor in one at the most.
 struct Queue {
     urgency: Vec<f64>,
     /// The bucket in which a factor waits.
-    bucket: Vec<Option<u8>>,
-    buckets: Vec<VecDeque<u32>>,
+    bucket: Vec<u8>,
+    /// The factors before and after it there.
+    links: Vec<[u32; 2]>,
+    /// The first and the last factor of each bucket.
+    ends: Vec<[u32; 2]>,
     /// No bucket above this one has anything.
     top: usize,
 }
@@ -43,10 +49,16 @@ struct Queue {
 impl Queue {
     /// All factors, equally urgent.
     fn new(count: usize) -> Self {
-        let mut buckets = vec![VecDeque::new(); (COARSEST - FINEST + 1) as usize];
-        let top = buckets.len() - 1;
-        buckets[top].extend(0..count as u32);
-        Queue { urgency: vec![f64::MAX; count], bucket: vec![Some(top as u8); count], buckets, top }
+        let top = (COARSEST - FINEST) as usize;
+        let mut queue = Queue {
+            urgency: vec![f64::MAX; count],
+            bucket: vec![OUTSIDE; count],
+            links: vec![[NONE; 2]; count],
+            ends: vec![[NONE; 2]; top + 1],
+            top,
+        };
+        (0..count as u32).for_each(|f| queue.append(f, top));
+        queue
     }
 
     fn index(urgency: f64) -> usize {
@@ -54,34 +66,56 @@ impl Queue {
         (exponent.clamp(FINEST, COARSEST) - FINEST) as usize
     }
 
-    /// Makes a factor more urgent.
-    fn raise(&mut self, f: u32, by: f64) {
-        let urgency = &mut self.urgency[f as usize];
-        *urgency += by;
-        let index = Self::index(*urgency);
-        if self.bucket[f as usize].is_none_or(|now| (now as usize) < index) {
-            self.bucket[f as usize] = Some(index as u8);
-            self.buckets[index].push_back(f);
-            self.top = self.top.max(index);
+    fn append(&mut self, f: u32, bucket: usize) {
+        let last = std::mem::replace(&mut self.ends[bucket][1], f);
+        self.links[f as usize] = [last, NONE];
+        match last {
+            NONE => self.ends[bucket][0] = f,
+            last => self.links[last as usize][1] = f,
+        }
+        self.bucket[f as usize] = bucket as u8;
+        self.top = self.top.max(bucket);
+    }
+
+    fn remove(&mut self, f: u32) {
+        let bucket = std::mem::replace(&mut self.bucket[f as usize], OUTSIDE) as usize;
+        let [before, after] = self.links[f as usize];
+        match before {
+            NONE => self.ends[bucket][0] = after,
+            before => self.links[before as usize][1] = after,
+        }
+        match after {
+            NONE => self.ends[bucket][1] = before,
+            after => self.links[after as usize][0] = before,
         }
     }
 
-    /// The most urgent factor, if it is as urgent as this.
-    fn pop(&mut self, least: usize) -> Option<u32> {
-        while self.top >= least {
-            match self.buckets[self.top].pop_front() {
-                Some(f) if self.bucket[f as usize] == Some(self.top as u8) => {
-                    self.bucket[f as usize] = None;
-                    self.urgency[f as usize] = 0.0;
-                    return Some(f);
-                }
-                // It went on to a higher bucket, or was served there.
-                Some(_) => {}
-                None if self.top == 0 => return None,
-                None => self.top -= 1,
+    /// Makes a factor more urgent.
+    fn raise(&mut self, f: u32, by: f64) {
+        self.urgency[f as usize] += by;
+        let index = Self::index(self.urgency[f as usize]);
+        match self.bucket[f as usize] {
+            OUTSIDE => self.append(f, index),
+            now if (now as usize) < index => {
+                self.remove(f);
+                self.append(f, index);
             }
+            _ => {}
         }
-        None
+    }
+
+    /// The most urgent factor, if it is in this bucket or above.
+    fn pop(&mut self, least: usize) -> Option<u32> {
+        while self.top > least && self.ends[self.top][0] == NONE {
+            self.top -= 1;
+        }
+        let first = self.ends[self.top][0];
+        if self.top < least || first == NONE {
+            return None;
+        }
+        self.remove(first);
+        self.urgency[first as usize] = 0.0;
+        Some(first)
     }
 
     fn largest(&self) -> f64 {
