@@ -168,7 +168,7 @@ pub(crate) fn converge(
             }
         }
     }
-    let converged = converged || queue.pop(least).is_none();
     let residual = if updates < count as u64 { f64::INFINITY } else { queue.largest() };
+    let converged = converged || queue.pop(least).is_none();
     Outcome { iterations: updates as f64 / count.max(1) as f64, residual, converged, stopped_early }
 }
