@@ -1,5 +1,5 @@
 //! Belief propagation and the tree-reweighted bound against plain loops over all states.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
