@@ -31,7 +31,7 @@ const FOR_UPPER: f64 = 0.25;
 const FIRST_WIDTH: usize = 4;
 const WIDER: usize = 2;
 const WIDEST: usize = 40;
-/// Without a budget exact answers may take so many seconds.
+/// Seconds, where there is no time budget.
 const PATIENCE: f64 = 60.0;
 
 /// Certified bounds on log Z from every method that has some, tightened in turn.
@@ -72,6 +72,8 @@ impl Interval {
 struct Tightening<'a, 'c> {
     now: Interval,
     gap: f64,
+    /// Seconds that it may take.
+    time: f64,
     clock: &'a Clock<'c>,
     report: &'a mut (dyn FnMut(Interval) -> bool + Send),
     /// True once the caller has had enough.
@@ -93,19 +95,24 @@ impl Tightening<'_, '_> {
     }
 
     fn finished(&self) -> bool {
-        self.ended || self.now.gap() <= self.gap || self.clock.is_cancelled() || self.clock.is_out_of_time()
+        let late = self.clock.is_out_of_time() || self.clock.seconds() > self.time;
+        self.ended || self.now.gap() <= self.gap || self.clock.is_cancelled() || late
     }
 
     /// What a method gives at its end; one that cannot answer leaves the interval as it is.
     fn absorb(&mut self, answer: Result<Estimate>, by: &'static str) -> Result<()> {
         match answer {
             Ok(answer) => {
-                if let Some((low, high, _)) = answer.guarantee.interval(answer.value, answer.diagnostics.rounding) {
+                if let Some((low, high, _)) =
+                    answer.guarantee.interval(answer.value, answer.diagnostics.rounding)
+                {
                     self.take(low, high, by);
                 }
                 Ok(())
             }
-            Err(error @ (Error::ZeroPartition | Error::ImpossibleEvidence | Error::Argument { .. })) => Err(error),
+            Err(error @ (Error::ZeroPartition | Error::ImpossibleEvidence | Error::Argument { .. })) => {
+                Err(error)
+            }
             Err(_) => Ok(()),
         }
     }
@@ -135,21 +142,20 @@ impl CertifiedBounds {
         }
         let clock = run.start(NAME);
         let now = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, by: "nothing", seconds: 0.0 };
-        let mut work = Tightening { now, gap: self.gap, clock: &clock, report, ended: false };
+        let time = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+        let mut work = Tightening { now, gap: self.gap, time, clock: &clock, report, ended: false };
         // What is left of the budget, or a part of it.
-        let left = |part: f64| match run.time() {
-            None => run.clone(),
-            Some(time) => {
-                let rest = time.as_secs_f64() - clock.seconds();
-                run.clone().with_time(Duration::from_secs_f64((part * time.as_secs_f64()).min(rest).max(0.0)))
-            }
+        let left = |part: f64| {
+            let rest = (part * time).min(time - clock.seconds()).max(0.0);
+            run.clone().with_time(Duration::from_secs_f64(rest))
         };
         if self.exact_in_reach(graph, run) {
             let answer = Elimination::default().log_partition(graph, &left(1.0));
             work.absorb(answer, "elimination")?;
         }
         if !work.finished() {
-            let mut each = |bound: crate::mean_field::LowerBound| work.take(bound.low, f64::INFINITY, "mean-field");
+            let mut each =
+                |bound: crate::mean_field::LowerBound| work.take(bound.low, f64::INFINITY, "mean-field");
             let answer = MeanField::default().lower_bounds(graph, &left(FOR_LOWER), &mut each);
             work.absorb(answer, "mean-field")?;
         }
@@ -175,7 +181,12 @@ impl CertifiedBounds {
             let whole = answer.as_ref().is_ok_and(|answer| is_whole(&answer.diagnostics));
             work.absorb(answer, "wmb")?;
             // Nothing was cut, so wider tables have nothing to add.
-            if whole || (work.now == before && width > 2 * FIRST_WIDTH && work.now.gap().is_finite() && forecast.bytes < 1e6) {
+            if whole
+                || (work.now == before
+                    && width > 2 * FIRST_WIDTH
+                    && work.now.gap().is_finite()
+                    && forecast.bytes < 1e6)
+            {
                 break;
             }
             width += WIDER;
@@ -190,7 +201,8 @@ impl CertifiedBounds {
             (true, false) => now.low,
             _ => now.high,
         };
-        let mut diagnostics = Diagnostics::new(NAME).note("gap", now.gap()).note("by", now.by).note("width", width);
+        let mut diagnostics =
+            Diagnostics::new(NAME).note("gap", now.gap()).note("by", now.by).note("width", width);
         diagnostics.seconds = clock.seconds();
         diagnostics.stopped_early = now.gap() > self.gap && (clock.is_cancelled() || clock.is_out_of_time());
         let guarantee = Guarantee::Bounds { low: now.low, high: now.high, confidence: 1.0 };
@@ -198,7 +210,7 @@ impl CertifiedBounds {
     }
 
     fn exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
-        let patience = run.time().map_or(PATIENCE, |time| 0.5 * time.as_secs_f64());
+        let patience = 0.5 * run.time().map_or(PATIENCE, |time| time.as_secs_f64());
         Elimination::default().forecast(graph, Query::LogPartition, run).fits(run, patience)
     }
 }

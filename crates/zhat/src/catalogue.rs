@@ -16,7 +16,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{exact, mean_field, minibucket, montecarlo, pairwise, randomized};
+use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -304,6 +304,13 @@ pub static CATALOGUE: &[Row] = &[
         "messages forward and backward, into and out of segments"
     ),
     row!(
+        "bounds",
+        FactorGraph,
+        bounds::CertifiedBounds,
+        [LogPartition],
+        "a certified interval that tightens: mean field from below, forests from above, mini-buckets from both sides"
+    ),
+    row!(
         "wmb",
         FactorGraph,
         minibucket::WeightedMiniBuckets,
@@ -351,6 +358,20 @@ pub static CATALOGUE: &[Row] = &[
         mean_field::MeanField,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map],
         "the best product of trees, or of single variables: a certified lower bound; exact on forests"
+    ),
+    row!(
+        "bp",
+        FactorGraph,
+        messages::BeliefPropagation,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
+        "passes messages between factors and variables: exact without cycles, no promise with them"
+    ),
+    row!(
+        "trw",
+        FactorGraph,
+        messages::TreeReweighted,
+        [LogPartition, Marginals, FactorMarginals],
+        "spreads the model over forests by message passing: a certified upper bound at any moment"
     ),
     row!(
         "importance",
@@ -443,6 +464,12 @@ pub struct Plan {
 /// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
 /// methods the fastest, of others the one that stands first in the catalogue.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
+    // `bounds` is a method of some models and a promise that others have methods for.
+    let own = |name: &str| rows(model.kind()).any(|row| row.method == name && row.answers(query));
+    let choice = match choice {
+        Choice::Named(name) if name == "bounds" && !own(name) => &Choice::AtLeast(Promise::Bounds),
+        choice => choice,
+    };
     if let Choice::Named(name) = choice {
         return choose_named(model, query, name, settings, run);
     }

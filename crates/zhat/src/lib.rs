@@ -3,7 +3,7 @@
 //! may be trusted.
 //!
 //! Three words hold it together. A **model** ([`model`]) is data, a **query** ([`query`]) is a trait with one method, a
-//! **method** ([`exact`], [`montecarlo`]) is a small configuration struct that implements the queries it can answer. Every answer
+//! **method** ([`exact`], [`messages`], [`montecarlo`]) is a small configuration struct that implements the queries it can answer. Every answer
 //! ([`Answer`]) carries a [`Guarantee`]. Where method and query are chosen at run time there is the [`catalogue`].
 //!
 //! ```
@@ -17,6 +17,7 @@
 //! ```
 
 mod answer;
+pub mod bounds;
 pub mod catalogue;
 mod error;
 pub mod exact;
@@ -24,6 +25,7 @@ mod forecast;
 pub mod io;
 mod lattice;
 pub mod mean_field;
+pub mod messages;
 pub mod minibucket;
 pub mod model;
 pub mod montecarlo;

@@ -1,0 +1,373 @@
+//! The tree-reweighted upper bound on log Z.
+//!
+//! Let T be a random forest of factors, ρ_T its law and ρ_f = P(f ∈ T). For **any** numbers λ_{f→i}(x_i), give the forest T the scores
+//! θ_i + Σ_f λ_{f→i} of all variables and (θ_f − Σ_i λ_{f→i})/ρ_f of its own factors. On average over T that is the model itself, and log Z
+//! is convex, so
+//!
+//!   log Z ≤ Σ_T ρ_T log Z(T),
+//!
+//! and every log Z(T) is exact by messages from the leaves to the roots. So the bound holds at any moment, converged or not. λ is
+//! improved by message passing, whose fixed points are the minima over λ; ρ by adding forests (Frank–Wolfe), the heaviest by
+//! mutual information, and keeping them if the bound got better. Without cycles the bound is log Z.
+//!
+//! Time O(iterations · Σ_f arity · table) and as much for every forest each time the bound is taken; memory O(messages + forests ·
+//! factors). What is said is certified: rounding is allowed for, each error relative to the numbers at hand. The
+//! marginals are those of the relaxed problem and promise nothing.
+//!
+//! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log partition function*, IEEE
+//! Transactions on Information Theory 51 (2005).
+//!
+//! ```
+//! use zhat::{LogPartition, Run, exact::Elimination, messages::TreeReweighted, model::generate};
+//! let grid = generate::Grid { rows: 6, columns: 6, torus: false };
+//! let model = generate::ising(grid, 1.0, 0.5, false, 1)?;
+//! let bound = TreeReweighted::default().log_partition(&model, &Run::default())?;
+//! assert!(bound.value >= Elimination::default().log_partition(&model, &Run::default())?.value);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use std::ops::ControlFlow;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::appearance::Appearance;
+use super::engine::Messages;
+use super::forest::Sum;
+use super::kernel::Algebra;
+use super::layout::Layout;
+use super::subject::{Sizes, Subject};
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::FactorGraph;
+use crate::numeric::{self, CompensatedSum};
+use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
+use crate::run::{Clock, Run};
+
+const NAME: &str = "trw";
+/// Forests to begin with, if fewer cover the graph.
+const FIRST: usize = 4;
+/// Sweeps between two bounds, once it has got going.
+const BURST: u64 = 8;
+/// A forest is added once messages change by less than this.
+const SETTLED: f64 = 0.05;
+/// Forests in a row that did not help, before no more are tried.
+const PATIENCE: u32 = 3;
+/// Damping is not raised above this.
+const CAUTION: f64 = 0.9;
+/// Steps of all forests together that are held at the most, beyond what covers the graph: 128 MiB.
+const STEPS: usize = 1 << 24;
+/// Measured cost of an entry of a table for each variable that it has, and of a factor.
+const SECONDS_PER_ENTRY: f64 = 6e-9;
+const SECONDS_PER_FACTOR: f64 = 6e-8;
+
+/// Tree-reweighted belief propagation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TreeReweighted {
+    /// Updates of every message, at the most.
+    pub iterations: u64,
+    /// It ends where a round of updates lowers the bound by less than this part of it.
+    pub tolerance: f64,
+    /// Forests, at the most; more where fewer do not cover the graph.
+    pub forests: usize,
+    /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come down.
+    pub damping: f64,
+}
+
+impl Default for TreeReweighted {
+    fn default() -> Self {
+        TreeReweighted { iterations: 400, tolerance: 1e-6, forests: 50, damping: 0.1 }
+    }
+}
+
+/// A bound as it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// log Z is at most this, rounding allowed for.
+    pub high: f64,
+    /// Updates of every message so far.
+    pub iterations: u64,
+    /// Forests that the model is spread over.
+    pub forests: usize,
+}
+
+/// How it ended.
+struct Improved {
+    /// The best bound, before rounding is allowed for, and what it may have done in nats.
+    value: f64,
+    rounding: f64,
+    iterations: u64,
+    /// The largest change of a message in the last sweep.
+    residual: f64,
+    forests: usize,
+    stopped_early: bool,
+    exact: bool,
+}
+
+/// The search for a lower bound from above.
+struct Search<'a> {
+    method: &'a TreeReweighted,
+    messages: Messages<'a>,
+    appearance: Appearance,
+    clock: &'a Clock<'a>,
+    /// What was taken out of the graph, and what rounding did to it.
+    constant: f64,
+    rounding: f64,
+    best: Improved,
+}
+
+impl Search<'_> {
+    /// Takes the bound at the messages as they are.
+    fn certify(&mut self) -> f64 {
+        self.messages.refresh();
+        let sums: Vec<Sum> =
+            self.appearance.forests.par_iter().map(|forest| forest.log_partition(&self.messages)).collect();
+        let mut value = CompensatedSum::default();
+        let mut units = self.rounding + self.messages.score_rounding();
+        for (t, sum) in sums.iter().enumerate() {
+            let weight = self.appearance.weight(t);
+            value.add(weight * sum.value);
+            units += weight * (sum.rounding + 2.0 * sum.value.abs());
+        }
+        value.add(self.messages.layout.constant);
+        value.add(self.constant);
+        let (value, rounding) = (value.value(), numeric::rounding_allowance(0.0, units));
+        if value + rounding < self.best.value + self.best.rounding {
+            (self.best.value, self.best.rounding) = (value, rounding);
+        }
+        value
+    }
+
+    /// Renews all messages up to `count` times; false where it is over.
+    fn pass(&mut self, count: u64) -> bool {
+        for _ in 0..count {
+            if self.best.iterations >= self.method.iterations {
+                return false;
+            }
+            let residual = self.messages.sweep(self.best.iterations % 2 == 1, self.clock);
+            if residual == f64::INFINITY {
+                self.best.stopped_early = true;
+                return false;
+            }
+            self.best.iterations += 1;
+            self.best.residual = residual;
+            self.clock.progress("lowering the bound", self.best.iterations, self.method.iterations);
+        }
+        true
+    }
+
+    fn tell(&self, each: &mut dyn FnMut(&Bound) -> ControlFlow<()>) -> bool {
+        let bound = Bound {
+            high: self.best.value + self.best.rounding,
+            iterations: self.best.iterations,
+            forests: self.appearance.forests.len(),
+        };
+        self.clock.bounds(f64::NEG_INFINITY, bound.high);
+        each(&bound).is_continue()
+    }
+
+    fn run(&mut self, each: &mut dyn FnMut(&Bound) -> ControlFlow<()>) {
+        let mut last = self.certify();
+        if !self.tell(each) || self.best.exact {
+            return;
+        }
+        let layout = self.messages.layout;
+        let (mut burst, mut failures, mut share) = (1, 0, 1.0);
+        // The weights before the last forest was added, and the bound then.
+        let mut trial: Option<(Vec<u32>, f64)> = None;
+        loop {
+            let going = self.pass(burst);
+            let now = self.certify();
+            if !self.tell(each) || !going {
+                return;
+            }
+            let settled = self.best.residual < SETTLED || burst >= BURST;
+            burst = (2 * burst).min(BURST.max(self.appearance.cost(layout) as u64));
+            let gain = last - now;
+            last = now;
+            if gain < 0.0 && self.best.residual > SETTLED {
+                self.messages.damping = (0.5 + 0.5 * self.messages.damping).min(CAUTION);
+            }
+            let enough = self.method.tolerance * (1.0 + now.abs());
+            if let Some((before, bound)) = trial.take() {
+                if now < bound - enough {
+                    failures = 0;
+                } else {
+                    self.appearance.take_back(before);
+                    self.messages.weights = self.appearance.of_factors(layout);
+                    (failures, share) = (failures + 1, 0.5 * share);
+                    last = bound;
+                }
+            }
+            let count = self.appearance.forests.len();
+            if settled && failures < PATIENCE && count < self.method.most(layout.variable_count()) {
+                let information = self.messages.information();
+                let part = share * 2.0 / (count as f64 + 2.0);
+                let before = self.appearance.add_heaviest(layout, &information, part);
+                self.messages.weights = self.appearance.of_factors(layout);
+                trial = Some((before, last));
+            } else if gain.abs() <= enough && settled {
+                return;
+            }
+            self.best.forests = self.appearance.forests.len();
+        }
+    }
+}
+
+impl TreeReweighted {
+    fn check(&self) -> Result<()> {
+        let message = match self {
+            s if !(0.0..1.0).contains(&s.damping) => "damping must be at least 0 and below 1",
+            s if !(s.tolerance >= 0.0 && s.tolerance.is_finite()) => "tolerance must be a number from 0",
+            s if s.forests == 0 => "forests must be at least 1",
+            _ => return Ok(()),
+        };
+        Err(Error::argument(NAME, message))
+    }
+
+    /// Forests at the most, for this many variables.
+    fn most(&self, variables: usize) -> usize {
+        self.forests.min((STEPS / variables.max(1)).max(FIRST))
+    }
+
+    fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
+        // No forest has more steps than this; where they do not cover the graph, the rest of it comes in once.
+        let tree = sizes.variables.min(sizes.factors) as f64;
+        let steps = tree * (self.most(sizes.variables) + 1) as f64 + sizes.factors as f64;
+        let forests = 8.0 * steps + 48.0 * sizes.factors as f64;
+        let ordering = 32.0 * sizes.factors as f64 + 24.0 * sizes.variables as f64 + 8.0 * sizes.slots as f64;
+        let scores = 8.0 * sizes.states as f64 * (1.0 + run.threads() as f64);
+        sizes.bytes(query, run) + forests + 1.5 * ordering + scores
+    }
+
+    /// Improves the bound and tells `each` every one of them, until it breaks off, the run must stop, or nothing is to be gained.
+    /// The answer has the best bound of all.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use zhat::{Run, messages::TreeReweighted, model::generate};
+    /// let model = generate::random(30, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// let mut bounds = Vec::new();
+    /// TreeReweighted::default().improve(&model, &Run::default(), |bound| {
+    ///     bounds.push(bound.high);
+    ///     if bounds.len() < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    /// })?;
+    /// assert!(bounds.is_sorted_by(|a, b| a >= b));
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn improve(
+        &self,
+        graph: &FactorGraph,
+        run: &Run,
+        each: impl FnMut(&Bound) -> ControlFlow<()> + Send,
+    ) -> Result<Estimate> {
+        self.answer(graph, Query::LogPartition, run, each, |_, _, best| {
+            let low = if best.exact { best.value } else { f64::NEG_INFINITY };
+            (best.value, Guarantee::bounds(low, best.value, 1.0, best.rounding))
+        })
+    }
+
+    fn answer<T: Send>(
+        &self,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        mut each: impl FnMut(&Bound) -> ControlFlow<()> + Send,
+        finish: impl FnOnce(&Subject<'_>, &Messages<'_>, &Improved) -> (T, Guarantee) + Send,
+    ) -> Result<Answer<T>> {
+        self.check()?;
+        let clock = run.start(NAME);
+        run.require_memory(NAME, self.bytes(&Sizes::of(graph), query, run))?;
+        run.install(|| {
+            let subject = Subject::new(graph, query, NAME, run)?;
+            let layout = Layout::new(subject.graph())?;
+            let n = layout.variable_count();
+            let room = n.min(layout.factor_count()) * self.most(n);
+            let appearance = Appearance::covering(&layout, FIRST.min(self.forests), room, run.seed());
+            let weights = appearance.of_factors(&layout);
+            let exact = weights.iter().all(|&weight| weight == 1.0);
+            let best = Improved {
+                value: f64::INFINITY,
+                rounding: 0.0,
+                iterations: 0,
+                residual: f64::INFINITY,
+                forests: appearance.forests.len(),
+                stopped_early: false,
+                exact,
+            };
+            let mut search = Search {
+                method: self,
+                messages: Messages::new(&layout, Algebra::Sum, weights, self.damping),
+                appearance,
+                clock: &clock,
+                constant: subject.constant(),
+                rounding: subject.rounding(),
+                best,
+            };
+            search.run(&mut each);
+            if clock.is_cancelled() && query != Query::LogPartition {
+                return Err(Error::Interrupted);
+            }
+            let Search { messages, best, .. } = search;
+            let (value, guarantee) = finish(&subject, &messages, &best);
+            let mut diagnostics = Diagnostics::new(NAME)
+                .note("iterations", best.iterations)
+                .note("forests", best.forests)
+                .note("bound", best.value + best.rounding);
+            if best.residual.is_finite() {
+                diagnostics = diagnostics.note("residual", best.residual);
+            }
+            diagnostics.rounding = best.rounding;
+            diagnostics.stopped_early = best.stopped_early;
+            diagnostics.seconds = clock.seconds();
+            Ok(Answer { value, guarantee, diagnostics })
+        })
+    }
+}
+
+fn relaxed() -> Guarantee {
+    Guarantee::Heuristic {
+        reason: "the marginals of a relaxed problem, which bounds log Z from above".into(),
+    }
+}
+
+impl Forecasts<FactorGraph> for TreeReweighted {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let sizes = Sizes::of(graph);
+        let arity = sizes.slots as f64 / sizes.factors.max(1) as f64;
+        let sweep = SECONDS_PER_ENTRY * sizes.entries as f64 * (1.0 + arity)
+            + SECONDS_PER_FACTOR * (sizes.factors + sizes.variables) as f64;
+        let sweeps = if sizes.acyclic { 4.0 } else { 2.0 * self.iterations as f64 };
+        Forecast {
+            bytes: self.bytes(&sizes, query, run),
+            seconds: sweeps * sweep,
+            promise: if query == Query::LogPartition { Promise::Bounds } else { Promise::Heuristic },
+        }
+    }
+}
+
+impl LogPartition<FactorGraph> for TreeReweighted {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        self.improve(graph, run, |_| ControlFlow::Continue(()))
+    }
+}
+
+impl Marginals<FactorGraph> for TreeReweighted {
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        let each = |_: &Bound| ControlFlow::Continue(());
+        self.answer(graph, Query::Marginals, run, each, |subject, messages, _| {
+            (subject.beliefs(messages), relaxed())
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for TreeReweighted {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        let each = |_: &Bound| ControlFlow::Continue(());
+        self.answer(graph, Query::FactorMarginals, run, each, |subject, messages, _| {
+            (subject.factor_beliefs(messages), relaxed())
+        })
+    }
+}
