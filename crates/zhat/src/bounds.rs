@@ -137,7 +137,7 @@ impl CertifiedBounds {
         run: &Run,
         report: &mut (dyn FnMut(Interval) -> bool + Send),
     ) -> Result<Estimate> {
-        if !(self.gap >= 0.0) {
+        if self.gap.is_nan() || self.gap < 0.0 {
             return Err(Error::argument(format!("options of {NAME}"), "gap must not be negative"));
         }
         let clock = run.start(NAME);

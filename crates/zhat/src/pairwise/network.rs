@@ -140,7 +140,7 @@ impl<'a, F: Real> Network<'a, F> {
         row.clear();
         row.extend_from_slice(&self.nodes[v]);
         for &end in self.ends[v].iter().filter(|end| Some(end.edge) != without) {
-            F::add_to(row, messages.into(end));
+            F::add_to(row, messages.message(end));
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a, F: Real> Network<'a, F> {
             if to.right {
                 messages.constants[to.edge] = constant;
             }
-            let old = messages.into_mut(to);
+            let old = messages.message_mut(to);
             for (new, &old) in message.iter_mut().zip(old.iter()) {
                 let (a, b) = (new.to_f64(), old.to_f64());
                 if a.is_finite() && b.is_finite() {
@@ -338,11 +338,11 @@ impl End {
 
 impl<F> Messages<F> {
     /// The message into an end.
-    fn into(&self, end: End) -> &[F] {
+    fn message(&self, end: End) -> &[F] {
         if end.right { &self.right[end.edge] } else { &self.left[end.edge] }
     }
 
-    fn into_mut(&mut self, end: End) -> &mut Vec<F> {
+    fn message_mut(&mut self, end: End) -> &mut Vec<F> {
         if end.right { &mut self.right[end.edge] } else { &mut self.left[end.edge] }
     }
 }

@@ -1,12 +1,9 @@
 //! Mean field: a certified lower bound at every stopping point, exact on forests, the same bits for any number of threads.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 
 use std::time::Duration;
 
-use support::double_double::{self, Double};
-use support::oracle::{Oracle, states};
+use crate::support::double_double::{self, Double};
+use crate::support::oracle::{Oracle, states};
 use zhat::mean_field::{MeanField, Structure};
 use zhat::model::generate::{self, Grid};
 use zhat::random::{Stream, Streams};
@@ -135,7 +132,7 @@ fn every_bound_on_the_way_holds_and_none_falls() {
 #[test]
 fn small_models_of_every_shape() {
     let run = run();
-    for (name, graph) in support::small_models(140) {
+    for (name, graph) in crate::support::small_models(140) {
         let truth = truth(&graph);
         let z = MeanField::default().log_partition(&graph, &run);
         if truth.high == ZERO {
@@ -227,7 +224,7 @@ fn everything_is_exact_on_forests() {
 
 #[test]
 fn models_of_weight_zero_are_found_out() {
-    for (name, graph) in support::zero_models() {
+    for (name, graph) in crate::support::zero_models() {
         for structure in [Structure::Forest, Structure::Independent] {
             let method = MeanField { structure, ..Default::default() };
             assert!(matches!(method.log_partition(&graph, &run()), Err(Error::ZeroPartition)), "{name}");

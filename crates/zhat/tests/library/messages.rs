@@ -1,12 +1,9 @@
 //! Belief propagation and the tree-reweighted bound against plain loops over all states.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use support::oracle::Oracle;
+use crate::support::oracle::Oracle;
 use zhat::messages::{BeliefPropagation, Schedule, TreeReweighted};
 use zhat::model::generate::{self, Grid};
 use zhat::random::Streams;
@@ -247,9 +244,9 @@ fn both_schedules_agree_and_say_what_they_cannot_promise() {
 #[test]
 fn no_answer_is_not_a_number() {
     let models = (0..300).map(|seed| (format!("random {seed}"), random_graph(seed)));
-    let zero = support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
+    let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
     let run = Run::default();
-    for (name, graph) in models.chain(support::small_models(70)).chain(zero) {
+    for (name, graph) in models.chain(crate::support::small_models(70)).chain(zero) {
         for schedule in [Schedule::Parallel, Schedule::Residual] {
             let method = BeliefPropagation { schedule, iterations: 50, ..Default::default() };
             if let Some(z) = well(&name, method.log_partition(&graph, &run)) {
@@ -270,7 +267,7 @@ fn no_answer_is_not_a_number() {
             }
         }
     }
-    for (name, graph) in support::zero_models().into_iter().take(3) {
+    for (name, graph) in crate::support::zero_models().into_iter().take(3) {
         for answer in [
             BeliefPropagation::default().log_partition(&graph, &run),
             TreeReweighted::default().log_partition(&graph, &run),
@@ -298,9 +295,9 @@ fn contradicting_evidence_is_impossible_evidence() {
 fn the_bound_is_never_violated_wherever_it_stops() {
     let run = Run::default();
     let models = (0..600).map(|seed| (format!("random {seed}"), random_graph(seed)));
-    let zero = support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
+    let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
     let mut possible = 0;
-    for (name, graph) in models.chain(support::small_models(140)).chain(zero) {
+    for (name, graph) in models.chain(crate::support::small_models(140)).chain(zero) {
         let oracle = Oracle::new(&graph);
         let want = if oracle.is_zero() { ZERO } else { oracle.log_partition() - oracle.allowance() };
         possible += usize::from(!oracle.is_zero());

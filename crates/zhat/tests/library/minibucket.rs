@@ -1,12 +1,9 @@
 //! Weighted mini-buckets: no bound is ever violated, and draws weigh no more than the bound allows.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 
 use std::time::Duration;
 
-use support::oracle::Oracle;
-use support::statistics::{ALARM, bernstein_radius, binomial_tail};
+use crate::support::oracle::Oracle;
+use crate::support::statistics::{ALARM, bernstein_radius, binomial_tail};
 use zhat::exact::Elimination;
 use zhat::minibucket::{WeightedMiniBucketSampling, WeightedMiniBuckets};
 use zhat::model::generate::{self, Grid};
@@ -45,8 +42,8 @@ fn random_model(seed: u64) -> FactorGraph {
 
 fn models(count: u64) -> Vec<(String, FactorGraph)> {
     let own = (0..count).map(|seed| (format!("random {seed}"), random_model(seed)));
-    let wide = support::wide_models(1);
-    own.chain(support::small_models(count / 4)).chain(wide).collect()
+    let wide = crate::support::wide_models(1);
+    own.chain(crate::support::small_models(count / 4)).chain(wide).collect()
 }
 
 fn ends(answer: &Estimate) -> (f64, f64, f64) {
@@ -69,7 +66,7 @@ fn hold(what: &str, oracle: &Oracle<'_>, answer: &Estimate) -> f64 {
 
 #[test]
 fn no_bound_is_violated_on_a_thousand_models() {
-    let run = support::one_thread();
+    let run = crate::support::one_thread();
     let (mut finite, mut all) = (0, 0);
     for (k, (name, graph)) in models(1000).into_iter().enumerate() {
         let oracle = Oracle::new(&graph);
@@ -96,7 +93,7 @@ fn no_bound_is_violated_on_a_thousand_models() {
 
 #[test]
 fn every_report_is_certified_and_the_bounds_only_close() {
-    let run = support::one_thread();
+    let run = crate::support::one_thread();
     for (name, graph) in models(120) {
         let oracle = Oracle::new(&graph);
         if oracle.is_zero() {
@@ -187,7 +184,7 @@ fn a_run_out_of_time_has_the_bounds_so_far() {
 
 #[test]
 fn weights_never_exceed_the_bound() {
-    let run = support::one_thread();
+    let run = crate::support::one_thread();
     for (name, graph) in models(240) {
         for (i_bound, iterations) in [(0, 0), (1, 3), (2, 10), (3, 1)] {
             let method =
@@ -227,7 +224,7 @@ fn hard_models() -> Vec<(&'static str, FactorGraph)> {
 
 #[test]
 fn the_estimate_is_unbiased() {
-    let run = support::one_thread();
+    let run = crate::support::one_thread();
     for (name, graph) in hard_models() {
         let log_partition = Oracle::new(&graph).log_partition();
         for (i_bound, iterations) in [(1, 0), (2, 5)] {
@@ -250,7 +247,7 @@ fn the_estimate_is_unbiased() {
 
 #[test]
 fn intervals_cover_as_often_as_they_say() {
-    let base = support::one_thread();
+    let base = crate::support::one_thread();
     let runs = 300;
     for (name, graph) in hard_models() {
         let oracle = Oracle::new(&graph);
@@ -298,7 +295,7 @@ fn intervals_close_in_and_marginals_come_near() {
 #[test]
 fn zero_partitions_are_errors_or_bounded_by_nothing() {
     let run = Run::default();
-    for (name, graph) in support::zero_models() {
+    for (name, graph) in crate::support::zero_models() {
         for i_bound in [0, 1, 8] {
             let method = WeightedMiniBuckets { i_bound: Some(i_bound), ..Default::default() };
             match method.log_partition(&graph, &run) {
