@@ -20,7 +20,9 @@ pub(crate) struct Subject<'g> {
 pub(crate) struct Sizes {
     pub variables: usize,
     pub states: usize,
+    /// Factors of two variables or more.
     pub factors: usize,
+    all_factors: usize,
     pub slots: usize,
     /// Entries of all messages and of all tables.
     pub messages: usize,
@@ -107,7 +109,8 @@ impl Sizes {
         let mut sizes = Sizes {
             variables: graph.variable_count(),
             states: graph.cardinalities().iter().sum(),
-            factors: graph.factor_count(),
+            factors: 0,
+            all_factors: graph.factor_count(),
             slots: 0,
             messages: 0,
             entries: 0,
@@ -118,6 +121,7 @@ impl Sizes {
         let mut components = super::forest::Components::new(graph.variable_count());
         for factor in graph.factors().filter(|factor| factor.scope.len() > 1) {
             let sent: usize = factor.scope.iter().map(|&v| graph.cardinalities()[v]).sum();
+            sizes.factors += 1;
             sizes.slots += factor.scope.len();
             sizes.messages += sent;
             sizes.entries += factor.log_values.len();
@@ -132,6 +136,7 @@ impl Sizes {
         let layout = 24.0 * self.variables as f64
             + 8.0 * self.states as f64
             + 40.0 * self.factors as f64
+            + 8.0 * self.all_factors as f64
             + 8.0 * (self.slots + self.entries) as f64;
         let messages = Messages::bytes(self.messages, self.states, self.factors);
         let room = (1.0 + run.threads() as f64) * Workspace::bytes(self.largest.0, self.largest.1);
@@ -139,7 +144,7 @@ impl Sizes {
             Query::LogPartition => 8.0 * self.variables as f64,
             Query::Marginals => 16.0 * (self.states + 2 * self.variables) as f64,
             Query::FactorMarginals => {
-                16.0 * (self.entries + 2 * self.states + 2 * self.variables + 2 * self.factors) as f64
+                16.0 * (self.entries + 2 * self.states + 2 * self.variables + 2 * self.all_factors) as f64
             }
             _ => 16.0 * (2 * self.variables + self.states + self.factors) as f64 + 8.0 * self.slots as f64,
         };

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::appearance::Appearance;
 use super::engine::Messages;
-use super::forest::Sum;
+use super::forest::{Forest, Sum};
 use super::kernel::Algebra;
 use super::layout::Layout;
 use super::subject::{Sizes, Subject};
@@ -119,11 +119,19 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Takes the bound at the messages as they are.
+    /// Takes the bound at the messages as they are. Where the run must stop and there is one already, there is none: +∞.
     fn certify(&mut self) -> f64 {
         self.messages.refresh();
-        let sums: Vec<Sum> =
-            self.appearance.forests.par_iter().map(|forest| forest.log_partition(&self.messages)).collect();
+        let (messages, clock, first) = (&self.messages, self.clock, self.best.value == f64::INFINITY);
+        let solve = |forest: &Forest| {
+            let goes_on = first || !(clock.is_cancelled() || clock.is_out_of_time());
+            goes_on.then(|| forest.log_partition(messages))
+        };
+        let sums: Option<Vec<Sum>> = self.appearance.forests.par_iter().map(solve).collect();
+        let Some(sums) = sums else {
+            self.best.stopped_early = true;
+            return f64::INFINITY;
+        };
         let mut value = CompensatedSum::default();
         let mut units = self.rounding + self.messages.score_rounding();
         for (t, sum) in sums.iter().enumerate() {
@@ -180,7 +188,7 @@ impl Search<'_> {
         loop {
             let going = self.pass(burst);
             let now = self.certify();
-            if !self.tell(each) || !going {
+            if !self.tell(each) || !going || now == f64::INFINITY {
                 return;
             }
             let settled = self.best.residual < SETTLED || burst >= BURST;
