@@ -161,22 +161,35 @@ fn descend(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Reduced, generate};
+    use crate::random::Streams;
     use crate::run::Run;
     use crate::{Error, LogPartition, exact::Enumeration};
 
+    /// Six variables of three states, random pairs of which must differ.
+    fn colouring(seed: u64) -> FactorGraph {
+        let mut random = Streams::new(seed, "witness tests").block(0);
+        let mut graph = FactorGraph::new(vec![3; 6]).unwrap();
+        let different: Vec<f64> =
+            (0..9).map(|i| if i / 3 == i % 3 { f64::NEG_INFINITY } else { 0.5 }).collect();
+        for _ in 0..8 + random.below(20) {
+            let u = random.below(6);
+            let v = (u + 1 + random.below(5)) % 6;
+            graph.add_factor(&[u, v], &different).unwrap();
+        }
+        graph
+    }
+
     #[test]
     fn it_finds_a_state_if_and_only_if_there_is_one() {
-        let run = Run::default();
+        let run = Run::default().with_threads(1);
         let (mut found, mut impossible) = (0, 0);
-        for seed in 0..600 {
-            let graph = generate::random(7, 3, 12, 3, 1.0, 0.72, seed).unwrap();
+        for seed in 0..300 {
+            let graph = colouring(seed);
             let expected = Enumeration::default().log_partition(&graph, &run);
-            let Ok(reduced) = Reduced::new(&graph) else { continue };
-            let prefer = |v: usize| (0..reduced.graph.cardinalities()[v]).map(|s| s as f64).collect();
-            match witness(&reduced.graph, prefer, 1 << 24, &run.start("test")).unwrap() {
-                Witness::Found(_) => {
-                    assert!(expected.is_ok());
+            let prefer = |_| vec![0.2, 0.3, 0.5];
+            match witness(&graph, prefer, 1 << 24, &run.start("test")).unwrap() {
+                Witness::Found(state) => {
+                    assert!(graph.score(&state).is_finite() && expected.is_ok(), "seed {seed}");
                     found += 1;
                 }
                 Witness::Impossible => {
@@ -186,6 +199,6 @@ mod tests {
                 Witness::Unknown => panic!("seed {seed}"),
             }
         }
-        assert!(found > 50 && impossible > 20, "{found} {impossible}");
+        assert!(found > 20 && impossible > 20, "{found} {impossible}");
     }
 }
