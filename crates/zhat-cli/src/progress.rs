@@ -85,7 +85,8 @@ impl Observer for Bar {
     fn interval(&self, low: f64, high: f64, by: &'static str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let gap = high - low;
-        if told.1 == by && gap.is_finite() && gap > 0.95 * told.0 {
+        let narrower = gap < 0.95 * told.0;
+        if told.1 == by && !narrower {
             return;
         }
         *told = (gap, by);

@@ -149,10 +149,6 @@ impl CertifiedBounds {
             let rest = (part * time).min(time - clock.seconds()).max(0.0);
             run.clone().with_time(Duration::from_secs_f64(rest))
         };
-        if self.exact_in_reach(graph, run) {
-            let answer = Elimination::default().log_partition(graph, &left(1.0));
-            work.absorb(answer, "elimination")?;
-        }
         if !work.finished() {
             let mut each =
                 |bound: crate::mean_field::LowerBound| work.take(bound.low, f64::INFINITY, "mean-field");
@@ -168,6 +164,11 @@ impl CertifiedBounds {
             });
             work.absorb(answer, "trw")?;
         }
+        // To find an order takes longer than the first bounds.
+        if !work.finished() && self.exact_in_reach(graph, &left(1.0)) {
+            let answer = Elimination::default().log_partition(graph, &left(1.0));
+            work.absorb(answer, "elimination")?;
+        }
         let mut width = FIRST_WIDTH;
         while !work.finished() && width <= WIDEST {
             let method = WeightedMiniBuckets { i_bound: Some(width), ..Default::default() };
@@ -175,18 +176,12 @@ impl CertifiedBounds {
             if forecast.bytes > run.memory() as f64 {
                 break;
             }
-            let before = work.now;
             let mut each = |found: crate::minibucket::Sandwich| work.take(found.low, found.high, "wmb");
             let answer = method.tighten(graph, &left(1.0), &mut each);
             let whole = answer.as_ref().is_ok_and(|answer| is_whole(&answer.diagnostics));
             work.absorb(answer, "wmb")?;
             // Nothing was cut, so wider tables have nothing to add.
-            if whole
-                || (work.now == before
-                    && width > 2 * FIRST_WIDTH
-                    && work.now.gap().is_finite()
-                    && forecast.bytes < 1e6)
-            {
+            if whole {
                 break;
             }
             width += WIDER;
@@ -210,7 +205,7 @@ impl CertifiedBounds {
     }
 
     fn exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
-        let patience = 0.5 * run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+        let patience = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
         Elimination::default().forecast(graph, Query::LogPartition, run).fits(run, patience)
     }
 }

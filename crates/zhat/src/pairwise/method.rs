@@ -295,14 +295,9 @@ impl RandomizedMessages {
             let reason = "a ratio of two estimates: right in the limit, biased for finitely many states";
             Guarantee::Heuristic { reason: reason.into() }
         };
-        let spread = match unbiased(&logs, self.confidence, rounding).1 {
-            Guarantee::Unbiased { relative_std_error, .. } => relative_std_error,
-            _ => f64::INFINITY,
-        };
         let mut diagnostics = Diagnostics::new(FEW)
             .note("states", count)
             .note("replicates", logs.len())
-            .note("spread", spread)
             .note("iterations", rest.sweeps)
             .note("interactions", graph.interactions().form())
             .note("precision", F::NAME);
@@ -444,7 +439,7 @@ impl<F: Real> Forecasts<PairwiseGraph<F>> for RandomizedMessages {
         let proposals = 16.0 * graph.variables() as f64 * all;
         let unbiased = graph.is_forest() && self.selection.is_unbiased() && query == Query::LogPartition;
         Forecast {
-            seconds: guide + seconds * (self.replicates as f64 + 1.0),
+            seconds: (guide + seconds) * (self.replicates as f64 + 1.0),
             bytes: bytes * self.replicates as f64 + proposals + outputs(graph, query),
             promise: if unbiased { Promise::Unbiased } else { Promise::Heuristic },
         }
