@@ -1,6 +1,6 @@
 //! q and its ascent: one cluster after the other is made the best it can be, given the rest.
 //!
-//! With fields η_s = `base` + Σ_f E_q[θ_f | slot s] from the crossing factors, the best q of a cluster is the tree distribution
+//! With fields η_s = `base` + Σ_f E_q\[θ_f | slot s\] from the crossing factors, the best q of a cluster is the tree distribution
 //! ∝ exp Σ_s η_s(x_s). Upward, from the leaves, each hyperedge sends its parent m(p) = log Σ exp over its children, and keeps the conditional
 //! K(children | p). Downward, q of a hyperedge is q(p) K. Messages are in the log domain, relative to their maximum.
 //!
@@ -192,7 +192,7 @@ impl View<'_> {
         total.value()
     }
 
-    /// Adds E_q[θ_f | group g] to the field of that group's slot.
+    /// Adds E_q\[θ_f | group g\] to the field of that group's slot.
     fn add_field(&self, k: usize, g: usize, fields: &mut [f64], start: usize) {
         let View { layout, q, .. } = *self;
         let (f, has_zeros) = layout.crossing[k];
@@ -357,7 +357,7 @@ fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
     }
 }
 
-/// E_q[θ_f] of a factor; −∞ if q has a state that it forbids.
+/// E_q\[θ_f\] of a factor; −∞ if q has a state that it forbids.
 pub(super) fn expected_value(layout: &Layout<'_>, f: usize, has_zeros: bool, q: &[f64]) -> f64 {
     let values = layout.graph.factor(f).log_values;
     let groups = layout.groups(f);

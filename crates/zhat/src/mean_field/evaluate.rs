@@ -1,8 +1,8 @@
 //! The bound of a q, and how far rounding may have moved it.
 //!
-//! F(q) = E_q[score] + H(q) ≤ log Z for every q. With J the joint of a hyperedge and d_v the hyperedges below variable v,
+//! F(q) = E_q\[score\] + H(q) ≤ log Z for every q. With J the joint of a hyperedge and d_v the hyperedges below variable v,
 //!
-//! F = Σ_s Σ q_s base_s + Σ_f E_q[θ_f] − Σ_e Σ J_e ln J_e + Σ_v (d_v − \[v is a root\]) Σ q_v ln q_v.
+//! F = Σ_s Σ q_s base_s + Σ_f E_q\[θ_f\] − Σ_e Σ J_e ln J_e + Σ_v (d_v − \[v is a root\]) Σ q_v ln q_v.
 //!
 //! **Rounding.** q is the distribution of its conditionals as they stand, each row taken to sum to one. A marginal is a sum of products of
 //! positive numbers down from the root, so its relative error is at most the number of roundings on that way, times 2⁻⁵³: no

@@ -5,7 +5,7 @@
 //! hyperedge has its parent as the first axis, so a row is what the children do given a state of the parent.
 //!
 //! What lies inside one slot is added up in `base` once and for all. What remains are the crossing factors: each is a table over two or
-//! more slots, and E_q[θ_f] = Σ θ_f Π_g q_g over the states of its groups g.
+//! more slots, and E_q\[θ_f\] = Σ θ_f Π_g q_g over the states of its groups g.
 
 use std::ops::Range;
 

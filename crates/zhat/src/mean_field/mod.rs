@@ -1,6 +1,6 @@
 //! Mean field: the best lower bound on log Z that a distribution of simple structure gives.
 //!
-//! For every distribution q, log Z ≥ F(q) = E_q[score] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c over clusters of variables.
+//! For every distribution q, log Z ≥ F(q) = E_q\[score\] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c over clusters of variables.
 //! With `structure = independent` a cluster is one variable; with `forest` it is a tree of them, chosen so that what the factors leave
 //! of it has no cycle (`partition`). Given the others, the best q_c is a tree distribution, found by one sum-product
 //! sweep (`ascent`); clusters that share no factor are updated together. F never falls.
