@@ -63,12 +63,15 @@ def test_the_catalogue() -> None:
         "factor-graph": model,
         "chain": zhat.generate.chain(states=3, steps=4),
         "semi-markov": zhat.generate.semi_markov(states=3, steps=4),
+        "pairwise-graph": zhat.PairwiseGraph([[0.0, 1.0], [0.5, 0.0]], [(0, 1)], [[1.0, 0.0], [0.0, 1.0]]),
     }
     for method in zhat.methods():
         answer = models[method.kind].log_partition(method=method.name, **method.options)
         assert answer.method == method.name
-    for promise in ("exact", "bounds", "unbiased"):
+    for promise in ("exact", "unbiased"):
         assert model.log_partition(method=promise).guarantee.kind == "exact"
+    assert model.log_partition(method="bounds").guarantee.kind == "interval"
+    assert model.entropy(method="bounds").guarantee.kind == "exact"
 
 
 def program(*arguments: str, module: bool = False) -> subprocess.CompletedProcess[str]:
