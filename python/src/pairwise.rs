@@ -10,7 +10,7 @@ use zhat::sequence::TransitionGradient;
 use crate::array::{self, Precision, handed_over};
 use crate::error::{self, Failure};
 use crate::model::Model;
-use crate::sequence::{shape_error, tuple, typed};
+use crate::sequence::{shape_error, transitions_of, typed};
 
 /// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions` (N, N) or (E, N, N), or
 /// `left` and perhaps `right` (N, D).
@@ -42,30 +42,8 @@ fn build<F: Precision>(
     let &[_, n] = nodes.shape() else {
         return Err(shape_error("nodes", nodes.shape(), "(V, N)"));
     };
-    let given = |name: &str, array: &Bound<'_, PyAny>, shape: &[usize], meaning: &str| {
-        let array = typed::<F>(name, array)?;
-        if array.shape() != shape {
-            let expected = format!("{meaning} = {}", tuple(shape));
-            return Err(shape_error(name, array.shape(), &expected));
-        }
-        array::in_place(name, &array)
-    };
-    let interactions = match (interactions, left) {
-        (Some(array), None) if typed::<F>("interactions", array)?.ndim() == 3 => {
-            Transitions::PerStep(given("interactions", array, &[edges.len(), n, n], "(E, N, N)")?)
-        }
-        (Some(array), None) => Transitions::Shared(given("interactions", array, &[n, n], "(N, N)")?),
-        (None, Some(left)) => {
-            let left = typed::<F>("left", left)?;
-            let shape = match left.shape() {
-                &[rows, rank] if rows == n => [n, rank],
-                other => return Err(shape_error("left", other, &format!("(N, D) with N = {n}"))),
-            };
-            let right = right.map(|right| given("right", right, &shape, "(N, D) as left")).transpose()?;
-            Transitions::Factored { left: array::in_place("left", &left)?, right }
-        }
-        _ => return Err(error::argument("interactions", "either these or left is needed")),
-    };
+    let tables = (edges.len(), "(E, N, N)");
+    let interactions = transitions_of("interactions", n, tables, interactions, left, right)?;
     let nodes = array::in_place("nodes", &nodes)?;
     Ok(py.detach(|| PairwiseGraph::new(n, nodes, edges, interactions)).map_err(Failure)?)
 }

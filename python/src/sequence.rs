@@ -3,7 +3,7 @@
 use numpy::{PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zhat::model::{Observed, Segments, SequenceSizes, Transitions};
+use zhat::model::{Observed, Segments, SequenceSizes, Transitions, Values};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{self, Precision};
@@ -50,21 +50,42 @@ fn build<F: Precision>(
         let message = format!("found {} of them for {batch} sequences", lengths.len());
         return Err(error::argument("lengths", message));
     }
-    let given = |name: &str, array: &Bound<'_, PyAny>, shape: &[usize], meaning: &str| {
-        let array = typed::<F>(name, array)?;
-        if array.shape() != shape {
-            let expected = format!("{meaning} = {}", tuple(shape));
-            return Err(shape_error(name, array.shape(), &expected));
-        }
-        array::in_place(name, &array)
-    };
     let start = given("start", start, &[n], "(N,)")?;
-    let transitions = match (transitions, left) {
-        (Some(array), None) if typed::<F>("transitions", array)?.ndim() == 3 => {
-            let shape = [steps.saturating_sub(1), n, n];
-            Transitions::PerStep(given("transitions", array, &shape, "(T − 1, N, N)")?)
+    let tables = (steps.saturating_sub(1), "(T − 1, N, N)");
+    let transitions = transitions_of("transitions", n, tables, transitions, left, right)?;
+    let emissions = array::in_place("emissions", &emissions)?;
+    Ok(py.detach(|| Chain::new(start, emissions, lengths, transitions)).map_err(Failure)?)
+}
+
+/// An array of this shape, used in place.
+fn given<F: Precision>(
+    name: &str,
+    array: &Bound<'_, PyAny>,
+    shape: &[usize],
+    meaning: &str,
+) -> PyResult<Values<F>> {
+    let array = typed::<F>(name, array)?;
+    if array.shape() != shape {
+        return Err(shape_error(name, array.shape(), &format!("{meaning} = {}", tuple(shape))));
+    }
+    array::in_place(name, &array)
+}
+
+/// Transitions of a chain or interactions of a graph with n states: one table, as many as there are `tables` (with the words for that
+/// shape), or embeddings.
+pub fn transitions_of<F: Precision>(
+    name: &str,
+    n: usize,
+    (tables, meaning): (usize, &str),
+    array: Option<&Bound<'_, PyAny>>,
+    left: Option<&Bound<'_, PyAny>>,
+    right: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Transitions<F>> {
+    match (array, left) {
+        (Some(array), None) if typed::<F>(name, array)?.ndim() == 3 => {
+            Ok(Transitions::PerStep(given(name, array, &[tables, n, n], meaning)?))
         }
-        (Some(array), None) => Transitions::Shared(given("transitions", array, &[n, n], "(N, N)")?),
+        (Some(array), None) => Ok(Transitions::Shared(given(name, array, &[n, n], "(N, N)")?)),
         (None, Some(left)) => {
             let left = typed::<F>("left", left)?;
             let shape = match left.shape() {
@@ -72,12 +93,10 @@ fn build<F: Precision>(
                 other => return Err(shape_error("left", other, &format!("(N, D) with N = {n}"))),
             };
             let right = right.map(|right| given("right", right, &shape, "(N, D) as left")).transpose()?;
-            Transitions::Factored { left: array::in_place("left", &left)?, right }
+            Ok(Transitions::Factored { left: array::in_place("left", &left)?, right })
         }
-        _ => return Err(error::argument("transitions", "either these or left is needed")),
-    };
-    let emissions = array::in_place("emissions", &emissions)?;
-    Ok(py.detach(|| Chain::new(start, emissions, lengths, transitions)).map_err(Failure)?)
+        _ => Err(error::argument(name, "either these or left is needed")),
+    }
 }
 
 /// The semi-Markov chain of a chain, with segment scores (L, N) or (B, T, L, N), used in place.
@@ -331,7 +350,7 @@ pub fn shape_error(name: &str, found: &[usize], expected: &str) -> PyErr {
 }
 
 /// A shape as Python writes it.
-pub fn tuple(shape: &[usize]) -> String {
+fn tuple(shape: &[usize]) -> String {
     let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
     format!("({}{})", lengths.join(", "), if shape.len() == 1 { "," } else { "" })
 }

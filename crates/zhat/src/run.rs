@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// Tells the observer how far the value is known.
-    pub fn interval(&self, low: f64, high: f64, by: &'static str) {
+    pub(crate) fn interval(&self, low: f64, high: f64, by: &'static str) {
         if let Some(observer) = &self.observer {
             observer.interval(low, high, by);
         }

@@ -188,7 +188,7 @@ impl PairwisePropagation {
         graph: &PairwiseGraph<F>,
         query: Query,
         run: &Run,
-        finish: impl FnOnce(&Settled<F>) -> T + Send,
+        finish: impl FnOnce(&[Settled<F>]) -> T + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(ALL);
         check(self.damping, self.tolerance, self.iterations, ALL)?;
@@ -198,7 +198,7 @@ impl PairwisePropagation {
             if settled.log_partition == f64::NEG_INFINITY {
                 return Err(contradiction(graph, &settled));
             }
-            Ok((finish(&settled), settled.rest))
+            Ok((finish(std::slice::from_ref(&settled)), settled.rest))
         })?;
         let exact = graph.is_forest();
         let guarantee = if exact { Guarantee::Exact } else { loopy(rest, self.tolerance) };
@@ -343,13 +343,13 @@ macro_rules! queries {
     ($method:ty) => {
         impl<F: Real> LogPartition<PairwiseGraph<F>> for $method {
             fn log_partition(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<f64>> {
-                self.answer(graph, Query::LogPartition, run, |settled| log_mean(several(settled)))
+                self.answer(graph, Query::LogPartition, run, |settled| log_mean(settled))
             }
         }
 
         impl<F: Real> Marginals<PairwiseGraph<F>> for $method {
             fn marginals(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
-                self.answer(graph, Query::Marginals, run, |settled| marginals(graph, several(settled)))
+                self.answer(graph, Query::Marginals, run, |settled| marginals(graph, settled))
             }
         }
 
@@ -359,37 +359,19 @@ macro_rules! queries {
                 graph: &PairwiseGraph<F>,
                 run: &Run,
             ) -> Result<Answer<PairwiseGradient<F>>> {
-                self.answer(graph, Query::FactorMarginals, run, |settled| gradient(graph, several(settled)))
+                self.answer(graph, Query::FactorMarginals, run, |settled| gradient(graph, settled))
             }
         }
 
         impl<F: Real> Entropy<PairwiseGraph<F>> for $method {
             fn entropy(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<f64>> {
-                self.answer(graph, Query::Entropy, run, |settled| entropy(graph, several(settled)))
+                self.answer(graph, Query::Entropy, run, |settled| entropy(graph, settled))
             }
         }
     };
 }
 queries!(PairwisePropagation);
 queries!(RandomizedMessages);
-
-/// One choice or several, as several.
-trait Several<F> {
-    fn several(&self) -> &[Settled<F>];
-}
-impl<F> Several<F> for Settled<F> {
-    fn several(&self) -> &[Settled<F>] {
-        std::slice::from_ref(self)
-    }
-}
-impl<F> Several<F> for [Settled<F>] {
-    fn several(&self) -> &[Settled<F>] {
-        self
-    }
-}
-fn several<F>(settled: &(impl Several<F> + ?Sized)) -> &[Settled<F>] {
-    settled.several()
-}
 
 /// Seconds for a multiplication in a product, for an entry of a matrix that is made, and for a number of a message; see `lattice::cost`.
 const PER_PRODUCT: f64 = 2e-11;
