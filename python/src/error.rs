@@ -18,7 +18,7 @@ impl From<Failure> for PyErr {
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => "MissingFileError",
             Error::Io { .. } => "FileError",
             Error::ZeroPartition => "ZeroPartitionError",
-            Error::ImpossibleEvidence => "ImpossibleEvidenceError",
+            Error::ImpossibleEvidence { .. } => "ImpossibleEvidenceError",
             Error::OverBudget { .. } => "OverBudgetError",
             _ => "Error",
         };

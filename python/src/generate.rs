@@ -1,7 +1,7 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::model::generate::{self, ChainShape, Grid, Sharpness, TransitionForm};
+use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, Sharpness, TransitionForm};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -84,21 +84,45 @@ pub fn random_chain(
 ) -> PyResult<Model> {
     let (strength, zeros, double) = scores;
     let (states, steps, batch, ragged) = sizes;
-    let transitions = match transitions {
-        ("shared", ..) => TransitionForm::Shared,
-        ("per-step", ..) => TransitionForm::PerStep,
-        ("factored", rank, tied) => TransitionForm::Factored { rank, tied },
-        (other, ..) => {
-            let message = format!("there is no form `{other}`; there are shared, per-step and factored");
-            return Err(error::argument("transitions", message));
-        }
-    };
+    let transitions = form("transitions", transitions)?;
     let shape = ChainShape { states, steps, batch, ragged, transitions, strength, zeros };
     match (longest, double) {
         (None, false) => build(py, || generate::chain::<f32>(&shape, seed)),
         (None, true) => build(py, || generate::chain::<f64>(&shape, seed)),
         (Some(longest), false) => build(py, || generate::semi_markov::<f32>(&shape, longest, seed)),
         (Some(longest), true) => build(py, || generate::semi_markov::<f64>(&shape, longest, seed)),
+    }
+}
+
+fn form(argument: &str, given: (&str, usize, bool)) -> PyResult<TransitionForm> {
+    match given {
+        ("shared", ..) => Ok(TransitionForm::Shared),
+        ("per-step", ..) => Ok(TransitionForm::PerStep),
+        ("factored", rank, tied) => Ok(TransitionForm::Factored { rank, tied }),
+        (other, ..) => {
+            let message = format!("there is no form `{other}`; there are shared, per-step and factored");
+            Err(error::argument(argument, message))
+        }
+    }
+}
+
+/// See `zhat.generate.pairwise`.
+#[pyfunction]
+pub fn random_pairwise(
+    py: Python<'_>,
+    sizes: (usize, usize, bool, usize),
+    interactions: (&str, usize, bool),
+    scores: (f64, f64, bool),
+    seed: u64,
+) -> PyResult<Model> {
+    let (rows, columns, tree, states) = sizes;
+    let (strength, coupling, double) = scores;
+    let interactions = form("interactions", interactions)?;
+    let shape = PairwiseShape { rows, columns, tree, states, interactions, strength, coupling };
+    if double {
+        build(py, || generate::pairwise::<f64>(&shape, seed))
+    } else {
+        build(py, || generate::pairwise::<f32>(&shape, seed))
     }
 }
 

@@ -100,13 +100,13 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pymodule]
 mod _zhat {
     #[pymodule_export]
-    use super::generate::{bayes, ising, potts, random, random_chain, rdp_chain, tree};
+    use super::generate::{bayes, ising, potts, random, random_chain, random_pairwise, rdp_chain, tree};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
     use super::ops::{Tape, forward, log_partition_and_gradient};
     #[pymodule_export]
-    use super::pairwise::{graph_score, pairwise};
+    use super::pairwise::{graph_score, pairwise, pairwise_relaxed_sample};
     #[pymodule_export]
     use super::relaxed::{relaxed_sample, sparse_relaxed_sample};
     #[pymodule_export]

@@ -1,15 +1,17 @@
 //! Pairwise graphs: built from arrays that are used in place, and shown as views of them.
 
-use numpy::{PyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zhat::model::{PairwiseGraph, Transitions};
-use zhat::pairwise::PairwiseGradient;
+use zhat::pairwise::{PairwiseGradient, RandomizedMessages};
 use zhat::sequence::TransitionGradient;
 
 use crate::array::{self, Precision, handed_over};
 use crate::error::{self, Failure};
 use crate::model::Model;
+use crate::ops::configured;
+use crate::run::Run;
 use crate::sequence::{shape_error, transitions_of, typed};
 
 /// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions` (N, N) or (E, N, N), or
@@ -103,6 +105,47 @@ pub fn gradient<'py, F: Precision>(
         }
     }
     Ok(parts)
+}
+
+/// Which entries of relaxed samples have values, and the values.
+type Relaxed<'py> = (Bound<'py, PyArrayDyn<i64>>, Bound<'py, PyAny>);
+
+/// Relaxed samples between states chosen at random; `settings` is a JSON object. A row of the first array is (sample, variable, state).
+#[pyfunction]
+pub fn pairwise_relaxed_sample<'py>(
+    py: Python<'py>,
+    model: &Model,
+    count: usize,
+    temperature: f64,
+    settings: &str,
+    run: &Bound<'py, Run>,
+) -> PyResult<Relaxed<'py>> {
+    let method: RandomizedMessages = configured("randomized-bp", settings)?;
+    match model.inner() {
+        zhat::Model::Pairwise32(graph) => relaxed(py, graph.clone(), method, (count, temperature), run),
+        zhat::Model::Pairwise64(graph) => relaxed(py, graph.clone(), method, (count, temperature), run),
+        _ => Err(error::argument("model", "expected a pairwise graph")),
+    }
+}
+
+fn relaxed<'py, F: Precision>(
+    py: Python<'py>,
+    graph: PairwiseGraph<F>,
+    method: RandomizedMessages,
+    (count, temperature): (usize, f64),
+    run: &Bound<'py, Run>,
+) -> PyResult<Relaxed<'py>> {
+    let work = move |run: &zhat::Run| method.relaxed_samples(&graph, count, temperature, run);
+    let samples = run.get().supervise(py, work)?;
+    let (mut index, mut values) = (Vec::new(), Vec::new());
+    for (s, sample) in samples.into_iter().enumerate() {
+        for (v, (states, own)) in sample.states.iter().zip(sample.values).enumerate() {
+            states.iter().for_each(|&state| index.extend([s as i64, v as i64, i64::from(state)]));
+            values.extend(own);
+        }
+    }
+    let entries = values.len();
+    Ok((handed_over(py, index, &[entries, 3])?, PyArray1::from_vec(py, values).into_any()))
 }
 
 /// The log weight of a state of all variables.

@@ -104,3 +104,21 @@ def test_what_is_wrong_is_said():
     ]:
         with pytest.raises(zhat.InputError, match=words):
             zhat.PairwiseGraph(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("interactions", ["shared", "per-step", "factored"])
+def test_relaxed_samples_are_distributions(interactions):
+    graph = zhat.generate.pairwise(2, 3, states=60, interactions=interactions, dtype=np.float32, seed=3)
+    index, values = graph.relaxed_sample(n=4, temperature=0.7, states=10, replicates=2, seed=5)
+    assert values.dtype == np.float32
+    assert index.shape == (len(values), 3)
+    totals = np.zeros((4, 6))
+    np.add.at(totals, (index[:, 0], index[:, 1]), values)
+    assert np.allclose(totals, 1, atol=1e-5)
+    assert index[:, 2].max() < 60
+    cold = graph.relaxed_sample(n=4, temperature=1e-3, states=10, seed=5)[1]
+    assert np.sort(cold)[-20:].min() > 0.99
+    with pytest.raises(zhat.InputError, match="temperature"):
+        graph.relaxed_sample(temperature=0)
+    with pytest.raises(zhat.InputError, match="there are shared"):
+        zhat.generate.pairwise(interactions="dense")

@@ -26,12 +26,14 @@ __all__ = [
     "methods",
     "observe",
     "pairwise",
+    "pairwise_relaxed_sample",
     "parameters",
     "path_score",
     "potts",
     "processors",
     "random",
     "random_chain",
+    "random_pairwise",
     "rdp_chain",
     "relaxed_sample",
     "run_program",
@@ -160,6 +162,12 @@ def random_chain(
     longest: int | None,
     seed: int,
 ) -> Model: ...
+def random_pairwise(
+    sizes: tuple[int, int, bool, int],
+    interactions: tuple[str, int, bool],
+    scores: tuple[float, float, bool],
+    seed: int,
+) -> Model: ...
 def chain(
     start: NDArray[Any],
     emissions: NDArray[Any],
@@ -180,6 +188,9 @@ def pairwise(
     right: NDArray[Any] | None,
 ) -> Model: ...
 def graph_score(model: Model, state: list[int]) -> float: ...
+def pairwise_relaxed_sample(
+    model: Model, count: int, temperature: float, settings: str, run: Run
+) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
 def parameters(model: Model) -> dict[str, NDArray[Any]]: ...
 def lengths(model: Model) -> list[int]: ...
 def path_score(model: Model, sequence: int, path: list[int]) -> float: ...

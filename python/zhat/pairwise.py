@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, scores
+from ._arguments import FilePath, integer, integers, real, scores, settings
 from ._html import table
 from ._model import Model, of_kind
 from .errors import InputError
+from .runtime import Progress, run
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,34 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
         1.0
         """
         return _zhat.graph_score(self._native, integers("state", state))
+
+    def relaxed_sample(
+        self,
+        n: int = 1,
+        temperature: float = 1.0,
+        *,
+        seed: int = 0,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        time: float | str | None = None,
+        progress: Progress | None = None,
+        **options: object,
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """`n` relaxed samples between a few states of each variable: marginals under Gumbel noise.
+
+        Entry e is `values[e]` at `index[e]`, a row (sample, variable, state); the values of a variable sum to
+        one. The options are those of the method "randomized-bp". The lower the temperature, the nearer is a
+        sample to one state of each variable.
+
+        >>> import zhat
+        >>> graph = zhat.generate.pairwise(rows=2, columns=2, states=500)
+        >>> index, values = graph.relaxed_sample(n=3, temperature=0.5, states=20)
+        >>> index.shape[1], round(float(values.sum()), 6)  # three samples of four variables
+        (3, 12.0)
+        """
+        how = run(seed, threads, memory, time, progress)
+        own = (self._native, integer("n", n), real("temperature", temperature))
+        return _zhat.pairwise_relaxed_sample(*own, settings(options), how)
 
     def save(self, path: FilePath) -> None:
         """Writes the model: to a `.zhat` file as it is, a small one also to a `.uai` file."""

@@ -110,9 +110,9 @@ impl Tightening<'_, '_> {
                 }
                 Ok(())
             }
-            Err(error @ (Error::ZeroPartition | Error::ImpossibleEvidence | Error::Argument { .. })) => {
-                Err(error)
-            }
+            Err(
+                error @ (Error::ZeroPartition | Error::ImpossibleEvidence { .. } | Error::Argument { .. }),
+            ) => Err(error),
             Err(_) => Ok(()),
         }
     }

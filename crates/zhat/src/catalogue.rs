@@ -547,7 +547,13 @@ fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
 impl Plan {
     /// Runs the chosen method.
     pub fn answer(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<AnyAnswer> {
-        (self.row.run)(model, query, settings, run)
+        (self.row.run)(model, query, settings, run).map_err(|error| match (error, model) {
+            (Error::ImpossibleEvidence { conflict: None }, Model::FactorGraph(graph)) => {
+                let found = graph.contradiction();
+                Error::ImpossibleEvidence { conflict: found.map(|found| graph.explain(&found)) }
+            }
+            (error, _) => error,
+        })
     }
 }
 

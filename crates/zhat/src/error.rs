@@ -62,8 +62,11 @@ pub enum Error {
     ZeroPartition,
 
     /// The evidence has probability zero under the model.
-    #[error("impossible evidence: the given evidence has probability 0 under the model")]
-    ImpossibleEvidence,
+    #[error("impossible evidence: the given evidence has probability 0 under the model{}", explained(.conflict))]
+    ImpossibleEvidence {
+        /// What contradicts what, where that is known.
+        conflict: Option<String>,
+    },
 
     /// The method came to its end without anything to answer from.
     #[error("no answer: {0}")]
@@ -96,6 +99,11 @@ impl Error {
         Error::Argument { name: name.into(), message: message.into() }
     }
 
+    /// Evidence that contradicts the model, nobody knows yet why.
+    pub(crate) fn impossible() -> Self {
+        Error::ImpossibleEvidence { conflict: None }
+    }
+
     /// A failed read or write of `path`.
     pub fn io(path: &Path, source: std::io::Error) -> Self {
         Error::Io { path: path.to_owned(), source }
@@ -110,7 +118,7 @@ impl Error {
             Error::Io { .. } => "io",
             Error::Unsupported { .. } => "unsupported",
             Error::ZeroPartition => "zero-partition",
-            Error::ImpossibleEvidence => "impossible-evidence",
+            Error::ImpossibleEvidence { .. } => "impossible-evidence",
             Error::NoAnswer(_) => "no-answer",
             Error::OverBudget { .. } => "over-budget",
             Error::Interrupted => "interrupted",
@@ -121,9 +129,16 @@ impl Error {
     pub fn is_unanswerable(&self) -> bool {
         matches!(
             self,
-            Error::ZeroPartition | Error::ImpossibleEvidence | Error::NoAnswer(_) | Error::OverBudget { .. }
+            Error::ZeroPartition
+                | Error::ImpossibleEvidence { .. }
+                | Error::NoAnswer(_)
+                | Error::OverBudget { .. }
         )
     }
+}
+
+fn explained(conflict: &Option<String>) -> String {
+    conflict.as_ref().map_or_else(String::new, |conflict| format!(": {conflict}"))
 }
 
 fn place(source_name: &str, line: usize) -> String {

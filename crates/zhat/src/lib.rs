@@ -42,7 +42,7 @@ pub mod units;
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
-pub use model::{Chain, FactorGraph, Model, SemiMarkov};
+pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov};
 pub use query::{
     Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, KBest, Law,
     LogPartition, Map, Marginals, Query, Sample, Samples,

@@ -154,7 +154,9 @@ fn answer_with(
     let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()));
     let answer = answer.map_err(|error| match error {
         // Sequences do not remember that their scores were changed for evidence.
-        Error::ZeroPartition if !arguments.model.given.is_empty() => Error::ImpossibleEvidence,
+        Error::ZeroPartition if !arguments.model.given.is_empty() => {
+            Error::ImpossibleEvidence { conflict: None }
+        }
         other => other,
     })?;
     show(&Answered { model, name: query.name(), plan: Some(plan), answer, run }, style)

@@ -1,6 +1,7 @@
 //! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
 
 mod rdp;
+mod rdp_graph;
 mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
@@ -62,6 +63,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-scaling",
         about: "one randomized forward for N = 10³ to 10⁶ states at fixed K, beside the exact one, with a picture",
         run: rdp_scaling::run,
+    },
+    Experiment {
+        name: "rdp-graph",
+        about: "randomized messages on a graph with circles and 10⁵ states: the error by the number of states kept",
+        run: rdp_graph::run,
     },
 ];
 

@@ -86,7 +86,7 @@ pub(super) fn by_cases(
                 all.exact &= exact;
                 all.stopped_early |= stopped;
             }
-            Err(Error::ZeroPartition | Error::ImpossibleEvidence) => {}
+            Err(Error::ZeroPartition | Error::ImpossibleEvidence { .. }) => {}
             Err(error) => return Err(error),
         }
         all.cases = case + 1;

@@ -1,6 +1,7 @@
 //! Discrete models given by a product of factors.
 
 use crate::error::{Error, Result};
+use crate::model::contradiction::Cuts;
 use crate::model::prepare::{BYTES_PER_STATE, Derived};
 use crate::model::{Names, table};
 use crate::platform;
@@ -30,6 +31,7 @@ pub struct FactorGraph {
     names: Option<Names>,
     form: Form,
     evidence: Vec<(usize, usize)>,
+    cuts: Cuts,
     /// Σ_f max |θ_f|, −∞ left out.
     magnitude: f64,
     derived: Derived,
@@ -83,6 +85,7 @@ impl FactorGraph {
             names: None,
             form: Form::Markov,
             evidence: Vec::new(),
+            cuts: Cuts::default(),
             magnitude: 0.0,
             derived: Derived::default(),
         })
@@ -291,11 +294,14 @@ impl FactorGraph {
         graph.evidence = self.evidence.iter().chain(evidence).copied().collect();
         graph.evidence.sort_unstable();
         graph.evidence.dedup();
-        for factor in self.factors() {
+        graph.cuts = self.cuts.clone();
+        for (f, factor) in self.factors().enumerate() {
             let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| states[v].as_slice()).collect();
             let values = table::select(factor.log_values, &self.lengths(factor.scope), &keep);
             let scope: Vec<usize> = factor.scope.iter().copied().filter(|&v| observed[v].is_none()).collect();
             graph.add_factor(&scope, &values)?;
+            let cut = factor.scope.iter().filter(|&&v| observed[v].is_some());
+            cut.for_each(|&v| graph.cuts.add(f, v));
         }
         for &(v, s) in evidence {
             let mut indicator = vec![f64::NEG_INFINITY; self.cardinalities[v]];
@@ -309,6 +315,11 @@ impl FactorGraph {
     pub(crate) fn with_evidence_record(mut self, evidence: Vec<(usize, usize)>) -> Self {
         self.evidence = evidence;
         self
+    }
+
+    /// Which observed variables its factors had.
+    pub(super) fn cuts(&self) -> &Cuts {
+        &self.cuts
     }
 
     /// What has been derived from it so far.
@@ -356,12 +367,13 @@ impl FactorGraph {
         let mut gone = variables.iter();
         self.cardinalities.retain(|_| gone.next() == Some(&false));
         self.derived = Derived::default();
+        self.cuts.clear();
         numbers
     }
 
     /// The error for Z = 0: the evidence's fault if there is any.
     pub(crate) fn zero_error(&self) -> Error {
-        if self.evidence.is_empty() { Error::ZeroPartition } else { Error::ImpossibleEvidence }
+        if self.evidence.is_empty() { Error::ZeroPartition } else { Error::impossible() }
     }
 }
 

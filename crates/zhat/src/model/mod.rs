@@ -3,6 +3,7 @@
 mod barren;
 mod chain;
 mod consistency;
+mod contradiction;
 mod convert;
 mod factor_graph;
 pub mod generate;
@@ -20,6 +21,7 @@ pub(crate) mod table;
 mod values;
 
 pub use chain::{Chain, Transitions};
+pub use contradiction::Contradiction;
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use names::Names;
 pub use observe::Observed;

@@ -162,6 +162,20 @@ fn loopy(rest: Rest, tolerance: f64) -> Guarantee {
     }
 }
 
+/// Adds how far the choice of states moves log Z, by what replicates differ.
+fn with_spread(guarantee: Guarantee, logs: &[f64]) -> Guarantee {
+    match (guarantee, unbiased(logs, 0.95, 0.0).1) {
+        (Guarantee::Heuristic { reason }, Guarantee::Unbiased { relative_std_error: error, .. })
+            if error.is_finite() =>
+        {
+            Guarantee::Heuristic {
+                reason: format!("{reason}; the choice of states moves log Z by about {error:.1e} nats"),
+            }
+        }
+        (guarantee, _) => guarantee,
+    }
+}
+
 /// What is said where messages leave a variable without a state.
 fn contradiction<F: Real>(graph: &PairwiseGraph<F>, settled: &Settled<F>) -> Error {
     if graph.is_forest() && settled.chosen.is_none() {
@@ -288,7 +302,7 @@ impl RandomizedMessages {
             let reason = "all but the likeliest states are left out, so the partition function is too small";
             Guarantee::Heuristic { reason: reason.into() }
         } else if !graph.is_forest() {
-            loopy(rest, self.tolerance)
+            with_spread(loopy(rest, self.tolerance), &logs)
         } else if query == Query::LogPartition {
             unbiased(&logs, self.confidence, rounding).1
         } else {
