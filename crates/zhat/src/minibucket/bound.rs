@@ -62,6 +62,8 @@ const SMALLEST_STEP: f64 = 0.01;
 const FIRST_LOOK: usize = 5;
 const FIRST_CASES: usize = 8;
 const MOST_CASES: f64 = 512.0;
+/// Of more variables than this some cases are too small a part to matter, unless there is no other lower bound.
+const MANY_VARIABLES: usize = 500;
 /// How much longer everything takes with the cases.
 const WITH_CASES: f64 = 1.3;
 /// The part of the time budget that sweeps may take; the rest is for cases.
@@ -279,6 +281,7 @@ impl WeightedMiniBuckets {
             stopped_early |= late && !last && !(upper.done && lower.done);
             if let (Ok(()), Some(cutset)) = (&sweeps, &cutset)
                 && (ended || iteration == FIRST_LOOK)
+                && (cutset.variables.len() <= MANY_VARIABLES || work.low == f64::NEG_INFINITY)
             {
                 let count = if ended { self.cases(&plan, cutset) } else { FIRST_CASES };
                 sweeps = work.look_at_cases(&upper.best, cutset, count);

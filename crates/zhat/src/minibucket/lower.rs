@@ -118,9 +118,12 @@ impl Cutset {
         cases.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         cases.truncate(count);
         let solve = |(case, _): &(Vec<u32>, f64)| {
+            // A case that time cuts short counts for nothing.
+            if clock.check().is_err() {
+                return f64::NEG_INFINITY;
+            }
             let evidence: Vec<(usize, usize)> =
                 self.variables.iter().zip(case).map(|(&v, &s)| (v, s as usize)).collect();
-            // A case that time cuts short counts for nothing.
             log_partition_given(graph, &evidence, &plan.variables, clock).unwrap_or(f64::NEG_INFINITY)
         };
         let logs: Vec<f64> = cases.par_iter().map(solve).collect();

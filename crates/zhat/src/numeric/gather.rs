@@ -13,12 +13,19 @@ pub(crate) struct Offsets {
 
 impl Offsets {
     pub fn new(lengths: &[usize], strides: &[usize]) -> Self {
-        let mut offsets = vec![0u32];
-        for (&length, &stride) in lengths.iter().zip(strides) {
-            let step = |offset: u32| (0..length).map(move |s| offset + (s * stride) as u32);
-            offsets = offsets.into_iter().flat_map(step).collect();
+        let mut offsets = Vec::with_capacity(lengths.iter().product());
+        offsets.push(0u32);
+        let mut bound = 1;
+        // From the fastest axis to the slowest: what is there already, once more for each further digit.
+        for (&length, &stride) in lengths.iter().zip(strides).rev() {
+            let known = offsets.len();
+            for digit in 1..length {
+                let step = (digit * stride) as u32;
+                offsets.extend_from_within(..known);
+                offsets[digit * known..].iter_mut().for_each(|offset| *offset += step);
+            }
+            bound += (length - 1) * stride;
         }
-        let bound = offsets.iter().max().map_or(0, |&largest| largest as usize + 1);
         Offsets { offsets, bound }
     }
 
