@@ -311,6 +311,32 @@ impl FactorGraph {
         Ok(graph)
     }
 
+    /// The same graph with other tables, one factor after the other. What was found out about its structure, an elimination order, is kept.
+    ///
+    /// ```
+    /// # use zhat::FactorGraph;
+    /// let mut graph = FactorGraph::new(vec![2, 2])?;
+    /// graph.add_factor(&[0], &[0.0, 0.0])?;
+    /// graph.add_factor(&[0, 1], &[0.0; 4])?;
+    /// let other = graph.reweighted(&[1.0, 2.0, 0.1, 0.2, 0.3, 0.4])?;
+    /// assert_eq!(other.factor(1).log_values, [0.1, 0.2, 0.3, 0.4]);
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn reweighted(&self, log_values: &[f64]) -> Result<FactorGraph> {
+        if log_values.len() != self.values.len() {
+            let (found, wanted) = (log_values.len(), self.values.len());
+            return Err(Error::model(format!("found {found} log values for tables of {wanted} entries")));
+        }
+        let mut graph = FactorGraph { names: self.names.clone(), form: self.form, ..FactorGraph::new(self.cardinalities.clone())? };
+        let mut start = 0;
+        for f in 0..self.factor_count() {
+            graph.add_factor(self.factor(f).scope, &log_values[start..self.value_ends[f]])?;
+            start = self.value_ends[f];
+        }
+        graph.derived = self.derived.of_structure(self);
+        Ok(graph)
+    }
+
     /// Restores the record of evidence from a file.
     pub(crate) fn with_evidence_record(mut self, evidence: Vec<(usize, usize)>) -> Self {
         self.evidence = evidence;

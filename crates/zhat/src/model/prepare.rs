@@ -30,8 +30,15 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    fn new(reduced: Reduced) -> Arc<Self> {
-        let order = elimination_order(&reduced.graph);
+    /// With an order of all variables of the graph before it was reduced, if one is known.
+    fn new(reduced: Reduced, known: Option<&[usize]>) -> Arc<Self> {
+        let order = match known {
+            Some(known) => {
+                let free = known.iter().filter_map(|&v| reduced.index(v)).collect();
+                Ok(Order::along(&reduced.graph, free))
+            }
+            None => elimination_order(&reduced.graph),
+        };
         Arc::new(Prepared { reduced, order, trials: Default::default() })
     }
 }
@@ -52,6 +59,20 @@ pub(super) struct Derived {
     variables: OnceLock<Option<Arc<Prepared>>>,
     factors: OnceLock<Option<Arc<Prepared>>>,
     log_partition: OnceLock<Option<Arc<Prepared>>>,
+    /// An order of all variables, where one was found before: see [`Derived::of_structure`].
+    order: OnceLock<Option<Arc<[usize]>>>,
+}
+
+impl Derived {
+    /// What holds for a graph with the same scopes and other tables.
+    pub(super) fn of_structure(&self, graph: &FactorGraph) -> Derived {
+        let found = || elimination_order(graph).ok().map(|order| order.variables.into());
+        Derived { order: self.order.get_or_init(found).clone().into(), ..Derived::default() }
+    }
+
+    fn known_order(&self) -> Option<&[usize]> {
+        self.order.get().and_then(|order| order.as_deref())
+    }
 }
 
 impl PartialEq for Derived {
@@ -106,7 +127,7 @@ impl FactorGraph {
     }
 
     fn for_variables(&self) -> Option<Arc<Prepared>> {
-        let prepare = || Some(Prepared::new(self.decided()?.simplified()));
+        let prepare = || Some(Prepared::new(self.decided()?.simplified(), self.derived().known_order()));
         self.derived().variables.get_or_init(prepare).clone()
     }
 
@@ -120,7 +141,7 @@ impl FactorGraph {
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
                 return Some(variables);
             }
-            Some(Prepared::new(Reduced::clone(&reduced)))
+            Some(Prepared::new(Reduced::clone(&reduced), self.derived().known_order()))
         };
         self.derived().factors.get_or_init(prepare).clone()
     }
@@ -131,7 +152,7 @@ impl FactorGraph {
             if !reduced.leave_out_barren() {
                 return self.for_variables();
             }
-            Some(Prepared::new(reduced.simplified()))
+            Some(Prepared::new(reduced.simplified(), self.derived().known_order()))
         };
         self.derived().log_partition.get_or_init(prepare).clone()
     }

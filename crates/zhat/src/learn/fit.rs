@@ -1,0 +1,211 @@
+//! Maximum likelihood with l1 and l2 penalties: minimise −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖².
+//!
+//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that are estimates, FISTA's step is 1/L with
+//! L the number of tables, which no curvature of log Z exceeds; each iteration draws its own random numbers.
+//!
+//! What makes it up is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never stopped.
+
+use serde::{Deserialize, Serialize};
+
+use super::likelihood::Likelihood;
+use crate::answer::Estimate;
+use crate::error::{Error, Result};
+use crate::model::FactorGraph;
+use crate::optimize::{Fista, Lbfgs, Step, StepSize};
+use crate::run::Run;
+
+/// Pairs that L-BFGS remembers.
+const HISTORY: usize = 10;
+/// Steps in a row without any gain end the work: more would only stir rounding errors.
+const IDLE: usize = 10;
+const PHASE: &str = "fitting";
+
+/// How to minimise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// L-BFGS where that is possible, else FISTA.
+    #[default]
+    Auto,
+    /// Limited-memory BFGS; not with l1, not with random gradients.
+    Lbfgs,
+    /// Accelerated proximal gradient with adaptive restart.
+    Fista,
+}
+
+/// What to minimise and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fit {
+    /// λ₁.
+    pub l1: f64,
+    /// λ₂.
+    pub l2: f64,
+    /// How.
+    pub optimizer: Optimizer,
+    /// Iterations at most.
+    pub iterations: usize,
+    /// Ends once the (proximal) gradient has no component larger than this.
+    pub tolerance: f64,
+}
+
+impl Default for Fit {
+    fn default() -> Self {
+        Fit { l1: 0.0, l2: 0.0, optimizer: Optimizer::Auto, iterations: 1000, tolerance: 1e-6 }
+    }
+}
+
+/// Where a fit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitProgress {
+    /// Iterations done.
+    pub iteration: usize,
+    /// −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖², as far as the method knows it.
+    pub objective: f64,
+    /// The largest component of the (proximal) gradient.
+    pub stationarity: f64,
+}
+
+/// Everything that goes on from one iteration to the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    fit: Fit,
+    progress: FitProgress,
+    best: f64,
+    idle: usize,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Lbfgs(Lbfgs),
+    Fista(Fista),
+}
+
+impl Checkpoint {
+    /// Where it stands.
+    pub fn progress(&self) -> FitProgress {
+        self.progress
+    }
+
+    /// The parameters so far.
+    pub fn parameters(&self) -> &[f64] {
+        match &self.state {
+            State::Lbfgs(lbfgs) => lbfgs.point(),
+            State::Fista(fista) => fista.point(),
+        }
+    }
+}
+
+/// A fitted model.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The model.
+    pub graph: FactorGraph,
+    /// Its mean log-likelihood of a row, by the method that it was fitted with.
+    pub log_likelihood: Estimate,
+    /// Where the fit ended.
+    pub progress: FitProgress,
+    /// Whether the gradient came below the tolerance.
+    pub converged: bool,
+    /// Whether values differ from run to run.
+    pub random: bool,
+}
+
+/// Fits the parameters. `watch` is told of every iteration and ends the work by returning false; with `from` it goes on where that was left.
+pub fn fit(
+    likelihood: &Likelihood,
+    how: &Fit,
+    from: Option<Checkpoint>,
+    run: &Run,
+    watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
+) -> Result<Fitted> {
+    for (name, value) in [("l1", how.l1), ("l2", how.l2), ("tolerance", how.tolerance)] {
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(Error::argument(name, format!("{value} is not a number from 0 on")));
+        }
+    }
+    let clock = run.start(PHASE);
+    let dimension = likelihood.dimension();
+    let random = is_random(likelihood, run)?;
+    let mut now = match from {
+        Some(checkpoint) => resumed(checkpoint, how, dimension)?,
+        None => begun(likelihood, how, random)?,
+    };
+    let done = |now: &Checkpoint| {
+        now.progress.stationarity <= how.tolerance || now.idle >= IDLE || now.progress.iteration >= how.iterations
+    };
+    while !done(&now) && !clock.is_cancelled() && !clock.is_out_of_time() {
+        clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);
+        let seed = if random { mixed(run.seed(), now.progress.iteration as u64) } else { run.seed() };
+        let own = run.clone().with_seed(seed);
+        let mut smooth = |parameters: &[f64], gradient: &mut [f64]| -> Result<f64> {
+            let mut value = likelihood.negative(parameters, gradient, &own)?;
+            if how.l2 > 0.0 {
+                gradient.iter_mut().zip(parameters).for_each(|(g, x)| *g += how.l2 * x);
+                value += 0.5 * how.l2 * parameters.iter().map(|x| x * x).sum::<f64>();
+            }
+            Ok(value)
+        };
+        let Step { objective, stationarity } = match &mut now.state {
+            State::Lbfgs(lbfgs) => lbfgs.step(&mut smooth)?,
+            State::Fista(fista) => fista.step(&mut smooth)?,
+        };
+        let gained = objective < now.best;
+        now.idle = if gained || random { 0 } else { now.idle + 1 };
+        now.best = now.best.min(objective);
+        now.progress = FitProgress { iteration: now.progress.iteration + 1, objective, stationarity };
+        if !watch(&now)? {
+            break;
+        }
+    }
+    let parameters = now.parameters();
+    Ok(Fitted {
+        graph: likelihood.model(parameters)?,
+        log_likelihood: likelihood.value(parameters, run)?,
+        progress: now.progress,
+        converged: now.progress.stationarity <= how.tolerance,
+        random,
+    })
+}
+
+/// Whether two seeds give two values; asked away from 0, where much is known exactly.
+fn is_random(likelihood: &Likelihood, run: &Run) -> Result<bool> {
+    let point: Vec<f64> = (0..likelihood.dimension()).map(|i| 0.1 * (i as f64).sin()).collect();
+    let with = |seed: u64| Ok(likelihood.value(&point, &run.clone().with_seed(seed))?.value.to_bits());
+    let (one, other): (Result<u64>, Result<u64>) = (with(run.seed()), with(run.seed() ^ 1));
+    Ok(one? != other?)
+}
+
+fn mixed(seed: u64, iteration: u64) -> u64 {
+    seed.wrapping_add(iteration.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<Checkpoint> {
+    let start = vec![0.0; likelihood.dimension()];
+    let smooth = how.l1 == 0.0 && !random;
+    let state = match how.optimizer {
+        Optimizer::Auto | Optimizer::Lbfgs if smooth => State::Lbfgs(Lbfgs::new(start, HISTORY)),
+        Optimizer::Lbfgs => {
+            let why = if random { "the method's values are random" } else { "l1 is not smooth" };
+            return Err(Error::argument("optimizer", format!("lbfgs cannot be used: {why}; fista can")));
+        }
+        _ => {
+            let bound = likelihood.tables() as f64 + how.l2;
+            let size = if random { StepSize::Fixed(bound) } else { StepSize::Adaptive(0.25 * bound) };
+            State::Fista(Fista::new(start, how.l1, size))
+        }
+    };
+    let progress = FitProgress { iteration: 0, objective: f64::INFINITY, stationarity: f64::INFINITY };
+    Ok(Checkpoint { fit: *how, progress, best: f64::INFINITY, idle: 0, state })
+}
+
+fn resumed(checkpoint: Checkpoint, how: &Fit, dimension: usize) -> Result<Checkpoint> {
+    // More iterations and another tolerance are fine, another objective is not.
+    let same = Fit { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.fit };
+    if same != *how || checkpoint.parameters().len() != dimension {
+        return Err(Error::argument("checkpoint", "is of another fit: other data, structure or penalties"));
+    }
+    Ok(Checkpoint { fit: *how, ..checkpoint })
+}

@@ -1,0 +1,118 @@
+//! The log-likelihood of a pairwise model, and its gradient.
+//!
+//! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood of a row is ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its
+//! gradient μ̂ − μ(θ), μ the model's own marginals. What log Z is known by, ℓ is: exactly; bounded from below where log Z is from
+//! above (tree-reweighted messages); or without a promise.
+
+use crate::answer::{Answer, Estimate, Guarantee};
+use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
+use crate::error::{Error, Result};
+use crate::learn::Statistics;
+use crate::model::{FactorGraph, Model};
+use crate::query::Query;
+use crate::run::Run;
+
+/// ℓ for a table and a structure, by one method.
+#[derive(Clone, Debug)]
+pub struct Likelihood {
+    graph: FactorGraph,
+    /// μ̂, in the order of the graph's tables.
+    empirical: Vec<f64>,
+    choice: Choice,
+    settings: Settings,
+}
+
+impl Likelihood {
+    /// For the columns of `statistics` as variables, each with a table of its own, and one for each pair of `edges`.
+    pub fn new(
+        statistics: &Statistics,
+        edges: &[(usize, usize)],
+        choice: Choice,
+        settings: Settings,
+    ) -> Result<Self> {
+        let columns = statistics.columns();
+        let sizes = columns.iter().map(|column| column.states.len()).collect();
+        let mut graph = FactorGraph::new(sizes)?;
+        let mut empirical = Vec::new();
+        let mut add = |scope: &[usize], counts: &[u64]| -> Result<()> {
+            graph.add_factor(scope, &vec![0.0; counts.len()])?;
+            empirical.extend(counts.iter().map(|&count| count as f64 / statistics.rows() as f64));
+            Ok(())
+        };
+        for v in 0..columns.len() {
+            add(&[v], statistics.single(v))?;
+        }
+        for &(i, j) in edges {
+            add(&[i, j], &statistics.pair(i, j))?;
+        }
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        let states = columns.iter().map(|column| column.states.clone()).collect();
+        let graph = graph.with_names(names, states)?;
+        Ok(Likelihood { graph, empirical, choice, settings })
+    }
+
+    /// The number of parameters.
+    pub fn dimension(&self) -> usize {
+        self.empirical.len()
+    }
+
+    /// The number of tables: no eigenvalue of the Hessian of log Z exceeds it.
+    pub fn tables(&self) -> usize {
+        self.graph.factor_count()
+    }
+
+    /// The empirical marginals.
+    pub fn empirical(&self) -> &[f64] {
+        &self.empirical
+    }
+
+    /// The model with these parameters.
+    pub fn model(&self, parameters: &[f64]) -> Result<FactorGraph> {
+        self.graph.reweighted(parameters)
+    }
+
+    /// ℓ with the promise that log Z has.
+    pub fn value(&self, parameters: &[f64], run: &Run) -> Result<Estimate> {
+        let model = Model::FactorGraph(self.model(parameters)?);
+        let AnyAnswer::Estimate(log_z) =
+            answer(&model, Query::LogPartition, &self.choice, &self.settings, run)?
+        else {
+            return Err(odd());
+        };
+        let score: f64 = parameters.iter().zip(&self.empirical).map(|(x, p)| x * p).sum();
+        Ok(likelihood_of(score, log_z))
+    }
+
+    /// −ℓ, and its gradient μ(θ) − μ̂ into `gradient`.
+    pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
+        let value = self.value(parameters, run)?.value;
+        let model = Model::FactorGraph(self.model(parameters)?);
+        let AnyAnswer::FactorBeliefs(beliefs) =
+            answer(&model, Query::FactorMarginals, &self.choice, &self.settings, run)?
+        else {
+            return Err(odd());
+        };
+        let both = beliefs.value.as_slice().iter().zip(&self.empirical);
+        gradient.iter_mut().zip(both).for_each(|(out, (model, data))| *out = model - data);
+        Ok(-value)
+    }
+}
+
+/// score − log Z: ends of an interval change places.
+pub(crate) fn likelihood_of(score: f64, log_z: Estimate) -> Estimate {
+    let Answer { value, guarantee, diagnostics } = log_z;
+    let guarantee = match guarantee {
+        Guarantee::Bounds { low, high, confidence } => {
+            Guarantee::Bounds { low: score - high, high: score - low, confidence }
+        }
+        Guarantee::Unbiased { low, confidence, .. } => {
+            Guarantee::Bounds { low: f64::NEG_INFINITY, high: score - low, confidence }
+        }
+        other => other,
+    };
+    Answer { value: score - value, guarantee, diagnostics }
+}
+
+fn odd() -> Error {
+    Error::argument("method", "gave an answer of another shape than was asked for")
+}

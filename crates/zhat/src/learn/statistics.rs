@@ -1,0 +1,387 @@
+//! How often states and pairs of states occur in a table.
+//!
+//! For columns i < j the counts nᵢⱼ(a, b) = #{rows with a in i and b in j}: the sufficient statistics of every model with pairwise interactions.
+//! Rows arrive in blocks, column by column, so that the counts of one pair stay in the first cache while a block is counted; blocks are counted on
+//! all threads. Time O(rows · columns²), memory O((Σᵢ states)²) a thread.
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::run::Run;
+use crate::units;
+
+/// Rows that are counted at a time.
+const BLOCK: usize = 1 << 14;
+
+/// A column: its name and those of its states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// The names of its states, in the order of their codes.
+    pub states: Vec<String>,
+}
+
+/// Counts of a table of complete rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    columns: Vec<Column>,
+    rows: u64,
+    dropped: u64,
+    singles: Vec<Vec<u64>>,
+    /// For i < j, by j(j−1)/2 + i: row-major, the states of i the rows.
+    pairs: Vec<Vec<u64>>,
+}
+
+/// Counts whose columns may still get more states.
+#[derive(Clone, Debug, Default)]
+pub struct Counter {
+    rows: u64,
+    lengths: Vec<usize>,
+    singles: Vec<Vec<u64>>,
+    pairs: Vec<Vec<u64>>,
+}
+
+fn pair_index(i: usize, j: usize) -> usize {
+    j * (j - 1) / 2 + i
+}
+
+/// A table over (a, b) with more rows and columns, zeros in the new places.
+fn enlarged(table: &[u64], old: (usize, usize), new: (usize, usize)) -> Vec<u64> {
+    if old == new {
+        return table.to_vec();
+    }
+    let mut larger = vec![0; new.0 * new.1];
+    for a in 0..old.0 {
+        larger[a * new.1..a * new.1 + old.1].copy_from_slice(&table[a * old.1..(a + 1) * old.1]);
+    }
+    larger
+}
+
+impl Counter {
+    /// Nothing counted, for columns with so many states.
+    pub fn new(lengths: Vec<usize>) -> Self {
+        let singles = lengths.iter().map(|&n| vec![0; n]).collect();
+        let mut pairs = Vec::new();
+        for j in 1..lengths.len() {
+            pairs.extend((0..j).map(|i| vec![0; lengths[i] * lengths[j]]));
+        }
+        Counter { rows: 0, lengths, singles, pairs }
+    }
+
+    /// Bytes that the counts of columns with so many states take.
+    pub fn bytes(lengths: &[usize]) -> f64 {
+        let sum: f64 = lengths.iter().map(|&n| n as f64).sum();
+        let squares: f64 = lengths.iter().map(|&n| (n as f64).powi(2)).sum();
+        8.0 * (sum + 0.5 * (sum * sum - squares))
+    }
+
+    /// Makes room for more states.
+    pub fn grow(&mut self, lengths: &[usize]) {
+        if self.lengths == lengths {
+            return;
+        }
+        for (own, &n) in self.singles.iter_mut().zip(lengths) {
+            own.resize(n, 0);
+        }
+        for j in 1..lengths.len() {
+            for i in 0..j {
+                let table = &mut self.pairs[pair_index(i, j)];
+                *table = enlarged(table, (self.lengths[i], self.lengths[j]), (lengths[i], lengths[j]));
+            }
+        }
+        self.lengths = lengths.to_vec();
+    }
+
+    /// Counts rows: `codes[i]` are the states in column i, all below its number of states.
+    pub fn add(&mut self, codes: &[Vec<u32>]) {
+        let rows = codes.first().map_or(0, Vec::len);
+        self.rows += rows as u64;
+        for start in (0..rows).step_by(BLOCK) {
+            let block = start..(start + BLOCK).min(rows);
+            for (j, right) in codes.iter().enumerate() {
+                let right = &right[block.clone()];
+                let single = &mut self.singles[j];
+                right.iter().for_each(|&b| single[b as usize] += 1);
+                for (i, left) in codes[..j].iter().enumerate() {
+                    let (n, table) = (self.lengths[j], &mut self.pairs[pair_index(i, j)]);
+                    for (&a, &b) in left[block.clone()].iter().zip(right) {
+                        table[a as usize * n + b as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the counts of other rows; `codes[i][a]` is the state here that is a in column i there.
+    pub fn merge(&mut self, other: &Counter, codes: &[Vec<u32>]) {
+        self.rows += other.rows;
+        for ((own, theirs), codes) in self.singles.iter_mut().zip(&other.singles).zip(codes) {
+            theirs.iter().zip(codes).for_each(|(&count, &state)| own[state as usize] += count);
+        }
+        for j in 1..self.lengths.len() {
+            for i in 0..j {
+                let (n, at) = (self.lengths[j], pair_index(i, j));
+                let width = other.lengths[j];
+                for (a, &state_a) in codes[i].iter().enumerate() {
+                    let row = &other.pairs[at][a * width..(a + 1) * width];
+                    for (&count, &state_b) in row.iter().zip(&codes[j]) {
+                        self.pairs[at][state_a as usize * n + state_b as usize] += count;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl Statistics {
+    /// What was counted, with the names of columns and states; the states are put in order: numbers by value, words by the alphabet.
+    pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64) -> Result<Self> {
+        if counter.rows == 0 {
+            let why = if dropped > 0 { format!("all {dropped} rows have missing values") } else { "there are no rows".into() };
+            return Err(Error::argument("data", why));
+        }
+        check_names(columns.iter().map(|column| column.name.as_str()))?;
+        let mut codes = Vec::with_capacity(columns.len());
+        let mut sorted = Vec::with_capacity(columns.len());
+        for column in columns {
+            let mut order: Vec<usize> = (0..column.states.len()).collect();
+            order.sort_by(|&a, &b| compare(&column.states[a], &column.states[b]));
+            let mut code = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(new, &old)| code[old] = new as u32);
+            codes.push(code);
+            let states = order.into_iter().map(|old| column.states[old].clone()).collect();
+            sorted.push(Column { name: column.name, states });
+        }
+        let mut ordered = Counter::new(counter.lengths.clone());
+        ordered.merge(&counter, &codes);
+        let Counter { rows, singles, pairs, .. } = ordered;
+        Ok(Statistics { columns: sorted, rows, dropped, singles, pairs })
+    }
+
+    /// Counts columns of codes, on all threads; `None` among the codes is a missing value, and its row is left out.
+    pub fn of_codes(columns: Vec<Column>, codes: &[Vec<Option<u32>>], run: &Run) -> Result<Self> {
+        let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
+        let rows = codes.first().map_or(0, Vec::len);
+        if columns.len() != codes.len() || codes.iter().any(|own| own.len() != rows) {
+            return Err(Error::argument("data", "the columns have different numbers of rows"));
+        }
+        for (column, own) in columns.iter().zip(codes) {
+            let states = column.states.len() as u32;
+            if let Some(row) = own.iter().position(|code| code.is_some_and(|code| code >= states)) {
+                let message = format!("row {row} has a state that column {} does not have", column.name);
+                return Err(Error::argument("data", message));
+            }
+        }
+        run.require_memory("counting", Counter::bytes(&lengths) * (run.threads() + 1) as f64)?;
+        let pieces = run.threads().max(1);
+        let length = rows.div_ceil(pieces).max(1);
+        let count = |start: usize| {
+            let piece = start..(start + length).min(rows);
+            let whole: Vec<usize> =
+                piece.filter(|&row| codes.iter().all(|column| column[row].is_some())).collect();
+            let mut counter = Counter::new(lengths.clone());
+            let own: Vec<Vec<u32>> = codes
+                .iter()
+                .map(|column| whole.iter().map(|&row| column[row].unwrap_or_default()).collect())
+                .collect();
+            counter.add(&own);
+            counter
+        };
+        let starts: Vec<usize> = (0..rows).step_by(length).collect();
+        let counted: Vec<Counter> = run.install(|| starts.into_par_iter().map(count).collect());
+        let mut all = Counter::new(lengths.clone());
+        let same: Vec<Vec<u32>> = lengths.iter().map(|&n| (0..n as u32).collect()).collect();
+        counted.iter().for_each(|counter| all.merge(counter, &same));
+        let dropped = rows as u64 - all.rows;
+        Statistics::new(columns, all, dropped)
+    }
+
+    /// The columns, their states in order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Rows that were counted.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows that were left out because a value was missing.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// How often each state of a column occurs.
+    pub fn single(&self, i: usize) -> &[u64] {
+        &self.singles[i]
+    }
+
+    /// How often each pair of states occurs, row-major, those of column i the rows.
+    pub fn pair(&self, i: usize, j: usize) -> Vec<u64> {
+        let (a, b) = (i.min(j), i.max(j));
+        let table = &self.pairs[pair_index(a, b)];
+        if i < j {
+            return table.clone();
+        }
+        let (rows, width) = (self.columns[a].states.len(), self.columns[b].states.len());
+        let at = |k: usize| table[k % rows * width + k / rows];
+        (0..table.len()).map(at).collect()
+    }
+
+    /// Columns that have the same state in every row.
+    pub fn constants(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.states.len() == 1)
+    }
+
+    /// I(i; j) = Σ p(a, b)·ln(p(a, b)/(p(a)·p(b))), in nats, of the empirical distribution.
+    pub fn mutual_information(&self, i: usize, j: usize) -> f64 {
+        let (a, b) = (i.min(j), i.max(j));
+        let (left, right, total) = (&self.singles[a], &self.singles[b], self.rows as f64);
+        let width = right.len();
+        let mut sum = 0.0;
+        for (k, &count) in self.pairs[pair_index(a, b)].iter().enumerate() {
+            if count > 0 {
+                let expected = left[k / width] as f64 * right[k % width] as f64;
+                sum += count as f64 * (count as f64 * total / expected).ln();
+            }
+        }
+        (sum / total).max(0.0)
+    }
+
+    /// H(i) = −Σ p(a)·ln p(a), in nats, of the empirical distribution.
+    pub fn entropy(&self, i: usize) -> f64 {
+        let total = self.rows as f64;
+        let term = |&count: &u64| if count > 0 { -(count as f64) * (count as f64 / total).ln() } else { 0.0 };
+        self.singles[i].iter().map(term).sum::<f64>() / total
+    }
+}
+
+/// An error if a name is empty or occurs twice.
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for (i, name) in names.enumerate() {
+        if name.is_empty() {
+            return Err(Error::argument("columns", format!("column {} has no name", i + 1)));
+        }
+        if !seen.insert(name) {
+            return Err(Error::argument("columns", format!("two columns have the name `{name}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Numbers by value and before words, words by the alphabet.
+fn compare(a: &str, b: &str) -> std::cmp::Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(x), Ok(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
+        (Ok(_), Err(_)) => std::cmp::Ordering::Less,
+        (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
+}
+
+/// What is said where counts do not fit.
+pub(crate) fn too_many_states(columns: &[Column], run: &Run) -> Error {
+    let widest = columns.iter().max_by_key(|column| column.states.len());
+    let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
+    let name = widest.map_or("", |column| &column.name);
+    let states = widest.map_or(0, |column| column.states.len());
+    Error::argument(
+        "data",
+        format!(
+            "column {name} has {states} states or more, and the counts of all pairs take {}, over the budget of {}; leave it out or group its values",
+            units::bytes(Counter::bytes(&lengths)),
+            units::bytes(run.memory() as f64)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    fn random_codes(seed: u64, lengths: &[usize], rows: usize) -> Vec<Vec<u32>> {
+        let mut random = Streams::new(seed, "tables").block(0);
+        lengths.iter().map(|&n| (0..rows).map(|_| random.below(n) as u32).collect()).collect()
+    }
+
+    fn columns(lengths: &[usize]) -> Vec<Column> {
+        let state = |s: usize| format!("s{s:03}");
+        let column = |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
+        lengths.iter().enumerate().map(column).collect()
+    }
+
+    #[test]
+    fn counts_are_those_of_a_loop_over_rows() {
+        let lengths = [3, 1, 4, 2];
+        let codes = random_codes(1, &lengths, 40_000);
+        let some: Vec<Vec<Option<u32>>> = codes
+            .iter()
+            .enumerate()
+            .map(|(i, column)| column.iter().enumerate().map(|(r, &c)| (i != 2 || r % 7 != 3).then_some(c)).collect())
+            .collect();
+        for threads in [1, 3] {
+            let run = Run::default().with_threads(threads);
+            let statistics = Statistics::of_codes(columns(&lengths), &some, &run).unwrap();
+            assert_eq!(statistics.rows() + statistics.dropped(), 40_000);
+            for i in 0..4 {
+                for j in 0..4 {
+                    if i == j {
+                        continue;
+                    }
+                    let mut want = vec![0; lengths[i] * lengths[j]];
+                    for r in (0..40_000).filter(|r| r % 7 != 3) {
+                        want[codes[i][r] as usize * lengths[j] + codes[j][r] as usize] += 1;
+                    }
+                    assert_eq!(statistics.pair(i, j), want, "{i} {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_put_in_order_and_counters_grow() {
+        let names = ["10", "b", "9", "a"].map(String::from).to_vec();
+        let mut counter = Counter::new(vec![2, 1]);
+        counter.add(&[vec![0, 1, 1], vec![0, 0, 0]]);
+        counter.grow(&[4, 2]);
+        counter.add(&[vec![2, 3, 3], vec![1, 1, 0]]);
+        let both = vec![Column { name: "x".into(), states: names }, Column { name: "y".into(), states: vec!["0".into(), "1".into()] }];
+        let statistics = Statistics::new(both, counter, 0).unwrap();
+        assert_eq!(statistics.columns()[0].states, ["9", "10", "a", "b"]);
+        assert_eq!(statistics.single(0), [1, 1, 2, 2]);
+        assert_eq!(statistics.pair(0, 1), [0, 1, 1, 0, 1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn information_is_that_of_the_definition() {
+        let lengths = [3, 4];
+        let mut codes = random_codes(3, &lengths, 500);
+        codes[1] = codes[0].iter().zip(&codes[1]).map(|(&a, &b)| if b == 0 { a } else { b }).collect();
+        let some: Vec<Vec<Option<u32>>> = codes.iter().map(|column| column.iter().map(|&c| Some(c)).collect()).collect();
+        let s = Statistics::of_codes(columns(&lengths), &some, &Run::default()).unwrap();
+        let joint: f64 = s.pair(0, 1).iter().filter(|&&n| n > 0).map(|&n| -(n as f64 / 500.0) * (n as f64 / 500.0).ln()).sum();
+        assert!((s.mutual_information(0, 1) - (s.entropy(0) + s.entropy(1) - joint)).abs() < 1e-12);
+        assert_eq!(s.mutual_information(0, 1), s.mutual_information(1, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_refused() {
+        let run = Run::default();
+        assert!(Statistics::of_codes(columns(&[2]), &[vec![]], &run).unwrap_err().to_string().contains("no rows"));
+        let all = Statistics::of_codes(columns(&[2]), &[vec![None]], &run).unwrap_err().to_string();
+        assert!(all.contains("missing"), "{all}");
+        let mut twice = columns(&[2, 2]);
+        twice[1].name = "c0".into();
+        let rows = vec![vec![Some(0)], vec![Some(1)]];
+        assert!(Statistics::of_codes(twice, &rows, &run).unwrap_err().to_string().contains("`c0`"));
+        assert!(Statistics::of_codes(columns(&[1, 2]), &[vec![Some(1)], vec![Some(0)]], &run).is_err());
+    }
+}

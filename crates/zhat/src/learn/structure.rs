@@ -1,0 +1,112 @@
+//! Which pairs of variables interact.
+//!
+//! The tree of greatest likelihood is the spanning tree with the greatest sum of mutual informations (Chow & Liu 1968); its maximum-likelihood
+//! parameters are known in closed form. Further edges are taken in the order of mutual information.
+//!
+//! Reference: C. K. Chow, C. N. Liu, *Approximating discrete probability distributions with dependence trees*, IEEE Trans. Information
+//! Theory 14 (1968).
+
+use crate::error::{Error, Result};
+use crate::learn::Statistics;
+
+/// How the interacting pairs are chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// No pairs: independent variables.
+    Independent,
+    /// The tree of Chow and Liu, and so many further pairs of greatest mutual information.
+    ChowLiu {
+        /// Pairs besides the tree's.
+        more: usize,
+    },
+    /// All pairs; for use with an l1 penalty.
+    Complete,
+    /// These.
+    Edges(Vec<(usize, usize)>),
+}
+
+/// The edges of the spanning tree of greatest mutual information, i < j, ascending. Of equal ones the first; constant columns are tied too, with
+/// information 0.
+pub fn chow_liu(statistics: &Statistics) -> Vec<(usize, usize)> {
+    let mut parts: Vec<usize> = (0..statistics.columns().len()).collect();
+    let mut tree = Vec::new();
+    for (i, j) in by_information(statistics) {
+        let (a, b) = (root(&mut parts, i), root(&mut parts, j));
+        if a != b {
+            parts[a] = b;
+            tree.push((i, j));
+        }
+    }
+    tree.sort_unstable();
+    tree
+}
+
+fn root(parts: &mut [usize], mut v: usize) -> usize {
+    while parts[v] != v {
+        parts[v] = parts[parts[v]];
+        v = parts[v];
+    }
+    v
+}
+
+/// All pairs, those of most information first.
+fn by_information(statistics: &Statistics) -> Vec<(usize, usize)> {
+    let n = statistics.columns().len();
+    let mut pairs: Vec<(f64, usize, usize)> = (0..n)
+        .flat_map(|i| (i + 1..n).map(move |j| (i, j)))
+        .map(|(i, j)| (statistics.mutual_information(i, j), i, j))
+        .collect();
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
+    pairs.into_iter().map(|(_, i, j)| (i, j)).collect()
+}
+
+impl Structure {
+    /// The pairs, i < j, ascending, each once.
+    pub fn edges(&self, statistics: &Statistics) -> Result<Vec<(usize, usize)>> {
+        let n = statistics.columns().len();
+        let mut edges = match self {
+            Structure::Independent => Vec::new(),
+            Structure::Complete => (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect(),
+            Structure::ChowLiu { more } => {
+                let mut edges = chow_liu(statistics);
+                let others: Vec<(usize, usize)> =
+                    by_information(statistics).into_iter().filter(|edge| !edges.contains(edge)).take(*more).collect();
+                edges.extend(others);
+                edges
+            }
+            Structure::Edges(edges) => edges.iter().map(|&(i, j)| (i.min(j), i.max(j))).collect(),
+        };
+        if let Some(&(i, j)) = edges.iter().find(|&&(i, j)| i == j || j >= n) {
+            let message = format!("({i}, {j}) is no pair of two of the {n} columns");
+            return Err(Error::argument("structure", message));
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        Ok(edges)
+    }
+
+    /// Reads pairs of columns, one a line, by name or number, separated by a comma or blanks; `#` begins a comment.
+    pub fn parse(text: &str, source: &str, statistics: &Statistics) -> Result<Structure> {
+        let mut edges = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let fail = |message: String| Error::Parse { source_name: source.into(), line: number + 1, message };
+            let separator = |c: char| if line.contains(',') { c == ',' } else { c.is_whitespace() };
+            let names: Vec<&str> = line.split(separator).map(str::trim).filter(|name| !name.is_empty()).collect();
+            let &[a, b] = names.as_slice() else {
+                return Err(fail(format!("expected two columns, found {}", names.len())));
+            };
+            let find = |name: &str| {
+                let columns = statistics.columns();
+                let named = columns.iter().position(|column| column.name == name);
+                let numbered = name.parse().ok().filter(|&i: &usize| i < columns.len());
+                named.or(numbered).ok_or_else(|| fail(format!("there is no column `{name}`")))
+            };
+            edges.push((find(a)?, find(b)?));
+        }
+        Ok(Structure::Edges(edges))
+    }
+}

@@ -1,0 +1,248 @@
+//! Limited-memory BFGS for smooth functions, with a line search for the strong Wolfe conditions.
+//!
+//! The direction is −H∇f with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop recursion, and the step α along d such
+//! that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory 2m + 4 vectors; about one evaluation a step.
+//!
+//! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Smooth, Step, dot, largest};
+use crate::error::Result;
+
+const SUFFICIENT: f64 = 1e-4;
+const CURVATURE: f64 = 0.9;
+/// Evaluations of one line search.
+const TRIALS: usize = 30;
+
+/// The state between two steps.
+///
+/// ```
+/// use zhat::optimize::Lbfgs;
+/// let mut lbfgs = Lbfgs::new(vec![-1.2, 1.0], 8);
+/// let mut rosenbrock = |x: &[f64], gradient: &mut [f64]| {
+///     let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
+///     (gradient[0], gradient[1]) = (-2.0 * a - 400.0 * x[0] * b, 200.0 * b);
+///     Ok(a * a + 100.0 * b * b)
+/// };
+/// for _ in 0..60 {
+///     lbfgs.step(&mut rosenbrock)?;
+/// }
+/// assert!(lbfgs.point().iter().all(|x| (x - 1.0).abs() < 1e-6));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lbfgs {
+    point: Vec<f64>,
+    history: usize,
+    /// Value and gradient at the point, once it was evaluated.
+    here: Option<(f64, Vec<f64>)>,
+    /// (s, y), the latest last.
+    pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
+}
+
+/// A place on the line.
+#[derive(Clone)]
+struct Place {
+    step: f64,
+    value: f64,
+    slope: f64,
+    point: Vec<f64>,
+    gradient: Vec<f64>,
+}
+
+impl Lbfgs {
+    /// Starts at a point, and remembers so many pairs.
+    pub fn new(point: Vec<f64>, history: usize) -> Self {
+        Lbfgs { point, history: history.max(1), here: None, pairs: VecDeque::new() }
+    }
+
+    /// Where it is.
+    pub fn point(&self) -> &[f64] {
+        &self.point
+    }
+
+    /// One step. At a minimum, as far as numbers go, it stays where it is.
+    pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
+        let (value, gradient) = match self.here.take() {
+            Some(here) => here,
+            None => {
+                let mut gradient = vec![0.0; self.point.len()];
+                (f(&self.point, &mut gradient)?, gradient)
+            }
+        };
+        let mut direction = self.direction(&gradient);
+        let mut slope = dot(&gradient, &direction);
+        if slope >= 0.0 || !slope.is_finite() {
+            // Rounding has spoilt the pairs.
+            self.pairs.clear();
+            direction = gradient.iter().map(|g| -g).collect();
+            slope = -dot(&gradient, &gradient);
+        }
+        let stationarity = largest(gradient.iter().copied());
+        if slope == 0.0 {
+            self.here = Some((value, gradient));
+            return Ok(Step { objective: value, stationarity });
+        }
+        let first = if self.pairs.is_empty() { (1.0 / stationarity).min(1.0) } else { 1.0 };
+        let start = Place { step: 0.0, value, slope, point: self.point.clone(), gradient };
+        match search(f, &start, &direction, first)? {
+            Some(found) => {
+                let s: Vec<f64> = found.point.iter().zip(&start.point).map(|(a, b)| a - b).collect();
+                let y: Vec<f64> = found.gradient.iter().zip(&start.gradient).map(|(a, b)| a - b).collect();
+                if dot(&s, &y) > f64::EPSILON * dot(&y, &y).sqrt() * dot(&s, &s).sqrt() {
+                    if self.pairs.len() == self.history {
+                        self.pairs.pop_front();
+                    }
+                    self.pairs.push_back((s, y));
+                }
+                let step = Step { objective: found.value, stationarity: largest(found.gradient.iter().copied()) };
+                self.point = found.point;
+                self.here = Some((found.value, found.gradient));
+                Ok(step)
+            }
+            None => {
+                self.pairs.clear();
+                self.here = Some((value, start.gradient));
+                Ok(Step { objective: value, stationarity })
+            }
+        }
+    }
+
+    /// −H∇f.
+    fn direction(&self, gradient: &[f64]) -> Vec<f64> {
+        let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let mut factors = Vec::with_capacity(self.pairs.len());
+        for (s, y) in self.pairs.iter().rev() {
+            let factor = dot(s, &q) / dot(s, y);
+            q.iter_mut().zip(y).for_each(|(q, y)| *q -= factor * y);
+            factors.push(factor);
+        }
+        if let Some((s, y)) = self.pairs.back() {
+            let scale = dot(s, y) / dot(y, y);
+            q.iter_mut().for_each(|q| *q *= scale);
+        }
+        for ((s, y), factor) in self.pairs.iter().zip(factors.into_iter().rev()) {
+            let change = factor - dot(y, &q) / dot(s, y);
+            q.iter_mut().zip(s).for_each(|(q, s)| *q += change * s);
+        }
+        q
+    }
+}
+
+fn at(f: &mut Smooth<'_>, start: &Place, direction: &[f64], step: f64) -> Result<Place> {
+    let point: Vec<f64> = start.point.iter().zip(direction).map(|(x, d)| x + step * d).collect();
+    let mut gradient = vec![0.0; point.len()];
+    let value = f(&point, &mut gradient)?;
+    let slope = dot(&gradient, direction);
+    Ok(Place { step, value, slope, point, gradient })
+}
+
+/// A place with the strong Wolfe conditions, or the lowest one found; `None` if none is lower than the start.
+fn search(f: &mut Smooth<'_>, start: &Place, direction: &[f64], first: f64) -> Result<Option<Place>> {
+    let high = |place: &Place| {
+        !place.value.is_finite() || place.value > start.value + SUFFICIENT * place.step * start.slope
+    };
+    let flat = |place: &Place| place.slope.abs() <= CURVATURE * start.slope.abs();
+    let mut best: Option<Place> = None;
+    let mut note = |place: &Place| {
+        if place.value < best.as_ref().map_or(start.value, |best| best.value) {
+            best = Some(place.clone());
+        }
+    };
+    let (mut low, mut up) = (start.clone(), None::<Place>);
+    let mut step = first;
+    for _ in 0..TRIALS {
+        let place = at(f, start, direction, step)?;
+        note(&place);
+        if high(&place) || place.value >= low.value && low.step > 0.0 {
+            up = Some(place);
+        } else if flat(&place) {
+            return Ok(Some(place));
+        } else if place.slope * (step - low.step) >= 0.0 {
+            up = Some(std::mem::replace(&mut low, place));
+        } else {
+            low = place;
+        }
+        step = match &up {
+            None => 2.0 * step,
+            Some(up) => between(&low, up),
+        };
+        if up.as_ref().is_some_and(|up| (up.step - low.step).abs() <= 1e-16 * step.abs()) {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// The minimum of the cubic through two places, kept away from both.
+fn between(low: &Place, up: &Place) -> f64 {
+    let (a, b) = (low.step, up.step);
+    let d1 = low.slope + up.slope - 3.0 * (low.value - up.value) / (a - b);
+    let inside = d1 * d1 - low.slope * up.slope;
+    let width = b - a;
+    let middle = a + 0.5 * width;
+    if inside.is_nan() || inside < 0.0 {
+        return middle;
+    }
+    let d2 = width.signum() * inside.sqrt();
+    let cubic = b - width * (up.slope + d2 - d1) / (up.slope - low.slope + 2.0 * d2);
+    let (least, most) = (a + 0.1 * width, b - 0.1 * width);
+    if cubic.is_finite() && (cubic - least) * (cubic - most) <= 0.0 { cubic } else { middle }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_quartics_in_many_dimensions() {
+        let n = 200;
+        let mut calls = 0;
+        let mut f = |x: &[f64], gradient: &mut [f64]| {
+            calls += 1;
+            gradient.fill(0.0);
+            let mut value = 0.0;
+            for i in 0..n - 1 {
+                let (a, b) = (1.0 - x[i], x[i + 1] - x[i] * x[i]);
+                value += a * a + 100.0 * b * b;
+                gradient[i] += -2.0 * a - 400.0 * x[i] * b;
+                gradient[i + 1] += 200.0 * b;
+            }
+            Ok(value)
+        };
+        let mut lbfgs = Lbfgs::new(vec![0.0; n], 10);
+        let mut last = f64::INFINITY;
+        for _ in 0..2000 {
+            let step = lbfgs.step(&mut f).unwrap();
+            assert!(step.objective <= last, "{} after {last}", step.objective);
+            last = step.objective;
+            if step.stationarity < 1e-9 {
+                break;
+            }
+        }
+        assert!(lbfgs.point().iter().all(|x| (x - 1.0).abs() < 1e-8), "{last}");
+        assert!(calls < 2000, "{calls}");
+    }
+
+    #[test]
+    fn a_resumed_run_has_the_same_bits_and_a_minimum_is_left_alone() {
+        let mut f = |x: &[f64], gradient: &mut [f64]| {
+            gradient[0] = x[0].exp() - 2.0 + 0.1 * x[1];
+            gradient[1] = 4.0 * x[1].powi(3) + 0.1 * x[0];
+            Ok(x[0].exp() - 2.0 * x[0] + x[1].powi(4) + 0.1 * x[0] * x[1])
+        };
+        let mut whole = Lbfgs::new(vec![3.0, -2.0], 5);
+        for _ in 0..4 {
+            whole.step(&mut f).unwrap();
+        }
+        let mut resumed: Lbfgs = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
+        for _ in 0..60 {
+            assert_eq!(whole.step(&mut f).unwrap(), resumed.step(&mut f).unwrap());
+        }
+        assert_eq!(whole, resumed);
+        assert!(whole.step(&mut f).unwrap().stationarity < 1e-7);
+    }
+}
