@@ -2,6 +2,7 @@
 
 pub mod bif;
 pub mod model_file;
+pub mod table;
 mod tokens;
 pub mod uai;
 

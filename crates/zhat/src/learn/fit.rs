@@ -134,7 +134,9 @@ pub fn fit(
         None => begun(likelihood, how, random)?,
     };
     let done = |now: &Checkpoint| {
-        now.progress.stationarity <= how.tolerance || now.idle >= IDLE || now.progress.iteration >= how.iterations
+        now.progress.stationarity <= how.tolerance
+            || now.idle >= IDLE
+            || now.progress.iteration >= how.iterations
     };
     while !done(&now) && !clock.is_cancelled() && !clock.is_out_of_time() {
         clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);

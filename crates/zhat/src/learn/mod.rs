@@ -12,4 +12,5 @@ mod structure;
 pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit};
 pub use likelihood::Likelihood;
 pub use statistics::{Column, Counter, Statistics};
+pub(crate) use statistics::{check_names, too_many_states};
 pub use structure::{Structure, chow_liu};

@@ -143,7 +143,11 @@ impl Statistics {
     /// What was counted, with the names of columns and states; the states are put in order: numbers by value, words by the alphabet.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64) -> Result<Self> {
         if counter.rows == 0 {
-            let why = if dropped > 0 { format!("all {dropped} rows have missing values") } else { "there are no rows".into() };
+            let why = if dropped > 0 {
+                format!("all {dropped} rows have missing values")
+            } else {
+                "there are no rows".into()
+            };
             return Err(Error::argument("data", why));
         }
         check_names(columns.iter().map(|column| column.name.as_str()))?;
@@ -314,7 +318,8 @@ mod tests {
 
     fn columns(lengths: &[usize]) -> Vec<Column> {
         let state = |s: usize| format!("s{s:03}");
-        let column = |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
+        let column =
+            |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
         lengths.iter().enumerate().map(column).collect()
     }
 
@@ -325,7 +330,9 @@ mod tests {
         let some: Vec<Vec<Option<u32>>> = codes
             .iter()
             .enumerate()
-            .map(|(i, column)| column.iter().enumerate().map(|(r, &c)| (i != 2 || r % 7 != 3).then_some(c)).collect())
+            .map(|(i, column)| {
+                column.iter().enumerate().map(|(r, &c)| (i != 2 || r % 7 != 3).then_some(c)).collect()
+            })
             .collect();
         for threads in [1, 3] {
             let run = Run::default().with_threads(threads);
@@ -353,7 +360,10 @@ mod tests {
         counter.add(&[vec![0, 1, 1], vec![0, 0, 0]]);
         counter.grow(&[4, 2]);
         counter.add(&[vec![2, 3, 3], vec![1, 1, 0]]);
-        let both = vec![Column { name: "x".into(), states: names }, Column { name: "y".into(), states: vec!["0".into(), "1".into()] }];
+        let both = vec![
+            Column { name: "x".into(), states: names },
+            Column { name: "y".into(), states: vec!["0".into(), "1".into()] },
+        ];
         let statistics = Statistics::new(both, counter, 0).unwrap();
         assert_eq!(statistics.columns()[0].states, ["9", "10", "a", "b"]);
         assert_eq!(statistics.single(0), [1, 1, 2, 2]);
@@ -365,9 +375,15 @@ mod tests {
         let lengths = [3, 4];
         let mut codes = random_codes(3, &lengths, 500);
         codes[1] = codes[0].iter().zip(&codes[1]).map(|(&a, &b)| if b == 0 { a } else { b }).collect();
-        let some: Vec<Vec<Option<u32>>> = codes.iter().map(|column| column.iter().map(|&c| Some(c)).collect()).collect();
+        let some: Vec<Vec<Option<u32>>> =
+            codes.iter().map(|column| column.iter().map(|&c| Some(c)).collect()).collect();
         let s = Statistics::of_codes(columns(&lengths), &some, &Run::default()).unwrap();
-        let joint: f64 = s.pair(0, 1).iter().filter(|&&n| n > 0).map(|&n| -(n as f64 / 500.0) * (n as f64 / 500.0).ln()).sum();
+        let joint: f64 = s
+            .pair(0, 1)
+            .iter()
+            .filter(|&&n| n > 0)
+            .map(|&n| -(n as f64 / 500.0) * (n as f64 / 500.0).ln())
+            .sum();
         assert!((s.mutual_information(0, 1) - (s.entropy(0) + s.entropy(1) - joint)).abs() < 1e-12);
         assert_eq!(s.mutual_information(0, 1), s.mutual_information(1, 0));
     }
@@ -375,7 +391,9 @@ mod tests {
     #[test]
     fn what_cannot_be_counted_is_refused() {
         let run = Run::default();
-        assert!(Statistics::of_codes(columns(&[2]), &[vec![]], &run).unwrap_err().to_string().contains("no rows"));
+        assert!(
+            Statistics::of_codes(columns(&[2]), &[vec![]], &run).unwrap_err().to_string().contains("no rows")
+        );
         let all = Statistics::of_codes(columns(&[2]), &[vec![None]], &run).unwrap_err().to_string();
         assert!(all.contains("missing"), "{all}");
         let mut twice = columns(&[2, 2]);

@@ -69,8 +69,11 @@ impl Structure {
             Structure::Complete => (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect(),
             Structure::ChowLiu { more } => {
                 let mut edges = chow_liu(statistics);
-                let others: Vec<(usize, usize)> =
-                    by_information(statistics).into_iter().filter(|edge| !edges.contains(edge)).take(*more).collect();
+                let others: Vec<(usize, usize)> = by_information(statistics)
+                    .into_iter()
+                    .filter(|edge| !edges.contains(edge))
+                    .take(*more)
+                    .collect();
                 edges.extend(others);
                 edges
             }
@@ -93,9 +96,11 @@ impl Structure {
             if line.is_empty() {
                 continue;
             }
-            let fail = |message: String| Error::Parse { source_name: source.into(), line: number + 1, message };
+            let fail =
+                |message: String| Error::Parse { source_name: source.into(), line: number + 1, message };
             let separator = |c: char| if line.contains(',') { c == ',' } else { c.is_whitespace() };
-            let names: Vec<&str> = line.split(separator).map(str::trim).filter(|name| !name.is_empty()).collect();
+            let names: Vec<&str> =
+                line.split(separator).map(str::trim).filter(|name| !name.is_empty()).collect();
             let &[a, b] = names.as_slice() else {
                 return Err(fail(format!("expected two columns, found {}", names.len())));
             };

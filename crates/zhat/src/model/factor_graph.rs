@@ -327,7 +327,11 @@ impl FactorGraph {
             let (found, wanted) = (log_values.len(), self.values.len());
             return Err(Error::model(format!("found {found} log values for tables of {wanted} entries")));
         }
-        let mut graph = FactorGraph { names: self.names.clone(), form: self.form, ..FactorGraph::new(self.cardinalities.clone())? };
+        let mut graph = FactorGraph {
+            names: self.names.clone(),
+            form: self.form,
+            ..FactorGraph::new(self.cardinalities.clone())?
+        };
         let mut start = 0;
         for f in 0..self.factor_count() {
             graph.add_factor(self.factor(f).scope, &log_values[start..self.value_ends[f]])?;

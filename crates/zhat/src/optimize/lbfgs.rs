@@ -98,7 +98,8 @@ impl Lbfgs {
                     }
                     self.pairs.push_back((s, y));
                 }
-                let step = Step { objective: found.value, stationarity: largest(found.gradient.iter().copied()) };
+                let step =
+                    Step { objective: found.value, stationarity: largest(found.gradient.iter().copied()) };
                 self.point = found.point;
                 self.here = Some((found.value, found.gradient));
                 Ok(step)

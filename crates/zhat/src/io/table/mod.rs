@@ -1,0 +1,165 @@
+//! Tables as text: a row a line, values separated by commas (or semicolons, tabs, bars), quoted where need be; plain, `.gz` or `.zst`.
+//!
+//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart: [`read_statistics`] counts them, so that memory does not
+//! depend on the number of rows, and [`Rows`] goes through them one by one.
+
+mod blocks;
+mod dictionary;
+mod rows;
+mod statistics;
+
+pub use rows::{Row, Rows};
+pub use statistics::read_statistics;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use blocks::Blocks;
+
+use crate::error::{Error, Result};
+use crate::learn::check_names;
+
+/// What becomes of rows with missing values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// They are left out, and counted.
+    #[default]
+    Drop,
+    /// They are an error.
+    Refuse,
+}
+
+/// How a table is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Whether the first row has the names; without, columns are x0, x1, ….
+    pub header: bool,
+    /// What stands between two values; found out from the first row if not given.
+    pub delimiter: Option<u8>,
+    /// Rows with missing values.
+    pub missing: Missing,
+    /// The values that mean that there is none.
+    pub markers: Vec<String>,
+    /// Columns to leave out.
+    pub ignore: Vec<String>,
+    /// A column with more states than this is refused: it is an identifier or a measurement.
+    pub most_states: usize,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            header: true,
+            delimiter: None,
+            missing: Missing::Drop,
+            markers: ["", "?", "NA", "NaN", "nan", "null"].map(String::from).to_vec(),
+            ignore: Vec::new(),
+            most_states: 1000,
+        }
+    }
+}
+
+/// The columns of a table, found from its beginning.
+#[derive(Clone, Debug)]
+struct Layout {
+    name: String,
+    /// The columns that are used, in the order of the table.
+    names: Vec<String>,
+    /// For each column of the text its place among those, or none.
+    places: Vec<Option<usize>>,
+    delimiter: u8,
+}
+
+impl Layout {
+    fn fail(&self, line: usize, message: impl Into<String>) -> Error {
+        Error::Parse { source_name: self.name.clone(), line, message: message.into() }
+    }
+}
+
+/// Opens a table, `-` being the standard input; the content tells whether it is compressed.
+fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let fail = |source| Error::io(path, source);
+    let mut raw: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(fail)?)
+    };
+    let mut start = [0u8; 4];
+    let mut known = 0;
+    while known < 4 {
+        match raw.read(&mut start[known..]).map_err(fail)? {
+            0 => break,
+            more => known += more,
+        }
+    }
+    let whole = std::io::Cursor::new(start[..known].to_vec()).chain(raw);
+    Ok(match &start[..known] {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole))
+                .map_err(|error| fail(std::io::Error::other(error.to_string())))?;
+            Box::new(decoder)
+        }
+        _ => Box::new(whole),
+    })
+}
+
+/// The rows of a table and its layout; the header has been read.
+fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
+    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let mut blocks = Blocks::new(open(path)?, path.to_owned());
+    let fail = |line: usize, message: &str| Error::Parse {
+        source_name: name.clone(),
+        line,
+        message: message.into(),
+    };
+    let first = blocks.first_row()?.ok_or_else(|| fail(1, "the table is empty"))?;
+    let delimiter = options.delimiter.unwrap_or_else(|| guess_delimiter(&first));
+    let mut fields = Vec::new();
+    dictionary::split(&first, delimiter, |field| {
+        fields.push(String::from_utf8_lossy(field).into_owned());
+        Ok(())
+    })?;
+    let all = if options.header { fields } else { (0..fields.len()).map(|i| format!("x{i}")).collect() };
+    check_names(all.iter().map(String::as_str)).map_err(|error| match error {
+        Error::Argument { message, .. } => fail(1, &message),
+        other => other,
+    })?;
+    if let Some(odd) = options.ignore.iter().find(|&name| !all.contains(name)) {
+        return Err(Error::argument(
+            "ignore",
+            format!("there is no column `{odd}`; there are {}", all.join(", ")),
+        ));
+    }
+    let mut places = Vec::with_capacity(all.len());
+    let mut names = Vec::new();
+    for column in all {
+        let used = !options.ignore.contains(&column);
+        places.push(used.then_some(names.len()));
+        if used {
+            names.push(column);
+        }
+    }
+    if !options.header {
+        blocks.put_back();
+    }
+    Ok((Layout { name, names, places, delimiter }, blocks))
+}
+
+/// Of the usual ones that which the row has most of.
+fn guess_delimiter(row: &[u8]) -> u8 {
+    let mut quoted = false;
+    let mut counts = [0usize; 4];
+    let usual = b",;\t|";
+    for &byte in row {
+        if byte == b'"' {
+            quoted = !quoted;
+        }
+        if let Some(i) = usual.iter().position(|&c| c == byte && !quoted) {
+            counts[i] += 1;
+        }
+    }
+    let best = (0..4).rev().max_by_key(|&i| counts[i]).unwrap_or(0);
+    usual[best]
+}

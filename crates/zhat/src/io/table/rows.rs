@@ -1,0 +1,114 @@
+//! A table row by row, with the states of a model.
+
+use std::path::Path;
+
+use super::blocks::Blocks;
+use super::dictionary::{Dictionary, MISSING, Sink, each_row};
+use super::{Layout, TableOptions, begin};
+use crate::error::{Error, Result};
+use crate::learn::Column;
+
+/// One row: for each column of the model its state, none where it is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where it stands in the text.
+    pub line: usize,
+    /// By column of the model.
+    pub states: Vec<Option<usize>>,
+}
+
+/// The rows of a table whose columns and values are those of a model.
+pub struct Rows {
+    layout: Layout,
+    blocks: Blocks,
+    columns: Vec<Column>,
+    dictionaries: Vec<Dictionary>,
+    /// For each used column of the table its number in the model.
+    targets: Vec<usize>,
+}
+
+struct Collector<'a> {
+    rows: &'a Rows,
+    states: Vec<Option<usize>>,
+    found: Vec<Row>,
+}
+
+impl Rows {
+    /// Opens a table for a model with these columns. Columns that the model does not have are ignored; those that it has and the table has not are
+    /// missing in every row.
+    pub fn open(path: &Path, options: &TableOptions, columns: &[Column]) -> Result<Self> {
+        let (mut layout, blocks) = begin(path, options)?;
+        let mut targets = Vec::new();
+        let mut places = vec![None; layout.places.len()];
+        for (i, place) in layout.places.iter().enumerate() {
+            let name = place.map(|place| &layout.names[place]);
+            if let Some(target) = columns.iter().position(|column| Some(&column.name) == name) {
+                places[i] = Some(targets.len());
+                targets.push(target);
+            }
+        }
+        layout.places = places;
+        if targets.is_empty() {
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            return Err(layout.fail(1, format!("there is no column of the model's: {}", names.join(", "))));
+        }
+        let dictionary = |&target: &usize| {
+            let mut dictionary = Dictionary::new(&options.markers);
+            columns[target].states.iter().for_each(|state| {
+                dictionary.code(state.as_bytes());
+            });
+            dictionary
+        };
+        let dictionaries = targets.iter().map(dictionary).collect();
+        Ok(Rows { layout, blocks, columns: columns.to_vec(), dictionaries, targets })
+    }
+
+    /// Some more rows, in order; none at the end. A value that the model does not know is an error.
+    pub fn next_rows(&mut self) -> Result<Option<Vec<Row>>> {
+        let Some(block) = self.blocks.next()? else { return Ok(None) };
+        let mut collector =
+            Collector { states: vec![None; self.columns.len()], found: Vec::new(), rows: self };
+        each_row(&block.bytes, block.line, self.layout.delimiter, &mut collector)?;
+        Ok(Some(collector.found))
+    }
+
+    /// An error at a line of the table.
+    pub fn fail(&self, line: usize, message: impl Into<String>) -> Error {
+        self.layout.fail(line, message)
+    }
+}
+
+impl Sink for Collector<'_> {
+    fn field(&mut self, i: usize, value: &[u8], line: usize) -> Result<()> {
+        let rows = self.rows;
+        let Some(&Some(place)) = rows.layout.places.get(i) else { return Ok(()) };
+        let target = rows.targets[place];
+        self.states[target] = match rows.dictionaries[place].find(value) {
+            Some(MISSING) => None,
+            Some(code) => Some(code as usize),
+            None => {
+                let column = &rows.columns[target];
+                let value = String::from_utf8_lossy(value);
+                let known: Vec<&str> = column.states.iter().take(20).map(String::as_str).collect();
+                let more = if column.states.len() > 20 { ", …" } else { "" };
+                let message = format!(
+                    "the model does not know the value `{value}` of column {}; it knows {}{more}",
+                    column.name,
+                    known.join(", ")
+                );
+                return Err(rows.layout.fail(line, message));
+            }
+        };
+        Ok(())
+    }
+
+    fn end(&mut self, fields: usize, line: usize) -> Result<()> {
+        let expected = self.rows.layout.places.len();
+        if fields != expected {
+            return Err(self.rows.layout.fail(line, format!("found {fields} values, expected {expected}")));
+        }
+        let states = std::mem::replace(&mut self.states, vec![None; self.rows.columns.len()]);
+        self.found.push(Row { line, states });
+        Ok(())
+    }
+}

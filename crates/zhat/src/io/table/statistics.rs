@@ -1,0 +1,200 @@
+//! The statistics of a table in one pass.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rayon::prelude::*;
+
+use super::blocks::Block;
+use super::dictionary::{Dictionary, MISSING, Sink, each_row};
+use super::{Layout, Missing, TableOptions, begin};
+use crate::error::{Error, Result};
+use crate::learn::{Column, Counter, Statistics, too_many_states};
+use crate::run::Run;
+
+/// Blocks that wait to be taken apart, for each thread.
+const WAITING: usize = 2;
+
+/// What one thread has counted.
+struct Worker<'a> {
+    layout: &'a Layout,
+    options: &'a TableOptions,
+    dictionaries: Vec<Dictionary>,
+    counter: Counter,
+    /// The rows of the block at hand, column by column.
+    codes: Vec<Vec<u32>>,
+    missing: Option<usize>,
+    dropped: u64,
+}
+
+impl<'a> Worker<'a> {
+    fn new(layout: &'a Layout, options: &'a TableOptions) -> Self {
+        let columns = layout.names.len();
+        Worker {
+            layout,
+            options,
+            dictionaries: vec![Dictionary::new(&options.markers); columns],
+            counter: Counter::new(vec![0; columns]),
+            codes: vec![Vec::new(); columns],
+            missing: None,
+            dropped: 0,
+        }
+    }
+
+    fn take(&mut self, block: &Block, run: &Run) -> Result<()> {
+        self.codes.iter_mut().for_each(Vec::clear);
+        each_row(&block.bytes, block.line, self.layout.delimiter, self)?;
+        let lengths: Vec<usize> = self.dictionaries.iter().map(Dictionary::len).collect();
+        if Counter::bytes(&lengths) * (run.threads() + 2) as f64 > run.memory() as f64 {
+            return Err(too_many_states(&self.columns(), run));
+        }
+        self.counter.grow(&lengths);
+        self.counter.add(&self.codes);
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |(name, dictionary): (&String, &Dictionary)| Column {
+            name: name.clone(),
+            states: dictionary.states(),
+        };
+        self.layout.names.iter().zip(&self.dictionaries).map(column).collect()
+    }
+}
+
+impl Sink for Worker<'_> {
+    #[inline]
+    fn field(&mut self, i: usize, value: &[u8], line: usize) -> Result<()> {
+        let Some(&Some(place)) = self.layout.places.get(i) else { return Ok(()) };
+        let code = self.dictionaries[place].code(value);
+        self.codes[place].push(code);
+        if code == MISSING {
+            self.missing = Some(place);
+        } else if code as usize >= self.options.most_states {
+            return Err(self.layout.fail(
+                line,
+                format!(
+                    "column {} has more than {} different values; if it is no category leave it out, else allow more",
+                    self.layout.names[place], self.options.most_states
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end(&mut self, fields: usize, line: usize) -> Result<()> {
+        let expected = self.layout.places.len();
+        if fields != expected {
+            return Err(self.layout.fail(line, format!("found {fields} values, expected {expected}")));
+        }
+        if let Some(place) = self.missing.take() {
+            if self.options.missing == Missing::Refuse {
+                let name = &self.layout.names[place];
+                return Err(self.layout.fail(line, format!("column {name} has no value")));
+            }
+            self.dropped += 1;
+            self.codes.iter_mut().for_each(|column| {
+                column.pop();
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Counts a table in one pass, on all threads; memory is that of the counts, for every thread.
+pub fn read_statistics(path: &Path, options: &TableOptions, run: &Run) -> Result<Statistics> {
+    let (layout, mut blocks) = begin(path, options)?;
+    let clock = run.start("counting");
+    let threads = run.threads().max(1);
+    let (sender, receiver) = sync_channel::<Block>(WAITING * threads);
+    let receiver = Mutex::new(Some(receiver));
+    let (read, counted) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| -> Result<()> {
+            // In a thread of its own: the others never wait for the disk or the decompression alone.
+            let sender = sender;
+            while let Some(block) = blocks.next()? {
+                clock.check()?;
+                // Nobody listens any longer once a block was refused.
+                if sender.send(block).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let counted: Vec<Result<Worker<'_>>> = run.install(|| {
+            (0..threads)
+                .into_par_iter()
+                .map(|_| work(Worker::new(&layout, options), &receiver, run))
+                .collect()
+        });
+        (reader.join().unwrap_or(Err(Error::Interrupted)), counted)
+    });
+    // Of several mistakes the first one.
+    let (workers, mut mistakes): (Vec<_>, Vec<_>) = counted.into_iter().partition(Result::is_ok);
+    mistakes.sort_by_key(|mistake| match mistake {
+        Err(Error::Parse { line, .. }) => *line,
+        _ => usize::MAX,
+    });
+    if let Some(Err(mistake)) = mistakes.into_iter().next() {
+        return Err(mistake);
+    }
+    read?;
+    merged(&layout, options, workers.into_iter().flatten().collect(), run)
+}
+
+fn work<'a>(
+    mut worker: Worker<'a>,
+    receiver: &Mutex<Option<Receiver<Block>>>,
+    run: &Run,
+) -> Result<Worker<'a>> {
+    loop {
+        let block = {
+            let guard = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match guard.as_ref().map(Receiver::recv) {
+                Some(Ok(block)) => block,
+                _ => return Ok(worker),
+            }
+        };
+        if let Err(mistake) = worker.take(&block, run) {
+            // The reader must not wait for ever.
+            receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            return Err(mistake);
+        }
+    }
+}
+
+/// The counts of all threads, by the names of the states.
+fn merged(
+    layout: &Layout,
+    options: &TableOptions,
+    workers: Vec<Worker<'_>>,
+    run: &Run,
+) -> Result<Statistics> {
+    let mut all = Worker::new(layout, options);
+    let dropped = workers.iter().map(|worker| worker.dropped).sum();
+    let code = |worker: &Worker<'_>, all: &mut Worker<'_>| -> Vec<Vec<u32>> {
+        let own = worker.dictionaries.iter().zip(&mut all.dictionaries);
+        own.map(|(own, all)| own.states().iter().map(|state| all.code(state.as_bytes())).collect()).collect()
+    };
+    for worker in &workers {
+        let codes = code(worker, &mut all);
+        let lengths: Vec<usize> = all.dictionaries.iter().map(Dictionary::len).collect();
+        all.counter.grow(&lengths);
+        all.counter.merge(&worker.counter, &codes);
+    }
+    let columns = all.columns();
+    if let Some(column) = columns.iter().find(|column| column.states.len() > options.most_states) {
+        let message = format!("column {} has {} different values", column.name, column.states.len());
+        return Err(layout.fail(0, message));
+    }
+    let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
+    if 2.0 * Counter::bytes(&lengths) > run.memory() as f64 {
+        return Err(too_many_states(&columns, run));
+    }
+    Statistics::new(columns, all.counter, dropped).map_err(|error| match error {
+        Error::Argument { message, .. } => layout.fail(0, message),
+        other => other,
+    })
+}
