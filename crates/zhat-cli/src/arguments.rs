@@ -38,6 +38,12 @@ pub enum Command {
     Kl(DivergenceArguments),
     /// The cross-entropy −Σ p log q of two chains, sequence by sequence
     CrossEntropy(DivergenceArguments),
+    /// Fits a Markov random field to a table of categories
+    Fit(FitArguments),
+    /// The log-likelihood of a table's rows under a model
+    Score(ScoreArguments),
+    /// A table with its missing values filled in by what is likeliest given the rest of the row
+    Impute(ImputeArguments),
     /// Random models to play with
     Generate(GenerateArguments),
     /// Converts a model between formats
@@ -159,6 +165,101 @@ pub struct DivergenceArguments {
     pub p: PathBuf,
     /// The chains q of the same shape, another
     pub q: PathBuf,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+/// How a table is read.
+#[derive(Args, Debug)]
+pub struct TableArguments {
+    /// The table: comma-separated values with a header, plain, .gz or .zst, or - for the standard input
+    pub data: PathBuf,
+    /// The first row is no header; columns are x0, x1, …
+    #[arg(long)]
+    pub no_header: bool,
+    /// What stands between two values; found out from the first row by default
+    #[arg(long, value_name = "CHARACTER")]
+    pub delimiter: Option<char>,
+    /// What becomes of rows with missing values
+    #[arg(long, value_enum, default_value_t = MissingArgument::Drop)]
+    pub missing: MissingArgument,
+    /// A value that means that there is none; may be repeated [default: nothing, ?, NA, NaN, nan, null]
+    #[arg(long, value_name = "VALUE")]
+    pub marker: Vec<String>,
+    /// Columns to leave out
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    pub ignore: Vec<String>,
+    /// Different values of a column at most
+    #[arg(long, default_value_t = 1000)]
+    pub most_states: usize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum MissingArgument {
+    /// They are left out, and counted
+    Drop,
+    /// They are an error
+    Refuse,
+}
+
+#[derive(Args, Debug)]
+pub struct FitArguments {
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// Which pairs interact: independent, chow-liu, chow-liu+M for the M next pairs by mutual information besides, complete, or a file with two columns a line
+    #[arg(long, default_value = "chow-liu")]
+    pub structure: String,
+    /// Weight of the l1 penalty
+    #[arg(long, default_value_t = 0.0)]
+    pub l1: f64,
+    /// Weight of the l2 penalty; 1 / rows by default, 0 with --l1
+    #[arg(long)]
+    pub l2: Option<f64>,
+    #[arg(long, value_enum, default_value_t = OptimizerArgument::Auto)]
+    pub optimizer: OptimizerArgument,
+    /// Iterations at most
+    #[arg(long, default_value_t = 1000)]
+    pub iterations: usize,
+    /// Ends once no component of the gradient is larger
+    #[arg(long, default_value_t = 1e-6)]
+    pub tolerance: f64,
+    /// Keeps the state of the work here, every few seconds, and goes on from it if it is there
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// The model file to write: .zhat or .uai
+    #[arg(short, long)]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OptimizerArgument {
+    /// L-BFGS where that is possible, else FISTA
+    Auto,
+    Lbfgs,
+    Fista,
+}
+
+#[derive(Args, Debug)]
+pub struct ScoreArguments {
+    /// The model: a .zhat, .uai or .bif file
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// Print the line and the log-likelihood of every row, as CSV, before the summary on the standard error
+    #[arg(long)]
+    pub rows: bool,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+#[derive(Args, Debug)]
+pub struct ImputeArguments {
+    /// The model: a .zhat, .uai or .bif file
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub table: TableArguments,
     #[command(flatten)]
     pub run: RunArguments,
 }

@@ -7,6 +7,7 @@ mod convert;
 mod demo;
 mod generate;
 mod info;
+mod learn;
 mod output;
 mod picture;
 mod progress;
@@ -79,6 +80,9 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Sample(arguments) => query::sample(&arguments),
         Command::Kl(arguments) => query::divergence(&arguments, true),
         Command::CrossEntropy(arguments) => query::divergence(&arguments, false),
+        Command::Fit(arguments) => learn::fit(&arguments),
+        Command::Score(arguments) => learn::score(&arguments),
+        Command::Impute(arguments) => learn::impute(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -100,6 +100,15 @@ impl Run {
         self
     }
 
+    /// The same without an observer, and with so many seconds: for queries that are a part of some other work.
+    pub(crate) fn within(&self, seconds: Option<f64>) -> Self {
+        let mut run = self.clone();
+        run.observer = None;
+        run.time =
+            seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
+        run
+    }
+
     /// Shares a flag: once it is true the work stops at the next chance.
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.cancel = cancel;

@@ -42,7 +42,7 @@ pub fn load(arguments: &ModelArguments) -> Result<Model> {
 }
 
 /// Reads `name=value` options of a method; a value that is JSON is taken as that, any other as text.
-fn settings(items: &[String]) -> Result<Settings> {
+pub fn settings(items: &[String]) -> Result<Settings> {
     let mut settings = Settings::new();
     for item in items {
         let (name, value) = item
@@ -56,7 +56,7 @@ fn settings(items: &[String]) -> Result<Settings> {
     Ok(settings)
 }
 
-fn budgeted(arguments: &RunArguments) -> Run {
+pub fn budgeted(arguments: &RunArguments) -> Run {
     let mut run = Run::default().with_seed(arguments.seed);
     if let Some(threads) = arguments.threads {
         run = run.with_threads(threads.into());

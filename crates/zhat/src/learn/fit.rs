@@ -141,7 +141,8 @@ pub fn fit(
     while !done(&now) && !clock.is_cancelled() && !clock.is_out_of_time() {
         clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);
         let seed = if random { mixed(run.seed(), now.progress.iteration as u64) } else { run.seed() };
-        let own = run.clone().with_seed(seed);
+        let left = run.time().map(|time| time.as_secs_f64() - clock.seconds());
+        let own = run.within(left).with_seed(seed);
         let mut smooth = |parameters: &[f64], gradient: &mut [f64]| -> Result<f64> {
             let mut value = likelihood.negative(parameters, gradient, &own)?;
             if how.l2 > 0.0 {
@@ -150,9 +151,18 @@ pub fn fit(
             }
             Ok(value)
         };
-        let Step { objective, stationarity } = match &mut now.state {
-            State::Lbfgs(lbfgs) => lbfgs.step(&mut smooth)?,
-            State::Fista(fista) => fista.step(&mut smooth)?,
+        let before = now.state.clone();
+        let step = match &mut now.state {
+            State::Lbfgs(lbfgs) => lbfgs.step(&mut smooth),
+            State::Fista(fista) => fista.step(&mut smooth),
+        };
+        let Step { objective, stationarity } = match step {
+            // Time was up within a step, which is then not taken.
+            Err(Error::OverBudget { .. } | Error::Interrupted) if now.progress.iteration > 0 => {
+                now.state = before;
+                break;
+            }
+            step => step?,
         };
         let gained = objective < now.best;
         now.idle = if gained || random { 0 } else { now.idle + 1 };
@@ -165,7 +175,7 @@ pub fn fit(
     let parameters = now.parameters();
     Ok(Fitted {
         graph: likelihood.model(parameters)?,
-        log_likelihood: likelihood.value(parameters, run)?,
+        log_likelihood: likelihood.value(parameters, &run.within(None).with_seed(run.seed()))?,
         progress: now.progress,
         converged: now.progress.stationarity <= how.tolerance,
         random,
@@ -175,7 +185,8 @@ pub fn fit(
 /// Whether two seeds give two values; asked away from 0, where much is known exactly.
 fn is_random(likelihood: &Likelihood, run: &Run) -> Result<bool> {
     let point: Vec<f64> = (0..likelihood.dimension()).map(|i| 0.1 * (i as f64).sin()).collect();
-    let with = |seed: u64| Ok(likelihood.value(&point, &run.clone().with_seed(seed))?.value.to_bits());
+    let quiet = run.within(run.time().map(|time| time.as_secs_f64()));
+    let with = |seed: u64| Ok(likelihood.value(&point, &quiet.clone().with_seed(seed))?.value.to_bits());
     let (one, other): (Result<u64>, Result<u64>) = (with(run.seed()), with(run.seed() ^ 1));
     Ok(one? != other?)
 }

@@ -6,11 +6,13 @@
 
 mod fit;
 mod likelihood;
+mod score;
 mod statistics;
 mod structure;
 
 pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit};
 pub use likelihood::Likelihood;
+pub use score::{Scores, columns_of, impute, open_rows, score};
 pub use statistics::{Column, Counter, Statistics};
 pub(crate) use statistics::{check_names, too_many_states};
 pub use structure::{Structure, chow_liu};

@@ -1,0 +1,267 @@
+//! `zhat fit`, `score` and `impute`: models from tables, and tables under models.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use zhat::catalogue::{self, AnyAnswer, Choice};
+use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::learn::{self, Checkpoint, Fit, Likelihood, Optimizer, Statistics, Structure};
+use zhat::{Error, FactorGraph, Model, Query, Result, Run, io, units};
+
+use crate::arguments::{
+    FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments, TableArguments,
+};
+use crate::output::{self, Exit};
+use crate::progress;
+use crate::query::{budgeted, settings};
+
+/// How often the state of a fit is kept.
+const KEPT: Duration = Duration::from_secs(5);
+
+fn options(arguments: &TableArguments) -> Result<TableOptions> {
+    let mut options = TableOptions {
+        header: !arguments.no_header,
+        missing: match arguments.missing {
+            MissingArgument::Drop => Missing::Drop,
+            MissingArgument::Refuse => Missing::Refuse,
+        },
+        ignore: arguments.ignore.clone(),
+        most_states: arguments.most_states,
+        ..Default::default()
+    };
+    if let Some(delimiter) = arguments.delimiter {
+        let byte = u8::try_from(delimiter).ok().filter(u8::is_ascii);
+        options.delimiter =
+            Some(byte.ok_or_else(|| Error::argument("--delimiter", "must be an ASCII character"))?);
+    }
+    if !arguments.marker.is_empty() {
+        options.markers.clone_from(&arguments.marker);
+    }
+    Ok(options)
+}
+
+fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
+    let more = |rest: &str| rest.strip_prefix('+').and_then(|count| count.parse().ok());
+    match text {
+        "independent" => Ok(Structure::Independent),
+        "complete" => Ok(Structure::Complete),
+        "chow-liu" => Ok(Structure::ChowLiu { more: 0 }),
+        other => match other.strip_prefix("chow-liu").and_then(more) {
+            Some(more) => Ok(Structure::ChowLiu { more }),
+            None => {
+                let path = Path::new(other);
+                let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+                Structure::parse(&text, other, statistics)
+            }
+        },
+    }
+}
+
+pub fn fit(arguments: &FitArguments) -> Result<Exit> {
+    io::Format::of(&arguments.output)?;
+    let run = progress::attend(budgeted(&arguments.run));
+    let started = Instant::now();
+    let statistics = read_statistics(&arguments.table.data, &options(&arguments.table)?, &run)?;
+    let counting = started.elapsed().as_secs_f64();
+    let edges = structure(&arguments.structure, &statistics)?.edges(&statistics)?;
+    let choice = Choice::parse(&arguments.run.method);
+    let likelihood = Likelihood::new(&statistics, &edges, choice, settings(&arguments.run.set)?)?;
+    let l2 = arguments.l2.unwrap_or(if arguments.l1 > 0.0 { 0.0 } else { 1.0 / statistics.rows() as f64 });
+    let how = Fit {
+        l1: arguments.l1,
+        l2,
+        optimizer: match arguments.optimizer {
+            OptimizerArgument::Auto => Optimizer::Auto,
+            OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
+            OptimizerArgument::Fista => Optimizer::Fista,
+        },
+        iterations: arguments.iterations,
+        tolerance: arguments.tolerance,
+    };
+    let kept = arguments.checkpoint.as_deref();
+    let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
+    let mut last = Instant::now();
+    let fitted = learn::fit(&likelihood, &how, from, &run, &mut |now| {
+        if let Some(path) = kept
+            && last.elapsed() >= KEPT
+        {
+            write_checkpoint(path, now)?;
+            last = Instant::now();
+        }
+        Ok(true)
+    })?;
+    io::write_model(&Model::FactorGraph(fitted.graph.clone()), &arguments.output)?;
+    let (progress, likelihood_answer) = (fitted.progress, &fitted.log_likelihood);
+    let kept_edges = used_edges(&fitted.graph);
+    if arguments.run.json {
+        let object = json!({
+            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
+            "rows": statistics.rows(), "dropped": statistics.dropped(), "columns": statistics.columns().len(),
+            "edges": kept_edges, "parameters": likelihood.dimension(),
+            "l1": how.l1, "l2": how.l2,
+            "iterations": progress.iteration, "converged": fitted.converged,
+            "objective": progress.objective, "stationarity": progress.stationarity,
+            "log_likelihood": likelihood_answer.value, "guarantee": likelihood_answer.guarantee.to_json(),
+            "method": likelihood_answer.diagnostics.method, "seed": run.seed(),
+            "seconds": {"counting": counting, "all": started.elapsed().as_secs_f64()},
+        });
+        output::print(&format!("{object}\n"))?;
+    } else {
+        let mut facts = vec![("rows", rows(statistics.rows(), statistics.dropped()))];
+        let constants: Vec<&str> = statistics.constants().map(|column| column.name.as_str()).collect();
+        if !constants.is_empty() {
+            facts.push(("constant", constants.join(", ")));
+        }
+        facts.extend([
+            (
+                "model",
+                format!(
+                    "{} variables, {kept_edges} interacting pairs, {} parameters",
+                    statistics.columns().len(),
+                    likelihood.dimension()
+                ),
+            ),
+            ("log-likelihood", format!("{} nats a row", output::number(likelihood_answer.value))),
+            ("promise", output::promise(&likelihood_answer.guarantee, &likelihood_answer.diagnostics)),
+            (
+                "fit",
+                format!(
+                    "{} iterations by {}, {}; gradient {:.1e}{}",
+                    progress.iteration,
+                    likelihood_answer.diagnostics.method,
+                    units::seconds(started.elapsed().as_secs_f64()),
+                    progress.stationarity,
+                    if fitted.converged { "" } else { " (not yet below the tolerance)" }
+                ),
+            ),
+            ("written", arguments.output.display().to_string()),
+        ]);
+        output::print(&output::facts(&facts))?;
+    }
+    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+}
+
+fn rows(counted: u64, dropped: u64) -> String {
+    match dropped {
+        0 => counted.to_string(),
+        _ => format!("{counted} ({dropped} left out: missing values)"),
+    }
+}
+
+/// Pairs whose table is not zero throughout.
+fn used_edges(graph: &FactorGraph) -> usize {
+    let used = |factor: &zhat::model::Factor<'_>| {
+        factor.scope.len() == 2 && factor.log_values.iter().any(|&x| x != 0.0)
+    };
+    graph.factors().filter(used).count()
+}
+
+fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::argument("--checkpoint", format!("{} is none: {error}", path.display())))
+}
+
+fn write_checkpoint(path: &Path, checkpoint: &Checkpoint) -> Result<()> {
+    let text = output::json_text(checkpoint)?;
+    io::write_atomically(path, |out| out.write_all(text.as_bytes()))
+}
+
+fn read_graph(path: &Path) -> Result<FactorGraph> {
+    match io::read_model(path)? {
+        Model::FactorGraph(graph) => Ok(graph),
+        other => {
+            Err(Error::argument("MODEL", format!("is a {}, expected a factor graph", other.kind().name())))
+        }
+    }
+}
+
+fn log_partition(
+    graph: &FactorGraph,
+    arguments: &crate::arguments::RunArguments,
+    run: &Run,
+) -> Result<zhat::Estimate> {
+    let (model, choice) = (Model::FactorGraph(graph.clone()), Choice::parse(&arguments.method));
+    match catalogue::answer(&model, Query::LogPartition, &choice, &settings(&arguments.set)?, run)? {
+        AnyAnswer::Estimate(answer) => Ok(answer),
+        _ => Err(Error::argument("--method", "gave an answer of another shape than was asked for")),
+    }
+}
+
+pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
+    let run = progress::attend(budgeted(&arguments.run));
+    let graph = read_graph(&arguments.model)?;
+    let options = options(&arguments.table)?;
+    let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
+    let log_z = log_partition(&graph, &arguments.run, &run)?;
+    let mut lines = String::new();
+    if arguments.rows {
+        output::print("line,log_likelihood\n")?;
+    }
+    let scores =
+        learn::score(&graph, log_z, &mut rows_of_table, options.missing, &run, &mut |line, value| {
+            if arguments.rows {
+                lines += &format!("{line},{value}\n");
+                if lines.len() > 1 << 16 {
+                    output::print(&std::mem::take(&mut lines))?;
+                }
+            }
+            Ok(())
+        })?;
+    output::print(&lines)?;
+    let mean = &scores.mean;
+    if arguments.run.json {
+        let object = json!({
+            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "score",
+            "rows": scores.rows, "dropped": scores.dropped, "log_likelihood": mean.value,
+            "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
+        });
+        output::print(&format!("{object}\n"))?;
+        return Ok(Exit::Answered);
+    }
+    let text = output::facts(&[
+        ("rows", rows(scores.rows, scores.dropped)),
+        ("log-likelihood", format!("{} nats a row", output::number(mean.value))),
+        ("promise", output::promise(&mean.guarantee, &mean.diagnostics)),
+        ("method", output::provenance(&mean.diagnostics)),
+    ]);
+    if arguments.rows {
+        eprint!("{text}");
+    } else {
+        output::print(&text)?;
+    }
+    Ok(Exit::Answered)
+}
+
+pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
+    let run = progress::attend(budgeted(&arguments.run));
+    let graph = read_graph(&arguments.model)?;
+    let options = options(&arguments.table)?;
+    let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
+    let columns = learn::columns_of(&graph);
+    let quoted = |text: &str| {
+        if text.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    };
+    let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+    output::print(&(names.join(",") + "\n"))?;
+    let mut lines = String::new();
+    let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);
+    let filled = learn::impute(&graph, &mut rows_of_table, (&choice, &settings), &run, &mut |states| {
+        let values: Vec<String> =
+            states.iter().zip(&columns).map(|(&state, column)| quoted(&column.states[state])).collect();
+        lines += &values.join(",");
+        lines.push('\n');
+        if lines.len() > 1 << 16 {
+            output::print(&std::mem::take(&mut lines))?;
+        }
+        Ok(())
+    })?;
+    output::print(&lines)?;
+    eprintln!("{filled} values filled in");
+    Ok(Exit::Answered)
+}

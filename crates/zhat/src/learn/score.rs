@@ -1,0 +1,127 @@
+//! What a model says about rows: their log-likelihood, and what stands where a value is missing.
+
+use rayon::prelude::*;
+
+use super::likelihood::likelihood_of;
+use super::statistics::Column;
+use crate::answer::Estimate;
+use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
+use crate::error::{Error, Result};
+use crate::io::table::{Missing, Row, Rows, TableOptions};
+use crate::model::{FactorGraph, Model};
+use crate::numeric::CompensatedSum;
+use crate::query::Query;
+use crate::run::Run;
+
+/// The log-likelihood of a table under a model.
+#[derive(Clone, Debug)]
+pub struct Scores {
+    /// Rows that were scored.
+    pub rows: u64,
+    /// Rows that were left out because a value was missing.
+    pub dropped: u64,
+    /// The mean of a row, with the promise that log Z has.
+    pub mean: Estimate,
+}
+
+/// The variables of a model as the columns of a table.
+pub fn columns_of(graph: &FactorGraph) -> Vec<Column> {
+    let column = |v: usize| Column {
+        name: graph.variable_name(v),
+        states: (0..graph.cardinalities()[v]).map(|s| graph.state_name(v, s)).collect(),
+    };
+    (0..graph.variable_count()).map(column).collect()
+}
+
+/// Scores the rows of a table, given log Z; `each` is told the line and the log-likelihood of every row, in order.
+pub fn score(
+    graph: &FactorGraph,
+    log_z: Estimate,
+    rows: &mut Rows,
+    missing: Missing,
+    run: &Run,
+    each: &mut dyn FnMut(usize, f64) -> Result<()>,
+) -> Result<Scores> {
+    let clock = run.start("scoring");
+    let (mut count, mut dropped, mut total) = (0u64, 0u64, CompensatedSum::default());
+    while let Some(some) = rows.next_rows()? {
+        clock.check()?;
+        let score = |row: &Row| {
+            let state: Option<Vec<usize>> = row.states.iter().copied().collect();
+            (row.line, state.map(|state| graph.score(&state)))
+        };
+        let scores: Vec<(usize, Option<f64>)> = run.install(|| some.par_iter().map(score).collect());
+        for (line, score) in scores {
+            match score {
+                Some(score) => {
+                    count += 1;
+                    total.add(score);
+                    each(line, score - log_z.value)?;
+                }
+                None if missing == Missing::Refuse => {
+                    return Err(rows.fail(line, "a value is missing"));
+                }
+                None => dropped += 1,
+            }
+        }
+    }
+    if count == 0 {
+        let why = if dropped > 0 { "all rows have missing values" } else { "there are no rows" };
+        return Err(rows.fail(0, why));
+    }
+    Ok(Scores { rows: count, dropped, mean: likelihood_of(total.value() / count as f64, log_z) })
+}
+
+/// Fills in missing values: each with the state that is likeliest given the others of its row, by a method of the catalogue that gives marginals.
+/// `each` gets every row, whole, in order; the number of values that were filled in is returned.
+pub fn impute(
+    graph: &FactorGraph,
+    rows: &mut Rows,
+    how: (&Choice, &Settings),
+    run: &Run,
+    each: &mut dyn FnMut(&[usize]) -> Result<()>,
+) -> Result<u64> {
+    let clock = run.start("imputing");
+    let mut filled = 0;
+    while let Some(some) = rows.next_rows()? {
+        for row in some {
+            clock.check()?;
+            let gaps = row.states.iter().filter(|state| state.is_none()).count();
+            if gaps == 0 {
+                each(&row.states.iter().flatten().copied().collect::<Vec<usize>>())?;
+                continue;
+            }
+            filled += gaps as u64;
+            let known = |(v, state): (usize, &Option<usize>)| state.map(|state| (v, state));
+            let evidence: Vec<(usize, usize)> = row.states.iter().enumerate().filter_map(known).collect();
+            let given = Model::FactorGraph(graph.condition(&evidence)?);
+            let found = answer(&given, Query::Marginals, how.0, how.1, run);
+            let AnyAnswer::Beliefs(beliefs) =
+                found.map_err(|error| rows.fail(row.line, error.to_string()))?
+            else {
+                return Err(Error::argument("method", "gave an answer of another shape than was asked for"));
+            };
+            let state = |(v, state): (usize, &Option<usize>)| {
+                state.unwrap_or_else(|| likeliest(beliefs.value.variable(v)))
+            };
+            each(&row.states.iter().enumerate().map(state).collect::<Vec<usize>>())?;
+        }
+    }
+    Ok(filled)
+}
+
+/// The first of the largest.
+fn likeliest(probabilities: &[f64]) -> usize {
+    let mut best = 0;
+    for (s, p) in probabilities.iter().enumerate() {
+        if *p > probabilities[best] {
+            best = s;
+        }
+    }
+    best
+}
+
+/// Opens a table for a model.
+pub fn open_rows(graph: &FactorGraph, path: &std::path::Path, options: &TableOptions) -> Result<Rows> {
+    Rows::open(path, options, &columns_of(graph))
+}
