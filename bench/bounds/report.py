@@ -19,16 +19,17 @@ class Results:
 
     def __init__(self, models: list[Model], records: list[dict], limit: float) -> None:
         """Of all records those of the limit."""
-        chosen = {model.label: model for model in models}
-        here = [r for r in records if r["limit"] == limit and r["model"] in chosen]
-        self.limit = limit
-        self.tools = list(dict.fromkeys(r["tool"] for r in here))
+        labels = {model.label for model in models}
+        here = [r for r in records if r["limit"] == limit and r["model"] in labels]
         self.runs = {(r["query"], r["tool"], r["model"]): r for r in here}
-        self.models: dict[str, list[Model]] = {}
-        for query in NAMES:
-            tools = {tool for q, tool, _ in self.runs if q == query}
-            complete = lambda label: all((query, tool, label) in self.runs for tool in tools)  # noqa: B023, E731
-            self.models[query] = [m for label, m in chosen.items() if tools and complete(label)]
+        tools = dict.fromkeys(r["tool"] for r in here)
+        self.tools = sorted(tools, key=lambda tool: not tool.startswith("zhat"))
+        self.models = {query: [m for m in models if self.is_complete(query, m)] for query in NAMES}
+
+    def is_complete(self, query: str, model: Model) -> bool:
+        """Whether every method that was asked this of any model was asked it of this one."""
+        asked = {tool for q, tool, _ in self.runs if q == query}
+        return bool(asked) and all((query, tool, model.label) in self.runs for tool in asked)
 
     def of(self, query: str, tool: str, family: str = "") -> list[tuple[Model, dict]]:
         """The runs of a method, of one family or of all."""
