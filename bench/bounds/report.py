@@ -46,7 +46,7 @@ class Results:
 def outcome(record: dict) -> str:
     """`answer`, or what there is instead, in a word."""
     if "error" in record:
-        return "answer" if isfinite(record["error"]) else "NaN"
+        return "answer" if isfinite(record["error"]) else "no number"
     return record["status"].split(":")[0]
 
 

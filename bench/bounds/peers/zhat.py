@@ -40,4 +40,4 @@ class Zhat:
             for end, none in (("low", -inf), ("high", inf)):
                 told[end] = none if guarantee[end] is None else guarantee[end] / log(10)
             told["confidence"] = guarantee["confidence"]
-        return told | {"value": answer["log10"]}
+        return told | {"value": -inf if answer["log10"] is None else answer["log10"]}
