@@ -134,7 +134,7 @@ def render(models: list[Model], records: list[dict], note: str) -> str:
     memory = " or ".join(sorted({f"{r['memory'] / 2**30:g} GiB" for r in records}))
     lines = [
         "# Approximate inference: results\n",
-        f"{processor()}; one thread. {note}".strip() + "\n",
+        f"{processor()}; one thread. {share(records)} {note}".strip() + "\n",
         f"A run ends at its limit of wall time or at {memory} of address space. "
         "What the columns mean is said in [README.md](README.md).\n",
         f"Versions: {', '.join(versions)}.",
@@ -148,6 +148,15 @@ def render(models: list[Model], records: list[dict], note: str) -> str:
         lines += section("Bounds on log₁₀ Z", bounds(results), 3)
         lines += section("Every log₁₀ Z", errors(results), 3)
     return "\n".join(lines).rstrip()
+
+
+def share(records: list[dict]) -> str:
+    """How much of a processor runs had that needed more than half of their time: on a busy machine not all."""
+    long = [r for r in records if r["wall"] > 0.5 * r["limit"]]
+    if not long:
+        return ""
+    had = sum(r["cpu"] for r in long) / sum(r["wall"] for r in long)
+    return f"Runs of more than half of their limit had {had:.0%} of a processor."
 
 
 def section(title: str, body: Iterable[str], level: int = 2) -> list[str]:
