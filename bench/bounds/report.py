@@ -151,7 +151,7 @@ def render(models: list[Model], records: list[dict], note: str) -> str:
 
 
 def share(records: list[dict]) -> str:
-    """How much of a processor runs had that needed more than half of their time: on a busy machine not all."""
+    """How much of a processor long runs had: on a busy machine not all of it."""
     long = [r for r in records if r["wall"] > 0.5 * r["limit"]]
     if not long:
         return ""
