@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::answer::Estimate;
 use crate::error::Result;
-use crate::model::{Factor, FactorGraph, Order, Reduced, elimination_order};
+use crate::model::order::order_within;
+use crate::model::{Factor, FactorGraph, Order, Reduced};
 use crate::query::Query;
 use crate::run::Run;
 
@@ -30,8 +31,9 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    fn new(reduced: Reduced) -> Arc<Self> {
-        let order = elimination_order(&reduced.graph);
+    /// `time`: seconds that there are for the whole query.
+    fn new(reduced: Reduced, time: Option<f64>) -> Arc<Self> {
+        let order = order_within(&reduced.graph, time);
         Arc::new(Prepared { reduced, order, trials: Default::default() })
     }
 }
@@ -85,10 +87,11 @@ impl FactorGraph {
     /// Z = 0.
     pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
         run.require_memory(method, self.preparation_bytes())?;
+        let time = run.time().map(|time| time.as_secs_f64());
         let prepared = run.install(|| match query {
-            Query::LogPartition => self.for_log_partition(),
-            Query::FactorMarginals => self.for_factors(),
-            _ => self.for_variables(),
+            Query::LogPartition => self.for_log_partition(time),
+            Query::FactorMarginals => self.for_factors(time),
+            _ => self.for_variables(time),
         });
         prepared.ok_or_else(|| self.zero_error())
     }
@@ -105,33 +108,33 @@ impl FactorGraph {
         self.derived().decided.get_or_init(decide).clone()
     }
 
-    fn for_variables(&self) -> Option<Arc<Prepared>> {
-        let prepare = || Some(Prepared::new(self.decided()?.simplified()));
+    fn for_variables(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
+        let prepare = || Some(Prepared::new(self.decided()?.simplified(), time));
         self.derived().variables.get_or_init(prepare).clone()
     }
 
-    fn for_factors(&self) -> Option<Arc<Prepared>> {
+    fn for_factors(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
         let prepare = || {
             let reduced = self.decided()?;
-            let variables = self.for_variables()?;
+            let variables = self.for_variables(time)?;
             // Where nothing was cut, the factors are whole.
             let same = |(old, new): (Factor<'_>, Factor<'_>)| old.scope == new.scope;
             let (whole, cut) = (&reduced.graph, &variables.reduced.graph);
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
                 return Some(variables);
             }
-            Some(Prepared::new(Reduced::clone(&reduced)))
+            Some(Prepared::new(Reduced::clone(&reduced), time))
         };
         self.derived().factors.get_or_init(prepare).clone()
     }
 
-    fn for_log_partition(&self) -> Option<Arc<Prepared>> {
+    fn for_log_partition(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
         let prepare = || {
             let mut reduced = Reduced::clone(&*self.decided()?);
             if !reduced.leave_out_barren() {
-                return self.for_variables();
+                return self.for_variables(time);
             }
-            Some(Prepared::new(reduced.simplified()))
+            Some(Prepared::new(reduced.simplified(), time))
         };
         self.derived().log_partition.get_or_init(prepare).clone()
     }
