@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from models import Model
-from report import header, line
-from tools import Limits, Tool, measure
+from common.models import Model
+from common.tables import header, line
+from common.tools import Limits, Tool, measure
 
 HEADER = ("model", "query", "forecast MB", "peak MB", "ratio", "forecast s", "CPU s", "ratio")
 FACTOR = 2.0
@@ -22,7 +22,7 @@ def check(zhat: Tool, models: list[Model], queries: list[str], limits: Limits) -
         for query in queries:
             run = zhat.run(str(model.path), model.evidence, query, limits)
             if "value" not in run.answer:
-                yield line([f"{model.family}/{model.name}", query, *[""] * 5, run.answer["status"]])
+                yield line([model.label, query, *[""] * 5, run.answer["status"]])
                 continue
             plan = run.answer["plan"]
             taken = [max(run.peak - idle_peak, 1.0), max(run.cpu - idle_cpu, 1e-3)]
@@ -31,7 +31,7 @@ def check(zhat: Tool, models: list[Model], queries: list[str], limits: Limits) -
             ratios = [taken[0] / plan["bytes"], taken[1] / plan["seconds"]]
             megabytes = [f"{plan['bytes'] / 1e6:.1f}", f"{taken[0] / 1e6:.1f}", f"{ratios[0]:.2f}"]
             times = [f"{plan['seconds']:.3f}", f"{taken[1]:.3f}", f"{ratios[1]:.2f}"]
-            yield line([f"{model.family}/{model.name}", query, *megabytes, *times])
+            yield line([model.label, query, *megabytes, *times])
     yield f"\nWithout what an idle process takes ({idle_peak / 1e6:.1f} MB, {idle_cpu:.3f} s)."
     yield "Ratios are measured / forecast.\n"
     yield share("Memory", memory, LEAST_BYTES, f"{LEAST_BYTES / 1e6:.0f} MB")

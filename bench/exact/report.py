@@ -1,24 +1,11 @@
-"""Results as Markdown."""
+"""The rows of the table."""
 
-from collections.abc import Iterable
 from math import inf, isfinite
-from pathlib import Path
 
-from models import Model
-from tools import Run
+from common.models import Model
+from common.tools import Run
 
 HEADER = ("model", "query", "tool", "CPU s", "of it solving", "peak MB", "error", "× zhat")  # noqa: RUF001
-
-
-def line(cells: Iterable[str]) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def header(names: Iterable[str]) -> list[str]:
-    """The first two lines of a Markdown table."""
-    names = list(names)
-    return [line(names), line(["---"] * len(names))]
 
 
 def seconds(value: float | None) -> str:
@@ -53,7 +40,7 @@ def group(model: Model, query: str, runs: dict[str, Run]) -> list[list[str]]:
     answered = {name: run for name, run in runs.items() if "value" in run.answer}
     rows = []
     for name, run in sorted(runs.items(), key=lambda item: item[1].cpu if item[0] in answered else inf):
-        row = [f"{model.family}/{model.name}", query, name]
+        row = [model.label, query, name]
         if name in answered:
             ratio = f"{run.cpu / base:.3g}" if base else ""
             error = error_of(model, query, run.answer)
@@ -62,10 +49,3 @@ def group(model: Model, query: str, runs: dict[str, Run]) -> list[list[str]]:
         else:
             rows.append([*row, seconds(run.cpu), "", f"{run.peak / 1e6:.0f}", run.answer["status"], ""])
     return rows
-
-
-def processor() -> str:
-    """The CPU's name as Linux tells it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import forecast
-import models
 import report
-from tools import Limits, Tool, find
+from common import models, tables
+from common.tools import Limits, Tool
+from tools import find
 
 
 def arguments() -> argparse.Namespace:
@@ -36,15 +37,15 @@ def compare(
     tools: list[Tool], chosen: list[models.Model], queries: list[str], limits: Limits
 ) -> Iterator[str]:
     """The lines of the table: every tool on every model and query."""
-    yield from report.header(report.HEADER)
+    yield from tables.header(report.HEADER)
     for model in chosen:
         for query in queries:
             runs = {}
             for tool in tools:
-                print(f"{model.family}/{model.name} {query}: {tool.name}", file=sys.stderr, flush=True)
+                print(f"{model.label} {query}: {tool.name}", file=sys.stderr, flush=True)
                 if run := tool.run(str(model.path), model.evidence, query, limits):
                     runs[tool.name] = run
-            yield from map(report.line, report.group(model, query, runs))
+            yield from map(tables.line, report.group(model, query, runs))
 
 
 def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], limits: Limits) -> str:
@@ -56,7 +57,7 @@ def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], lim
     lines = [
         "# Exact inference: results",
         f"`cargo xtask bench exact {shown}`",
-        f"{report.processor()}; one thread. {options.note}".strip(),
+        f"{tables.processor()}; one thread. {options.note}".strip(),
         "CPU seconds are user and system time of the whole process; "
         f"a run ends at {limits.seconds:g} s of wall time or {limits.bytes / 2**30:g} GiB of address space. "
         "What the columns mean is said in [README.md](README.md).",

@@ -1,19 +1,27 @@
-//! `cargo xtask bench exact | chain`: zhat beside other tools.
+//! `cargo xtask bench exact | bounds | chain`: zhat beside other tools.
 
 use std::path::PathBuf;
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root};
 
-/// The other tools; a change of this file makes a new environment.
-const REQUIREMENTS: &str = "bench/exact/requirements.txt";
+/// `bench/NAME/run.py` with the program, in an environment with what `bench/NAME/requirements.txt` lists.
+fn beside(name: &str, args: &[&str]) -> Outcome {
+    Step::cargo(&["build", "--release", "--package", "zhat-cli", "--locked"]).run()?;
+    let environment = environment::with(&[&format!("bench/{name}/requirements.txt")])?;
+    let program = target().join("release/zhat").to_string_lossy().into_owned();
+    let script = format!("bench/{name}/run.py");
+    let all = [&[&script, "--zhat", &program], args].concat();
+    Step::new(environment.join("bin/python"), &all).env("PYTHONPATH", "bench").run()
+}
 
 pub fn exact(args: &[&str]) -> Outcome {
-    Step::cargo(&["build", "--release", "--package", "zhat-cli", "--locked"]).run()?;
-    let environment = environment::with(&[REQUIREMENTS])?;
-    let program = target().join("release/zhat").to_string_lossy().into_owned();
-    let all = [&["bench/exact/run.py", "--zhat", &program], args].concat();
-    Step::new(environment.join("bin/python"), &all).run()
+    beside("exact", args)
+}
+
+pub fn bounds(args: &[&str]) -> Outcome {
+    let results = target().join("bench-bounds.jsonl").to_string_lossy().into_owned();
+    beside("bounds", &[&["--results", &results], args].concat())
 }
 
 /// What zhat's chains are compared with, and what builds zhat into the same environment.

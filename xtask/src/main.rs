@@ -15,6 +15,7 @@ cargo xtask test [--rust] [--python] [--torch]
 cargo xtask fresh                   the README's two commands in an empty folder with empty caches
 cargo xtask readme                  rewrites the README's method table from the catalogue
 cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
+cargo xtask bench bounds [FILTER…]  zhat beside other tools for approximate inference: the competition's scores
 cargo xtask bench chain             zhat beside other libraries on chains, as a table";
 
 fn main() -> ExitCode {
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["fresh"] => fresh::run(),
         ["readme"] => test::bless_readme(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),
+        ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),
         _ => Err(USAGE.into()),
     };

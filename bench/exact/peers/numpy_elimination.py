@@ -2,7 +2,7 @@
 
 from math import log
 
-from peers import common
+from common import peer
 
 LOG2_LARGEST_TABLE = 29
 
@@ -17,11 +17,11 @@ def log10_partition(reader, card, factors, evidence):
 
 def load(model, evidence):
     """Reads the model and the evidence."""
-    reader = common.numpy_reader()
+    reader = peer.numpy_reader()
     _, card, factors = reader.read_uai(model)
     observed = reader.read_evid(evidence)
     return reader, card, reader.condition(card, factors, observed), observed
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": log10_partition})
+    peer.main(load, {"logz": log10_partition})

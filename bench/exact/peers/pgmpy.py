@@ -6,7 +6,7 @@ from math import log10
 
 import numpy as np
 
-from peers import common
+from common import peer
 
 warnings.filterwarnings("ignore")
 
@@ -17,7 +17,7 @@ from pgmpy.models import DiscreteMarkovNetwork  # noqa: E402
 
 def load(model, evidence):
     """A Markov network even for Bayesian ones: pgmpy normalises those, and log Z would be lost."""
-    _, card, factors, observed = common.read(model, evidence)
+    _, card, factors, observed = peer.read(model, evidence)
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(range(len(card)))
     for scope, _ in factors:
@@ -36,7 +36,7 @@ def log10_partition(network, card, observed):
 def marginals(network, card, observed):
     """With evidence as factors, so that one calibration answers every variable."""
     for v, state in observed.items():
-        network.add_factors(DiscreteFactor([v], [card[v]], common.point_mass(card[v], state)))
+        network.add_factors(DiscreteFactor([v], [card[v]], peer.point_mass(card[v], state)))
     propagation = BeliefPropagation(network)
     propagation.calibrate()
     beliefs = sorted(propagation.get_clique_beliefs().items(), key=lambda item: item[1].values.size)
@@ -49,4 +49,4 @@ def marginals(network, card, observed):
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": log10_partition, "marginals": marginals})
+    peer.main(load, {"logz": log10_partition, "marginals": marginals})

@@ -2,7 +2,8 @@
 
 from pgmpy.readwrite import UAIReader
 
-from peers import common, pgmpy
+from common import peer
+from peers import pgmpy
 
 
 def load(model, evidence):
@@ -10,7 +11,7 @@ def load(model, evidence):
     network = UAIReader(model).get_model()
     if hasattr(network, "to_markov_model"):
         network = network.to_markov_model()
-    observed = {f"var_{v}": x for v, x in common.numpy_reader().read_evid(evidence).items()}
+    observed = {f"var_{v}": x for v, x in peer.numpy_reader().read_evid(evidence).items()}
     return network, observed
 
 
@@ -22,4 +23,4 @@ def log10_partition(network, observed):
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": log10_partition})
+    peer.main(load, {"logz": log10_partition})

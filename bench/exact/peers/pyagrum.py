@@ -5,7 +5,7 @@ from math import log10
 import numpy as np
 import pyagrum
 
-from peers import common
+from common import peer
 
 
 def fill(tensor, scope, table):
@@ -54,7 +54,7 @@ def engine(network, observed):
 
 def load(model, evidence):
     """The engine, the domain sizes and the evidence."""
-    kind, card, factors, observed = common.read(model, evidence)
+    kind, card, factors, observed = peer.read(model, evidence)
     network = (bayesian if kind == "BAYES" else markov)(card, factors)
     return *engine(network, observed), card, observed
 
@@ -62,7 +62,7 @@ def load(model, evidence):
 def log10_partition(inference, is_bayesian, _card, _observed):
     """The probability of the evidence; of a random field that is Z(evidence) / Z, another question."""
     if not is_bayesian:
-        raise common.NotOfferedError("log Z of a Markov random field")
+        raise peer.NotOfferedError("log Z of a Markov random field")
     return log10(inference.evidenceProbability())
 
 
@@ -70,10 +70,10 @@ def marginals(inference, _is_bayesian, card, observed):
     """Every posterior."""
     inference.makeInference()
     return [
-        common.point_mass(k, observed[v]) if v in observed else inference.posterior(v).toarray().tolist()
+        peer.point_mass(k, observed[v]) if v in observed else inference.posterior(v).toarray().tolist()
         for v, k in enumerate(card)
     ]
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": log10_partition, "marginals": marginals})
+    peer.main(load, {"logz": log10_partition, "marginals": marginals})

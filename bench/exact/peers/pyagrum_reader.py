@@ -2,16 +2,17 @@
 
 import pyagrum as library
 
-from peers import common, pyagrum
+from common import peer
+from peers import pyagrum
 
 
 def load(model, evidence):
     """Reads the model and the evidence."""
-    kind, card, _, observed = common.read(model, evidence)
+    kind, card, _, observed = peer.read(model, evidence)
     network = library.BayesNet() if kind == "BAYES" else library.MarkovRandomField()
     network.loadUAI(model)
     return *pyagrum.engine(network, observed), card, observed
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": pyagrum.log10_partition, "marginals": pyagrum.marginals})
+    peer.main(load, {"logz": pyagrum.log10_partition, "marginals": pyagrum.marginals})

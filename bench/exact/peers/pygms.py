@@ -6,13 +6,13 @@ import numpy as np
 import pygms
 from pygms.wmb import JTree
 
-from peers import common
+from common import peer
 
 
 def load(model, evidence):
     """Its own reader and its own conditioning."""
     graph = pygms.GraphModel(pygms.readUai(model))
-    observed = common.numpy_reader().read_evid(evidence)
+    observed = peer.numpy_reader().read_evid(evidence)
     graph.condition(observed)
     return graph, observed
 
@@ -39,4 +39,4 @@ def marginals(graph, _observed):
 
 
 if __name__ == "__main__":
-    common.main(load, {"logz": log10_partition, "marginals": marginals})
+    peer.main(load, {"logz": log10_partition, "marginals": marginals})

@@ -13,7 +13,7 @@ class Toulbar2:
         """Options for this many neighbours."""
         self.options = ["-logz", f"-p={neighbours}", "-O=-3"]
 
-    def command(self, program, model, evidence, _query, _memory):
+    def command(self, program, model, evidence, _query, _limits):
         """The command line."""
         return [program, model, *([evidence] if evidence else []), *self.options]
 

@@ -5,9 +5,9 @@ import json
 QUERIES = ("logz", "marginals")
 
 
-def command(program, model, evidence, query, memory):
+def command(program, model, evidence, query, limits):
     """The command line."""
-    options = ["--method", "exact", "--threads", "1", "--memory", str(memory), "--json"]
+    options = ["--method", "exact", "--threads", "1", "--memory", str(limits.bytes), "--json"]
     return [program, query, model, *(["--evidence", evidence] if evidence else []), *options]
 
 

@@ -2,7 +2,7 @@
 //!
 //! Three methods in turn, each from where the last left off: mean field raises the lower end (linear cost), tree-reweighted messages
 //! bring down the upper one (linear cost), and weighted mini-buckets work on both with tables of 4, 6, 8 … variables, as large as memory
-//! allows; where elimination fits, the interval closes. Every end is certified whenever the work stops, so the best of each side is.
+//! allows; where elimination fits, or a search through what zeros leave, the interval closes. Every end is certified whenever the work stops, so the best of each side is.
 //!
 //! Guarantee: `Bounds` with confidence 1. The value is the middle of the interval where both ends are finite, which errs by half its width at
 //! most.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::exact::Elimination;
+use crate::exact::{Elimination, Search};
 use crate::forecast::{Forecast, Forecasts};
 use crate::mean_field::MeanField;
 use crate::messages::TreeReweighted;
@@ -27,6 +27,7 @@ const NAME: &str = "bounds";
 /// Of a time budget, what mean field and tree-reweighted messages may take.
 const FOR_LOWER: f64 = 0.15;
 const FOR_UPPER: f64 = 0.25;
+const FOR_SEARCH: f64 = 0.5;
 /// The first tables of mini-buckets, and by how much they grow.
 const FIRST_WIDTH: usize = 4;
 const WIDER: usize = 2;
@@ -165,9 +166,14 @@ impl CertifiedBounds {
             work.absorb(answer, "trw")?;
         }
         // To find an order takes longer than the first bounds.
-        if !work.finished() && self.exact_in_reach(graph, &left(1.0)) {
+        if !work.finished() && in_reach(&Elimination::default(), graph, &left(1.0)) {
             let answer = Elimination::default().log_partition(graph, &left(1.0));
             work.absorb(answer, "elimination")?;
+        }
+        // Only where zeros dominate does a search do better; to find out takes a trial.
+        if !work.finished() && graph.has_zeros() && in_reach(&Search::default(), graph, &left(FOR_SEARCH)) {
+            let answer = Search::default().log_partition(graph, &left(FOR_SEARCH));
+            work.absorb(answer, "search")?;
         }
         let mut width = FIRST_WIDTH;
         while !work.finished() && width <= WIDEST {
@@ -203,11 +209,11 @@ impl CertifiedBounds {
         let guarantee = Guarantee::Bounds { low: now.low, high: now.high, confidence: 1.0 };
         Ok(Answer { value, guarantee, diagnostics })
     }
+}
 
-    fn exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
-        let patience = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
-        Elimination::default().forecast(graph, Query::LogPartition, run).fits(run, patience)
-    }
+fn in_reach(method: &impl Forecasts<FactorGraph>, graph: &FactorGraph, run: &Run) -> bool {
+    let patience = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+    method.forecast(graph, Query::LogPartition, run).fits(run, patience)
 }
 
 /// True if no bucket was split.

@@ -4,6 +4,8 @@
 //! [`CATALOGUE`]. A row names a method's configuration type and the queries it implements; the traits are the only
 //! implementation. Within one kind of promise the better method stands first.
 
+use std::time::{Duration, Instant};
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -23,6 +25,8 @@ pub type Settings = Map<String, Value>;
 
 /// `auto` looks this far ahead where there is no time budget.
 pub const DEFAULT_HORIZON: f64 = 600.0;
+/// The part of the time that is kept back for a second method where an exact one may not end in time.
+const RESERVE: f64 = 0.25;
 
 /// A method for a kind of model.
 pub struct Row {
@@ -353,18 +357,18 @@ pub static CATALOGUE: &[Row] = &[
         "messages between a few states of each variable, chosen at random and weighted"
     ),
     row!(
-        "mean-field",
-        FactorGraph,
-        mean_field::MeanField,
-        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
-        "the best product of trees, or of single variables: a certified lower bound; exact on forests"
-    ),
-    row!(
         "bp",
         FactorGraph,
         messages::BeliefPropagation,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map],
         "passes messages between factors and variables: exact without cycles, no promise with them"
+    ),
+    row!(
+        "mean-field",
+        FactorGraph,
+        mean_field::MeanField,
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map],
+        "the best product of trees, or of single variables: a certified lower bound; exact on forests"
     ),
     row!(
         "trw",
@@ -457,6 +461,10 @@ pub struct Plan {
     pub row: &'static Row,
     /// What it will cost.
     pub forecast: Forecast,
+    /// What is left to do if that was too hopeful: the best method that takes a small part of the time.
+    reserve: Option<&'static Row>,
+    /// How long it took to choose.
+    spent: Duration,
 }
 
 /// Chooses the method for a query.
@@ -464,6 +472,12 @@ pub struct Plan {
 /// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
 /// methods the fastest, of others the one that stands first in the catalogue.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
+    let started = Instant::now();
+    let plan = choose_from(model, query, choice, settings, run)?;
+    Ok(Plan { spent: started.elapsed(), ..plan })
+}
+
+fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     // `bounds` is a method of some models and a promise that others have methods for.
     let own = |name: &str| rows(model.kind()).any(|row| row.method == name && row.answers(query));
     let choice = match choice {
@@ -479,7 +493,7 @@ pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings,
     let mut refusal = None;
     for row in rows(model.kind()).filter(|row| row.answers(query)) {
         match row.forecast(model, query, settings, run) {
-            Ok(forecast) => plans.push(Plan { row, forecast }),
+            Ok(forecast) => plans.push(Plan { row, forecast, reserve: None, spent: Duration::ZERO }),
             Err(error) => refusal = Some(error),
         }
     }
@@ -489,11 +503,18 @@ pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings,
         return Err(refusal.unwrap_or_else(|| unsupported(wanted, query, model.kind())));
     }
     let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
-    let best = plans.iter().filter(fits).copied().reduce(|best, plan| {
+    let better = |best: Plan, plan: Plan| {
         let (new, old) = (plan.forecast, best.forecast);
         let faster = new.promise == Promise::Exact && new.seconds < old.seconds;
         if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
-    });
+    };
+    let best = plans.iter().filter(fits).copied().reduce(better);
+    // Forecasts may be wrong by a factor; a method that stops with what it has needs no reserve.
+    let quick =
+        |plan: &&Plan| plan.forecast.promise < Promise::Exact && plan.forecast.fits(run, RESERVE * horizon);
+    let reserve = plans.iter().filter(quick).copied().reduce(better).map(|plan| plan.row);
+    let exact = |plan: &Plan| plan.forecast.promise == Promise::Exact;
+    let best = best.map(|plan| if exact(&plan) { Plan { reserve, ..plan } } else { plan });
     best.ok_or_else(|| {
         let need = |plan: &Plan| match plan.forecast {
             Forecast { bytes, .. } if bytes > run.memory() as f64 => {
@@ -525,7 +546,7 @@ fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, ru
         let others = fitting(model, query, run, DEFAULT_HORIZON).into_iter().filter(|method| *method != name);
         with_fitting(error, others.collect())
     })?;
-    Ok(Plan { row, forecast })
+    Ok(Plan { row, forecast, reserve: None, spent: Duration::ZERO })
 }
 
 /// The methods that would answer within the budget.
@@ -547,14 +568,34 @@ fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
 impl Plan {
     /// Runs the chosen method.
     pub fn answer(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<AnyAnswer> {
-        (self.row.run)(model, query, settings, run).map_err(|error| match (error, model) {
-            (Error::ImpossibleEvidence { conflict: None }, Model::FactorGraph(graph)) => {
-                let found = graph.contradiction();
-                Error::ImpossibleEvidence { conflict: found.map(|found| graph.explain(&found)) }
+        let Some(time) = run.time() else {
+            return explained(model, (self.row.run)(model, query, settings, run));
+        };
+        let left = time.saturating_sub(self.spent);
+        let Some(reserve) = self.reserve else {
+            return explained(model, (self.row.run)(model, query, settings, &run.clone().with_time(left)));
+        };
+        let clock = Instant::now();
+        let first = run.clone().with_time(left.mul_f64(1.0 - RESERVE));
+        match (self.row.run)(model, query, settings, &first) {
+            Err(Error::OverBudget { .. }) => {
+                let rest = run.clone().with_time(left.saturating_sub(clock.elapsed()));
+                explained(model, (reserve.run)(model, query, settings, &rest))
             }
-            (error, _) => error,
-        })
+            answer => explained(model, answer),
+        }
     }
+}
+
+/// Says what contradicts what, where evidence is impossible.
+fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
+    answer.map_err(|error| match (error, model) {
+        (Error::ImpossibleEvidence { conflict: None }, Model::FactorGraph(graph)) => {
+            let found = graph.contradiction();
+            Error::ImpossibleEvidence { conflict: found.map(|found| graph.explain(&found)) }
+        }
+        (error, _) => error,
+    })
 }
 
 /// Chooses a method and runs it.

@@ -244,14 +244,37 @@ impl Forecasts<FactorGraph> for BeliefPropagation {
 
 impl LogPartition<FactorGraph> for BeliefPropagation {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
-        self.answer(graph, Query::LogPartition, run, |passed| {
+        let mut answer = self.answer(graph, Query::LogPartition, run, |passed| {
             let value = match passed.forest {
                 Some(forest) => forest.log_partition(passed.messages).value + passed.messages.layout.constant,
                 None => passed.messages.free_energy(),
             };
             Ok((value + passed.subject.constant(), passed.rounding))
-        })
+        })?;
+        if let Guarantee::Heuristic { reason } = &mut answer.guarantee {
+            let (low, high) = possible(graph);
+            let bethe = answer.value;
+            answer.value = bethe.clamp(low, high);
+            if bethe != answer.value {
+                *reason +=
+                    &format!("; Bethe's value {bethe:.3} is impossible, this is the nearest that is not");
+            }
+        }
+        Ok(answer)
     }
+}
+
+/// What log Z cannot be below, if any state has a weight, and what it cannot be above: Σ min θ_f without zeros, and Σ max θ_f + ln |X|.
+fn possible(graph: &FactorGraph) -> (f64, f64) {
+    let states: f64 = graph.cardinalities().iter().map(|&states| (states as f64).ln()).sum();
+    let ends = |values: &[f64]| {
+        let finite = values.iter().copied().filter(|x| x.is_finite());
+        finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)))
+    };
+    let add = |(low, high): (f64, f64), (least, most): (f64, f64)| (low + least, high + most);
+    let (low, high) = graph.factors().map(|factor| ends(factor.log_values)).fold((0.0, states), add);
+    let slack = 1e-9 * (1.0 + graph.magnitude());
+    (low.min(high) - slack, high.max(low) + slack)
 }
 
 impl Marginals<FactorGraph> for BeliefPropagation {

@@ -102,6 +102,8 @@ const STEPS: f64 = 4e8;
 /// The same where no order is in sight whose tables could ever be held: some tenths of a second.
 const HOPELESS_STEPS: f64 = 2e7;
 const HOPELESS_LOG2: f64 = 44.0;
+/// A tenth of the steps that a second has.
+const STEPS_PER_SECOND: f64 = 1e7;
 /// Runs that are made side by side; a constant, so that the outcome does not depend on threads.
 const BATCH: u64 = 8;
 const BATCHES: u64 = 1000;
@@ -115,6 +117,13 @@ const BATCHES: u64 = 1000;
 /// # Ok::<(), zhat::Error>(())
 /// ```
 pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
+    order_within(graph, None)
+}
+
+/// The same in about a tenth of so many seconds, if one greedy run is not longer than that; counted in steps, so that the outcome does not depend
+/// on the machine.
+pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>) -> Result<Order, f64> {
+    let most = seconds.map_or(STEPS, |seconds| STEPS.min(seconds * STEPS_PER_SECOND));
     let plain = Greedy::new(graph, Rule::Fill);
     if plain.order.variables.len() == graph.variable_count() {
         return plain.finish(Rule::Fill, None, Limits::entries(f64::INFINITY)).outcome;
@@ -122,8 +131,8 @@ pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY));
     let (mut steps, each) = (best.steps, best.steps);
     let affordable = |best: &Attempt| match &best.outcome {
-        Ok(order) if order.log2_table <= HOPELESS_LOG2 => STEPS.min(order.entries * STEPS_PER_ENTRY),
-        _ => HOPELESS_STEPS,
+        Ok(order) if order.log2_table <= HOPELESS_LOG2 => most.min(order.entries * STEPS_PER_ENTRY),
+        _ => HOPELESS_STEPS.min(most),
     };
     if steps + each > affordable(&best) {
         return best.outcome;

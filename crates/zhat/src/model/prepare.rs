@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::answer::Estimate;
 use crate::error::Result;
+use crate::model::order::order_within;
 use crate::model::{Factor, FactorGraph, Order, Reduced, elimination_order};
 use crate::query::Query;
 use crate::run::Run;
@@ -30,14 +31,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// With an order of all variables of the graph before it was reduced, if one is known.
-    fn new(reduced: Reduced, known: Option<&[usize]>) -> Arc<Self> {
+    /// With an order of all variables of the graph before it was reduced, if one is known, and the seconds that there are for the whole query.
+    fn new(reduced: Reduced, known: Option<&[usize]>, time: Option<f64>) -> Arc<Self> {
         let order = match known {
             Some(known) => {
                 let free = known.iter().filter_map(|&v| reduced.index(v)).collect();
                 Ok(Order::along(&reduced.graph, free))
             }
-            None => elimination_order(&reduced.graph),
+            None => order_within(&reduced.graph, time),
         };
         Arc::new(Prepared { reduced, order, trials: Default::default() })
     }
@@ -106,10 +107,11 @@ impl FactorGraph {
     /// Z = 0.
     pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
         run.require_memory(method, self.preparation_bytes())?;
+        let time = run.time().map(|time| time.as_secs_f64());
         let prepared = run.install(|| match query {
-            Query::LogPartition => self.for_log_partition(),
-            Query::FactorMarginals => self.for_factors(),
-            _ => self.for_variables(),
+            Query::LogPartition => self.for_log_partition(time),
+            Query::FactorMarginals => self.for_factors(time),
+            _ => self.for_variables(time),
         });
         prepared.ok_or_else(|| self.zero_error())
     }
@@ -126,33 +128,34 @@ impl FactorGraph {
         self.derived().decided.get_or_init(decide).clone()
     }
 
-    fn for_variables(&self) -> Option<Arc<Prepared>> {
-        let prepare = || Some(Prepared::new(self.decided()?.simplified(), self.derived().known_order()));
+    fn for_variables(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
+        let known = self.derived().known_order();
+        let prepare = || Some(Prepared::new(self.decided()?.simplified(), known, time));
         self.derived().variables.get_or_init(prepare).clone()
     }
 
-    fn for_factors(&self) -> Option<Arc<Prepared>> {
+    fn for_factors(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
         let prepare = || {
             let reduced = self.decided()?;
-            let variables = self.for_variables()?;
+            let variables = self.for_variables(time)?;
             // Where nothing was cut, the factors are whole.
             let same = |(old, new): (Factor<'_>, Factor<'_>)| old.scope == new.scope;
             let (whole, cut) = (&reduced.graph, &variables.reduced.graph);
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
                 return Some(variables);
             }
-            Some(Prepared::new(Reduced::clone(&reduced), self.derived().known_order()))
+            Some(Prepared::new(Reduced::clone(&reduced), self.derived().known_order(), time))
         };
         self.derived().factors.get_or_init(prepare).clone()
     }
 
-    fn for_log_partition(&self) -> Option<Arc<Prepared>> {
+    fn for_log_partition(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
         let prepare = || {
             let mut reduced = Reduced::clone(&*self.decided()?);
             if !reduced.leave_out_barren() {
-                return self.for_variables();
+                return self.for_variables(time);
             }
-            Some(Prepared::new(reduced.simplified(), self.derived().known_order()))
+            Some(Prepared::new(reduced.simplified(), self.derived().known_order(), time))
         };
         self.derived().log_partition.get_or_init(prepare).clone()
     }

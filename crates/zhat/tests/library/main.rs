@@ -18,6 +18,7 @@ mod guarantees;
 mod importance;
 mod importance_bounds;
 mod k_best;
+mod learn;
 mod mean_field;
 mod messages;
 mod minibucket;

@@ -132,8 +132,7 @@ pub(super) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mu
     if bytes.contains(&b'"') {
         return each_quoted_row(bytes, first_line, delimiter, sink);
     }
-    let mut line = first_line;
-    for row in bytes.split(|&byte| byte == b'\n') {
+    for (line, row) in (first_line..).zip(bytes.split(|&byte| byte == b'\n')) {
         let row = row.strip_suffix(b"\r").unwrap_or(row);
         if !row.is_empty() && !row.iter().all(u8::is_ascii_whitespace) {
             let mut fields = 0;
@@ -143,7 +142,6 @@ pub(super) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mu
             }
             sink.end(fields, line)?;
         }
-        line += 1;
     }
     Ok(())
 }

@@ -19,6 +19,11 @@ class Model:
     path: Path
 
     @property
+    def label(self) -> str:
+        """Family and name."""
+        return f"{self.family}/{self.name}"
+
+    @property
     def evidence(self) -> str:
         """The evidence file's path, or nothing."""
         path = self.path.with_name(self.path.name + ".evid")
@@ -60,7 +65,7 @@ def select(data: Path, filters: list[str], everything: bool) -> list[Model]:
     """The models to run: those whose `family/name` contains a filter, the default ones, or all."""
     models = index(data)
     if filters:
-        return [m for m in models if any(part in f"{m.family}/{m.name}" for part in filters)]
+        return [m for m in models if any(part in m.label for part in filters)]
     if everything:
         return models
     return [m for name in DEFAULT for m in models if m.name == name and not m.family.startswith("MAP-")]

@@ -1,0 +1,1 @@
+"""The tools that are compared; a Python library is a script whose lines of JSON get better."""

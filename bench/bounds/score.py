@@ -1,0 +1,59 @@
+"""The competition's scores: max(0, 100 (1 − Err / MaxErr))."""
+
+from functools import cache
+from math import inf, isfinite, log10, sqrt
+
+from common import peer
+from common.models import Model
+
+# The trivial answer may be right by chance; an error of a factor of ten never scores.
+LEAST_MAX_ERROR = 1.0
+
+
+def hellinger(p: list[float], q: list[float]) -> float:
+    """√(1 − Σ √(p q)), in its form without cancellation."""
+    return sqrt(sum((sqrt(a) - sqrt(b)) ** 2 for a, b in zip(p, q, strict=True)) / 2)
+
+
+def error(model: Model, query: str, value: float | list[list[float]]) -> float:
+    """|Δ log10 Z|, or the mean Hellinger distance over unobserved variables; ∞ of what is not a number."""
+    expected, _ = reference(model, query)
+    if query == "logz":
+        return abs(value - expected) if isfinite(value) else inf
+    observed = evidence(model)
+    distances = []
+    for v, (p, q) in enumerate(zip(value, expected, strict=True)):
+        if len(p) != len(q) or not all(isfinite(x) and x >= 0 for x in p):
+            return inf
+        if v not in observed:
+            distances.append(hellinger(p, q))
+    return sum(distances) / len(distances)
+
+
+@cache
+def max_error(model: Model, query: str) -> float:
+    """Of an answer that takes no work: Z = |X| Π mean f, as if no two factors met, or uniform marginals."""
+    expected, _ = reference(model, query)
+    if query == "marginals":
+        return error(model, query, [[1.0 / len(p)] * len(p) for p in expected])
+    _, card, factors, observed = peer.read(str(model.path), model.evidence)
+    trivial = sum(log10(k) for v, k in enumerate(card) if v not in observed)
+    trivial += sum(log10(table.mean()) for _, table in peer.numpy_reader().condition(card, factors, observed))
+    return max(LEAST_MAX_ERROR, error(model, query, trivial))
+
+
+@cache
+def reference(model: Model, query: str) -> tuple[float | list[list[float]], float]:
+    """The reference answer and half a unit of its last digit."""
+    return model.reference(query)
+
+
+@cache
+def evidence(model: Model) -> set[int]:
+    """The observed variables."""
+    return set(peer.numpy_reader().read_evid(model.evidence))
+
+
+def score(model: Model, query: str, error: float) -> float:
+    """0 to 100."""
+    return max(0.0, 100.0 * (1.0 - error / max_error(model, query)))

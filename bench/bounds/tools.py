@@ -1,0 +1,35 @@
+"""The methods that are here."""
+
+import subprocess
+import sys
+
+from common.tools import Tool, version_of
+from peers.zhat import Zhat
+
+ZHAT = ("bp", "mean-field", "trw", "wmb", "bounds", "wmb-is", "auto")
+PYTHON = (
+    ("pyGMs LBP", "pyGMs", "pygms_lbp"),
+    ("pyGMs WMB", "pyGMs", "pygms_wmb"),
+    ("pomegranate LBP", "pomegranate", "pomegranate"),
+)
+
+
+def find(zhat_program: str, other_python: str | None) -> tuple[list[Tool], list[str]]:
+    """The methods that are here, zhat's first, and a line on each that is not."""
+    version = version_of(zhat_program)
+    tools = [Tool(f"zhat {name}", version, program=zhat_program, adapter=Zhat(name)) for name in ZHAT]
+    missing = []
+    for name, package, script in PYTHON:
+        for python in filter(None, (sys.executable, other_python)):
+            if version := package_version(python, package):
+                tools.append(Tool(name, version, script=f"peers.{script}", program=python))
+                break
+        else:
+            missing.append(f"{name}: the Python package {package} is not installed")
+    return tools, missing
+
+
+def package_version(python: str, package: str) -> str:
+    """Of a package where this Python looks; empty if it is not there."""
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()

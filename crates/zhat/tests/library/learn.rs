@@ -1,0 +1,353 @@
+//! Learning from tables: closed forms, recovery, and bad input.
+
+use std::path::PathBuf;
+
+use zhat::catalogue::{Choice, Settings};
+use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::learn::{self, Column, Fit, Likelihood, Optimizer, Statistics, Structure, chow_liu};
+use zhat::model::generate;
+use zhat::random::Streams;
+use zhat::{FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
+
+fn columns(lengths: &[usize]) -> Vec<Column> {
+    let state = |s: usize| format!("s{s}");
+    let column =
+        |(i, &n): (usize, &usize)| Column { name: format!("c{i}"), states: (0..n).map(state).collect() };
+    lengths.iter().enumerate().map(column).collect()
+}
+
+/// Rows drawn from a model.
+fn draws(graph: &FactorGraph, count: usize, seed: u64) -> Statistics {
+    let run = Run::default().with_seed(seed);
+    let samples = exact::Elimination::default().sample(graph, count, &run).unwrap().value;
+    let n = graph.variable_count();
+    let mut codes: Vec<Vec<Option<u32>>> = vec![Vec::with_capacity(count); n];
+    for state in samples.iter() {
+        for (v, column) in codes.iter_mut().enumerate() {
+            column.push(Some(state[v] as u32));
+        }
+    }
+    Statistics::of_codes(columns(graph.cardinalities()), &codes, &Run::default()).unwrap()
+}
+
+fn likelihood(statistics: &Statistics, structure: &Structure, method: &str) -> Likelihood {
+    let edges = structure.edges(statistics).unwrap();
+    Likelihood::new(statistics, &edges, Choice::parse(method), Settings::new()).unwrap()
+}
+
+fn fitted(likelihood: &Likelihood, how: &Fit) -> learn::Fitted {
+    learn::fit(likelihood, how, None, &Run::default(), &mut |_| Ok(true)).unwrap()
+}
+
+/// Of a tree the maximum likelihood is −Σ H(v) + Σ I(edge).
+#[test]
+fn trees_reach_the_closed_form() {
+    for seed in 0..4 {
+        let graph = generate::tree(7, 3, 1.0, seed).unwrap();
+        let statistics = draws(&graph, 3000, seed);
+        let tree = chow_liu(&statistics);
+        assert_eq!(tree.len(), 6);
+        let entropies: f64 = (0..7).map(|v| statistics.entropy(v)).sum();
+        let information: f64 = tree.iter().map(|&(i, j)| statistics.mutual_information(i, j)).sum();
+        let own = likelihood(&statistics, &Structure::ChowLiu { more: 0 }, "exact");
+        for optimizer in [Optimizer::Lbfgs, Optimizer::Fista] {
+            let how = Fit { optimizer, iterations: 3000, tolerance: 1e-7, ..Default::default() };
+            let found = fitted(&own, &how);
+            let best = information - entropies;
+            assert_eq!(found.log_likelihood.guarantee, Guarantee::Exact);
+            assert!(
+                (found.log_likelihood.value - best).abs() < 1e-6,
+                "{seed}: {} {best}",
+                found.log_likelihood.value
+            );
+        }
+    }
+}
+
+/// The gradient is that of the value, by finite differences; with penalties both optimisers end at the same point.
+#[test]
+fn gradients_and_optimisers_agree() {
+    let graph = generate::random(6, 3, 9, 2, 0.7, 0.0, 5).unwrap();
+    let statistics = draws(&graph, 2000, 1);
+    let own = likelihood(&statistics, &Structure::ChowLiu { more: 4 }, "exact");
+    let mut random = Streams::new(1, "points").block(0);
+    let point: Vec<f64> = (0..own.dimension()).map(|_| 0.5 * random.normal()).collect();
+    let run = Run::default();
+    let mut gradient = vec![0.0; point.len()];
+    own.negative(&point, &mut gradient, &run).unwrap();
+    for i in (0..point.len()).step_by(5) {
+        let at = |step: f64| {
+            let mut moved = point.clone();
+            moved[i] += step;
+            -own.value(&moved, &run).unwrap().value
+        };
+        let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+        assert!((slope - gradient[i]).abs() < 1e-8, "{i}: {slope} {}", gradient[i]);
+    }
+    let how =
+        |optimizer| Fit { l2: 0.01, optimizer, iterations: 5000, tolerance: 1e-9, ..Default::default() };
+    let (one, other) = (fitted(&own, &how(Optimizer::Lbfgs)), fitted(&own, &how(Optimizer::Fista)));
+    assert!(one.converged && other.converged);
+    for (a, b) in one.graph.factors().zip(other.graph.factors()) {
+        assert!(a.log_values.iter().zip(b.log_values).all(|(x, y)| (x - y).abs() < 1e-6));
+    }
+}
+
+/// With l1 all pairs are offered, and those that have nothing to do with each other vanish.
+#[test]
+fn l1_leaves_out_pairs() {
+    let mut graph = FactorGraph::new(vec![2; 6]).unwrap();
+    for (i, j) in [(0, 1), (1, 2), (3, 4)] {
+        graph.add_factor(&[i, j], &[0.6, -0.6, -0.6, 0.6]).unwrap();
+    }
+    let statistics = draws(&graph, 20_000, 2);
+    let own = likelihood(&statistics, &Structure::Complete, "exact");
+    let found = fitted(&own, &Fit { l1: 0.02, iterations: 3000, ..Default::default() });
+    let mut used: Vec<Vec<usize>> = Vec::new();
+    for factor in found.graph.factors() {
+        if factor.scope.len() == 2 && factor.log_values.iter().any(|x| *x != 0.0) {
+            used.push(factor.scope.to_vec());
+        }
+    }
+    assert_eq!(used, [[0, 1], [1, 2], [3, 4]]);
+}
+
+/// ℓ of the truth less that of the fit falls as 1/rows: by a factor of ten from 1,000 rows to 100,000 at the very least.
+#[test]
+fn a_known_model_is_recovered() {
+    let graph = generate::random(6, 2, 8, 2, 0.8, 0.0, 3).unwrap();
+    let edges: Vec<(usize, usize)> =
+        graph.factors().map(|factor| (factor.scope[0], factor.scope[1])).collect();
+    let held_out = draws(&graph, 200_000, 99);
+    let log_z = exact::Elimination::default().log_partition(&graph, &Run::default()).unwrap().value;
+    let mean_score = |graph: &FactorGraph| -> f64 {
+        let of = |factor: zhat::model::Factor<'_>| -> f64 {
+            let counts = match *factor.scope {
+                [v] => held_out.single(v).to_vec(),
+                [i, j] => held_out.pair(i, j),
+                _ => unreachable!(),
+            };
+            factor.log_values.iter().zip(counts).map(|(x, n)| x * n as f64).sum::<f64>()
+                / held_out.rows() as f64
+        };
+        graph.factors().map(of).sum()
+    };
+    let truth = mean_score(&graph) - log_z;
+    let mut losses = Vec::new();
+    for rows in [1000, 100_000] {
+        let statistics = draws(&graph, rows, 7);
+        let own = likelihood(&statistics, &Structure::Edges(edges.clone()), "exact");
+        let found = fitted(&own, &Fit { l2: 1e-6, ..Default::default() });
+        let log_z = exact::Elimination::default().log_partition(&found.graph, &Run::default()).unwrap().value;
+        losses.push(truth - (mean_score(&found.graph) - log_z));
+    }
+    assert!(losses[0] > 0.0 && losses[0] < 0.03, "{losses:?}");
+    assert!(losses[1] < 0.1 * losses[0], "{losses:?}");
+}
+
+/// By tree-reweighted messages the objective is a certified lower bound on the likelihood, at every step.
+#[test]
+fn reweighted_messages_certify_the_likelihood() {
+    let graph = generate::random(8, 2, 14, 2, 0.8, 0.0, 4).unwrap();
+    let statistics = draws(&graph, 2000, 1);
+    let structure = Structure::ChowLiu { more: 6 };
+    let own = likelihood(&statistics, &structure, "trw");
+    let exact = likelihood(&statistics, &structure, "exact");
+    let run = Run::default();
+    let mut steps = 0;
+    let how = Fit { l2: 1e-3, iterations: 30, ..Default::default() };
+    learn::fit(&own, &how, None, &run, &mut |now| {
+        let bound = own.value(now.parameters(), &run)?;
+        let Guarantee::Bounds { low, .. } = bound.guarantee else { panic!("{:?}", bound.guarantee) };
+        assert!(low <= exact.value(now.parameters(), &run)?.value);
+        steps += 1;
+        Ok(true)
+    })
+    .unwrap();
+    assert!(steps > 5);
+}
+
+#[test]
+fn a_resumed_fit_has_the_same_bits() {
+    let graph = generate::random(5, 3, 6, 2, 0.7, 0.0, 6).unwrap();
+    let statistics = draws(&graph, 1000, 1);
+    for (method, l1) in [("exact", 0.0), ("exact", 0.01), ("importance", 0.0)] {
+        let own = likelihood(&statistics, &Structure::ChowLiu { more: 2 }, method);
+        let how = Fit { l1, l2: 0.01, iterations: 12, tolerance: 0.0, ..Default::default() };
+        let whole = fitted(&own, &how);
+        let mut kept = None;
+        learn::fit(&own, &how, None, &Run::default(), &mut |now| {
+            kept = Some(serde_json::to_string(now).unwrap());
+            Ok(now.progress().iteration < 5)
+        })
+        .unwrap();
+        let from = serde_json::from_str(&kept.unwrap()).unwrap();
+        let rest = learn::fit(&own, &how, Some(from), &Run::default(), &mut |_| Ok(true)).unwrap();
+        assert_eq!(rest.graph, whole.graph, "{method} {l1}");
+        assert_eq!(rest.progress, whole.progress);
+        let other = Fit { l2: 0.02, ..how };
+        let from = serde_json::from_str(&serde_json::to_string(&kept_of(&own, &how)).unwrap()).unwrap();
+        assert!(learn::fit(&own, &other, Some(from), &Run::default(), &mut |_| Ok(true)).is_err());
+    }
+}
+
+fn kept_of(own: &Likelihood, how: &Fit) -> learn::Checkpoint {
+    let mut kept = None;
+    learn::fit(own, how, None, &Run::default(), &mut |now| {
+        kept = Some(now.clone());
+        Ok(false)
+    })
+    .unwrap();
+    kept.unwrap()
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zhat-learn-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn tables_are_read_in_every_dress() {
+    let folder = Folder::new("dress");
+    let run = Run::default();
+    let plain = "colour,size\nred,1\nblue,2\nred,10\n?,2\nred,2\n";
+    let want = read_statistics(&folder.write("a.csv", plain), &TableOptions::default(), &run).unwrap();
+    assert_eq!((want.rows(), want.dropped()), (4, 1));
+    assert_eq!(want.columns()[1].states, ["1", "2", "10"]);
+    assert_eq!(want.pair(0, 1), [0, 1, 0, 1, 1, 1]);
+    let dresses = [
+        plain.replace('\n', "\r\n"),
+        plain.replace(',', ";"),
+        plain.replace(',', "\t"),
+        plain.replace(',', " , ").trim_end().to_owned(),
+        format!("\u{feff}{plain}\n\n"),
+        plain.replace("red", "\"red\"").replace("colour", "\"colour\""),
+    ];
+    for dress in dresses {
+        let found = read_statistics(&folder.write("b.csv", &dress), &TableOptions::default(), &run).unwrap();
+        assert_eq!(found, want, "{dress}");
+    }
+    let quoted = "\"a,b\",c\n\"x\ny\",\"say \"\"no\"\"\"\nz,w\n";
+    let found = read_statistics(&folder.write("q.csv", quoted), &TableOptions::default(), &run).unwrap();
+    assert_eq!(found.columns()[0].name, "a,b");
+    assert_eq!(found.columns()[0].states, ["x\ny", "z"]);
+    assert_eq!(found.columns()[1].states, ["say \"no\"", "w"]);
+    let without = TableOptions { header: false, ignore: vec!["x0".into()], ..Default::default() };
+    let found = read_statistics(&folder.write("n.csv", "1,a\n2,b\n"), &without, &run).unwrap();
+    assert_eq!((found.columns().len(), found.rows()), (1, 2));
+}
+
+/// Many blocks, many threads, states that come late: the counts are those of one loop.
+#[test]
+fn large_tables_are_counted_in_parallel() {
+    let folder = Folder::new("large");
+    let mut random = Streams::new(5, "large tables").block(0);
+    let rows = 300_000;
+    let mut text = String::from("a,b,c\n");
+    let mut want = std::collections::HashMap::new();
+    for r in 0..rows {
+        let (a, b) = (random.below(3), if r > 250_000 { random.below(9) } else { random.below(2) });
+        let c = (a + b) % 3;
+        text += &format!("v{a},{b},w{c}\n");
+        *want.entry((a, b)).or_insert(0u64) += 1;
+    }
+    let path = folder.write("t.csv", &text);
+    for threads in [1, 4] {
+        let run = Run::default().with_threads(threads);
+        let found = read_statistics(&path, &TableOptions::default(), &run).unwrap();
+        assert_eq!(found.rows(), rows);
+        let pair = found.pair(0, 1);
+        for (&(a, b), &count) in &want {
+            assert_eq!(pair[a * 9 + b], count);
+        }
+    }
+}
+
+#[test]
+fn bad_tables_are_refused_with_a_line() {
+    let folder = Folder::new("bad");
+    let run = Run::default();
+    let many: String = (0..1500).map(|i| format!("id{i},x\n")).collect();
+    let refuse = TableOptions { missing: Missing::Refuse, ..Default::default() };
+    let plain = TableOptions::default();
+    let unknown = TableOptions { ignore: vec!["z".into()], ..Default::default() };
+    let cases: [(&str, &TableOptions, &[&str]); 9] = [
+        ("", &plain, &["empty"]),
+        ("a,b\n", &plain, &["no rows"]),
+        ("a,b\n1,2\n1\n", &plain, &["line 3", "found 1 values, expected 2"]),
+        ("a,a\n1,2\n", &plain, &["line 1", "two columns", "`a`"]),
+        ("a,\n1,2\n", &plain, &["line 1", "no name"]),
+        ("a,b\n1,2\n1,?\n", &refuse, &["line 3", "column b"]),
+        ("a,b\n?,1\n", &plain, &["missing"]),
+        ("a,b\n1,2\n", &unknown, &["`z`"]),
+        ("a,b\n1,\"2\n", &plain, &[]),
+    ];
+    for (text, options, words) in cases {
+        let error = read_statistics(&folder.write("t.csv", text), options, &run);
+        if words.is_empty() {
+            continue;
+        }
+        let error = error.unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{text:?}: {error}");
+    }
+    let error = read_statistics(&folder.write("t.csv", format!("id,v\n{many}")), &plain, &run);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("line 1002") && error.contains("column id") && error.contains("1000"), "{error}");
+    let missing = read_statistics(&folder.0.join("none.csv"), &plain, &run).unwrap_err();
+    assert_eq!(missing.kind(), "io");
+}
+
+#[test]
+fn rows_are_scored_and_filled_in() {
+    let folder = Folder::new("score");
+    let run = Run::default();
+    let mut graph = FactorGraph::new(vec![2, 3]).unwrap();
+    graph.add_factor(&[0, 1], &[0.5, -1.0, 0.0, 0.3, 2.0, 0.1]).unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let graph =
+        graph.with_names(names(&["a", "b"]), vec![names(&["n", "y"]), names(&["0", "1", "2"])]).unwrap();
+    let log_z = exact::Elimination::default().log_partition(&graph, &run).unwrap();
+    let path = folder.write("t.csv", "b,other,a\n1,q,y\n0,q,n\n,q,y\n2,r,\n");
+    let mut seen = Vec::new();
+    let mut rows = learn::open_rows(&graph, &path, &TableOptions::default()).unwrap();
+    let scores = learn::score(&graph, log_z.clone(), &mut rows, Missing::Drop, &run, &mut |line, value| {
+        seen.push((line, value));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((scores.rows, scores.dropped), (2, 2));
+    assert_eq!(seen.iter().map(|row| row.0).collect::<Vec<_>>(), [2, 3]);
+    assert!((scores.mean.value - (2.5 / 2.0 - log_z.value)).abs() < 1e-12);
+    assert!((seen[0].1 - (2.0 - log_z.value)).abs() < 1e-12);
+    let mut filled = Vec::new();
+    let mut rows = learn::open_rows(&graph, &path, &TableOptions::default()).unwrap();
+    let how = (&Choice::Auto, &Settings::new());
+    let count = learn::impute(&graph, &mut rows, how, &run, &mut |row| {
+        filled.push(row.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(count, 2);
+    assert_eq!(filled, [[1, 1], [0, 0], [1, 1], [1, 2]]);
+    let unseen = folder.write("u.csv", "a,b\ny,1\ny,7\n");
+    let mut rows = learn::open_rows(&graph, &unseen, &TableOptions::default()).unwrap();
+    let error = rows.next_rows().unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("`7`") && error.contains("column b"), "{error}");
+}
