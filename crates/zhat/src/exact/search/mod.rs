@@ -71,7 +71,7 @@ const TRIAL: u64 = 4_000_000;
 /// The same where elimination would take more than a minute: some seconds.
 const LONG_TRIAL: u64 = 250_000_000;
 /// The same for each second of a time budget: about a fifth of it.
-const TRIAL_PER_SECOND: f64 = 8e6;
+const TRIAL_PER_SECOND: f64 = 5e6;
 const MANY_ENTRIES: f64 = 2e10;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
