@@ -571,7 +571,8 @@ impl Plan {
         let Some(time) = run.time() else {
             return explained(model, (self.row.run)(model, query, settings, run));
         };
-        let left = time.saturating_sub(self.spent);
+        // However long the choice took, something is left for the answer.
+        let left = time.saturating_sub(self.spent).max(time / 10);
         let Some(reserve) = self.reserve else {
             return explained(model, (self.row.run)(model, query, settings, &run.clone().with_time(left)));
         };

@@ -70,6 +70,8 @@ const SECONDS_PER_STEP: f64 = 4e-8;
 const TRIAL: u64 = 4_000_000;
 /// The same where elimination would take more than a minute: some seconds.
 const LONG_TRIAL: u64 = 250_000_000;
+/// The same for each second of a time budget: about a fifth of it.
+const TRIAL_PER_SECOND: f64 = 5e6;
 const MANY_ENTRIES: f64 = 2e10;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
@@ -237,6 +239,9 @@ impl Search {
         }
         let traced = query != Query::LogPartition;
         let limit = if entries > MANY_ENTRIES { LONG_TRIAL } else { TRIAL };
+        let limit = run
+            .time()
+            .map_or(limit, |time| limit.min((TRIAL_PER_SECOND * time.as_secs_f64()) as u64).max(TRIAL / 4));
         prepared.trials[usize::from(traced)]
             .get_or_init(|| trial(rest, limit, traced, memory, &run.start(NAME)))
             .clone()
