@@ -29,6 +29,7 @@ from .errors import (
     OverBudgetError,
     ZeroPartitionError,
 )
+from .learning import Fitted, LogLikelihood, fit, impute, score
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
@@ -46,9 +47,11 @@ __all__ = [
     "FactorBeliefs",
     "FactorGraph",
     "FileError",
+    "Fitted",
     "Guarantee",
     "ImpossibleEvidenceError",
     "InputError",
+    "LogLikelihood",
     "Method",
     "MissingFileError",
     "OverBudgetError",
@@ -64,8 +67,10 @@ __all__ = [
     "config",
     "entropy",
     "factor_marginals",
+    "fit",
     "generate",
     "get_num_threads",
+    "impute",
     "k_best",
     "log_partition",
     "map",
@@ -75,6 +80,7 @@ __all__ = [
     "queries",
     "read",
     "sample",
+    "score",
     "set_num_threads",
     "show_config",
 ]

@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 __all__ = [
     "Model",
     "Run",
+    "Statistics",
     "Tape",
     "__version__",
     "bayes",
     "chain",
+    "fit",
     "format_bytes",
     "format_seconds",
     "forward",
     "graph_score",
     "hmm",
+    "impute_rows",
     "ising",
     "lengths",
     "log_partition_and_gradient",
@@ -37,6 +40,7 @@ __all__ = [
     "rdp_chain",
     "relaxed_sample",
     "run_program",
+    "score_rows",
     "segments_score",
     "semi_markov",
     "sparse_relaxed_sample",
@@ -195,6 +199,39 @@ def parameters(model: Model) -> dict[str, NDArray[Any]]: ...
 def lengths(model: Model) -> list[int]: ...
 def path_score(model: Model, sequence: int, path: list[int]) -> float: ...
 def segments_score(model: Model, sequence: int, segments: list[tuple[int, int]]) -> float: ...
+
+@final
+class Statistics:
+    @staticmethod
+    def of_codes(
+        names: list[str], states: list[list[str]], codes: list[NDArray[np.int64]], run: Run
+    ) -> Statistics: ...
+    @staticmethod
+    def read(
+        path: str | os.PathLike[str],
+        header: bool,
+        refuse_missing: bool,
+        ignore: list[str],
+        most_states: int,
+        run: Run,
+    ) -> Statistics: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    def columns(self) -> list[tuple[str, list[str]]]: ...
+    def mutual_information(self, i: int, j: int) -> float: ...
+    def edges(self, rule: str, more: int, given: list[tuple[int, int]]) -> list[tuple[int, int]]: ...
+
+def fit(
+    statistics: Statistics, edges: list[tuple[int, int]], method: str, settings: str, how: str, run: Run
+) -> tuple[Model, tuple[float, str, str, str, str], int, bool, float, float, list[float]]: ...
+def score_rows(
+    model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run
+) -> tuple[NDArray[np.float64], tuple[float, str, str, str, str]]: ...
+def impute_rows(
+    model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run
+) -> list[NDArray[np.int64]]: ...
 def observe(model: Model, evidence: list[tuple[int, int, int]]) -> Model: ...
 def forward(
     operation: str, models: list[Model], method: tuple[str, str], scores: NDArray[np.float64] | None, run: Run

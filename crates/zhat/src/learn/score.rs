@@ -72,6 +72,65 @@ pub fn score(
     Ok(Scores { rows: count, dropped, mean: likelihood_of(total.value() / count as f64, log_z) })
 }
 
+/// The log-likelihood of every row, NaN where a value is missing, and the mean of the whole ones.
+pub fn score_states(
+    graph: &FactorGraph,
+    log_z: Estimate,
+    rows: &[Vec<Option<usize>>],
+    run: &Run,
+) -> (Vec<f64>, Estimate) {
+    let score = |row: &Vec<Option<usize>>| {
+        let state: Option<Vec<usize>> = row.iter().copied().collect();
+        state.map_or(f64::NAN, |state| graph.score(&state))
+    };
+    let mut scores: Vec<f64> = run.install(|| rows.par_iter().map(score).collect());
+    let whole: Vec<f64> = scores.iter().copied().filter(|score| !score.is_nan()).collect();
+    let total: CompensatedSum = whole.iter().copied().collect();
+    scores.iter_mut().for_each(|score| *score -= log_z.value);
+    let mean = likelihood_of(total.value() / (whole.len() as f64).max(1.0), log_z);
+    (scores, mean)
+}
+
+/// Every row whole: as [`impute`].
+pub fn impute_states(
+    graph: &FactorGraph,
+    rows: Vec<Vec<Option<usize>>>,
+    how: (&Choice, &Settings),
+    run: &Run,
+) -> Result<Vec<Vec<usize>>> {
+    let clock = run.start("imputing");
+    let total = rows.len() as u64;
+    let fill = |(i, row): (usize, Vec<Option<usize>>)| {
+        clock.check()?;
+        clock.progress("imputing", i as u64, total);
+        whole_row(graph, &row, how, run)
+    };
+    rows.into_iter().enumerate().map(fill).collect()
+}
+
+/// A row with its gaps filled.
+fn whole_row(
+    graph: &FactorGraph,
+    row: &[Option<usize>],
+    how: (&Choice, &Settings),
+    run: &Run,
+) -> Result<Vec<usize>> {
+    if let Some(whole) = row.iter().copied().collect() {
+        return Ok(whole);
+    }
+    let known = |(v, state): (usize, &Option<usize>)| state.map(|state| (v, state));
+    let evidence: Vec<(usize, usize)> = row.iter().enumerate().filter_map(known).collect();
+    let given = Model::FactorGraph(graph.condition(&evidence)?);
+    let seconds = run.time().map(|time| time.as_secs_f64());
+    let AnyAnswer::Beliefs(beliefs) = answer(&given, Query::Marginals, how.0, how.1, &run.within(seconds))?
+    else {
+        return Err(Error::argument("method", "gave an answer of another shape than was asked for"));
+    };
+    let state =
+        |(v, state): (usize, &Option<usize>)| state.unwrap_or_else(|| likeliest(beliefs.value.variable(v)));
+    Ok(row.iter().enumerate().map(state).collect())
+}
+
 /// Fills in missing values: each with the state that is likeliest given the others of its row, by a method of the catalogue that gives marginals.
 /// `each` gets every row, whole, in order; the number of values that were filled in is returned.
 pub fn impute(
@@ -86,25 +145,9 @@ pub fn impute(
     while let Some(some) = rows.next_rows()? {
         for row in some {
             clock.check()?;
-            let gaps = row.states.iter().filter(|state| state.is_none()).count();
-            if gaps == 0 {
-                each(&row.states.iter().flatten().copied().collect::<Vec<usize>>())?;
-                continue;
-            }
-            filled += gaps as u64;
-            let known = |(v, state): (usize, &Option<usize>)| state.map(|state| (v, state));
-            let evidence: Vec<(usize, usize)> = row.states.iter().enumerate().filter_map(known).collect();
-            let given = Model::FactorGraph(graph.condition(&evidence)?);
-            let found = answer(&given, Query::Marginals, how.0, how.1, run);
-            let AnyAnswer::Beliefs(beliefs) =
-                found.map_err(|error| rows.fail(row.line, error.to_string()))?
-            else {
-                return Err(Error::argument("method", "gave an answer of another shape than was asked for"));
-            };
-            let state = |(v, state): (usize, &Option<usize>)| {
-                state.unwrap_or_else(|| likeliest(beliefs.value.variable(v)))
-            };
-            each(&row.states.iter().enumerate().map(state).collect::<Vec<usize>>())?;
+            filled += row.states.iter().filter(|state| state.is_none()).count() as u64;
+            let whole = whole_row(graph, &row.states, how, run);
+            each(&whole.map_err(|error| rows.fail(row.line, error.to_string()))?)?;
         }
     }
     Ok(filled)

@@ -1,0 +1,229 @@
+//! Models from tables: counting, fitting, scoring, filling in.
+
+use std::path::PathBuf;
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use zhat::catalogue::{self, AnyAnswer, Choice, Settings};
+use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::learn::{self, Column, Fit, Fitted, Likelihood, Structure};
+use zhat::{Estimate, FactorGraph, Query};
+
+use crate::error::{self, Failure};
+use crate::model::Model;
+use crate::run::Run;
+
+/// Counts of a table.
+#[pyclass(frozen, module = "zhat._zhat")]
+pub struct Statistics {
+    inner: learn::Statistics,
+}
+
+#[pymethods]
+impl Statistics {
+    /// From columns of codes, −1 where a value is missing.
+    #[staticmethod]
+    fn of_codes(
+        py: Python<'_>,
+        names: Vec<String>,
+        states: Vec<Vec<String>>,
+        codes: Vec<PyReadonlyArray1<'_, i64>>,
+        run: &Run,
+    ) -> PyResult<Self> {
+        let columns: Vec<Column> =
+            names.into_iter().zip(states).map(|(name, states)| Column { name, states }).collect();
+        let mut own = Vec::with_capacity(codes.len());
+        for column in &codes {
+            own.push(column.as_slice()?.iter().map(|&code| u32::try_from(code).ok()).collect::<Vec<_>>());
+        }
+        let inner = run.supervise(py, move |run| learn::Statistics::of_codes(columns, &own, run))?;
+        Ok(Statistics { inner })
+    }
+
+    /// From a file of text.
+    #[staticmethod]
+    fn read(
+        py: Python<'_>,
+        path: PathBuf,
+        header: bool,
+        refuse_missing: bool,
+        ignore: Vec<String>,
+        most_states: usize,
+        run: &Run,
+    ) -> PyResult<Self> {
+        let missing = if refuse_missing { Missing::Refuse } else { Missing::Drop };
+        let options = TableOptions { header, missing, ignore, most_states, ..Default::default() };
+        let inner = run.supervise(py, move |run| read_statistics(&path, &options, run))?;
+        Ok(Statistics { inner })
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.inner.rows()
+    }
+
+    #[getter]
+    fn dropped(&self) -> u64 {
+        self.inner.dropped()
+    }
+
+    /// The names of the columns and those of their states.
+    fn columns(&self) -> Vec<(String, Vec<String>)> {
+        self.inner.columns().iter().map(|column| (column.name.clone(), column.states.clone())).collect()
+    }
+
+    /// The mutual information of two columns, in nats.
+    fn mutual_information(&self, i: usize, j: usize) -> PyResult<f64> {
+        let columns = self.inner.columns().len();
+        if i >= columns || j >= columns || i == j {
+            return Err(error::argument("columns", format!("expected two of {columns} columns")));
+        }
+        Ok(self.inner.mutual_information(i, j))
+    }
+
+    /// Pairs of columns by a rule, or those given.
+    fn edges(&self, rule: &str, more: usize, given: Vec<(usize, usize)>) -> PyResult<Vec<(usize, usize)>> {
+        let structure = match rule {
+            "independent" => Structure::Independent,
+            "chow-liu" => Structure::ChowLiu { more },
+            "complete" => Structure::Complete,
+            _ => Structure::Edges(given),
+        };
+        Ok(structure.edges(&self.inner).map_err(Failure)?)
+    }
+}
+
+/// An estimate: value, guarantee as JSON and in words, method, diagnostics as JSON.
+type Told = (f64, String, String, &'static str, String);
+
+fn told(estimate: &Estimate) -> Told {
+    let (guarantee, diagnostics) = (&estimate.guarantee, &estimate.diagnostics);
+    let words = guarantee.to_string();
+    (
+        estimate.value,
+        guarantee.to_json().to_string(),
+        words,
+        diagnostics.method,
+        diagnostics.to_json().to_string(),
+    )
+}
+
+/// What a fit led to.
+type Outcome = (Model, Told, usize, bool, f64, f64, Vec<f64>);
+
+/// Fits; `how` and `settings` are JSON objects.
+#[pyfunction]
+pub fn fit(
+    py: Python<'_>,
+    statistics: &Statistics,
+    edges: Vec<(usize, usize)>,
+    method: &str,
+    settings: &str,
+    how: &str,
+    run: &Run,
+) -> PyResult<Outcome> {
+    let settings: Settings =
+        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let how: Fit = serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
+    let likelihood =
+        Likelihood::new(&statistics.inner, &edges, Choice::parse(method), settings).map_err(Failure)?;
+    let (fitted, history): (Fitted, Vec<f64>) = run.supervise(py, move |run| {
+        let mut history = Vec::new();
+        let fitted = learn::fit(&likelihood, &how, None, run, &mut |now| {
+            history.push(now.progress().objective);
+            Ok(true)
+        })?;
+        Ok((fitted, history))
+    })?;
+    let progress = fitted.progress;
+    Ok((
+        Model::of(fitted.graph),
+        told(&fitted.log_likelihood),
+        progress.iteration,
+        fitted.converged,
+        progress.objective,
+        progress.stationarity,
+        history,
+    ))
+}
+
+fn graph_of(model: &Model) -> PyResult<FactorGraph> {
+    match model.inner() {
+        zhat::Model::FactorGraph(graph) => Ok(graph.clone()),
+        other => {
+            Err(error::argument("model", format!("is a {}, expected a factor graph", other.kind().name())))
+        }
+    }
+}
+
+/// The log-likelihood of rows of codes under a model, whose log Z is asked of a method.
+#[pyfunction]
+pub fn score_rows<'py>(
+    py: Python<'py>,
+    model: &Model,
+    codes: Vec<PyReadonlyArray1<'py, i64>>,
+    method: &str,
+    settings: &str,
+    run: &Run,
+) -> PyResult<(Bound<'py, PyArray1<f64>>, Told)> {
+    let graph = graph_of(model)?;
+    let settings: Settings =
+        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let rows = states_of(&graph, &codes)?;
+    let choice = Choice::parse(method);
+    let (scores, mean) = run.supervise(py, move |run| {
+        let model = zhat::Model::FactorGraph(graph.clone());
+        let AnyAnswer::Estimate(log_z) =
+            catalogue::answer(&model, Query::LogPartition, &choice, &settings, run)?
+        else {
+            return Err(zhat::Error::argument("method", "gave no number"));
+        };
+        Ok(learn::score_states(&graph, log_z, &rows, run))
+    })?;
+    Ok((PyArray1::from_vec(py, scores), told(&mean)))
+}
+
+/// Codes with every −1 replaced by the state that is likeliest given the others of its row.
+#[pyfunction]
+pub fn impute_rows<'py>(
+    py: Python<'py>,
+    model: &Model,
+    codes: Vec<PyReadonlyArray1<'py, i64>>,
+    method: &str,
+    settings: &str,
+    run: &Run,
+) -> PyResult<Vec<Bound<'py, PyArray1<i64>>>> {
+    let graph = graph_of(model)?;
+    let settings: Settings =
+        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let rows = states_of(&graph, &codes)?;
+    let choice = Choice::parse(method);
+    let columns = graph.variable_count();
+    let filled =
+        run.supervise(py, move |run| learn::impute_states(&graph, rows, (&choice, &settings), run))?;
+    let column = |v: usize| PyArray1::from_iter(py, filled.iter().map(|row| row[v] as i64));
+    Ok((0..columns).map(column).collect())
+}
+
+/// Rows of states from columns of codes.
+fn states_of(graph: &FactorGraph, codes: &[PyReadonlyArray1<'_, i64>]) -> PyResult<Vec<Vec<Option<usize>>>> {
+    let rows = codes.first().map_or(0, |column| column.as_array().len());
+    if codes.len() != graph.variable_count() {
+        return Err(error::argument("codes", "expected one column a variable"));
+    }
+    let mut all = vec![Vec::with_capacity(codes.len()); rows];
+    for (v, column) in codes.iter().enumerate() {
+        let column = column.as_slice()?;
+        if column.len() != rows {
+            return Err(error::argument("codes", "the columns have different numbers of rows"));
+        }
+        for (row, &code) in all.iter_mut().zip(column) {
+            let state = usize::try_from(code).ok();
+            if state.is_some_and(|state| state >= graph.cardinalities()[v]) {
+                return Err(error::argument("codes", format!("variable {v} has no state {code}")));
+            }
+            row.push(state);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,116 @@
+"""Models from tables: frames and files agree, bad tables are refused."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import zhat
+
+TABLE = {
+    "rain": ["no", "no", "yes", "yes", "no", "no", "yes", "no"] * 20,
+    "wet": ["no", "no", "yes", "yes", "yes", "no", "yes", "no"] * 20,
+    "day": [1, 2, 3, 1, 2, 3, 2, 2] * 20,
+}
+
+
+def csv(path, table):
+    rows = zip(*table.values(), strict=True)
+    path.write_text(",".join(table) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def test_files_and_mappings_give_the_same_model(tmp_path):
+    path = csv(tmp_path / "t.csv", TABLE)
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    want = zhat.fit(TABLE)
+    for found in (zhat.fit(path), zhat.fit(str(packed))):
+        assert found.model == want.model
+        assert found.log_likelihood.value == want.log_likelihood.value
+    assert want.log_likelihood.guarantee.kind == "exact"
+    assert want.model.state_names[2] == ("1", "2", "3")
+    assert (np.diff(want.history) <= 1e-12).all()
+
+
+def test_a_complete_model_matches_the_pairs():
+    fitted = zhat.fit(TABLE, "complete", l2=0.0, tolerance=1e-9)
+    marginals = fitted.model.marginals().value
+    for name, column in TABLE.items():
+        states = sorted(set(map(str, column)))
+        counts = [list(map(str, column)).count(state) / len(column) for state in states]
+        assert np.allclose(marginals[list(TABLE).index(name)], counts, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "importance"])
+def test_other_methods_fit_too(method):
+    options = {"samples": 2000} if method == "importance" else {}
+    fitted = zhat.fit(TABLE, "chow-liu+1", method=method, iterations=50, l2=0.01, **options)
+    exact = zhat.fit(TABLE, "chow-liu+1", l2=0.01)
+    own = float(np.mean(zhat.score(fitted.model, TABLE)[0]))
+    assert own == pytest.approx(exact.log_likelihood.value, abs=0.1)
+    if method == "trw":
+        assert fitted.log_likelihood.guarantee.low <= own
+
+
+def test_scores_and_gaps():
+    model = zhat.fit(TABLE).model
+    rows, mean = zhat.score(model, {**TABLE, "other": [0] * 160})
+    assert mean.value == pytest.approx(rows.mean())
+    assert float(mean) == mean.value
+    gaps = {"rain": ["yes", None], "wet": [None, "no"]}
+    filled = zhat.impute(model, gaps)
+    assert filled["wet"] == ["yes", "no"]
+    assert filled["rain"] == ["yes", "no"]
+    assert len(filled["day"]) == 2
+    with pytest.raises(
+        zhat.InputError, match="row 1: the model does not know the value 'maybe' of column rain"
+    ):
+        zhat.score(model, {"rain": ["no", "maybe"]})
+    with pytest.raises(zhat.InputError, match="no column of the model"):
+        zhat.score(model, {"x": [1]})
+
+
+def test_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE)
+    frame.loc[3, "rain"] = None
+    fitted = zhat.fit(frame)
+    assert (fitted.rows, fitted.dropped) == (159, 1)
+    with pytest.raises(zhat.InputError, match="row 3: column rain"):
+        zhat.fit(frame, missing="refuse")
+
+
+def test_structures_and_bad_input(tmp_path):
+    pairs = zhat.fit(TABLE, [("rain", "wet"), (2, 0)])
+    assert sum(len(factor.scope) == 2 for factor in pairs.model.factors) == 2
+    assert zhat.fit(TABLE, "independent").log_likelihood.value < pairs.log_likelihood.value
+    for bad in ("tree", "chow-liu+x", [("rain", "snow")], [(0, 0)]):
+        with pytest.raises(zhat.InputError):
+            zhat.fit(TABLE, bad)
+    with pytest.raises(zhat.InputError, match="no rows"):
+        zhat.fit({"a": [], "b": []})
+    with pytest.raises(zhat.InputError, match="different values"):
+        zhat.fit({"id": list(range(2000)), "b": [0] * 2000})
+    with pytest.raises(zhat.InputError, match="expected a frame"):
+        zhat.fit(3)
+    ragged = tmp_path / "r.csv"
+    ragged.write_text("a,b\n1,2\n1\n")
+    with pytest.raises(zhat.InputError, match="line 3"):
+        zhat.fit(ragged)
+    with pytest.raises(zhat.MissingFileError):
+        zhat.fit(tmp_path / "none.csv")
+
+
+def test_the_program_fits_scores_and_fills_in(tmp_path, capfd):
+    path, model = csv(tmp_path / "t.csv", TABLE), tmp_path / "m.zhat"
+    run = zhat._zhat.run_program
+    assert run(["zhat", "fit", str(path), "-o", str(model), "--json"]) == 0
+    fitted = json.loads(capfd.readouterr().out)
+    assert fitted["log_likelihood"] == pytest.approx(zhat.fit(TABLE).log_likelihood.value)
+    assert run(["zhat", "score", str(model), str(path), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["log_likelihood"] == pytest.approx(fitted["log_likelihood"])
+    (tmp_path / "g.csv").write_text("rain,wet,day\nyes,?,1\n")
+    assert run(["zhat", "impute", str(model), str(tmp_path / "g.csv")]) == 0
+    assert capfd.readouterr().out == "rain,wet,day\nyes,yes,1\n"

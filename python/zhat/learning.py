@@ -1,0 +1,294 @@
+"""Models from tables: `fit`, and what a model says about rows, `score` and `impute`.
+
+A table is a pandas or polars frame, a mapping of names to columns, or the path of a file of comma-separated values
+(plain, `.gz` or `.zst`), which is read in one pass and never held in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _zhat
+from ._arguments import integer, real, settings, text
+from .answer import Guarantee
+from .errors import InputError
+from .model import FactorGraph
+from .runtime import Progress, run
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """The mean log-likelihood of a row, in nats, with the promise that log Z has."""
+
+    value: float
+    guarantee: Guarantee
+    method: str
+    diagnostics: dict[str, Any]
+
+    def __float__(self) -> float:
+        """The value."""
+        return self.value
+
+    def __repr__(self) -> str:
+        """The value and its promise."""
+        return f"{self.value:.6f} nats a row; {self.guarantee} ({self.method})"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, and how the fit went."""
+
+    model: FactorGraph
+    log_likelihood: LogLikelihood
+    rows: int
+    dropped: int
+    iterations: int
+    converged: bool
+    objective: float
+    stationarity: float
+    history: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        """The model and its likelihood."""
+        state = "converged" if self.converged else "not converged"
+        return f"Fitted({self.model!r}, {self.log_likelihood!r}, {self.rows} rows, {self.iterations} iterations, {state})"
+
+
+def fit(
+    table: Any,
+    structure: str | Iterable[tuple[int | str, int | str]] = "chow-liu",
+    *,
+    method: str = "auto",
+    l1: float = 0.0,
+    l2: float | None = None,
+    optimizer: str = "auto",
+    iterations: int = 1000,
+    tolerance: float = 1e-6,
+    header: bool = True,
+    missing: str = "drop",
+    ignore: Sequence[str] = (),
+    most_states: int = 1000,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Fitted:
+    """Fits a Markov random field to a table of categories by maximum likelihood.
+
+    `structure` says which pairs interact: "independent", "chow-liu", "chow-liu+M" for the M next pairs by mutual
+    information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and marginals. The penalties
+    are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not given, and 0 with `l1`. Rows with missing values are dropped, or
+    refused with `missing="refuse"`. Of a table in memory values are named by `str`.
+
+    >>> import zhat
+    >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}
+    >>> fitted = zhat.fit(table)
+    >>> fitted.rows, fitted.converged
+    (5, True)
+    >>> given = fitted.model.condition({"wet": "yes"}).marginals().value
+    >>> bool(given["rain"][1] > 0.5)
+    True
+    """
+    how = run(seed, threads, memory, time, progress)
+    counted = _statistics(table, header, missing, ignore, most_states, how)
+    penalty = (0.0 if l1 else 1.0 / counted.rows) if l2 is None else real("l2", l2)
+    form = {
+        "l1": real("l1", l1),
+        "l2": penalty,
+        "optimizer": text("optimizer", optimizer),
+        "iterations": integer("iterations", iterations),
+        "tolerance": real("tolerance", tolerance),
+    }
+    edges = _edges(counted, structure)
+    native, told, steps, converged, objective, stationarity, history = _zhat.fit(
+        counted, edges, text("method", method), settings(options), json.dumps(form), how
+    )
+    return Fitted(
+        FactorGraph._wrap(native),
+        _told(told),
+        counted.rows,
+        counted.dropped,
+        steps,
+        converged,
+        objective,
+        stationarity,
+        np.array(history),
+    )
+
+
+def score(
+    model: FactorGraph,
+    table: Any,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> tuple[NDArray[np.float64], LogLikelihood]:
+    """The log-likelihood of every row, NaN where a value is missing, and the mean with its promise.
+
+    >>> import zhat
+    >>> model = zhat.fit({"a": [0, 0, 1], "b": [0, 1, 1]}).model
+    >>> rows, mean = zhat.score(model, {"a": [0, 1], "b": [0, None]})
+    >>> rows.shape, bool(abs(mean.value - rows[0]) < 1e-12)
+    ((2,), True)
+    """
+    how = run(seed, threads, memory, time, progress)
+    codes = _codes_for(model, table)
+    rows, told = _zhat.score_rows(model._native, codes, text("method", method), settings(options), how)
+    return rows, _told(told)
+
+
+def impute(
+    model: FactorGraph,
+    table: Any,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> dict[str, list[str]]:
+    """The columns of the table, every missing value replaced by the likeliest one given the others of its row.
+
+    >>> import zhat
+    >>> model = zhat.fit({"a": ["x", "x", "y"], "b": ["u", "u", "v"]}).model
+    >>> zhat.impute(model, {"a": ["x", None], "b": [None, "v"]})
+    {'a': ['x', 'y'], 'b': ['u', 'v']}
+    """
+    how = run(seed, threads, memory, time, progress)
+    codes = _codes_for(model, table)
+    filled = _zhat.impute_rows(model._native, codes, text("method", method), settings(options), how)
+    names, states = _names(model)
+    return {
+        name: [own[code] for code in column] for name, own, column in zip(names, states, filled, strict=True)
+    }
+
+
+def _told(told: tuple[float, str, str, str, str]) -> LogLikelihood:
+    value, guarantee, words, method, diagnostics = told
+    return LogLikelihood(
+        value, Guarantee(words=words, **json.loads(guarantee)), method, json.loads(diagnostics)
+    )
+
+
+def _statistics(
+    table: Any, header: bool, missing: str, ignore: Sequence[str], most_states: int, how: _zhat.Run
+) -> _zhat.Statistics:
+    if missing not in ("drop", "refuse"):
+        raise InputError(f'missing: expected "drop" or "refuse", found {missing!r}')
+    left_out = [text("ignore", name) for name in ignore]
+    most = integer("most_states", most_states)
+    if isinstance(table, (str, PathLike)):
+        return _zhat.Statistics.read(table, bool(header), missing == "refuse", left_out, most, how)
+    names, states, codes = [], [], []
+    for name, column in _columns(table):
+        if name in left_out:
+            continue
+        own, code = _factorized(column)
+        if len(own) > most:
+            raise InputError(f"column {name} has {len(own)} different values, more than most_states = {most}")
+        if missing == "refuse" and (code < 0).any():
+            row = int(np.argmax(code < 0))
+            raise InputError(f"row {row}: column {name} has no value")
+        names.append(name)
+        states.append(own)
+        codes.append(code)
+    return _zhat.Statistics.of_codes(names, states, codes, how)
+
+
+def _columns(table: Any) -> list[tuple[str, Any]]:
+    if isinstance(table, Mapping):
+        return [(str(name), column) for name, column in table.items()]
+    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+        return [(str(name), table[name]) for name in table.columns]
+    raise InputError(f"table: expected a frame, a mapping of columns or a path, found {type(table).__name__}")
+
+
+def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """The names of the states and a code for every row, −1 where a value is missing."""
+    module = type(column).__module__.partition(".")[0]
+    if module == "pandas":
+        import pandas
+
+        codes, values = pandas.factorize(column, use_na_sentinel=True)
+        return [str(value) for value in values], np.ascontiguousarray(codes, dtype=np.int64)
+    if module == "polars":
+        column = column.to_list()
+    values = list(column)
+    known: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values):
+        lacking = value is None or (isinstance(value, float) and value != value)
+        codes[row] = -1 if lacking else known.setdefault(value, len(known))
+    return [str(value) for value in known], codes
+
+
+def _edges(
+    counted: _zhat.Statistics, structure: str | Iterable[tuple[int | str, int | str]]
+) -> list[tuple[int, int]]:
+    if isinstance(structure, str):
+        rule, _, more = structure.partition("+")
+        known = rule in ("independent", "chow-liu", "complete")
+        if not known or (more and (rule != "chow-liu" or not more.isdigit())):
+            raise InputError(
+                f'structure: expected "independent", "chow-liu", "chow-liu+M", "complete" or pairs, found {structure!r}'
+            )
+        return counted.edges(rule, int(more or 0), [])
+    names = [name for name, _ in counted.columns()]
+
+    def number(column: int | str) -> int:
+        if isinstance(column, str):
+            if column not in names:
+                raise InputError(f"structure: there is no column {column!r}")
+            return names.index(column)
+        return integer("structure", column)
+
+    return counted.edges("given", 0, [(number(a), number(b)) for a, b in structure])
+
+
+def _names(model: FactorGraph) -> tuple[list[str], list[list[str]]]:
+    if not isinstance(model, FactorGraph):
+        raise InputError(f"model: expected a zhat.FactorGraph, found {type(model).__name__}")
+    sizes = model.cardinalities
+    names = model.names or tuple(f"x{v}" for v in range(len(sizes)))
+    states = model.state_names or ((),) * len(sizes)
+    own = [list(given) or [str(s) for s in range(size)] for given, size in zip(states, sizes, strict=True)]
+    return list(names), own
+
+
+def _codes_for(model: FactorGraph, table: Any) -> list[NDArray[np.int64]]:
+    names, states = _names(model)
+    given = dict(_columns(table))
+    if not set(given) & set(names):
+        raise InputError(f"table: there is no column of the model's: {', '.join(names)}")
+    factorized = {name: _factorized(given[name]) for name in names if name in given}
+    rows = len(next(iter(factorized.values()))[1])
+    codes = []
+    for name, own in zip(names, states, strict=True):
+        if name not in factorized:
+            codes.append(np.full(rows, -1, dtype=np.int64))
+            continue
+        values, column = factorized[name]
+        place = {state: code for code, state in enumerate(own)}
+        unknown = next((value for value in values if value not in place), None)
+        if unknown is not None:
+            row = int(np.argmax(column == values.index(unknown)))
+            raise InputError(f"row {row}: the model does not know the value {unknown!r} of column {name}")
+        translation = np.array([place[value] for value in values] + [-1], dtype=np.int64)
+        codes.append(np.ascontiguousarray(translation[column]))
+    return codes
