@@ -84,10 +84,11 @@ def fit(
 ) -> Fitted:
     """Fits a Markov random field to a table of categories by maximum likelihood.
 
-    `structure` says which pairs interact: "independent", "chow-liu", "chow-liu+M" for the M next pairs by mutual
-    information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and marginals. The penalties
-    are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not given, and 0 with `l1`. Rows with missing values are dropped, or
-    refused with `missing="refuse"`. Of a table in memory values are named by `str`.
+    `structure` says which pairs interact: "independent", "chow-liu", "chow-liu+M" for the M next pairs by
+    mutual information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and
+    marginals. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not given, and 0 with `l1`. Rows
+    with missing values are dropped, or refused with `missing="refuse"`. Of a table in memory values are
+    named by `str`.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}
@@ -163,7 +164,7 @@ def impute(
     progress: Progress | None = None,
     **options: object,
 ) -> dict[str, list[str]]:
-    """The columns of the table, every missing value replaced by the likeliest one given the others of its row.
+    """The columns of the table, every missing value replaced by the likeliest one given its row.
 
     >>> import zhat
     >>> model = zhat.fit({"a": ["x", "x", "y"], "b": ["u", "u", "v"]}).model
@@ -246,7 +247,8 @@ def _edges(
         known = rule in ("independent", "chow-liu", "complete")
         if not known or (more and (rule != "chow-liu" or not more.isdigit())):
             raise InputError(
-                f'structure: expected "independent", "chow-liu", "chow-liu+M", "complete" or pairs, found {structure!r}'
+                'structure: expected "independent", "chow-liu", "chow-liu+M", "complete" or pairs, '
+                f"found {structure!r}"
             )
         return counted.edges(rule, int(more or 0), [])
     names = [name for name, _ in counted.columns()]
