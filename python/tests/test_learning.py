@@ -84,7 +84,7 @@ def test_frames():
 
 def test_structures_and_bad_input(tmp_path):
     pairs = zhat.fit(TABLE, [("rain", "wet"), (2, 0)])
-    assert sum(len(factor.scope) == 2 for factor in pairs.model.factors) == 2
+    assert sum(len(scope) == 2 for scope, _ in pairs.model.factors) == 2
     assert zhat.fit(TABLE, "independent").log_likelihood.value < pairs.log_likelihood.value
     for bad in ("tree", "chow-liu+x", [("rain", "snow")], [(0, 0)]):
         with pytest.raises(zhat.InputError):

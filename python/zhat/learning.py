@@ -1,7 +1,7 @@
 """Models from tables: `fit`, and what a model says about rows, `score` and `impute`.
 
-A table is a pandas or polars frame, a mapping of names to columns, or the path of a file of comma-separated values
-(plain, `.gz` or `.zst`), which is read in one pass and never held in memory.
+A table is a pandas or polars frame, a mapping of names to columns, or the path of a file of comma-separated
+values (plain, `.gz` or `.zst`), which is read in one pass and never held in memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Fitted:
     def __repr__(self) -> str:
         """The model and its likelihood."""
         state = "converged" if self.converged else "not converged"
-        return f"Fitted({self.model!r}, {self.log_likelihood!r}, {self.rows} rows, {self.iterations} iterations, {state})"
+        how = f"{self.rows} rows, {self.iterations} iterations, {state}"
+        return f"Fitted({self.model!r}, {self.log_likelihood!r}, {how})"
 
 
 def fit(
@@ -96,7 +97,7 @@ def fit(
     >>> fitted.rows, fitted.converged
     (5, True)
     >>> given = fitted.model.condition({"wet": "yes"}).marginals().value
-    >>> bool(given["rain"][1] > 0.5)
+    >>> bool(given[0][1] > 0.5)  # rain
     True
     """
     how = run(seed, threads, memory, time, progress)
