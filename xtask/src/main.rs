@@ -1,6 +1,7 @@
-//! Chores of the workspace: `cargo xtask test | fresh | readme | bench`.
+//! Chores of the workspace: `cargo xtask test | fresh | readme | bench | data`.
 
 mod bench;
+mod data;
 mod environment;
 mod fresh;
 mod python;
@@ -16,7 +17,8 @@ cargo xtask fresh                   the README's two commands in an empty folder
 cargo xtask readme                  rewrites the README's method table from the catalogue
 cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
 cargo xtask bench bounds [FILTER…]  zhat beside other tools for approximate inference: the competition's scores
-cargo xtask bench chain             zhat beside other libraries on chains, as a table";
+cargo xtask bench chain             zhat beside other libraries on chains, as a table
+cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         ["bench", "exact", rest @ ..] => bench::exact(rest),
         ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),
+        ["data", "mushroom", folder] => data::mushroom(folder),
         _ => Err(USAGE.into()),
     };
     match outcome {
