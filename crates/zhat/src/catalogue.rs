@@ -16,7 +16,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, randomized};
+use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -380,6 +380,20 @@ pub static CATALOGUE: &[Row] = &[
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
         "weighted draws from a spanning tree of the model, or uniform ones"
     ),
+    row!(
+        "sccq",
+        MixedModel,
+        quadrature::MixedQuadrature,
+        [LogPartition],
+        "integrates a polynomial close to exp in closed form on cells, or draws: a certified interval"
+    ),
+    row!(
+        "gauss-legendre",
+        MixedModel,
+        quadrature::GaussLegendre,
+        [LogPartition],
+        "numerical quadrature on a grid, for reference"
+    ),
 ];
 
 /// The configuration of a method from options by name.
@@ -604,7 +618,9 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Chain, FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions, generate};
+    use crate::model::{
+        Chain, FactorGraph, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions, generate,
+    };
     use std::time::Duration;
 
     fn grid(side: usize) -> Model {
@@ -623,6 +639,11 @@ mod tests {
             Kind::PairwiseGraph => {
                 let table = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
                 PairwiseGraph::new(2, vec![0.0; 6].into(), vec![(0, 1), (2, 1)], table).unwrap().into()
+            }
+            Kind::MixedModel => {
+                MixedModel::gaussian_mixture(&[0.5, 0.5], &[-1.0, 2.0], &[1.0, 0.5], (-4.0, 4.0))
+                    .unwrap()
+                    .into()
             }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()
