@@ -66,6 +66,58 @@ pub enum Family {
 }
 
 impl Family {
+    /// The names, and the parameters of each in order.
+    pub const NAMES: [(&'static str, &'static [&'static str]); 9] = [
+        ("gaussian", &["mean", "deviation"]),
+        ("exponential", &["rate"]),
+        ("gamma", &["shape", "rate"]),
+        ("chi-squared", &["degrees"]),
+        ("weibull", &["shape", "scale"]),
+        ("log-normal", &["mean", "deviation"]),
+        ("pareto", &["shape"]),
+        ("beta", &["alpha", "beta"]),
+        ("dirichlet", &["concentrations"]),
+    ];
+
+    /// A family by its name, with its parameters in the order of [`Family::NAMES`].
+    ///
+    /// ```
+    /// use zhat::model::Family;
+    /// assert_eq!(Family::named("gamma", &[2.0, 0.5])?, Family::Gamma { shape: 2.0, rate: 0.5 });
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn named(name: &str, parameters: &[f64]) -> Result<Family> {
+        let family = match (name, parameters) {
+            ("gaussian", &[mean, deviation]) => Family::Gaussian { mean, deviation },
+            ("exponential", &[rate]) => Family::Exponential { rate },
+            ("gamma", &[shape, rate]) => Family::Gamma { shape, rate },
+            ("chi-squared", &[degrees]) => Family::ChiSquared { degrees },
+            ("weibull", &[shape, scale]) => Family::Weibull { shape, scale },
+            ("log-normal", &[mean, deviation]) => Family::LogNormal { mean, deviation },
+            ("pareto", &[shape]) => Family::Pareto { shape },
+            ("beta", &[alpha, beta]) => Family::Beta { alpha, beta },
+            ("dirichlet", concentrations) => Family::Dirichlet { concentrations: concentrations.to_vec() },
+            _ => {
+                let Some((_, names)) = Self::NAMES.iter().find(|known| known.0 == name) else {
+                    let known = Self::NAMES.map(|known| known.0).join(", ");
+                    return Err(Error::argument(
+                        "family",
+                        format!("there is no `{name}`; there are {known}"),
+                    ));
+                };
+                let message = format!(
+                    "{name} has {}: {} expected, found {}",
+                    names.join(", "),
+                    names.len(),
+                    parameters.len()
+                );
+                return Err(Error::argument("parameters", message));
+            }
+        };
+        family.check()?;
+        Ok(family)
+    }
+
     /// A box that has all but a small part of the mass.
     pub fn usual_box(&self) -> (f64, f64) {
         match *self {
@@ -202,5 +254,42 @@ impl MixedModel {
             add(-0.5 * precision, Some(2.0));
         }
         MixedModel::new(vec![Domain::States(classes), Domain::Interval(bounds.0, bounds.1)], terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_have_the_scores_that_they_say() {
+        for (family, x, score) in [
+            (Family::Gaussian { mean: 1.0, deviation: 2.0 }, 4.0, -9.0 / 8.0),
+            (Family::Exponential { rate: 3.0 }, 0.5, -1.5),
+            (Family::Gamma { shape: 3.0, rate: 0.5 }, 2.0, 2.0 * 2f64.ln() - 1.0),
+            (Family::ChiSquared { degrees: 5.0 }, 2.0, 1.5 * 2f64.ln() - 1.0),
+            (Family::Weibull { shape: 2.0, scale: 4.0 }, 2.0, 2f64.ln() - 0.25),
+            (Family::LogNormal { mean: 0.5, deviation: 1.0 }, 1.0, -0.125),
+            (Family::Pareto { shape: 2.0 }, 2.0, -3.0 * 2f64.ln()),
+        ] {
+            let model = family.on((0.25, 8.0)).unwrap();
+            assert!((model.score(&[x]) - score).abs() < 1e-12, "{family:?}");
+        }
+        let beta = Family::Beta { alpha: 2.0, beta: 3.0 }.on((0.1, 0.9)).unwrap();
+        assert!((beta.score(&[0.5]) + 3.0 * 2f64.ln()).abs() < 1e-12 && beta.is_numerical());
+    }
+
+    #[test]
+    fn every_name_makes_a_model_on_its_usual_box() {
+        for (name, names) in Family::NAMES {
+            let parameters = if name == "dirichlet" { vec![2.0, 3.0, 4.0] } else { vec![2.5; names.len()] };
+            let family = Family::named(name, &parameters).unwrap();
+            family.on(family.usual_box()).unwrap();
+            assert!(Family::named(name, &[]).is_err(), "{name}");
+        }
+        assert!(Family::named("gamma", &[0.0, 1.0]).unwrap_err().to_string().contains("shape"));
+        assert!(Family::named("cauchy", &[]).unwrap_err().to_string().contains("gaussian"));
+        assert!(MixedModel::gaussian_mixture(&[1.0], &[], &[1.0], (0.0, 1.0)).is_err());
+        assert!(MixedModel::gaussian_mixture(&[0.0], &[0.0], &[1.0], (0.0, 1.0)).is_err());
     }
 }

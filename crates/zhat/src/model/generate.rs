@@ -1,8 +1,10 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
+mod mixed;
 mod pairwise;
 mod sequences;
 
+pub use mixed::gaussian_mixture;
 pub use pairwise::{PairwiseShape, pairwise};
 pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
 

@@ -156,6 +156,19 @@ impl MixedModel {
         size_of_val(&*self.domains) + size_of_val(&*self.terms) + factors
     }
 
+    /// How large it is.
+    pub fn sizes(&self) -> MixedSizes {
+        let continuous = |domain: &&Domain| matches!(domain, Domain::Interval(..));
+        MixedSizes {
+            variables: self.domains.len(),
+            continuous: self.domains.iter().filter(continuous).count(),
+            terms: self.terms.len(),
+            largest_component: self.components().iter().map(|part| part.variables.len()).max().unwrap_or(0),
+            numerical: self.is_numerical(),
+            bytes: self.bytes(),
+        }
+    }
+
     /// The variables and terms that hang together, variables in ascending order. Terms without variables are in none.
     pub(crate) fn components(&self) -> Vec<Component> {
         let mut leader: Vec<usize> = (0..self.domains.len()).collect();
@@ -195,6 +208,23 @@ impl MixedModel {
     pub(crate) fn constant(&self) -> f64 {
         self.terms.iter().filter(|term| term.factors.is_empty()).map(|term| term.weight).sum()
     }
+}
+
+/// The figures of a mixed model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MixedSizes {
+    /// All variables.
+    pub variables: usize,
+    /// Those on an interval.
+    pub continuous: usize,
+    /// The terms.
+    pub terms: usize,
+    /// The most variables that terms tie together.
+    pub largest_component: usize,
+    /// Whether some statistic has no closed form.
+    pub numerical: bool,
+    /// The memory that they take.
+    pub bytes: usize,
 }
 
 /// Variables that hang together, and their terms.

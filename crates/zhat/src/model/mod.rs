@@ -25,7 +25,7 @@ pub use chain::{Chain, Transitions};
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use family::Family;
 pub(crate) use mixed::Component;
-pub use mixed::{Domain, MixedModel, Statistic, Term};
+pub use mixed::{Domain, MixedModel, MixedSizes, Statistic, Term};
 pub use names::Names;
 pub use observe::Observed;
 pub use order::{Order, elimination_order};
