@@ -32,6 +32,7 @@ pub mod montecarlo;
 pub mod numeric;
 pub mod pairwise;
 pub mod platform;
+pub mod quadrature;
 pub mod query;
 pub mod random;
 pub mod randomized;
