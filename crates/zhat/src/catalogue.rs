@@ -16,7 +16,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, randomized};
+use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -325,6 +325,13 @@ pub static CATALOGUE: &[Row] = &[
         "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(
+        "sccq",
+        FactorGraph,
+        quadrature::StochasticQuadrature,
+        [LogPartition, Marginals, FactorMarginals, Sample],
+        "quadrature of what a base of bounded width leaves over: weighted draws with an interval for weights of any kind"
+    ),
+    row!(
         "randomized",
         Chain,
         randomized::RandomizedForward,
@@ -379,6 +386,13 @@ pub static CATALOGUE: &[Row] = &[
         montecarlo::ImportanceSampling,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
         "weighted draws from a spanning tree of the model, or uniform ones"
+    ),
+    row!(
+        "sccq-published",
+        FactorGraph,
+        quadrature::PublishedQuadrature,
+        [LogPartition, Marginals, FactorMarginals],
+        "stochastic Clenshaw–Curtis quadrature as published: tuples of factors, a polynomial for exp; for weak models"
     ),
 ];
 

@@ -171,7 +171,8 @@ pub(super) fn split(graph: &FactorGraph, reach: Reach, beliefs: &Beliefs, absorb
         base.add_factor(&[v], moved.variable(v))?;
     }
     // A forest of factors has an order whose tables are no larger than the factors; anything else has been tried.
-    let order = Order::greedy(&base).unwrap_or_else(|_| Order::along(&base, (0..graph.variable_count()).collect()));
+    let order =
+        Order::greedy(&base).unwrap_or_else(|_| Order::along(&base, (0..graph.variable_count()).collect()));
     Ok(Split { base, order, rest })
 }
 
@@ -215,7 +216,8 @@ impl Growth<'_> {
             let factor = self.graph.factor(f);
             trial.add_factor(factor.scope, factor.log_values)?;
         }
-        Ok(Order::greedy(&trial).is_ok_and(|order| order.width <= self.width && order.entries <= self.entries))
+        Ok(Order::greedy(&trial)
+            .is_ok_and(|order| order.width <= self.width && order.entries <= self.entries))
     }
 }
 
@@ -247,7 +249,8 @@ mod tests {
                 let split = split(&graph, reach, &beliefs, seed % 2 == 0).unwrap();
                 let mut state = vec![0; 6];
                 loop {
-                    let (want, found) = (graph.score(&state), split.base.score(&state) + split.rest.score(&state));
+                    let (want, found) =
+                        (graph.score(&state), split.base.score(&state) + split.rest.score(&state));
                     assert!(want == found || (want - found).abs() <= 1e-10 * (1.0 + graph.magnitude()));
                     if !table::advance(&mut state, graph.cardinalities()) {
                         break;

@@ -336,9 +336,10 @@ impl PublishedQuadrature {
     fn negative(&self, subject: &Subject, drawn: &Drawn<'_>) -> Error {
         let norms = &subject.norms;
         let needed = theorems::corrected(norms, norms.interval(), 0.1, self.delta());
-        let needed = needed.map_or("no number of samples that double precision can express".into(), |needed| {
-            format!("{} samples of degree {}", power_of_ten(needed.log_samples), needed.degree)
-        });
+        let needed = needed
+            .map_or("no number of samples that double precision can express".into(), |needed| {
+                format!("{} samples of degree {}", power_of_ten(needed.log_samples), needed.degree)
+            });
         Error::NoAnswer(format!(
             "log Ẑ does not exist: the estimate after {} samples of degree {} is {:.3e}·|X|, not a positive number; \
              a relative error of 0.1 takes {needed}",
@@ -487,12 +488,8 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         let Ok(subject) = subject else { return hopeless };
         let degree = subject.signs.len() - 1;
         let samples = subject.samples as f64;
-        let bought = theorems::bought(
-            &subject.norms,
-            &subject.polynomial,
-            samples,
-            (1.0 - EARLY) * self.delta(),
-        );
+        let bought =
+            theorems::bought(&subject.norms, &subject.polynomial, samples, (1.0 - EARLY) * self.delta());
         // A touched factor's whole table is gone through.
         let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
         let promise =
@@ -532,7 +529,8 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
 
 /// Why pseudo-marginals come without a promise.
 fn pseudo() -> Guarantee {
-    let reason = "pseudo-marginals: ratios of two estimates of a polynomial's sum; negative ones are set to 0";
+    let reason =
+        "pseudo-marginals: ratios of two estimates of a polynomial's sum; negative ones are set to 0";
     Guarantee::Heuristic { reason: reason.into() }
 }
 

@@ -75,7 +75,8 @@ impl Norms {
 /// ln(|ζᵢ|·|C|ⁱ) for every length i.
 pub(super) fn log_masses(polynomial: &Polynomial, cliques: usize) -> impl Iterator<Item = f64> {
     let log_cliques = (cliques as f64).ln();
-    let term = move |(i, zeta): (usize, &f64)| zeta.abs().ln() + if i > 0 { i as f64 * log_cliques } else { 0.0 };
+    let term =
+        move |(i, zeta): (usize, &f64)| zeta.abs().ln() + if i > 0 { i as f64 * log_cliques } else { 0.0 };
     polynomial.coefficients().iter().enumerate().map(term)
 }
 

@@ -124,10 +124,6 @@ impl Cliques {
         self.cardinalities[vertex as usize]
     }
 
-    pub(super) fn bytes(&self) -> f64 {
-        16.0 * self.theta.len() as f64 + 32.0 * self.cliques.len() as f64 + 16.0 * self.vertices.len() as f64
-    }
-
     /// ‖χⁱ‖₁ / |X| = |C|ⁱ (Theorem 3).
     pub fn norm(&self, length: usize) -> f64 {
         (self.len() as f64).powi(length as i32)
@@ -251,8 +247,7 @@ impl<'c> Tuples<'c> {
                 || (0..=longest).any(|l| unranking::binomial(cliques.len(), l).is_none())
                 || widest.log2() * longest as f64 > 120.0);
         if overflow {
-            let message =
-                "Algorithm 2 counts with 128-bit integers, which are too small for this model and degree; \
+            let message = "Algorithm 2 counts with 128-bit integers, which are too small for this model and degree; \
                  `sampler=direct` has the same law";
             return Err(Error::argument("sampler", message));
         }

@@ -23,6 +23,7 @@ mod messages;
 mod minibucket;
 mod oracles;
 mod pairwise;
+mod quadrature;
 mod randomized;
 mod randomized_segments;
 mod reference_models;
