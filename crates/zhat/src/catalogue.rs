@@ -325,6 +325,13 @@ pub static CATALOGUE: &[Row] = &[
         "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(
+        "sccq",
+        FactorGraph,
+        quadrature::StochasticQuadrature,
+        [LogPartition, Marginals, FactorMarginals, Sample],
+        "quadrature of what a base of bounded width leaves over: weighted draws with an interval for weights of any kind"
+    ),
+    row!(
         "randomized",
         Chain,
         randomized::RandomizedForward,
@@ -393,6 +400,13 @@ pub static CATALOGUE: &[Row] = &[
         quadrature::GaussLegendre,
         [LogPartition],
         "numerical quadrature on a grid, for reference"
+    ),
+    row!(
+        "sccq-published",
+        FactorGraph,
+        quadrature::PublishedQuadrature,
+        [LogPartition, Marginals, FactorMarginals],
+        "stochastic Clenshaw–Curtis quadrature as published: tuples of factors, a polynomial for exp; for weak models"
     ),
 ];
 

@@ -24,6 +24,7 @@ mod minibucket;
 mod mixed;
 mod oracles;
 mod pairwise;
+mod quadrature;
 mod randomized;
 mod randomized_segments;
 mod reference_models;
