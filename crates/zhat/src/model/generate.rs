@@ -29,7 +29,7 @@ pub struct Grid {
 
 impl Grid {
     /// The pairs of neighbours, each once.
-    fn edges(&self) -> Vec<(usize, usize)> {
+    pub fn edges(&self) -> Vec<(usize, usize)> {
         let at = |row: usize, column: usize| row * self.columns + column;
         let mut edges = Vec::new();
         for row in 0..self.rows {

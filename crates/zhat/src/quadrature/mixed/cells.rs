@@ -240,7 +240,8 @@ fn bound(
         log_low = log_low.max(base + (mean - error - p.error()).ln());
         log_high = log_high.min(base + (mean + error + p.error()).ln());
     }
-    let slack = 4.0 * f64::EPSILON * (2.0 + base.abs() + log_volume.abs());
+    let sizes: f64 = cell.iter().map(|&(a, b)| 1.0 + (b - a).ln().abs()).sum();
+    let slack = 4.0 * f64::EPSILON * (2.0 + centre.abs() + range.low.abs().max(range.high.abs()) + sizes);
     // Where the two do not meet rounding has the last word.
     let log_high = log_high.max(log_low) + slack;
     Piece { density: index, cell, widest, log_low: log_low - slack, log_high }

@@ -155,7 +155,8 @@ impl LogPartition<MixedModel> for MixedQuadrature {
             .note("cells", count)
             .note("degree", degree)
             .note("components", components.len());
-        diagnostics.rounding = crate::numeric::rounding_allowance(8.0 + components.len() as f64, size);
+        diagnostics.rounding =
+            crate::numeric::rounding_allowance((8 + components.len() + count) as f64, size);
         diagnostics.stopped_early = stopped && clock.is_out_of_time();
         diagnostics.seconds = clock.seconds();
         let value = 0.5 * (low + high);

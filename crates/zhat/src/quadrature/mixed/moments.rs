@@ -13,6 +13,8 @@
 //! Piatkowski and Morik 2018, Lemma 1. As printed it integrates from 0, where 1/x diverges, and takes logarithms and odd powers,
 //! which may be negative, into a probability mass; boxes with a > 0 and signs repair that.
 
+use std::collections::HashMap;
+
 use crate::model::Statistic;
 use crate::numeric::Double;
 
@@ -128,6 +130,8 @@ pub(super) struct Shifted {
     degree: usize,
     /// All exponents with at most that sum, in the order of the table.
     exponents: Vec<Vec<u8>>,
+    /// For each statistic and place where its exponent is one less; the place itself where it is 0.
+    below: Vec<Vec<u32>>,
 }
 
 impl Shifted {
@@ -144,7 +148,20 @@ impl Shifted {
             };
             exponents = exponents.into_iter().flat_map(longer).collect();
         }
-        Shifted { statistics, degree, exponents }
+        let mut shifted = Shifted { statistics, degree, exponents, below: vec![] };
+        let places: HashMap<&[u8], u32> =
+            shifted.exponents.iter().enumerate().map(|(at, e)| (e.as_slice(), at as u32)).collect();
+        let below = |i: usize| {
+            let less = |(at, e): (usize, &Vec<u8>)| {
+                let mut e = e.clone();
+                e[i] = e[i].saturating_sub(1);
+                places.get(e.as_slice()).copied().unwrap_or(at as u32)
+            };
+            shifted.exponents.iter().enumerate().map(less).collect()
+        };
+        let below = (0..shifted.statistics.len()).map(below).collect();
+        shifted.below = below;
+        shifted
     }
 
     /// How many moments there are.
@@ -223,16 +240,14 @@ impl Shifted {
             let n = usize::from(exponents[i]);
             let mut binomial = Double::ONE;
             let (mut value, mut error, mut size) = (Double::ZERO, 0.0, 0.0);
-            // The exponents that differ in i alone; the last varies fastest, but the sum of all is bounded.
+            let mut entry = at;
             for j in (0..=n).rev() {
-                let mut other = exponents.clone();
-                other[i] = j as u8;
-                let entry = if j == n { at } else { self.position(&other).unwrap_or(at) };
                 let factor = binomial * powers[n - j];
                 value = value + factor * table[entry].value;
                 size += (factor.high * table[entry].value.high).abs();
                 error += factor.high.abs() * table[entry].error;
                 binomial = (binomial * (j as f64).into()).over((n - j + 1) as f64);
+                entry = self.below[i][entry] as usize;
             }
             Bounded { value, error: error + NOISE * size }
         };

@@ -35,6 +35,9 @@ pub(super) const BYTES: f64 = 1e6;
 /// Above this the tuples' degree does not matter: nothing helps.
 const WIDEST: f64 = 300.0;
 
+/// Above this what is left of a score without its centre is off by more than 1e−12.
+const MOST_CANCELLED: f64 = 1e4;
+
 /// About how long so many draws take.
 pub(super) fn seconds(model: &MixedModel, samples: u64) -> f64 {
     let factors: usize = model.terms().iter().map(|term| 1 + term.factors.len()).sum();
@@ -106,7 +109,7 @@ fn mean(domain: Domain, factors: &[Statistic]) -> Option<Double> {
                 }
             }
             let found = moments::mean(p, q, a, b);
-            (found.value.high.is_finite() && found.error <= 1e-12 * found.value.high.abs() + 1e-13)
+            (found.value.high.is_finite() && found.error <= 1e-20 * found.value.high.abs().max(1e-4))
                 .then_some(found.value)
         }
     }
@@ -162,8 +165,14 @@ impl Plan {
         if half > WIDEST {
             return Err(hopeless(half, f64::INFINITY));
         }
-        let digits =
-            || Error::NoAnswer("the closed forms of these statistics lose all digits on this box".into());
+        let size: f64 = terms.iter().map(|term| term.weight.abs() * (term.middle.abs() + term.half)).sum();
+        let digits = || {
+            let message = "the terms are so large on this box that their differences lose digits for draws; without draws (samples 0) they do not";
+            Error::NoAnswer(message.into())
+        };
+        if size > MOST_CANCELLED {
+            return Err(digits());
+        }
         let means: Option<Vec<Double>> =
             terms.iter().map(|term| product_mean(&domains, &term.factors, &[])).collect();
         let means = means.ok_or_else(digits)?;
