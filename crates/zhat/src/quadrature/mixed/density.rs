@@ -85,6 +85,19 @@ enum Generators {
     Shifted(Shifted),
 }
 
+/// The coefficients of (m + h t)ⁿ.
+fn binomial_power(m: Double, h: Double, n: usize) -> Vec<Double> {
+    let mut power = vec![Double::ONE];
+    for _ in 0..n {
+        power.push(Double::ZERO);
+        for i in (0..power.len()).rev() {
+            let below = if i > 0 { power[i - 1] * h } else { Double::ZERO };
+            power[i] = power[i] * m + below;
+        }
+    }
+    power
+}
+
 /// Which products a polynomial of a score has.
 #[derive(Clone, Debug)]
 pub(super) struct Expansion {
@@ -123,6 +136,8 @@ impl Expansion {
         for v in 0..density.variables {
             let mut statistics: Vec<Statistic> = Vec::new();
             for &(u, f) in density.parts.iter().flat_map(|part| &part.factors) {
+                // All powers of the logarithm are polynomials in the centred one.
+                let f = if matches!(f, Statistic::Log(_)) { Statistic::Log(1) } else { f };
                 if u == v && !statistics.contains(&f) {
                     statistics.push(f);
                 }
@@ -130,10 +145,18 @@ impl Expansion {
             let local = statistics.iter().all(|f| f.is_polynomial());
             let count = if local { 1 } else { statistics.len() };
             // In one term a statistic may stand more than once.
-            let repeated = |part: &Part| part.factors.iter().filter(|(u, _)| *u == v).count();
+            let repeated = |part: &Part| {
+                let own = part.factors.iter().filter(|(u, _)| *u == v);
+                let exponent = |f: &Statistic| match *f {
+                    Statistic::Log(c) => c as usize,
+                    Statistic::Power(c) if local => c as usize,
+                    _ => 1,
+                };
+                own.map(|(_, f)| exponent(f)).sum::<usize>()
+            };
             let within = degree * density.parts.iter().map(repeated).max().unwrap_or(0);
             let size = (1..=count).fold(1.0, |size, i| size * (within + i) as f64 / i as f64);
-            if !local && size > most as f64 {
+            if within > 255 || (!local && size > most as f64) {
                 return None;
             }
             let generators =
@@ -241,15 +264,15 @@ impl Expansion {
                     // (m + h t)ᶜ.
                     let (a, b) = (Double::from(cell[v].0), Double::from(cell[v].1));
                     let (middle, half) = ((a + b).scaled(0.5), (b - a).scaled(0.5));
-                    let mut power = vec![Double::ONE];
-                    for _ in 0..c as usize {
-                        power.push(Double::ZERO);
-                        for i in (0..power.len()).rev() {
-                            let below = if i > 0 { power[i - 1] * half } else { Double::ZERO };
-                            power[i] = power[i] * middle + below;
-                        }
-                    }
+                    let power = binomial_power(middle, half, c as usize);
                     power.into_iter().enumerate().map(|(i, c)| ((i as u128) << (8 * first), c)).collect()
+                }
+                (Generators::Shifted(shifted), Statistic::Log(c)) => {
+                    // (σ + L)ᶜ.
+                    let i = shifted.statistics.iter().position(|known| *known == Statistic::Log(1))?;
+                    let power = binomial_power(shifts[v][i].into(), Double::ONE, c as usize);
+                    let key = |j: usize| (j as u128) << (8 * (first + i));
+                    power.into_iter().enumerate().map(|(j, c)| (key(j), c)).collect()
                 }
                 (Generators::Shifted(shifted), f) => {
                     let i = shifted.statistics.iter().position(|known| *known == f)?;

@@ -6,8 +6,8 @@
 //! used for |s|T > 30 only. Otherwise the series Σₙ sⁿ/n! [t^{n+q+1}]/(n + q + 1) is, whose terms cancel by at most e^{2|s|T}.
 //! Both are computed with twice the digits of a double, and both bound their own rounding.
 //!
-//! **Shifted statistics.** ∫ Π (fᵢ − σᵢ)^{nᵢ} follows from the raw integrals by the binomial theorem, one statistic after
-//! the other; what cancels there is bounded too. For the whole powers of a variable that has no other statistic everything is
+//! **Shifted statistics.** With the logarithm centred at σ the integral is e^{sσ} times that over a short interval about 0. For powers
+//! ∫ Π (xᶜ − σ)ⁿ … follows by the binomial theorem, one after the other; what cancels there is bounded too. For the whole powers of a variable that has no other statistic everything is
 //! a polynomial in t = (x − m)/h, and ∫ tⁿ = 2h/(n + 1) or 0: nothing cancels.
 //!
 //! Piatkowski and Morik 2018, Lemma 1. As printed it integrates from 0, where 1/x diverges, and takes logarithms and odd powers,
@@ -75,16 +75,34 @@ fn by_parts(s: Double, q: usize, low: Double, high: Double) -> Bounded {
     answer
 }
 
-/// χ of xᵖ (ln x)^q between two points given by their logarithms.
-fn power_log(p: Double, q: usize, logs: (Double, Double)) -> Bounded {
-    exponential(p + Double::ONE, q, logs.0, logs.1)
+/// ∫ₐᵇ xᵖ (ln x − σ)^q dx, 0 < a: with σ about the middle of the logarithms the series has little to cancel.
+fn centred(p: Double, q: usize, (a, b): (f64, f64), sigma: f64) -> Bounded {
+    let s = p + Double::ONE;
+    let inner = exponential(s, q, Double::from(a).ln() - sigma.into(), Double::from(b).ln() - sigma.into());
+    let scale = (s * sigma.into()).exp();
+    let value = inner.value * scale;
+    Bounded { value, error: inner.error * scale.high + NOISE * value.high.abs() }
+}
+
+/// ∫ₐᵇ xᵖ (ln x)^q dx, 0 < a, from the centred ones by the binomial theorem.
+fn power_log(p: Double, q: usize, a: f64, b: f64) -> Bounded {
+    let sigma = 0.5 * (a.ln() + b.ln());
+    let mut sum = Bounded { value: Double::ZERO, error: 0.0 };
+    let mut factor = Double::ONE;
+    for j in (0..=q).rev() {
+        let part = centred(p, j, (a, b), sigma);
+        sum.value = sum.value + factor * part.value;
+        sum.error += factor.high.abs() * (part.error + NOISE * part.value.high.abs());
+        factor = (factor * sigma.into() * (j as f64).into()).over((q - j + 1) as f64);
+    }
+    sum
 }
 
 /// The mean of xᵖ (ln x)^q over [a, b]; for a ≤ 0 only whole p ≥ 0 and q = 0.
 pub(super) fn mean(p: Double, q: usize, a: f64, b: f64) -> Bounded {
     let width = Double::from(b) - a.into();
     let raw = if a > 0.0 {
-        power_log(p, q, (Double::from(a).ln(), Double::from(b).ln()))
+        power_log(p, q, a, b)
     } else {
         let power = |x: f64| (0..=p.high as usize).fold(Double::ONE, |product, _| product * x.into());
         let (low, high) = (power(a), power(b));
@@ -110,21 +128,13 @@ pub fn integral(p: f64, q: usize, a: f64, b: f64) -> f64 {
         let power = |x: f64| (0..=p as usize).fold(Double::ONE, |product, _| product * x.into());
         return (power(b) - power(a)).over(p + 1.0).value();
     }
-    // About the middle the exponentials stay near 1.
-    let middle = (a * b).sqrt();
-    let logs = (Double::from(a).ln(), Double::from(b).ln());
-    if q > 0 {
-        return power_log(p.into(), q, logs).value.value();
-    }
-    let scale = Double::from(middle).ln();
-    let local = power_log(p.into(), 0, (logs.0 - scale, logs.1 - scale)).value;
-    (local * (scale * (Double::from(p) + Double::ONE)).exp()).value()
+    power_log(p.into(), q, a, b).value.value()
 }
 
 /// The statistics of one continuous variable that are not all whole powers, and their products' integrals over a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Shifted {
-    /// Distinct, all of them powers and logarithms.
+    /// Distinct: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are polynomials in the centred one.
     pub statistics: Vec<Statistic>,
     /// The largest sum of exponents.
     degree: usize,
@@ -185,7 +195,8 @@ impl Shifted {
         if self.statistics.contains(&Statistic::LogComplement) {
             return self.numerical((a, b), shifts);
         }
-        let logs = (Double::from(a).ln(), Double::from(b).ln());
+        let log = self.statistics.iter().position(|f| *f == Statistic::Log(1));
+        let sigma = log.map_or_else(|| (0.5 * (a + b)).ln(), |i| shifts[i]);
         let width = Double::from(b) - a.into();
         let mut known: Vec<((Double, usize), Bounded)> = Vec::new();
         let mut table: Vec<Bounded> = Vec::with_capacity(self.exponents.len());
@@ -194,21 +205,22 @@ impl Shifted {
             for (&f, &n) in self.statistics.iter().zip(exponents) {
                 match f {
                     Statistic::Power(c) => p = p + Double::from(c) * f64::from(n).into(),
-                    Statistic::Log(c) => q += c as usize * usize::from(n),
+                    Statistic::Log(_) => q += usize::from(n),
                     Statistic::LogComplement | Statistic::State(_) => {}
                 }
             }
             let raw = match known.iter().find(|entry| entry.0 == (p, q)) {
                 Some(&(_, raw)) => raw,
                 None => {
-                    let raw = power_log(p, q, logs);
+                    let raw = centred(p, q, (a, b), sigma);
                     known.push(((p, q), raw));
                     raw
                 }
             };
             table.push(Bounded { value: raw.value.divided(width), error: raw.error / (b - a) });
         }
-        for (i, &shift) in shifts.iter().enumerate() {
+        // The logarithm is shifted already.
+        for (i, &shift) in shifts.iter().enumerate().filter(|(i, _)| Some(*i) != log) {
             table = self.shift(i, shift, &table);
         }
         table
@@ -300,7 +312,7 @@ mod tests {
             vec![Statistic::Log(1), Statistic::Power(1.0)],
             vec![Statistic::Log(1), Statistic::Power(1.7)],
             vec![Statistic::Power(-1.0)],
-            vec![Statistic::Log(1), Statistic::Log(2), Statistic::Power(-0.5)],
+            vec![Statistic::Log(1), Statistic::Power(2.0), Statistic::Power(-0.5)],
         ];
         for statistics in sets {
             let shifted = Shifted::new(statistics.clone(), 4);
