@@ -70,7 +70,7 @@ impl Default for MixedQuadrature {
 impl MixedQuadrature {
     fn check(&self) -> Result<()> {
         let fail = |name: &str, message: String| Err(Error::argument(name, message));
-        if !(self.error >= 0.0) {
+        if self.error.is_nan() || self.error < 0.0 {
             return fail("error", format!("{} is not a width of at least 0", self.error));
         }
         if !(1..=40).contains(&self.degree) {
