@@ -1,7 +1,7 @@
 //! log Z of models with continuous variables: quadrature of a polynomial close to exp.
 //!
 //! **Without draws** (the default) the polynomial's integral is carried out in closed form on cells that are cut until the
-//! interval is narrow enough (`cells`): certified, and good to nine digits in one dimension within a millisecond. The work grows with the
+//! interval is narrow enough (`cells`): certified, and good to nine digits in one dimension with a few dozen cells. The work grows with the
 //! number of cells, which is exponential in the number of variables that hang together.
 //!
 //! **With draws** (`samples` above 0) the box stays whole (`points`): the terms of low order in closed form, the rest at points drawn
