@@ -19,6 +19,14 @@ def normal(mean: float, deviation: float, low: float, high: float) -> float:
     return deviation * math.sqrt(math.pi / 2) * (math.erf(z[1]) - math.erf(z[0]))
 
 
+def ends(answer: zhat.Answer[float]) -> tuple[float, float]:
+    """The interval that is promised."""
+    low, high = answer.guarantee.low, answer.guarantee.high
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "low", "high", "truth"),
     [
@@ -31,15 +39,14 @@ def normal(mean: float, deviation: float, low: float, high: float) -> float:
         ("chi-squared", (4.0,), 1.0, 8.0, 4 * (1.5 * math.exp(-0.5) - 5 * math.exp(-4))),
     ],
 )
-def test_families(
-    name: str, parameters: tuple[float, ...], low: float, high: float, truth: float
-) -> None:
+def test_families(name: str, parameters: tuple[float, ...], low: float, high: float, truth: float) -> None:
     """The interval holds the truth and is narrow; the reference agrees."""
     model = zhat.MixedModel.family(name, *parameters, low=low, high=high)
     answer = model.log_partition()
     assert answer.method == "sccq"
-    assert answer.guarantee.low - 1e-14 <= math.log(truth) <= answer.guarantee.high + 1e-14
-    assert answer.guarantee.high - answer.guarantee.low < 1.1e-9
+    low, high = ends(answer)
+    assert low - 1e-14 <= math.log(truth) <= high + 1e-14
+    assert high - low < 1.1e-9
     reference = model.log_partition(method="gauss-legendre")
     assert reference.value == pytest.approx(math.log(truth), abs=1e-10)
 
@@ -60,8 +67,8 @@ def test_discrete_and_continuous_together() -> None:
     classes = ([0.2, 0.8], [-1.0, 1.5], [0.5, 1.0])
     model = zhat.MixedModel.gaussian_mixture(*classes, low=-2.0, high=2.0)
     truth = math.log(sum(w / s * normal(m, s, -2.0, 2.0) for w, m, s in zip(*classes, strict=True)))
-    answer = model.log_partition(error=1e-6)
-    assert answer.guarantee.low <= truth <= answer.guarantee.high
+    low, high = ends(model.log_partition(error=1e-6))
+    assert low <= truth <= high
     by_hand = zhat.MixedModel([2, (-2.0, 2.0)], model.terms)
     assert by_hand == model
     assert hash(by_hand) == hash(model)
@@ -69,7 +76,8 @@ def test_discrete_and_continuous_together() -> None:
     exact = math.log(2 + (math.exp(0.3) - math.exp(-0.3)) / 0.3)
     for tuples in (False, True):
         drawn = small.log_partition(samples=20000, tuples=tuples, confidence=1 - 1e-9, seed=1)
-        assert drawn.guarantee.low <= exact <= drawn.guarantee.high
+        low, high = ends(drawn)
+        assert low <= exact <= high
 
 
 def test_files_copies_and_figures(tmp_path: Path) -> None:
@@ -86,9 +94,11 @@ def test_files_copies_and_figures(tmp_path: Path) -> None:
     info = model.info()
     assert info["kind"] == "mixed-model"
     assert info["methods"]["sccq"]["log_partition"]["can"]
-    assert model.score([1, 0.5]) == pytest.approx(
-        sum(w * math.prod(0.5**c if f == "power" else float(c == 1) for _, f, c in fs) for w, fs in model.terms)
-    )
+
+    def value(factors: list[tuple[int, str, float]]) -> float:
+        return math.prod(0.5**c if f == "power" else float(c == 1) for _, f, c in factors)
+
+    assert model.score([1, 0.5]) == pytest.approx(sum(w * value(factors) for w, factors in model.terms))
 
 
 @pytest.mark.parametrize(

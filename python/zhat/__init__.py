@@ -29,8 +29,8 @@ from .errors import (
     OverBudgetError,
     ZeroPartitionError,
 )
-from .model import FactorGraph, read
 from .mixed import MixedModel
+from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
