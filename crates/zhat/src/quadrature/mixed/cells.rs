@@ -104,6 +104,9 @@ pub(super) fn expansion(density: &Density, degree: usize) -> Option<Expansion> {
     (1..=degree).rev().find_map(|k| Expansion::new(density, k, MOST_PRODUCTS))
 }
 
+/// The statistics of all parts.
+type Pattern = Vec<Vec<(usize, Statistic)>>;
+
 /// A cell of one density, and what is known of the integral over it.
 struct Piece {
     density: usize,
@@ -137,7 +140,7 @@ pub(super) fn bracket(
     clock: &Clock<'_>,
 ) -> Result<Outcome> {
     // Joint states mostly have the same products: one expansion for each pattern of statistics.
-    let mut kinds: Vec<(Vec<Vec<(usize, Statistic)>>, Option<Expansion>)> = Vec::new();
+    let mut kinds: Vec<(Pattern, Option<Expansion>)> = Vec::new();
     let mut kind_of = Vec::with_capacity(densities.len());
     for density in densities {
         let pattern: Vec<_> = density.parts.iter().map(|part| part.factors.clone()).collect();

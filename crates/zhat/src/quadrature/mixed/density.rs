@@ -310,8 +310,9 @@ impl Expansion {
             moments.push(match generators {
                 Generators::Local => {
                     let top = self.keys.iter().map(|&key| exponent(key, *first)).max().unwrap_or(0);
-                    let mean =
-                        |n: u8| if n % 2 == 0 { Double::ONE.over(f64::from(n) + 1.0) } else { Double::ZERO };
+                    let mean = |n: u8| {
+                        if n.is_multiple_of(2) { Double::ONE.over(f64::from(n) + 1.0) } else { Double::ZERO }
+                    };
                     (0..=top).map(|n| Bounded { value: mean(n), error: 0.0 }).collect()
                 }
                 Generators::Shifted(shifted) => {
@@ -345,10 +346,10 @@ impl Expansion {
         sum[0] = zeta[self.degree].into();
         for power in 0..self.degree {
             next[..self.ends[power + 1]].fill(Double::ZERO);
-            for at in 0..self.ends[power] {
-                let row = &self.products[at * width..(at + 1) * width];
+            let rows = self.products.chunks_exact(width);
+            for (row, &factor) in rows.zip(&sum).take(self.ends[power]) {
                 for (&place, &c) in row.iter().zip(&local.score) {
-                    next[place as usize] = next[place as usize] + sum[at] * c;
+                    next[place as usize] = next[place as usize] + factor * c;
                 }
             }
             next[0] = next[0] + zeta[self.degree - 1 - power].into();

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::MixedModel;
+use crate::model::{Component, MixedModel};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 
@@ -116,16 +116,16 @@ impl LogPartition<MixedModel> for MixedQuadrature {
     fn log_partition(&self, model: &MixedModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
         self.check()?;
-        run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes).or_else(|error| {
+        run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes).map_err(|error| {
             // Too many states is another trouble than too little memory, and draws are the way out.
-            if self.samples == 0 && model.components().iter().any(|c| cells::densities(model, c, 0.0).is_none()) {
-                let message = format!(
-                    "more than {} joint states of discrete variables hang together; set samples to draw instead",
-                    cells::MOST_STATES
-                );
-                return Err(Error::NoAnswer(message));
+            let many = |component: &Component| cells::densities(model, component, 0.0).is_none();
+            if self.samples > 0 || !model.components().iter().any(many) {
+                return error;
             }
-            Err(error)
+            Error::NoAnswer(format!(
+                "more than {} joint states of discrete variables hang together; set samples to draw instead",
+                cells::MOST_STATES
+            ))
         })?;
         if self.samples > 0 {
             return self.draw(model, run);
