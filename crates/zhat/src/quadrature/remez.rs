@@ -27,9 +27,9 @@ pub(super) fn exchange(guess: &[Double], exp: impl Fn(Double) -> Double) -> Opti
             return None;
         }
         let error = |t: f64| (exp(t.into()) - evaluate(&series, t.into())).value();
-        let zeros: Vec<f64> = points.windows(2).map(|pair| zero(&error, pair[0], pair[1])).collect();
+        let zeros: Vec<f64> = points.windows(2).map(|pair| zero(error, pair[0], pair[1])).collect();
         let mut next = vec![-1.0];
-        next.extend(zeros.windows(2).map(|pair| peak(&error, pair[0], pair[1])));
+        next.extend(zeros.windows(2).map(|pair| peak(error, pair[0], pair[1])));
         next.push(1.0);
         let largest = next.iter().map(|&t| error(t).abs()).fold(0.0, f64::max);
         if largest <= (1.0 + LEVEL) * height.high.abs() {
