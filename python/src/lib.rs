@@ -8,6 +8,7 @@ mod array;
 mod error;
 mod generate;
 mod learn;
+mod mixed;
 mod model;
 mod ops;
 mod pairwise;
@@ -104,6 +105,8 @@ mod _zhat {
     use super::generate::{bayes, ising, potts, random, random_chain, random_pairwise, rdp_chain, tree};
     #[pymodule_export]
     use super::learn::{Statistics, fit, impute_rows, score_rows};
+    #[pymodule_export]
+    use super::mixed::{family, gaussian_mixture, mixed, mixed_parts, mixed_score, random_mixture};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

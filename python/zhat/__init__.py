@@ -30,6 +30,7 @@ from .errors import (
     ZeroPartitionError,
 )
 from .learning import Fitted, LogLikelihood, fit, impute, score
+from .mixed import MixedModel
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
@@ -54,6 +55,7 @@ __all__ = [
     "LogLikelihood",
     "Method",
     "MissingFileError",
+    "MixedModel",
     "OverBudgetError",
     "PairwiseGradient",
     "PairwiseGraph",

@@ -15,10 +15,12 @@ __all__ = [
     "__version__",
     "bayes",
     "chain",
+    "family",
     "fit",
     "format_bytes",
     "format_seconds",
     "forward",
+    "gaussian_mixture",
     "graph_score",
     "hmm",
     "impute_rows",
@@ -27,6 +29,9 @@ __all__ = [
     "log_partition_and_gradient",
     "machine",
     "methods",
+    "mixed",
+    "mixed_parts",
+    "mixed_score",
     "observe",
     "pairwise",
     "pairwise_relaxed_sample",
@@ -36,6 +41,7 @@ __all__ = [
     "processors",
     "random",
     "random_chain",
+    "random_mixture",
     "random_pairwise",
     "rdp_chain",
     "relaxed_sample",
@@ -191,6 +197,18 @@ def pairwise(
     left: NDArray[Any] | None,
     right: NDArray[Any] | None,
 ) -> Model: ...
+def mixed(
+    variables: list[tuple[int, float, float]], terms: list[tuple[float, list[tuple[int, str, float]]]]
+) -> Model: ...
+def mixed_parts(
+    model: Model,
+) -> tuple[list[tuple[int, float, float]], list[tuple[float, list[tuple[int, str, float]]]]]: ...
+def mixed_score(model: Model, point: list[float]) -> float: ...
+def family(name: str, parameters: list[float], low: float | None, high: float | None) -> Model: ...
+def gaussian_mixture(
+    weights: list[float], means: list[float], deviations: list[float], bounds: tuple[float, float]
+) -> Model: ...
+def random_mixture(classes: int, bounds: tuple[float, float], seed: int) -> Model: ...
 def graph_score(model: Model, state: list[int]) -> float: ...
 def pairwise_relaxed_sample(
     model: Model, count: int, temperature: float, settings: str, run: Run

@@ -18,7 +18,7 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::units;
-use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, randomized};
+use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -329,6 +329,13 @@ pub static CATALOGUE: &[Row] = &[
         "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(
+        "sccq",
+        FactorGraph,
+        quadrature::StochasticQuadrature,
+        [LogPartition, Marginals, FactorMarginals, Sample],
+        "quadrature of what a base of bounded width leaves over: weighted draws with an interval for weights of any kind"
+    ),
+    row!(
         "randomized",
         Chain,
         randomized::RandomizedForward,
@@ -383,6 +390,27 @@ pub static CATALOGUE: &[Row] = &[
         montecarlo::ImportanceSampling,
         [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
         "weighted draws from a spanning tree of the model, or uniform ones"
+    ),
+    row!(
+        "sccq",
+        MixedModel,
+        quadrature::MixedQuadrature,
+        [LogPartition],
+        "integrates a polynomial close to exp in closed form on cells, or draws: a certified interval"
+    ),
+    row!(
+        "gauss-legendre",
+        MixedModel,
+        quadrature::GaussLegendre,
+        [LogPartition],
+        "numerical quadrature on a grid, for reference"
+    ),
+    row!(
+        "sccq-published",
+        FactorGraph,
+        quadrature::PublishedQuadrature,
+        [LogPartition, Marginals, FactorMarginals],
+        "stochastic Clenshaw–Curtis quadrature as published: tuples of factors, a polynomial for exp; for weak models"
     ),
 ];
 
@@ -652,7 +680,9 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Chain, FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions, generate};
+    use crate::model::{
+        Chain, FactorGraph, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions, generate,
+    };
     use std::time::Duration;
 
     fn grid(side: usize) -> Model {
@@ -671,6 +701,11 @@ mod tests {
             Kind::PairwiseGraph => {
                 let table = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
                 PairwiseGraph::new(2, vec![0.0; 6].into(), vec![(0, 1), (2, 1)], table).unwrap().into()
+            }
+            Kind::MixedModel => {
+                MixedModel::gaussian_mixture(&[0.5, 0.5], &[-1.0, 2.0], &[1.0, 0.5], (-4.0, 4.0))
+                    .unwrap()
+                    .into()
             }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()

@@ -34,6 +34,7 @@ pub mod numeric;
 pub mod optimize;
 pub mod pairwise;
 pub mod platform;
+pub mod quadrature;
 pub mod query;
 pub mod random;
 pub mod randomized;

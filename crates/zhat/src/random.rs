@@ -58,11 +58,18 @@ impl Stream {
         let n = n.max(1) as u64;
         loop {
             let product = u128::from(self.generator.next_u64()) * u128::from(n);
-            // The low half must not fall into the 2^64 mod n values that would favour some outcomes.
-            if product as u64 >= n.wrapping_neg() % n {
+            // The low half must not fall into the 2^64 mod n values that would favour some outcomes; they are fewer than n, so
+            // the division is hardly ever needed.
+            let low = product as u64;
+            if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> 64) as usize;
             }
         }
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.generator.next_u64()
     }
 
     /// Standard normal (Box–Muller, the cosine half).

@@ -6,6 +6,9 @@ mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
+mod sccq;
+mod sccq_fig2_1;
+mod sccq_fig2_2;
 
 use std::path::Path;
 
@@ -68,6 +71,16 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-graph",
         about: "randomized messages on a graph with circles and 10⁵ states: the error by the number of states kept",
         run: rdp_graph::run,
+    },
+    Experiment {
+        name: "sccq-fig2-1",
+        about: "Piatkowski & Morik 2018, Figure 2, first plot: time to normalise the tuple mass, with a picture",
+        run: sccq_fig2_1::run,
+    },
+    Experiment {
+        name: "sccq-fig2-2",
+        about: "Piatkowski & Morik 2018, Figure 2, second plot: time to draw an index tuple, and ours, with a picture",
+        run: sccq_fig2_2::run,
     },
 ];
 

@@ -104,6 +104,18 @@ pub(crate) fn log_partition_given(
     Ok(reduced.constant + tree.log_value)
 }
 
+/// The marginals of the variables, and of the factors if they are asked for, of a graph of small width.
+pub(crate) fn marginals_along(
+    graph: &FactorGraph,
+    order: Order,
+    query: Query,
+    clock: &Clock<'_>,
+) -> Result<(Beliefs, FactorBeliefs)> {
+    let tree = Tree::sweep(graph, Plan::new(graph, order), Reduce::Sum, true, clock)?;
+    let backward = tree.backward(graph, query, clock)?;
+    Ok((backward.beliefs, backward.factors))
+}
+
 /// The rounding allowance: what every factor, state and elimination may add.
 pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();

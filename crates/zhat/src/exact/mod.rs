@@ -15,7 +15,7 @@ mod tree;
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;
-pub(crate) use elimination::log_partition_given;
+pub(crate) use elimination::{log_partition_given, marginals_along};
 pub use enumerate::Enumeration;
 pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,

@@ -9,7 +9,7 @@
 
 /// What is known about n terms, each divided by B.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     pub count: f64,
     pub mean: f64,
     pub variance: f64,

@@ -12,5 +12,7 @@ mod plan;
 mod proposal;
 mod sampling;
 
+pub(crate) use interval::Moments;
+
 pub use bound::{Sandwich, WeightedMiniBuckets};
 pub use sampling::WeightedMiniBucketSampling;

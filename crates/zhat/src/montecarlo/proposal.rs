@@ -87,7 +87,12 @@ fn spanning_tree(graph: &FactorGraph) -> (Vec<usize>, Vec<usize>) {
             values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| (l.min(x), h.max(x)));
         if graph.factor(f).scope.len() == 1 { f64::INFINITY } else { high - low }
     };
-    let mut candidates: Vec<(f64, usize)> = (0..graph.factor_count()).map(|f| (spread(f), f)).collect();
+    acyclic(graph, spread)
+}
+
+/// The same for any measure of strength.
+pub(crate) fn acyclic(graph: &FactorGraph, strength: impl Fn(usize) -> f64) -> (Vec<usize>, Vec<usize>) {
+    let mut candidates: Vec<(f64, usize)> = (0..graph.factor_count()).map(|f| (strength(f), f)).collect();
     candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut component: Vec<usize> = (0..graph.variable_count()).collect();
     let (mut inside, mut residual) = (Vec::new(), Vec::new());

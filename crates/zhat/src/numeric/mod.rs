@@ -4,6 +4,7 @@
 
 mod aligned;
 mod buffer;
+mod double;
 mod gather;
 mod lanes;
 mod product;
@@ -19,6 +20,7 @@ mod vector;
 pub(crate) use aligned::{Aligned, KEPT};
 pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
+pub(crate) use double::Double;
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub use product::{Matrix, multiply};
 pub use real::Real;

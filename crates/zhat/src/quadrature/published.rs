@@ -1,0 +1,577 @@
+//! Stochastic Clenshaw–Curtis quadrature as published (Algorithms 1 and 3).
+//!
+//! exp is replaced by a polynomial p of degree k on \[−‖θ‖₁, ‖θ‖₁\]. Then Σ_x p(score(x)) = Σᵢ ζᵢ Σ_j χⁱ(j)·Π_r θ_{j_r} is a sum over index tuples
+//! ([`super::tuples`]), and with (j, i) drawn with probability |ζᵢ|·χⁱ(j)/τ, τ = Σᵢ |ζᵢ|·|X|·|C|ⁱ, the number τ·sgn(ζᵢ)·Π_r θ_{j_r} is an unbiased estimate of
+//! it. Marginals share the samples: a tuple that touches some variables says something about those, and what it does not touch is uniform.
+//!
+//! Time O(k) a sample, whatever the size of the model; memory that of the model. What is promised comes from the corrected error bound
+//! ([`super::theorems`]), never from the spread of the samples: the empty tuple may have probability 10⁻⁷ and carry almost all of Z, so the spread of a
+//! sample that has missed it says nothing. Where the bound says nothing either, nothing is promised, and the answer tells how many samples it
+//! would take. Ẑ can be negative; then log Ẑ does not exist, and there is no answer. [`super::StochasticQuadrature`] is what to use instead.
+//!
+//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood estimation*, UAI 2018.
+//!
+//! ```
+//! use zhat::{FactorGraph, LogPartition, Run, quadrature::PublishedQuadrature};
+//! let mut graph = FactorGraph::new(vec![2; 3])?;
+//! graph.add_factor(&[0, 1], &[0.01, -0.01, -0.01, 0.01])?;
+//! graph.add_factor(&[1, 2], &[0.01, -0.01, -0.01, 0.01])?;
+//! let z = PublishedQuadrature::default().log_partition(&graph, &Run::default())?;
+//! assert!((z.value - 8f64.ln()).abs() < 0.05);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::polynomial::Polynomial;
+use super::theorems::{self, Norms};
+use super::tuples::{Cliques, Sampler, Tuples};
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::catalogue::DEFAULT_HORIZON;
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{FactorGraph, Reduced};
+use crate::numeric::{self, CompensatedSum};
+use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
+use crate::units;
+
+const NAME: &str = "sccq-published";
+/// Streams that the samples are shared among; a constant, so that answers do not depend on threads.
+const GROUPS: usize = 32;
+/// Samples of a group between two looks at the clock.
+const ROUND: u64 = 4096;
+/// Measured seconds of a sample, and of each index of it.
+const PER_SAMPLE: f64 = 2e-8;
+const PER_INDEX: f64 = 1.5e-8;
+/// The part of the error probability that is kept for runs that do not come to the end.
+const EARLY: f64 = 0.2;
+
+/// How exp becomes a polynomial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Approximation {
+    /// Interpolation at Chebyshev points, by a discrete cosine transform.
+    #[default]
+    Chebyshev,
+    /// The least error, by Remez' exchange.
+    Remez,
+}
+
+/// Stochastic Clenshaw–Curtis quadrature as it was published.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PublishedQuadrature {
+    /// The polynomial's degree; none for what `epsilon` needs, or 3.
+    pub degree: Option<usize>,
+    /// How the polynomial is found.
+    pub approximation: Approximation,
+    /// How tuples are drawn.
+    pub sampler: Sampler,
+    /// Samples in all, if no `epsilon` is given.
+    pub samples: u64,
+    /// A relative error that is to be kept: as many samples as the corrected bound asks for, or a refusal that says how many.
+    pub epsilon: Option<f64>,
+    /// Confidence of the bound, between 0 and 1.
+    pub confidence: f64,
+}
+
+impl Default for PublishedQuadrature {
+    fn default() -> Self {
+        PublishedQuadrature {
+            degree: None,
+            approximation: Approximation::Chebyshev,
+            sampler: Sampler::Direct,
+            samples: 1 << 20,
+            epsilon: None,
+            confidence: 0.95,
+        }
+    }
+}
+
+/// What is sampled: a model's cliques, the polynomial, and how many.
+struct Subject {
+    cliques: Cliques,
+    norms: Norms,
+    polynomial: Polynomial,
+    /// P(I ≤ i) for every length i, and the sign of each.
+    cumulative: Vec<f64>,
+    signs: Vec<f64>,
+    samples: u64,
+}
+
+/// The running sums of one group of samples, in units of τ.
+struct Group<'c> {
+    random: Stream,
+    tuples: Tuples<'c>,
+    sum: CompensatedSum,
+    sums: Sums,
+}
+
+/// What a group has to add up beside.
+enum Sums {
+    None,
+    Variables(Beliefs),
+    Factors { beliefs: FactorBeliefs, seen: Vec<bool>, near: Vec<usize> },
+}
+
+struct Drawn<'c> {
+    groups: Vec<Group<'c>>,
+    samples: u64,
+    stopped_early: bool,
+    /// The mean in units of τ, of all samples.
+    mean: f64,
+    /// Samples and their mean behind the promise, and its error probability.
+    checked: (f64, f64, f64),
+}
+
+impl PublishedQuadrature {
+    fn check(&self) -> Result<()> {
+        let message = match self {
+            s if s.samples == 0 => "samples must be at least 1",
+            s if s.degree.is_some_and(|k| k > 1000) => "degree must be at most 1000",
+            s if s.epsilon.is_some_and(|e| !(e > 0.0 && e < 1.0)) => "epsilon must lie between 0 and 1",
+            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
+            _ => return Ok(()),
+        };
+        Err(Error::argument(NAME, message))
+    }
+
+    fn delta(&self) -> f64 {
+        1.0 - self.confidence
+    }
+
+    fn seconds(samples: f64, degree: usize, threads: usize) -> f64 {
+        samples * (PER_SAMPLE + PER_INDEX * degree as f64) / threads.clamp(1, GROUPS) as f64
+    }
+
+    /// The polynomial and the number of samples, or why there are none.
+    fn subject(&self, cliques: Cliques, run: &Run) -> Result<Subject> {
+        let norms = Norms::of(&cliques);
+        let beyond = |error: Error| {
+            Error::NoAnswer(format!(
+                "no polynomial of exp on ±‖θ‖₁ = ±{:.4e} can be had in double precision ({error}); sccq does without one",
+                norms.one
+            ))
+        };
+        let needed = match self.epsilon {
+            Some(epsilon) => {
+                let delta = (1.0 - EARLY) * self.delta();
+                let needed =
+                    theorems::corrected(&norms, norms.interval(), epsilon, delta).ok_or_else(|| {
+                        beyond(Error::NoAnswer(format!("an error of {epsilon} is out of reach")))
+                    })?;
+                self.refuse(needed, epsilon, run)?;
+                Some(needed)
+            }
+            None => None,
+        };
+        let degree = self.degree.or(needed.map(|needed| needed.degree)).unwrap_or(3);
+        let polynomial = match self.approximation {
+            Approximation::Chebyshev => Polynomial::chebyshev(degree, norms.interval()),
+            Approximation::Remez => Polynomial::minimax(degree, norms.interval()),
+        }
+        .map_err(beyond)?;
+        let samples = match (self.epsilon, needed) {
+            (Some(epsilon), Some(mut needed)) => {
+                let (delta, scale) = ((1.0 - EARLY) * self.delta(), norms.mean.exp());
+                let left = epsilon - polynomial.error() / scale;
+                if !(left > 0.0) {
+                    return Err(Error::NoAnswer(format!(
+                        "a polynomial of degree {degree} is {:.2e} away from exp on ±{:.4e}, and epsilon = {epsilon} allows {:.2e}; \
+                         degree {} would do",
+                        polynomial.error(),
+                        norms.one,
+                        epsilon * scale,
+                        needed.degree
+                    )));
+                }
+                needed.degree = degree;
+                needed.log_samples = theorems::log_samples(&norms, &polynomial, left, delta);
+                self.refuse(needed, epsilon, run)?;
+                needed.samples().ceil() as u64
+            }
+            _ => self.samples,
+        };
+        let terms: Vec<f64> = theorems::log_masses(&polynomial, cliques.len()).collect();
+        let log_mass = numeric::log_sum_exp(&terms);
+        if !(log_mass.is_finite() && norms.log_range(degree) < 600.0) {
+            return Err(Error::NoAnswer(
+                "the tuple mass is beyond the range of numbers; sccq does without it".into(),
+            ));
+        }
+        let mut total = 0.0;
+        let cumulative = terms.iter().map(|term| {
+            total += (term - log_mass).exp();
+            total
+        });
+        let cumulative = cumulative.collect();
+        let signs = polynomial.coefficients().iter().map(|zeta| zeta.signum()).collect();
+        Ok(Subject { cliques, norms, polynomial, cumulative, signs, samples })
+    }
+
+    /// An error if that many samples take longer than there is time.
+    fn refuse(&self, needed: theorems::Needed, epsilon: f64, run: &Run) -> Result<()> {
+        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+        let seconds = Self::seconds(needed.samples(), needed.degree, run.threads());
+        if seconds <= horizon {
+            return Ok(());
+        }
+        Err(Error::OverBudget {
+            needs: format!(
+                "{NAME} needs {} samples of degree {} for epsilon = {epsilon} with {}% confidence, about {}",
+                power_of_ten(needed.log_samples),
+                needed.degree,
+                100.0 * self.confidence,
+                units::seconds(seconds)
+            ),
+            budget: units::seconds(horizon),
+            fitting: Vec::new(),
+        })
+    }
+
+    fn bytes(graph: &FactorGraph, query: Query) -> f64 {
+        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
+        let n = graph.variable_count() as f64;
+        let (each, extra) = match query {
+            Query::Marginals => (8.0 * states + 8.0 * n, 16.0 * states),
+            Query::FactorMarginals => {
+                (graph.bytes() as f64 + 16.0 * graph.factor_count() as f64, 4.0 * graph.bytes() as f64)
+            }
+            _ => (0.0, 0.0),
+        };
+        let own = graph.bytes() as f64;
+        graph.preparation_bytes() + 5.0 * own + extra + GROUPS as f64 * (1024.0 + 16.0 * n + each)
+    }
+
+    fn draw<'c>(
+        &self,
+        subject: &'c Subject,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Drawn<'c>> {
+        let degree = subject.signs.len() - 1;
+        let streams = Streams::new(run.seed(), "quadrature tuples");
+        let near = Near::new(graph, query);
+        let mut groups = Vec::with_capacity(GROUPS);
+        for g in 0..GROUPS {
+            let sums = match query {
+                Query::Marginals => Sums::Variables(Beliefs::zeros(graph.cardinalities())),
+                Query::FactorMarginals => Sums::Factors {
+                    beliefs: FactorBeliefs::zeros(graph),
+                    seen: vec![false; graph.factor_count()],
+                    near: Vec::new(),
+                },
+                _ => Sums::None,
+            };
+            let tuples = Tuples::new(&subject.cliques, self.sampler, degree)?;
+            groups.push(Group {
+                random: streams.block(g as u64),
+                tuples,
+                sum: CompensatedSum::default(),
+                sums,
+            });
+        }
+        let target = subject.samples.div_ceil(GROUPS as u64);
+        let (mut each, mut stopped_early, mut checkpoint) = (0u64, false, 0u32);
+        let delta = self.delta();
+        let mean = |groups: &[Group<'_>], each: u64| {
+            let total: CompensatedSum = groups.iter().map(|group| group.sum.value()).collect();
+            total.value() / (each as f64 * GROUPS as f64)
+        };
+        let mut checked = (0.0, 0.0, delta);
+        while each < target {
+            if each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+                stopped_early = true;
+                break;
+            }
+            let next = (1u64 << checkpoint.min(62)).min(target);
+            let round = (next - each).min(ROUND);
+            groups.par_iter_mut().for_each(|group| group.draw(round, subject, graph, &near));
+            each += round;
+            clock.progress("drawing tuples", each, target);
+            let count = each as f64 * GROUPS as f64;
+            if each == target {
+                checked = (count, mean(&groups, each), (1.0 - EARLY) * delta);
+            } else if each == next {
+                let share = EARLY / f64::from((checkpoint + 1) * (checkpoint + 2));
+                checked = (count, mean(&groups, each), share * delta);
+                checkpoint += 1;
+            }
+        }
+        let samples = each * GROUPS as u64;
+        let mean = mean(&groups, each);
+        Ok(Drawn { groups, samples, stopped_early, mean, checked })
+    }
+
+    fn diagnostics(&self, subject: &Subject, drawn: &Drawn<'_>, clock: &Clock<'_>) -> Diagnostics {
+        let Subject { norms, polynomial, .. } = subject;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("samples", drawn.samples)
+            .note("degree", polynomial.coefficients().len() - 1)
+            .note("norm", norms.one)
+            .note("polynomial_error", polynomial.error())
+            .note("epsilon", theorems::bought(norms, polynomial, drawn.checked.0, drawn.checked.2));
+        let wanted = self.epsilon.unwrap_or(0.1);
+        if let Some(needed) = theorems::corrected(norms, norms.interval(), wanted, self.delta()) {
+            diagnostics = diagnostics
+                .note(&format!("samples_for_epsilon_{wanted}"), needed.samples())
+                .note(&format!("degree_for_epsilon_{wanted}"), needed.degree);
+        }
+        if let Some(needed) = theorems::printed(norms, wanted, self.delta()) {
+            let name = format!("printed_not_valid_for_epsilon_{wanted}");
+            let text = format!("degree {}, {} samples", needed.degree, power_of_ten(needed.log_samples));
+            diagnostics = diagnostics.note(&name, text);
+        }
+        diagnostics.stopped_early = drawn.stopped_early;
+        diagnostics.seconds = clock.seconds();
+        diagnostics
+    }
+
+    /// Why there is no logarithm.
+    fn negative(&self, subject: &Subject, drawn: &Drawn<'_>) -> Error {
+        let norms = &subject.norms;
+        let needed = theorems::corrected(norms, norms.interval(), 0.1, self.delta());
+        let needed = needed
+            .map_or("no number of samples that double precision can express".into(), |needed| {
+                format!("{} samples of degree {}", power_of_ten(needed.log_samples), needed.degree)
+            });
+        Error::NoAnswer(format!(
+            "log Ẑ does not exist: the estimate after {} samples of degree {} is {:.3e}·|X|, not a positive number; \
+             a relative error of 0.1 takes {needed}",
+            drawn.samples,
+            subject.signs.len() - 1,
+            drawn.mean * norms.log_mass(&subject.polynomial).exp(),
+        ))
+    }
+
+    /// Draws the tuples and hands them to `finish`.
+    fn answer<T>(
+        &self,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        finish: impl FnOnce(&Drawn<'_>, &Subject, &Reduced) -> Result<(T, Guarantee)> + Send,
+    ) -> Result<Answer<T>>
+    where
+        T: Send,
+    {
+        let clock = run.start(NAME);
+        self.check()?;
+        run.require_memory(NAME, Self::bytes(graph, query))?;
+        let reduced = Reduced::new(graph)?;
+        let free = &reduced.graph;
+        let subject = self.subject(Cliques::new(free)?, run)?;
+        let (value, guarantee, mut diagnostics) = run.install(|| {
+            let drawn = self.draw(&subject, free, query, run, &clock)?;
+            if !(drawn.mean > 0.0) {
+                return Err(self.negative(&subject, &drawn));
+            }
+            let (value, guarantee) = finish(&drawn, &subject, &reduced)?;
+            Ok((value, guarantee, self.diagnostics(&subject, &drawn, &clock)))
+        })?;
+        diagnostics.rounding = rounding(graph);
+        Ok(Answer { value, guarantee, diagnostics })
+    }
+}
+
+/// 10 to the power that e to this power is.
+fn power_of_ten(log: f64) -> String {
+    if log < 30.0 { format!("{:.3e}", log.exp()) } else { format!("10^{:.1}", log / std::f64::consts::LN_10) }
+}
+
+/// Logarithms of |X|, of the constant part and of means.
+fn rounding(graph: &FactorGraph) -> f64 {
+    let operations = graph.variable_count() as f64 + graph.factor_count() as f64 + 64.0;
+    numeric::rounding_allowance(operations, graph.magnitude())
+}
+
+/// The factors near each variable, if they are asked about.
+struct Near(Vec<Vec<usize>>);
+
+impl Near {
+    fn new(graph: &FactorGraph, query: Query) -> Self {
+        let mut near = Vec::new();
+        if query == Query::FactorMarginals {
+            near = vec![Vec::new(); graph.variable_count()];
+            for (f, factor) in graph.factors().enumerate() {
+                factor.scope.iter().for_each(|&v| near[v].push(f));
+            }
+        }
+        Near(near)
+    }
+}
+
+impl Group<'_> {
+    fn draw(&mut self, count: u64, subject: &Subject, graph: &FactorGraph, near: &Near) {
+        let Subject { cumulative, signs, cliques, .. } = subject;
+        let last = cumulative.len() - 1;
+        let mut sum = 0.0;
+        for _ in 0..count {
+            let point = self.random.uniform() * cumulative[last];
+            let length = cumulative[..last].iter().take_while(|&&c| c <= point).count();
+            match &mut self.sums {
+                Sums::None => sum += signs[length] * self.tuples.product(length, &mut self.random),
+                Sums::Variables(beliefs) => {
+                    let tuple = self.tuples.draw(length, &mut self.random).iter();
+                    let z = signs[length] * tuple.map(|&j| cliques.theta()[j]).product::<f64>();
+                    sum += z;
+                    // What is not touched stays uniform: only the difference is added here.
+                    for &v in self.tuples.touched() {
+                        let own = beliefs.variable_mut(v as usize);
+                        let spread = z / own.len() as f64;
+                        own.iter_mut().for_each(|mass| *mass -= spread);
+                        if let Some(s) = self.tuples.state_of(v as usize) {
+                            own[s] += z;
+                        }
+                    }
+                }
+                Sums::Factors { beliefs, seen, near: list } => {
+                    let tuple = self.tuples.draw(length, &mut self.random).iter();
+                    let z = signs[length] * tuple.map(|&j| cliques.theta()[j]).product::<f64>();
+                    sum += z;
+                    list.clear();
+                    for &v in self.tuples.touched() {
+                        for &f in &near.0[v as usize] {
+                            if !std::mem::replace(&mut seen[f], true) {
+                                list.push(f);
+                            }
+                        }
+                    }
+                    for &f in list.iter() {
+                        seen[f] = false;
+                        agree(&self.tuples, graph, f, z, beliefs.factor_mut(f));
+                    }
+                }
+            }
+        }
+        self.sum.add(sum);
+    }
+}
+
+/// Adds z·|X_T|/|X_{T ∪ U}| to every state of the factor's variables U that agrees with the touched ones T, less what no knowledge would give.
+fn agree(tuples: &Tuples<'_>, graph: &FactorGraph, f: usize, z: f64, masses: &mut [f64]) {
+    let scope = graph.factor(f).scope;
+    let size = masses.len();
+    let free: f64 = scope
+        .iter()
+        .filter(|&&v| tuples.state_of(v).is_none())
+        .map(|&v| graph.cardinalities()[v] as f64)
+        .product();
+    let (spread, share) = (z / size as f64, z / free);
+    for (entry, mass) in masses.iter_mut().enumerate() {
+        let mut rest = entry;
+        let mut agrees = true;
+        for &v in scope.iter().rev() {
+            let states = graph.cardinalities()[v];
+            agrees &= tuples.state_of(v).is_none_or(|s| s == rest % states);
+            rest /= states;
+        }
+        *mass += if agrees { share - spread } else { -spread };
+    }
+}
+
+impl Forecasts<FactorGraph> for PublishedQuadrature {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let bytes = Self::bytes(graph, query);
+        let hopeless = Forecast { bytes, seconds: f64::INFINITY, promise: Promise::Heuristic };
+        if run.require_memory(NAME, bytes).is_err() || self.check().is_err() {
+            return hopeless;
+        }
+        let subject = Reduced::new(graph)
+            .and_then(|reduced| Cliques::new(&reduced.graph))
+            .and_then(|cliques| self.subject(cliques, run));
+        let Ok(subject) = subject else { return hopeless };
+        let degree = subject.signs.len() - 1;
+        let samples = subject.samples as f64;
+        let bought =
+            theorems::bought(&subject.norms, &subject.polynomial, samples, (1.0 - EARLY) * self.delta());
+        // A touched factor's whole table is gone through.
+        let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
+        let promise =
+            if query == Query::LogPartition && bought < 1.0 { Promise::Bounds } else { Promise::Heuristic };
+        Forecast { bytes, seconds: extra * Self::seconds(samples, degree, 1), promise }
+    }
+}
+
+impl LogPartition<FactorGraph> for PublishedQuadrature {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        self.answer(graph, Query::LogPartition, run, |drawn, subject, reduced| {
+            let Subject { norms, polynomial, .. } = subject;
+            let offset = reduced.constant + reduced.graph.log_state_count();
+            let log_mass = norms.log_mass(polynomial);
+            let value = offset + log_mass + drawn.mean.ln();
+            let (samples, mean, delta) = drawn.checked;
+            let epsilon = theorems::bought(norms, polynomial, samples, delta);
+            if !(epsilon < 1.0) {
+                let reason = format!(
+                    "by the corrected error bound {samples} samples of degree {} keep within a relative error of {epsilon:.1e} only; the spread of \
+                     the samples says nothing, for it misses what is rare and large",
+                    polynomial.coefficients().len() - 1
+                );
+                return Ok((value, Guarantee::Heuristic { reason }));
+            }
+            let radius = theorems::absolute(norms, polynomial, samples, delta);
+            let center = mean * log_mass.exp();
+            // Jensen's inequality from below, the largest score from above.
+            let low = (center - radius).max(0.0).ln().max(norms.mean);
+            let high = (center + radius).max(0.0).ln().min(norms.high).max(low);
+            let bounds =
+                Guarantee::bounds(offset + low, offset + high, self.confidence, rounding(graph));
+            Ok((value, bounds))
+        })
+    }
+}
+
+/// Why pseudo-marginals come without a promise.
+fn pseudo() -> Guarantee {
+    let reason =
+        "pseudo-marginals: ratios of two estimates of a polynomial's sum; negative ones are set to 0";
+    Guarantee::Heuristic { reason: reason.into() }
+}
+
+/// The mean of all samples is uniform; what was added up is the difference.
+fn complete(masses: &mut [f64], total: f64) {
+    let uniform = total / masses.len() as f64;
+    masses.iter_mut().for_each(|mass| *mass = (*mass + uniform).max(0.0));
+}
+
+impl Marginals<FactorGraph> for PublishedQuadrature {
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        self.answer(graph, Query::Marginals, run, |drawn, _, reduced| {
+            let mut beliefs = Beliefs::zeros(reduced.graph.cardinalities());
+            for group in &drawn.groups {
+                if let Sums::Variables(own) = &group.sums {
+                    let sums = beliefs.as_mut_slice().iter_mut().zip(own.as_slice());
+                    sums.for_each(|(sum, mass)| *sum += mass);
+                }
+            }
+            let total = drawn.mean * drawn.samples as f64;
+            (0..beliefs.len()).for_each(|v| complete(beliefs.variable_mut(v), total));
+            beliefs.normalise();
+            Ok((reduced.expand_beliefs(graph, &beliefs), pseudo()))
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for PublishedQuadrature {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        self.answer(graph, Query::FactorMarginals, run, |drawn, _, reduced| {
+            let mut beliefs = FactorBeliefs::zeros(&reduced.graph);
+            for group in &drawn.groups {
+                if let Sums::Factors { beliefs: own, .. } = &group.sums {
+                    let sums = beliefs.as_mut_slice().iter_mut().zip(own.as_slice());
+                    sums.for_each(|(sum, mass)| *sum += mass);
+                }
+            }
+            let total = drawn.mean * drawn.samples as f64;
+            (0..beliefs.len()).for_each(|f| complete(beliefs.factor_mut(f), total));
+            beliefs.normalise();
+            Ok((reduced.expand_factor_beliefs(graph, &beliefs), pseudo()))
+        })
+    }
+}

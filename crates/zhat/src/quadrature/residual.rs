@@ -1,0 +1,703 @@
+//! Stochastic quadrature of what a tractable base leaves over.
+//!
+//! The published method draws cliques and states uniformly and pays with the norm of the whole model. Here the sum over cliques is carried out, so
+//! that no polynomial is needed (exp itself is taken, and Ẑ is unbiased for Z), and states are drawn exactly from a base that has the strongest factors
+//! ([`super::base`]): Z = Z_base·E_base\[exp r(x)\] with r what is left over. Which beliefs r is freed of single variables by is found out by pilots that
+//! are thrown away: uniform ones, those of belief propagation, or the base's own. Where it pays, E_base\[r\] is computed exactly and the first
+//! order of exp r needs no sampling.
+//!
+//! Time: one elimination of the base, then O(variables + factors left) a sample; memory that of the base's tables. log Z: an interval that holds with the
+//! stated confidence for weights of any kind ([`super::weights`]); certified where nothing is left over. With `epsilon` the number of samples is
+//! forecast by the pilot, and refused with the figure if time does not allow it. Marginals: ratios of two estimates, so consistent but biased.
+//!
+//! `form` steps down the ladder that leads here: `tree`, `variables` and `uniform` have smaller bases, `tuples` samples tuples, as published, but with
+//! centred tables, exact terms of order 0, 1 and 2, strata by length and cliques by their size ([`super::stratified`]).
+//!
+//! ```
+//! use zhat::{LogPartition, Run, model::generate, quadrature::StochasticQuadrature};
+//! let grid = generate::Grid { rows: 12, columns: 12, torus: false };
+//! let model = generate::ising(grid, 0.3, 0.3, false, 1)?;
+//! let method = StochasticQuadrature { width: 4, samples: 4096, ..Default::default() };
+//! println!("{}", method.log_partition(&model, &Run::default())?);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::base::{self, Reach, Split};
+use super::draws::Source;
+use super::stratified;
+use super::weights::{Draw, Plan, Sums};
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::catalogue::DEFAULT_HORIZON;
+use crate::error::{Error, Result};
+use crate::exact::marginals_along;
+use crate::forecast::{Forecast, Forecasts};
+use crate::messages::BeliefPropagation;
+use crate::minibucket::WeightedMiniBuckets;
+use crate::model::{FactorGraph, Prepared};
+use crate::montecarlo::unbiased;
+use crate::numeric;
+use crate::query::{
+    Beliefs, FactorBeliefs, FactorMarginals, Law, LogPartition, Marginals, Query, Sample, Samples,
+};
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
+use crate::units;
+
+pub(super) const NAME: &str = "sccq";
+/// Weighted samples that share one random stream.
+const BLOCK: usize = 256;
+/// Work of a replicate, in variables and tables, between two looks at the clock.
+const ROUND: usize = 1 << 16;
+/// The same for all draws of a pilot, and the most and fewest draws.
+const PILOT: usize = 1 << 22;
+const PILOT_DRAWS: (usize, usize) = (256, 4096);
+/// Measured seconds of drawing a variable, and of reading a table.
+const PER_VARIABLE: f64 = 1.5e-8;
+const PER_TABLE: f64 = 4e-9;
+/// Entries that the base's tables have at the most, and seconds for each.
+const ENTRIES: f64 = (1 << 20) as f64;
+const PER_ENTRY: f64 = 2e-8;
+const BYTES_PER_ENTRY: f64 = 48.0;
+/// Entries that the exact first order may take.
+const FIRST_ORDER: f64 = 3e7;
+/// The part of the error probability that is kept for runs that do not come to the end.
+pub(super) const EARLY: f64 = 0.2;
+/// The part of the time that beliefs and certificates may take each.
+const SHARE: f64 = 0.1;
+
+/// What is sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// States of a base of bounded width.
+    #[default]
+    Width,
+    /// States of a spanning forest.
+    Tree,
+    /// States of independent variables.
+    Variables,
+    /// Uniform states.
+    Uniform,
+    /// Index tuples, by length.
+    Tuples,
+}
+
+/// Quadrature of what a tractable base leaves over.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StochasticQuadrature {
+    /// What is sampled.
+    pub form: Form,
+    /// Neighbours that a variable of the base may have when it is eliminated.
+    pub width: usize,
+    /// Whether what is left over is freed of what single variables say.
+    pub absorb: bool,
+    /// Whether the first order may be computed exactly.
+    pub first_order: bool,
+    /// The degree of the polynomial if tuples are sampled; none for one that is close enough.
+    pub degree: Option<usize>,
+    /// Samples in all, if no `epsilon` is given; rounded up to a multiple of the replicates.
+    pub samples: u64,
+    /// Independent replicates, at least two.
+    pub replicates: usize,
+    /// A relative error of Ẑ that is to be kept: as many samples as a pilot says it takes, or a refusal that says how many.
+    pub epsilon: Option<f64>,
+    /// Confidence of the interval, between 0 and 1.
+    pub confidence: f64,
+}
+
+impl Default for StochasticQuadrature {
+    fn default() -> Self {
+        StochasticQuadrature {
+            form: Form::Width,
+            width: 8,
+            absorb: true,
+            first_order: true,
+            degree: None,
+            samples: 1 << 17,
+            replicates: 32,
+            epsilon: None,
+            confidence: 0.95,
+        }
+    }
+}
+
+/// The running sums of one replicate.
+struct Replicate {
+    random: Stream,
+    state: Vec<usize>,
+    sums: Sums,
+    /// Weights relative to exp `shift`, which is fixed where they cannot get out of hand, and else the largest so far.
+    shift: f64,
+    sum: f64,
+    beliefs: Beliefs,
+    factors: FactorBeliefs,
+}
+
+impl Replicate {
+    fn new(random: Stream, free: &FactorGraph, query: Query, plan: &Plan) -> Self {
+        let (beliefs, factors) = match query {
+            Query::Marginals => (Beliefs::zeros(free.cardinalities()), FactorBeliefs::default()),
+            Query::FactorMarginals => (Beliefs::default(), FactorBeliefs::zeros(free)),
+            _ => Default::default(),
+        };
+        let shift = if plan.steady { plan.shift } else { f64::NEG_INFINITY };
+        let state = vec![0; free.variable_count()];
+        Replicate { random, state, sums: Sums::default(), shift, sum: 0.0, beliefs, factors }
+    }
+
+    fn draw(&mut self, source: &Source, plan: &Plan, free: &FactorGraph, query: Query) {
+        let draw = source.draw(&mut self.random, &mut self.state);
+        let mut weight = plan.weight(draw.r);
+        plan.add(draw, weight, &mut self.sums);
+        if draw.r == f64::NEG_INFINITY {
+            return;
+        }
+        if !plan.steady {
+            if draw.r > self.shift {
+                let factor = (self.shift - draw.r).exp();
+                self.sum *= factor;
+                for masses in [self.beliefs.as_mut_slice(), self.factors.as_mut_slice()] {
+                    masses.iter_mut().for_each(|mass| *mass *= factor);
+                }
+                self.shift = draw.r;
+            }
+            weight = (draw.r - self.shift).exp();
+        }
+        self.sum += weight;
+        match query {
+            Query::Marginals => {
+                for (v, &s) in self.state.iter().enumerate() {
+                    self.beliefs.variable_mut(v)[s] += weight;
+                }
+            }
+            Query::FactorMarginals => {
+                for (f, factor) in free.factors().enumerate() {
+                    self.factors.factor_mut(f)[free.entry(factor.scope, &self.state)] += weight;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn log_mean(&self, samples: u64) -> f64 {
+        let sum = if self.sum > 0.0 { self.sum.ln() } else { f64::NEG_INFINITY };
+        self.shift.max(f64::MIN) + sum - (samples as f64).ln()
+    }
+}
+
+/// Finished replicates.
+struct Drawn {
+    replicates: Vec<Replicate>,
+    samples: u64,
+    stopped_early: bool,
+    /// ln of the mean of exp r.
+    value: f64,
+    relative_std_error: f64,
+    interval: (f64, f64),
+}
+
+/// A base, how to add up, and how many draws.
+struct Chosen {
+    source: Source,
+    plan: Plan,
+    samples: u64,
+}
+
+impl StochasticQuadrature {
+    fn check(&self) -> Result<()> {
+        let message = match self {
+            s if s.replicates < 2 => "replicates must be at least 2",
+            s if s.samples == 0 => "samples must be at least 1",
+            s if s.epsilon.is_some_and(|e| !(e > 0.0 && e < 1.0)) => "epsilon must lie between 0 and 1",
+            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
+            _ => return Ok(()),
+        };
+        Err(Error::argument(NAME, message))
+    }
+
+    fn delta(&self) -> f64 {
+        (1.0 - EARLY) * (1.0 - self.confidence)
+    }
+
+    /// The entries that the base may have beyond a forest.
+    fn entries(graph: &FactorGraph, run: &Run) -> f64 {
+        let room = 0.25 * (run.memory() as f64 - graph.preparation_bytes()).max(0.0) / BYTES_PER_ENTRY;
+        room.min(ENTRIES)
+    }
+
+    fn reach(&self, graph: &FactorGraph, run: &Run) -> Reach {
+        match self.form {
+            Form::Width => Reach::Width { width: self.width, entries: Self::entries(graph, run) },
+            Form::Tree => Reach::Forest,
+            Form::Variables => Reach::Variables,
+            Form::Uniform | Form::Tuples => Reach::Nothing,
+        }
+    }
+
+    /// Draws that are thrown away.
+    fn pilot(&self, source: &Source, number: u64, run: &Run) -> Vec<Draw> {
+        let n = source.split.base.variable_count();
+        let (fewest, most) = PILOT_DRAWS;
+        let count = (PILOT / (n + source.left() + 1)).clamp(fewest, most);
+        let streams = Streams::new(run.seed(), "quadrature pilot");
+        let blocks = count.div_ceil(BLOCK);
+        let draw = |block: usize| {
+            let mut random = streams.block(number * blocks as u64 + block as u64);
+            let mut state = vec![0; n];
+            (0..BLOCK).map(|_| source.draw(&mut random, &mut state)).collect::<Vec<Draw>>()
+        };
+        (0..blocks).into_par_iter().flat_map_iter(draw).collect()
+    }
+
+    /// The base whose weights vary least, of those that the beliefs at hand lead to.
+    fn source(
+        &self,
+        free: &FactorGraph,
+        reach: Reach,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<(Source, Vec<Draw>)> {
+        let split = |beliefs: &Beliefs| base::split(free, reach, beliefs, self.absorb);
+        let mut best =
+            self.tried(split(&base::uniform(free))?, 0, run, clock)?.ok_or_else(|| free.zero_error())?;
+        if !self.absorb || reach == Reach::Nothing || best.0.left() == 0 {
+            return Ok((best.0, best.1));
+        }
+        let share =
+            |part: f64| run.time().map_or(run.clone(), |time| run.clone().with_time(time.mul_f64(part)));
+        let propagation = BeliefPropagation { iterations: 200, tolerance: 1e-4, ..Default::default() };
+        let mut tries = Vec::new();
+        if let Ok(answer) = propagation.marginals(free, &share(SHARE)) {
+            tries.push(answer.value);
+        }
+        for number in 1..4u64 {
+            if clock.is_out_of_time() {
+                break;
+            }
+            let beliefs = match tries.pop() {
+                Some(beliefs) => beliefs,
+                None => best.0.beliefs(clock)?,
+            };
+            let Some(next) = self.tried(split(&beliefs)?, number, run, clock)? else { continue };
+            if next.2 < best.2 {
+                best = next;
+            } else if number > 1 {
+                break;
+            }
+        }
+        Ok((best.0, best.1))
+    }
+
+    /// A base with its pilot and the variance that it shows.
+    fn tried(
+        &self,
+        split: Split,
+        number: u64,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Option<(Source, Vec<Draw>, f64)>> {
+        let Some(source) = Source::new(split, clock)? else { return Ok(None) };
+        let pilot = self.pilot(&source, number, run);
+        let log_mean = |p: f64| {
+            let logs: Vec<f64> = pilot.iter().map(|draw| p * draw.r).collect();
+            numeric::log_sum_exp(&logs)
+        };
+        let (first, second) = (log_mean(1.0), log_mean(2.0));
+        let spread = if first.is_finite() { second - 2.0 * first } else { f64::INFINITY };
+        Ok(Some((source, pilot, spread)))
+    }
+
+    /// Chooses everything before the draws that count.
+    fn choose(&self, free: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Result<Chosen> {
+        let reach = self.reach(free, run);
+        let (mut source, pilot) = self.source(free, reach, run, clock)?;
+        let delta = self.delta();
+        let count = self.samples as f64;
+        let mut plan = Plan::new(&pilot, &source.known, count, delta);
+        if source.left() == 0 || query != Query::LogPartition {
+            return Ok(Chosen { source, plan, samples: self.samples });
+        }
+        if self.first_order && reach != Reach::Nothing && plan.steady && plan.variance < 1.0 {
+            source.known.mean = source.first_order(FIRST_ORDER, clock)?;
+        } else if self.first_order && reach == Reach::Nothing && plan.steady && !source.known.hard {
+            // Under the uniform measure it is the sum of the means.
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            source.known.mean = Some(free.factors().map(|factor| mean(factor.log_values)).sum());
+        }
+        if source.known.mean.is_some() {
+            let corrected = Plan::new(&pilot, &source.known, count, delta);
+            if corrected.variance < 0.5 * plan.variance {
+                plan = corrected;
+            } else {
+                source.known.mean = None;
+            }
+        }
+        // Where known tails would make the upper end much better, they are looked for.
+        if plan.expected.1 - 1.0 > 1.5 * (plan.ideal - 1.0) && !clock.is_out_of_time() {
+            source.known.moments = self.certificates(&source, run);
+            if !source.known.moments.is_empty() {
+                plan = Plan::new(&pilot, &source.known, count, delta);
+            }
+        }
+        let Some(epsilon) = self.epsilon else {
+            return Ok(Chosen { source, plan, samples: self.samples });
+        };
+        let (mut samples, mut within) = (1024f64, false);
+        while !within && samples < 1e18 {
+            samples *= 2.0;
+            plan = Plan::new(&pilot, &source.known, samples, delta);
+            within = plan.expected.1 - 1.0 <= epsilon && 1.0 - plan.expected.0 <= epsilon;
+        }
+        let each = free.variable_count() as f64 * PER_VARIABLE + source.left() as f64 * PER_TABLE;
+        let seconds = samples * each / run.threads().min(self.replicates) as f64;
+        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+        if !within || seconds > horizon {
+            let samples = if within { format!("{samples:.1e}") } else { "over 1e18".into() };
+            return Err(Error::OverBudget {
+                needs: format!(
+                    "{NAME} needs {samples} samples for epsilon = {epsilon} with {}% confidence, about {}",
+                    100.0 * self.confidence,
+                    units::seconds(seconds)
+                ),
+                budget: units::seconds(horizon),
+                fitting: Vec::new(),
+            });
+        }
+        Ok(Chosen { source, plan, samples: samples as u64 })
+    }
+
+    /// Certified upper bounds on ln E\[exp pr\]: that of the model with r taken p times, over the base's own sum.
+    fn certificates(&self, source: &Source, run: &Run) -> Vec<(f64, f64)> {
+        let Split { base, rest, .. } = &source.split;
+        let bound = |p: f64| {
+            let mut graph = base.clone();
+            for factor in rest.factors() {
+                let values: Vec<f64> = factor.log_values.iter().map(|x| p * x).collect();
+                graph.add_factor(factor.scope, &values).ok()?;
+            }
+            let method = Self::bound(self.width);
+            let mut run = run.clone().with_memory(run.memory() / 4);
+            if let Some(time) = run.time() {
+                run = run.with_time(time.mul_f64(SHARE));
+            }
+            let answer = method.log_partition(&graph, &run).ok()?;
+            let (_, high, _) = answer.guarantee.interval(answer.value, answer.diagnostics.rounding)?;
+            let moment = high - source.log_normaliser + rounding(base);
+            moment.is_finite().then_some((p, moment))
+        };
+        [2.0, 4.0].into_iter().filter_map(bound).collect()
+    }
+
+    fn bound(width: usize) -> WeightedMiniBuckets {
+        WeightedMiniBuckets { i_bound: Some(width.max(2)), iterations: 20, tolerance: 1e-2, lower: false }
+    }
+
+    fn draw(&self, chosen: &Chosen, free: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Drawn {
+        let Chosen { source, plan, samples } = chosen;
+        let streams = Streams::new(run.seed(), "quadrature");
+        let target = samples.div_ceil(self.replicates as u64);
+        let mut replicates: Vec<Replicate> = (0..self.replicates)
+            .map(|r| Replicate::new(streams.block(r as u64), free, query, plan))
+            .collect();
+        let work = free.variable_count() + source.left() + 1;
+        let longest = (ROUND / work).clamp(1, 1024) as u64;
+        let (mut each, mut stopped_early, mut checkpoint) = (0u64, false, 0u32);
+        let mut interval = (f64::NEG_INFINITY, source.known.high);
+        let delta = 1.0 - self.confidence;
+        let totals = |replicates: &[Replicate]| {
+            let mut sums = Sums::default();
+            replicates.iter().for_each(|replicate| sums += replicate.sums);
+            sums
+        };
+        let at = |replicates: &[Replicate], each: u64, delta: f64| {
+            let logs: Vec<f64> = replicates.iter().map(|replicate| replicate.log_mean(each)).collect();
+            let count = each as f64 * replicates.len() as f64;
+            plan.interval(&totals(replicates), count, &logs, &source.known, delta)
+        };
+        while each < target {
+            if each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+                stopped_early = true;
+                break;
+            }
+            let next = (1u64 << checkpoint.min(62)).min(target);
+            let round = (next - each).min(longest);
+            replicates.par_iter_mut().for_each(|replicate| {
+                (0..round).for_each(|_| replicate.draw(source, plan, free, query));
+            });
+            each += round;
+            clock.progress("drawing samples", each, target);
+            if each == target {
+                interval = at(&replicates, each, (1.0 - EARLY) * delta);
+            } else if each == next {
+                let share = EARLY / f64::from((checkpoint + 1) * (checkpoint + 2));
+                interval = at(&replicates, each, share * delta);
+                checkpoint += 1;
+            }
+        }
+        let logs: Vec<f64> = replicates.iter().map(|replicate| replicate.log_mean(each)).collect();
+        let samples = each * self.replicates as u64;
+        let (plain, guarantee) = unbiased(&logs, self.confidence, 0.0);
+        let spread = if let Guarantee::Unbiased { relative_std_error, .. } = guarantee {
+            relative_std_error
+        } else {
+            f64::INFINITY
+        };
+        let (value, relative_std_error) =
+            plan.value(&totals(&replicates), samples as f64).unwrap_or((plain, spread));
+        Drawn { replicates, samples, stopped_early, value, relative_std_error, interval }
+    }
+
+    fn bytes(&self, graph: &FactorGraph, query: Query, run: &Run) -> f64 {
+        let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
+        let n = graph.variable_count() as f64;
+        let own = graph.bytes() as f64;
+        let (each, extra) = match query {
+            Query::Marginals => (8.0 * states + 8.0 * n, 16.0 * states),
+            Query::FactorMarginals => (own, 4.0 * own),
+            Query::Sample(count) => (0.0, count as f64 * (32.0 * n + 32.0)),
+            _ => (0.0, 0.0),
+        };
+        let base = match self.form {
+            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run),
+            _ => 0.0,
+        };
+        let pilots = 3.0 * (32 * PILOT_DRAWS.1) as f64;
+        let wide = 600.0 * n + 300.0 * graph.factor_count() as f64;
+        graph.preparation_bytes()
+            + 24.0 * own
+            + wide
+            + base
+            + pilots
+            + extra
+            + self.replicates as f64 * (1024.0 + 8.0 * n + each)
+    }
+
+    fn diagnostics(&self, chosen: &Chosen, drawn: Option<&Drawn>, clock: &Clock<'_>) -> Diagnostics {
+        let Chosen { source, plan, .. } = chosen;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("samples", drawn.map_or(0, |drawn| drawn.samples))
+            .note("base_log_partition", source.log_normaliser)
+            .note("base_width", source.split.order.width)
+            .note("factors_left", source.left());
+        if let Some(drawn) = drawn {
+            diagnostics = diagnostics
+                .note("replicates", self.replicates)
+                .note("relative_std_error", drawn.relative_std_error)
+                .note("first_order", plan.corrects())
+                .note("certified_moments", source.known.moments.len());
+            if drawn.value == f64::NEG_INFINITY {
+                let note = "every sample had weight 0: that does not show that Z is 0, only that this base misses it";
+                diagnostics = diagnostics.note("warning", note);
+            }
+            diagnostics.stopped_early = drawn.stopped_early;
+        }
+        diagnostics.seconds = clock.seconds();
+        diagnostics
+    }
+
+    /// Prepares the model and the base and hands them on.
+    fn with_base<T: Send>(
+        &self,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+        work: impl FnOnce(&Chosen, &Prepared) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.check()?;
+        run.require_memory(NAME, self.bytes(graph, query, run))?;
+        let prepared = graph.prepared_for(query, NAME, run)?;
+        run.install(|| {
+            let chosen =
+                self.choose(&prepared.reduced.graph, query, run, clock).map_err(|error| match error {
+                    Error::ZeroPartition => graph.zero_error(),
+                    other => other,
+                })?;
+            work(&chosen, &prepared)
+        })
+    }
+
+    /// The factors' or variables' masses of all replicates together; an error if no sample has a weight.
+    fn masses(drawn: &Drawn, total: &mut [f64], part: impl Fn(&Replicate) -> &[f64]) -> Result<()> {
+        let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
+        if drawn.replicates.iter().all(|replicate| replicate.sum <= 0.0) {
+            let message = "every sample had weight 0; more samples, a larger width or another method may do";
+            return Err(Error::NoAnswer(message.into()));
+        }
+        for replicate in drawn.replicates.iter().filter(|replicate| replicate.sum > 0.0) {
+            let factor = (replicate.shift - shift).exp();
+            total.iter_mut().zip(part(replicate)).for_each(|(sum, mass)| *sum += factor * mass);
+        }
+        Ok(())
+    }
+
+    fn states_only(&self) -> Result<()> {
+        if self.form == Form::Tuples {
+            return Err(Error::argument(
+                "form",
+                "tuples answers log_partition only; the other forms answer all",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the tables' values, moved to and fro, and the base's sweep may lose.
+pub(super) fn rounding(graph: &FactorGraph) -> f64 {
+    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
+    let moves = 64.0 * graph.factor_count() as f64;
+    numeric::rounding_allowance(states + moves + 64.0, graph.magnitude())
+}
+
+fn ratio() -> Guarantee {
+    let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
+    Guarantee::Heuristic { reason: reason.into() }
+}
+
+impl Forecasts<FactorGraph> for StochasticQuadrature {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let promise = match query {
+            Query::Marginals | Query::FactorMarginals => Promise::Heuristic,
+            Query::Sample(_) => Promise::Unbiased,
+            _ => Promise::Bounds,
+        };
+        let n = graph.variable_count() as f64;
+        let m = graph.factor_count() as f64;
+        let samples = if let Query::Sample(count) = query { count as f64 } else { self.samples as f64 };
+        let extra = if query == Query::FactorMarginals { 3.0 * PER_TABLE * m } else { 0.0 };
+        let mut bytes = self.bytes(graph, query, run);
+        let mut setup = 1e-7 * graph.bytes() as f64 + 8192.0 * n * PER_VARIABLE;
+        if self.absorb {
+            let messages = BeliefPropagation { iterations: 200, ..Default::default() };
+            let forecast = messages.forecast(graph, Query::Marginals, run);
+            bytes += forecast.bytes;
+            setup += forecast.seconds;
+        }
+        if self.form == Form::Width {
+            setup += PER_ENTRY * Self::entries(graph, run).min(n * (self.width as f64 + 1.0).exp2());
+        }
+        if query == Query::LogPartition {
+            let forecast = Self::bound(self.width).forecast(graph, query, run);
+            bytes += forecast.bytes.min(run.memory() as f64 / 4.0);
+            setup += forecast.seconds;
+        }
+        Forecast { bytes, seconds: setup + samples * (n * PER_VARIABLE + m * PER_TABLE + extra), promise }
+    }
+}
+
+impl LogPartition<FactorGraph> for StochasticQuadrature {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        if self.form == Form::Tuples {
+            self.check()?;
+            return stratified::log_partition(self, graph, run, &clock);
+        }
+        self.with_base(graph, Query::LogPartition, run, &clock, |chosen, prepared| {
+            let (free, source) = (&prepared.reduced.graph, &chosen.source);
+            let offset = prepared.reduced.constant + source.log_normaliser;
+            let rounding = rounding(graph);
+            if source.left() == 0 {
+                let mut diagnostics = self.diagnostics(chosen, None, &clock);
+                diagnostics.rounding = rounding;
+                let guarantee = Guarantee::bounds(offset, offset, 1.0, rounding);
+                return Ok(Answer { value: offset, guarantee, diagnostics });
+            }
+            let drawn = self.draw(chosen, free, Query::LogPartition, run, &clock);
+            let mut diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
+            diagnostics.rounding = rounding;
+            let (low, high) = drawn.interval;
+            let guarantee = Guarantee::bounds(offset + low, offset + high, self.confidence, rounding);
+            Ok(Answer { value: offset + drawn.value, guarantee, diagnostics })
+        })
+    }
+}
+
+impl Marginals<FactorGraph> for StochasticQuadrature {
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        let clock = run.start(NAME);
+        self.states_only()?;
+        self.with_base(graph, Query::Marginals, run, &clock, |chosen, prepared| {
+            let (free, reduced) = (&prepared.reduced.graph, &prepared.reduced);
+            if chosen.source.left() == 0 {
+                let beliefs = chosen.source.beliefs(&clock)?;
+                let mut diagnostics = self.diagnostics(chosen, None, &clock);
+                diagnostics.rounding = rounding(graph);
+                return Ok(Answer::exact(reduced.expand_beliefs(graph, &beliefs), diagnostics));
+            }
+            let drawn = self.draw(chosen, free, Query::Marginals, run, &clock);
+            let mut total = Beliefs::zeros(free.cardinalities());
+            Self::masses(&drawn, total.as_mut_slice(), |replicate| replicate.beliefs.as_slice())?;
+            total.normalise();
+            let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
+            Ok(Answer { value: reduced.expand_beliefs(graph, &total), guarantee: ratio(), diagnostics })
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for StochasticQuadrature {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        let clock = run.start(NAME);
+        self.states_only()?;
+        self.with_base(graph, Query::FactorMarginals, run, &clock, |chosen, prepared| {
+            let (free, reduced) = (&prepared.reduced.graph, &prepared.reduced);
+            if chosen.source.left() == 0 {
+                // All factors are in the base, so its order is one of the model, too.
+                let order = chosen.source.split.order.clone();
+                let (_, beliefs) = marginals_along(free, order, Query::FactorMarginals, &clock)?;
+                let mut diagnostics = self.diagnostics(chosen, None, &clock);
+                diagnostics.rounding = rounding(graph);
+                return Ok(Answer::exact(reduced.expand_factor_beliefs(graph, &beliefs), diagnostics));
+            }
+            let drawn = self.draw(chosen, free, Query::FactorMarginals, run, &clock);
+            let mut total = FactorBeliefs::zeros(free);
+            Self::masses(&drawn, total.as_mut_slice(), |replicate| replicate.factors.as_slice())?;
+            total.normalise();
+            let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
+            Ok(Answer {
+                value: reduced.expand_factor_beliefs(graph, &total),
+                guarantee: ratio(),
+                diagnostics,
+            })
+        })
+    }
+}
+
+impl Sample<FactorGraph> for StochasticQuadrature {
+    /// Draws from the base, with their weights.
+    fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
+        let clock = run.start(NAME);
+        self.states_only()?;
+        self.with_base(graph, Query::Sample(count), run, &clock, |chosen, prepared| {
+            let n = prepared.reduced.graph.variable_count();
+            let offset = prepared.reduced.constant + chosen.source.log_normaliser;
+            let streams = Streams::new(run.seed(), "quadrature weighted samples");
+            let draw = |block: usize| -> Result<(Vec<usize>, Vec<f64>)> {
+                clock.check()?;
+                let mut random = streams.block(block as u64);
+                let len = BLOCK.min(count - block * BLOCK);
+                let (mut states, mut weights) = (vec![0; len * n], vec![0.0; len]);
+                for (i, weight) in weights.iter_mut().enumerate() {
+                    *weight = offset + chosen.source.draw(&mut random, &mut states[i * n..(i + 1) * n]).r;
+                }
+                Ok((states, weights))
+            };
+            let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(draw);
+            let blocks: Vec<(Vec<usize>, Vec<f64>)> = blocks.collect::<Result<_>>()?;
+            let (mut states, mut log_weights) = (Vec::with_capacity(count * n), Vec::with_capacity(count));
+            for (own, weights) in blocks {
+                states.extend(own);
+                log_weights.extend(weights);
+            }
+            let rounding = rounding(graph);
+            let (_, guarantee) = unbiased(&log_weights, self.confidence, rounding);
+            let mut diagnostics = self.diagnostics(chosen, None, &clock).note("samples", count);
+            diagnostics.rounding = rounding;
+            let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
+            Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
+        })
+    }
+}

@@ -1,0 +1,425 @@
+//! Index tuples of the overcomplete statistics, their mass, and three ways to draw them.
+//!
+//! An index j is a clique and a joint state of its variables; φ_{C=y}(x) = \[x_C = y\]. For a tuple j of i indices
+//! χⁱ(j) = Σ_x Π_r φ(x)_{j_r} = |X| / |X_{∪C}| if its states agree where cliques meet, else 0, and ‖χⁱ‖₁ = |X|·|C|ⁱ: the mass χⁱ/‖χⁱ‖₁ is that of i
+//! cliques drawn independently and uniformly, and then one uniform joint state of all variables that they touch.
+//!
+//! - [`Sampler::Direct`] does just that: O(i) a tuple.
+//! - [`Sampler::Unranking`] is the published Algorithm 2: the number of distinct cliques, which they are, which place has which, which state,
+//!   each by its rank among all. O(i² + |C|) a tuple.
+//! - [`Sampler::Rejection`] is the older way: uniform tuples from \[d\]ⁱ, kept with probability χⁱ(j)/max χⁱ. Exponential in i.
+//!
+//! All three have the same law, which tests hold them to.
+//!
+//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood estimation*, UAI 2018.
+
+use serde::{Deserialize, Serialize};
+
+use super::unranking::{self, Counts};
+use crate::error::{Error, Result};
+use crate::model::FactorGraph;
+use crate::random::Stream;
+
+/// How index tuples are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampler {
+    /// Independent cliques, then a state of what they touch.
+    #[default]
+    Direct,
+    /// Algorithm 2 of the paper.
+    Unranking,
+    /// Uniform proposals, most of them refused.
+    Rejection,
+}
+
+/// The cliques of a model, which are its factors, with θ.
+#[derive(Clone, Debug)]
+pub struct Cliques {
+    cardinalities: Vec<usize>,
+    cliques: Vec<Clique>,
+    vertices: Vec<u32>,
+    theta: Vec<f64>,
+    /// The clique of every index.
+    owners: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Clique {
+    start: u32,
+    end: u32,
+    /// Where its θ begin.
+    theta: usize,
+}
+
+impl Cliques {
+    /// The factors of a graph; an error if one forbids anything, for then log tables have no polynomial.
+    ///
+    /// ```
+    /// use zhat::{FactorGraph, quadrature::Cliques};
+    /// let mut graph = FactorGraph::new(vec![2, 2])?;
+    /// graph.add_factor(&[0, 1], &[0.5, -0.5, -0.5, 0.5])?;
+    /// assert_eq!(Cliques::new(&graph)?.naive_norm(2), 1.0);
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn new(graph: &FactorGraph) -> Result<Self> {
+        let mut all = Cliques {
+            cardinalities: graph.cardinalities().to_vec(),
+            cliques: Vec::with_capacity(graph.factor_count()),
+            vertices: Vec::new(),
+            theta: Vec::new(),
+            owners: Vec::new(),
+        };
+        for (f, factor) in graph.factors().enumerate() {
+            if factor.log_values.contains(&f64::NEG_INFINITY) {
+                return Err(Error::NoAnswer(format!(
+                    "factor {f} forbids a state (log value -inf), and no polynomial of the log values can do that; sccq, \
+                     importance or an exact method can"
+                )));
+            }
+            let start = all.vertices.len() as u32;
+            all.vertices.extend(factor.scope.iter().map(|&v| v as u32));
+            all.cliques.push(Clique { start, end: all.vertices.len() as u32, theta: all.theta.len() });
+            all.theta.extend_from_slice(factor.log_values);
+            all.owners.extend(std::iter::repeat_n(f as u32, factor.log_values.len()));
+        }
+        if all.vertices.len() > u32::MAX as usize {
+            return Err(Error::model("the scopes are too many to be numbered with 32 bits"));
+        }
+        Ok(all)
+    }
+
+    /// |C|.
+    pub fn len(&self) -> usize {
+        self.cliques.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cliques.is_empty()
+    }
+
+    /// d, the number of indices.
+    pub fn dimension(&self) -> usize {
+        self.theta.len()
+    }
+
+    /// All θ, clique after clique.
+    pub fn theta(&self) -> &[f64] {
+        &self.theta
+    }
+
+    /// θ of one clique.
+    pub fn theta_of(&self, clique: usize) -> &[f64] {
+        let end = self.cliques.get(clique + 1).map_or(self.theta.len(), |next| next.theta);
+        &self.theta[self.cliques[clique].theta..end]
+    }
+
+    fn vertices_of(&self, clique: usize) -> &[u32] {
+        let Clique { start, end, .. } = self.cliques[clique];
+        &self.vertices[start as usize..end as usize]
+    }
+
+    pub(super) fn cardinality(&self, vertex: u32) -> usize {
+        self.cardinalities[vertex as usize]
+    }
+
+    /// ‖χⁱ‖₁ / |X| = |C|ⁱ (Theorem 3).
+    pub fn norm(&self, length: usize) -> f64 {
+        (self.len() as f64).powi(length as i32)
+    }
+
+    /// The same as the sum over the number of distinct cliques, Σ_l S(i, l)·C(|C|, l)·l!; `None` where its counts do not fit into 128 bits.
+    pub fn stirling_norm(&self, length: usize) -> Option<f64> {
+        let counts = Counts::new(length)?;
+        let term = |l: usize| {
+            let sets = unranking::binomial(self.len(), l)? as f64;
+            Some(counts.stirling(length, l) as f64 * sets * counts.factorial(l) as f64)
+        };
+        (0..=length).map(term).sum()
+    }
+
+    /// The same as the sum over all dⁱ tuples, which is what had to be done before Theorem 3.
+    pub fn naive_norm(&self, length: usize) -> f64 {
+        if length > 0 && self.dimension() == 0 {
+            return 0.0;
+        }
+        let mut assignment = Assignment::new(self);
+        let mut tuple = vec![0usize; length];
+        let mut total = 0.0;
+        loop {
+            if assignment.agrees(self, &tuple) {
+                total += 1.0 / assignment.states(self);
+            }
+            let Some(place) = tuple.iter().rposition(|&j| j + 1 < self.dimension()) else { return total };
+            tuple[place] += 1;
+            tuple[place + 1..].fill(0);
+        }
+    }
+}
+
+/// The states of the touched vertices.
+#[derive(Clone, Debug)]
+struct Assignment {
+    /// A vertex is touched if its stamp is the present one.
+    stamps: Vec<u32>,
+    states: Vec<u32>,
+    touched: Vec<u32>,
+    now: u32,
+}
+
+impl Assignment {
+    fn new(cliques: &Cliques) -> Self {
+        let n = cliques.cardinalities.len();
+        Assignment { stamps: vec![0; n], states: vec![0; n], touched: Vec::new(), now: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.touched.clear();
+        self.now = self.now.wrapping_add(1);
+        if self.now == 0 {
+            self.stamps.fill(0);
+            self.now = 1;
+        }
+    }
+
+    /// Touches a vertex; false if it was touched before.
+    fn touch(&mut self, vertex: u32) -> bool {
+        let stamp = &mut self.stamps[vertex as usize];
+        let new = *stamp != self.now;
+        if new {
+            *stamp = self.now;
+            self.touched.push(vertex);
+        }
+        new
+    }
+
+    /// Takes over the states that the indices of a tuple mean; false if they contradict each other.
+    fn agrees(&mut self, cliques: &Cliques, tuple: &[usize]) -> bool {
+        self.clear();
+        for &index in tuple {
+            let clique = cliques.owners[index] as usize;
+            let mut entry = index - cliques.cliques[clique].theta;
+            for &v in cliques.vertices_of(clique).iter().rev() {
+                let states = cliques.cardinality(v);
+                let state = (entry % states) as u32;
+                entry /= states;
+                if self.touch(v) {
+                    self.states[v as usize] = state;
+                } else if self.states[v as usize] != state {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The number of joint states of the touched vertices.
+    fn states(&self, cliques: &Cliques) -> f64 {
+        self.touched.iter().map(|&v| cliques.cardinality(v) as f64).product()
+    }
+}
+
+/// A source of tuples: draws one, and tells what it is.
+#[derive(Clone, Debug)]
+pub struct Tuples<'c> {
+    cliques: &'c Cliques,
+    sampler: Sampler,
+    counts: Option<Counts>,
+    assignment: Assignment,
+    indices: Vec<usize>,
+    chosen: Vec<usize>,
+    places: Vec<usize>,
+    names: Vec<usize>,
+    /// Random bits that are left over.
+    bits: u64,
+    left: u32,
+    smallest: f64,
+}
+
+impl<'c> Tuples<'c> {
+    /// A sampler for tuples of up to `longest` indices; an error if the counts of Algorithm 2 would overflow.
+    pub fn new(cliques: &'c Cliques, sampler: Sampler, longest: usize) -> Result<Self> {
+        let counts = (sampler == Sampler::Unranking).then(|| Counts::new(longest)).flatten();
+        let widest = (0..cliques.len()).map(|c| cliques.theta_of(c).len() as f64).fold(1.0, f64::max);
+        let overflow = sampler == Sampler::Unranking
+            && (counts.is_none()
+                || (0..=longest).any(|l| unranking::binomial(cliques.len(), l).is_none())
+                || widest.log2() * longest as f64 > 120.0);
+        if overflow {
+            let message = "Algorithm 2 counts with 128-bit integers, which are too small for this model and degree; \
+                 `sampler=direct` has the same law";
+            return Err(Error::argument("sampler", message));
+        }
+        let smallest =
+            (0..cliques.len()).map(|c| cliques.theta_of(c).len() as f64).fold(f64::INFINITY, f64::min);
+        Ok(Tuples {
+            cliques,
+            sampler,
+            counts,
+            assignment: Assignment::new(cliques),
+            indices: Vec::with_capacity(longest),
+            chosen: Vec::with_capacity(longest),
+            places: Vec::with_capacity(longest),
+            names: Vec::with_capacity(longest),
+            bits: 0,
+            left: 0,
+            smallest,
+        })
+    }
+
+    /// Forgets left-over random bits, so that the next tuples depend on their stream alone.
+    pub fn reset(&mut self) {
+        self.left = 0;
+    }
+
+    /// Draws a tuple of this length; the model must have a clique.
+    pub fn draw(&mut self, length: usize, random: &mut Stream) -> &[usize] {
+        match self.sampler {
+            Sampler::Direct => {
+                self.chosen.clear();
+                for _ in 0..length {
+                    self.chosen.push(random.below(self.cliques.len()));
+                }
+                self.touch();
+                for at in 0..self.assignment.touched.len() {
+                    let v = self.assignment.touched[at];
+                    self.assignment.states[v as usize] = self.state(v, random);
+                }
+                self.read();
+            }
+            Sampler::Unranking => self.unrank(length, random),
+            Sampler::Rejection => loop {
+                self.indices.clear();
+                for _ in 0..length {
+                    self.indices.push(random.below(self.cliques.dimension()));
+                }
+                if length == 0 {
+                    self.assignment.clear();
+                    break;
+                }
+                // χ is largest where all cliques are the smallest one.
+                if self.assignment.agrees(self.cliques, &self.indices)
+                    && random.uniform() * self.assignment.states(self.cliques) < self.smallest
+                {
+                    break;
+                }
+            },
+        }
+        &self.indices
+    }
+
+    /// Π θ of a new tuple of this length: what an estimate needs of it.
+    pub fn product(&mut self, length: usize, random: &mut Stream) -> f64 {
+        if self.sampler != Sampler::Direct {
+            self.draw(length, random);
+            return self.indices.iter().map(|&j| self.cliques.theta[j]).product();
+        }
+        // Vertex by vertex, its state drawn when it is first met: the same law as above.
+        let cliques = self.cliques;
+        self.assignment.clear();
+        let mut product = 1.0;
+        for _ in 0..length {
+            let clique = cliques.cliques[random.below(cliques.cliques.len())];
+            let mut entry = 0;
+            for &v in &cliques.vertices[clique.start as usize..clique.end as usize] {
+                let at = v as usize;
+                if self.assignment.stamps[at] != self.assignment.now {
+                    self.assignment.stamps[at] = self.assignment.now;
+                    self.assignment.states[at] = self.state(v, random);
+                }
+                entry = entry * cliques.cardinalities[at] + self.assignment.states[at] as usize;
+            }
+            product *= cliques.theta[clique.theta + entry];
+        }
+        product
+    }
+
+    /// The vertices that the last drawn tuple touches.
+    pub fn touched(&self) -> &[u32] {
+        &self.assignment.touched
+    }
+
+    /// The state of a vertex in the last drawn tuple, if it touches it.
+    pub fn state_of(&self, vertex: usize) -> Option<usize> {
+        let Assignment { stamps, states, now, .. } = &self.assignment;
+        (stamps[vertex] == *now).then(|| states[vertex] as usize)
+    }
+
+    /// A uniform state of a vertex.
+    #[inline]
+    fn state(&mut self, vertex: u32, random: &mut Stream) -> u32 {
+        let states = self.cliques.cardinalities[vertex as usize];
+        if states.is_power_of_two() && states <= 1 << 16 {
+            let width = states.trailing_zeros();
+            if self.left < width {
+                (self.bits, self.left) = (random.bits(), 64);
+            }
+            let state = self.bits & (states as u64 - 1);
+            self.bits >>= width;
+            self.left -= width;
+            return state as u32;
+        }
+        random.below(states) as u32
+    }
+
+    fn unrank(&mut self, length: usize, random: &mut Stream) {
+        let cliques = self.cliques.len();
+        self.chosen.clear();
+        if let Some(counts) = self.counts.as_ref().filter(|_| length > 0) {
+            // l, the number of distinct cliques.
+            let mut left = random.uniform() * (cliques as f64).powi(length as i32);
+            let mut distinct = 1;
+            for l in 1..=length.min(cliques) {
+                let sets = unranking::binomial(cliques, l).unwrap_or(0) as f64;
+                let mass = counts.stirling(length, l) as f64 * sets * counts.factorial(l) as f64;
+                distinct = l;
+                if left < mass {
+                    break;
+                }
+                left -= mass;
+            }
+            let combinations = unranking::binomial(cliques, distinct).unwrap_or(1);
+            let surjections = counts.stirling(length, distinct) * counts.factorial(distinct);
+            let a = unranking::below(combinations, random);
+            let b = unranking::below(surjections, random);
+            self.chosen.resize(distinct, 0);
+            unranking::combination(a, cliques, &mut self.chosen);
+            self.places.clear();
+            self.places.resize(length, 0);
+            counts.surjection(b, distinct, &mut self.places, &mut self.names);
+            self.places.iter_mut().for_each(|block| *block = self.chosen[*block]);
+            std::mem::swap(&mut self.chosen, &mut self.places);
+        }
+        self.touch();
+        let touched = self.assignment.touched.iter().map(|&v| self.cliques.cardinality(v) as u128);
+        let mut rank = unranking::below(touched.product(), random);
+        for &v in self.assignment.touched.iter().rev() {
+            let states = self.cliques.cardinality(v) as u128;
+            self.assignment.states[v as usize] = (rank % states) as u32;
+            rank /= states;
+        }
+        self.read();
+    }
+
+    /// Touches the vertices of the chosen cliques.
+    fn touch(&mut self) {
+        self.assignment.clear();
+        for &clique in &self.chosen {
+            for &v in self.cliques.vertices_of(clique) {
+                self.assignment.touch(v);
+            }
+        }
+    }
+
+    /// The indices that the chosen cliques have in the states that there are.
+    fn read(&mut self) {
+        self.indices.clear();
+        for &clique in &self.chosen {
+            let entry = self.cliques.vertices_of(clique).iter().fold(0, |entry, &v| {
+                entry * self.cliques.cardinality(v) + self.assignment.states[v as usize] as usize
+            });
+            self.indices.push(self.cliques.cliques[clique].theta + entry);
+        }
+    }
+}
