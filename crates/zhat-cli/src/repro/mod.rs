@@ -5,6 +5,7 @@ mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
+mod sccq_error;
 
 use std::path::Path;
 
@@ -62,6 +63,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-scaling",
         about: "one randomized forward for N = 10³ to 10⁶ states at fixed K, beside the exact one, with a picture",
         run: rdp_scaling::run,
+    },
+    Experiment {
+        name: "sccq-error",
+        about: "stochastic quadrature: relative standard error at equal time, published and ours, Ising grids of all strengths, with a picture",
+        run: sccq_error::run,
     },
 ];
 

@@ -84,7 +84,7 @@ impl Cliques {
             all.theta.extend_from_slice(factor.log_values);
             all.owners.extend(std::iter::repeat_n(f as u32, factor.log_values.len()));
         }
-        if all.vertices.len() > u32::MAX as usize {
+        if all.vertices.len() > u32::MAX as usize || all.cliques.len() > u32::MAX as usize {
             return Err(Error::model("the scopes are too many to be numbered with 32 bits"));
         }
         Ok(all)
@@ -231,9 +231,10 @@ pub struct Tuples<'c> {
     chosen: Vec<usize>,
     places: Vec<usize>,
     names: Vec<usize>,
-    /// Random bits that are left over.
+    /// Random bits that are left over, and half of another 64.
     bits: u64,
     left: u32,
+    half: Option<u32>,
     smallest: f64,
 }
 
@@ -264,6 +265,7 @@ impl<'c> Tuples<'c> {
             names: Vec::with_capacity(longest),
             bits: 0,
             left: 0,
+            half: None,
             smallest,
         })
     }
@@ -271,6 +273,7 @@ impl<'c> Tuples<'c> {
     /// Forgets left-over random bits, so that the next tuples depend on their stream alone.
     pub fn reset(&mut self) {
         self.left = 0;
+        self.half = None;
     }
 
     /// Draws a tuple of this length; the model must have a clique.
@@ -321,7 +324,7 @@ impl<'c> Tuples<'c> {
         self.assignment.clear();
         let mut product = 1.0;
         for _ in 0..length {
-            let clique = cliques.cliques[random.below(cliques.cliques.len())];
+            let clique = cliques.cliques[self.index(random)];
             let mut entry = 0;
             for &(v, states) in &cliques.vertices[clique.start as usize..clique.end as usize] {
                 let at = v as usize;
@@ -345,6 +348,27 @@ impl<'c> Tuples<'c> {
     pub fn state_of(&self, vertex: usize) -> Option<usize> {
         let Assignment { stamps, states, now, .. } = &self.assignment;
         (stamps[vertex] == *now).then(|| states[vertex] as usize)
+    }
+
+    /// A uniform clique: 32 bits of chance and a product (Lemire 2019), without bias.
+    #[inline]
+    fn index(&mut self, random: &mut Stream) -> usize {
+        let n = self.cliques.cliques.len() as u32;
+        loop {
+            let draw = match self.half.take() {
+                Some(half) => half,
+                None => {
+                    let bits = random.bits();
+                    self.half = Some((bits >> 32) as u32);
+                    bits as u32
+                }
+            };
+            let product = u64::from(draw) * u64::from(n);
+            let low = product as u32;
+            if low >= n || low >= n.wrapping_neg() % n {
+                return (product >> 32) as usize;
+            }
+        }
     }
 
     /// A uniform state of so many; powers of two take bits that are left over.
