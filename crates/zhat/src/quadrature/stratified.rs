@@ -207,8 +207,7 @@ pub(super) fn log_partition(
             interval.0, interval.1
         ))
     })?;
-    let polynomial =
-        Polynomial::minimax(degree, interval).or_else(|_| Polynomial::chebyshev(degree, interval))?;
+    let polynomial = Polynomial::chebyshev(degree, interval)?;
     let zeta = polynomial.coefficients();
     let mut known = zeta[0];
     let second = if zeta.len() > 2 { second_moment(free) } else { None };

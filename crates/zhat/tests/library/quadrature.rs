@@ -277,15 +277,15 @@ fn intervals_hold_at_their_confidence() {
     };
     let base = StochasticQuadrature { width: 1, confidence: 0.8, replicates: 4, ..Default::default() };
     checked(StochasticQuadrature { form: Form::Tree, samples: 64, ..base }, 1, &models);
-    checked(StochasticQuadrature { form: Form::Width, width: 2, samples: 512, ..base }, 2, &models[..200]);
-    checked(StochasticQuadrature { form: Form::Variables, samples: 256, ..base }, 3, &models[..200]);
-    checked(StochasticQuadrature { form: Form::Uniform, samples: 1000, ..base }, 4, &models[..300]);
+    checked(StochasticQuadrature { form: Form::Width, width: 2, samples: 512, ..base }, 2, &models[..100]);
+    checked(StochasticQuadrature { form: Form::Variables, samples: 256, ..base }, 3, &models[..100]);
+    checked(StochasticQuadrature { form: Form::Uniform, samples: 1000, ..base }, 4, &models[..200]);
     checked(
         StochasticQuadrature { form: Form::Tree, absorb: false, first_order: false, samples: 32, ..base },
         5,
-        &models[..200],
+        &models[..100],
     );
-    assert!(total.0 > 1500, "{total:?}");
+    assert!(total.0 > 1000, "{total:?}");
 }
 
 /// Models so weak that the published method, or tuples, can promise something.
@@ -358,14 +358,14 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
         }
     }
     assert!(kept > 60, "{kept}");
-    let grid = generate::ising(Grid { rows: 4, columns: 4, torus: false }, 0.5, 0.0, true, 0).unwrap();
+    let grid = generate::ising(Grid { rows: 4, columns: 4, torus: false }, 0.1, 0.0, true, 0).unwrap();
     let error = PublishedQuadrature { epsilon: Some(0.1), ..Default::default() }
         .log_partition(&grid, &Run::default());
     let message = error.unwrap_err().to_string();
     assert!(message.starts_with("over budget: sccq-published needs 10^"), "{message}");
     let cliques = Cliques::new(&grid).unwrap();
     let norms = Norms::of(&cliques);
-    assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e30);
+    assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e20);
     let hard = generate::ising(Grid { rows: 30, columns: 30, torus: false }, 1.0, 0.1, false, 0).unwrap();
     let ours = StochasticQuadrature { epsilon: Some(0.01), width: 2, ..Default::default() };
     let error = ours.log_partition(&hard, &Run::default().with_time(std::time::Duration::from_secs(5)));
@@ -460,7 +460,7 @@ fn estimates_are_unbiased_with_and_without_the_exact_first_order() {
     for first_order in [true, false] {
         let method =
             StochasticQuadrature { form: Form::Tree, first_order, samples: 256, ..Default::default() };
-        let ratios: Vec<f64> = (0..400)
+        let ratios: Vec<f64> = (0..200)
             .map(|seed| {
                 (method.log_partition(&grid, &one_thread().with_seed(seed)).unwrap().value - want).exp()
             })
