@@ -7,6 +7,7 @@ mod answer;
 mod array;
 mod error;
 mod generate;
+mod mixed;
 mod model;
 mod ops;
 mod pairwise;
@@ -101,6 +102,8 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 mod _zhat {
     #[pymodule_export]
     use super::generate::{bayes, ising, potts, random, random_chain, rdp_chain, tree};
+    #[pymodule_export]
+    use super::mixed::{family, gaussian_mixture, mixed, mixed_parts, mixed_score, random_mixture};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

@@ -57,10 +57,23 @@ struct Sizes {
     log2_table: Option<f64>,
 }
 
+/// The figures of a mixed model.
+#[derive(IntoPyObject)]
+struct MixedSizes {
+    kind: &'static str,
+    variables: usize,
+    continuous: usize,
+    terms: usize,
+    largest_component: usize,
+    numerical: bool,
+    bytes: usize,
+}
+
 /// The figures of any model.
 #[derive(IntoPyObject)]
 enum AnySizes {
     Graph(Sizes),
+    Mixed(MixedSizes),
     Sequences(Figures),
 }
 
@@ -297,6 +310,18 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
 fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<AnySizes> {
     if let Some(sizes) = model.sequence_sizes() {
         return Ok(AnySizes::Sequences(Figures::new(model.kind().name(), sizes)));
+    }
+    if let zhat::Model::MixedModel(mixed) = model {
+        let sizes = mixed.sizes();
+        return Ok(AnySizes::Mixed(MixedSizes {
+            kind: model.kind().name(),
+            variables: sizes.variables,
+            continuous: sizes.continuous,
+            terms: sizes.terms,
+            largest_component: sizes.largest_component,
+            numerical: sizes.numerical,
+            bytes: sizes.bytes,
+        }));
     }
     let graph = graph_of(model)?;
     let values = || graph.factors().flat_map(|factor| factor.log_values);

@@ -63,6 +63,7 @@ def test_the_catalogue() -> None:
         "factor-graph": model,
         "chain": zhat.generate.chain(states=3, steps=4),
         "semi-markov": zhat.generate.semi_markov(states=3, steps=4),
+        "mixed-model": zhat.MixedModel.family("gamma", 2.0, 1.0),
         "pairwise-graph": zhat.PairwiseGraph([[0.0, 1.0], [0.5, 0.0]], [(0, 1)], [[1.0, 0.0], [0.0, 1.0]]),
     }
     for method in zhat.methods():

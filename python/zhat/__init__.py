@@ -30,6 +30,7 @@ from .errors import (
     ZeroPartitionError,
 )
 from .model import FactorGraph, read
+from .mixed import MixedModel
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
@@ -51,6 +52,7 @@ __all__ = [
     "InputError",
     "Method",
     "MissingFileError",
+    "MixedModel",
     "OverBudgetError",
     "PairwiseGradient",
     "PairwiseGraph",

@@ -14,9 +14,11 @@ __all__ = [
     "__version__",
     "bayes",
     "chain",
+    "family",
     "format_bytes",
     "format_seconds",
     "forward",
+    "gaussian_mixture",
     "graph_score",
     "hmm",
     "ising",
@@ -24,6 +26,9 @@ __all__ = [
     "log_partition_and_gradient",
     "machine",
     "methods",
+    "mixed",
+    "mixed_parts",
+    "mixed_score",
     "observe",
     "pairwise",
     "parameters",
@@ -32,6 +37,7 @@ __all__ = [
     "processors",
     "random",
     "random_chain",
+    "random_mixture",
     "rdp_chain",
     "relaxed_sample",
     "run_program",
@@ -179,6 +185,18 @@ def pairwise(
     left: NDArray[Any] | None,
     right: NDArray[Any] | None,
 ) -> Model: ...
+def mixed(
+    variables: list[tuple[int, float, float]], terms: list[tuple[float, list[tuple[int, str, float]]]]
+) -> Model: ...
+def mixed_parts(
+    model: Model,
+) -> tuple[list[tuple[int, float, float]], list[tuple[float, list[tuple[int, str, float]]]]]: ...
+def mixed_score(model: Model, point: list[float]) -> float: ...
+def family(name: str, parameters: list[float], low: float | None, high: float | None) -> Model: ...
+def gaussian_mixture(
+    weights: list[float], means: list[float], deviations: list[float], bounds: tuple[float, float]
+) -> Model: ...
+def random_mixture(classes: int, bounds: tuple[float, float], seed: int) -> Model: ...
 def graph_score(model: Model, state: list[int]) -> float: ...
 def parameters(model: Model) -> dict[str, NDArray[Any]]: ...
 def lengths(model: Model) -> list[int]: ...

@@ -7,6 +7,7 @@ from numpy.typing import DTypeLike
 
 from . import _zhat
 from ._arguments import integer, real, text
+from .mixed import MixedModel
 from .model import FactorGraph
 from .sequence import Chain, SemiMarkov, precision
 
@@ -164,6 +165,18 @@ def semi_markov(
         seed,
     )
     return SemiMarkov._wrap(native, batch is None)
+
+
+def gaussian_mixture(
+    classes: int = 3, *, low: float = -10.0, high: float = 10.0, seed: int = 0
+) -> MixedModel:
+    """A class and a number that is normal given the class, on [low, high].
+
+    >>> gaussian_mixture(classes=4)
+    MixedModel(2 variables, 1 continuous, 12 terms)
+    """
+    bounds = (real("low", low), real("high", high))
+    return MixedModel._wrap(_zhat.random_mixture(integer("classes", classes), bounds, _seed(seed)))
 
 
 def rdp_chain(

@@ -16,6 +16,7 @@ from ._html import table
 from ._model import Model, of_kind
 from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
+from .mixed import MixedModel
 from .pairwise import PairwiseGraph
 from .sequence import Chain, SemiMarkov
 
@@ -213,7 +214,7 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
 
 def read(
     path: FilePath, evidence: FilePath | None = None
-) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph:
+) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph | MixedModel:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
     The content tells the format and the kind of model, not the name; `FactorGraph.read`, `Chain.read` and
@@ -234,6 +235,8 @@ def read(
             return SemiMarkov._wrap(native)
         case "pairwise-graph":
             return PairwiseGraph._wrap(native)
+        case "mixed-model":
+            return MixedModel._wrap(native)
         case _:
             return FactorGraph._wrap(native)
 

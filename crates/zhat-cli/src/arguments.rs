@@ -315,6 +315,21 @@ pub enum Generate {
         #[arg(long, value_enum, default_value_t = Precision::F64)]
         precision: Precision,
     },
+    /// A density of a well-known family on a box, or a mixture of normal ones; written to a .zhat file
+    Continuous {
+        /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, dirichlet, or mixture
+        #[arg(long, default_value = "gaussian")]
+        family: String,
+        /// Its parameters, such as shape,rate of gamma; of a mixture the number of classes
+        #[arg(long, value_delimiter = ',', allow_negative_numbers = true)]
+        parameters: Vec<f64>,
+        /// Where the box begins; where little is left out by default
+        #[arg(long, allow_negative_numbers = true)]
+        low: Option<f64>,
+        /// Where it ends
+        #[arg(long, allow_negative_numbers = true)]
+        high: Option<f64>,
+    },
     /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
     RdpChain {
         #[arg(long, default_value_t = 2000)]

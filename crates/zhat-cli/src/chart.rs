@@ -1,5 +1,7 @@
 //! Curves on logarithmic axes, as SVG.
 
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+
 use plotters::prelude::*;
 use zhat::{Error, Result};
 
@@ -20,39 +22,65 @@ const INK: RGBColor = RGBColor(40, 44, 52);
 
 /// Draws curves through their points, both axes logarithmic; points that are not positive are left out.
 pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
+    let across = range(curves, |p| p.0).log_scale();
+    svg(|svg| draw(axes, curves, &[], across, &|x| format!("{x:.0e}"), svg))
+}
+
+/// The same with whole numbers along x; `bars` has for every curve how far its points spread, or nothing.
+pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<String> {
+    let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0));
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let across = if low < high { low - 0.3..high + 0.3 } else { 0.0..10.0 };
+    let whole = |x: &f64| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() };
+    svg(|svg| draw(axes, curves, bars, across, &whole, svg))
+}
+
+type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
+
+fn svg(draw: impl FnOnce(&mut String) -> Drawn) -> Result<String> {
     let mut svg = String::new();
-    draw(axes, curves, &mut svg).map_err(|error| Error::argument("picture", error.to_string()))?;
+    draw(&mut svg).map_err(|error| Error::argument("picture", error.to_string()))?;
     Ok(svg)
 }
 
-fn draw(
+/// The points that a logarithmic axis can have.
+fn shown(curve: &Curve) -> Vec<(f64, f64)> {
+    curve.points.iter().copied().filter(|p| p.0 > 0.0 && p.1 > 0.0 && p.1.is_finite()).collect()
+}
+
+fn range(curves: &[Curve], pick: fn(&(f64, f64)) -> f64) -> std::ops::Range<f64> {
+    let all: Vec<(f64, f64)> = curves.iter().flat_map(shown).collect();
+    let low = all.iter().map(pick).fold(f64::INFINITY, f64::min);
+    let high = all.iter().map(pick).fold(0.0, f64::max);
+    if low < high { low / 1.5..high * 1.5 } else { 0.1..10.0 }
+}
+
+fn draw<X>(
     axes: &Axes<'_>,
     curves: &[Curve],
+    bars: &[Vec<f64>],
+    across: X,
+    label: &dyn Fn(&f64) -> String,
     svg: &mut String,
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
+) -> Drawn
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
     let root = SVGBackend::with_string(svg, (900, 600)).into_drawing_area();
     root.fill(&WHITE)?;
-    let shown = |curve: &Curve| -> Vec<(f64, f64)> {
-        curve.points.iter().copied().filter(|p| p.0 > 0.0 && p.1 > 0.0 && p.1.is_finite()).collect()
-    };
-    let all: Vec<(f64, f64)> = curves.iter().flat_map(shown).collect();
-    let range = |pick: fn(&(f64, f64)) -> f64| {
-        let low = all.iter().map(pick).fold(f64::INFINITY, f64::min);
-        let high = all.iter().map(pick).fold(0.0, f64::max);
-        if low < high { low / 1.5..high * 1.5 } else { 0.1..10.0 }
-    };
     let mut chart = ChartBuilder::on(&root)
         .caption(axes.title, ("sans-serif", 18).into_font().color(&INK))
         .margin(14)
         .x_label_area_size(48)
         .y_label_area_size(80)
-        .build_cartesian_2d(range(|p| p.0).log_scale(), range(|p| p.1).log_scale())?;
+        .build_cartesian_2d(across, range(curves, |p| p.1).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
         .x_desc(axes.x)
         .y_desc(axes.y)
-        .x_label_formatter(&|x| format!("{x:.0e}"))
+        .x_label_formatter(&label)
         .y_label_formatter(&|y| format!("{y:.0e}"))
         .label_style(("sans-serif", 14).into_font().color(&INK))
         .draw()?;
@@ -60,6 +88,10 @@ fn draw(
         let colour = Palette99::pick(i).to_rgba();
         let points = shown(curve);
         chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+        for (&(x, y), &spread) in points.iter().zip(bars.get(i).into_iter().flatten()) {
+            let ends = [(x, (y - spread).max(0.1 * y)), (x, y + spread)];
+            chart.draw_series(LineSeries::new(ends, colour.stroke_width(1)))?;
+        }
         chart
             .draw_series(points.iter().map(|&point| Circle::new(point, 4, colour.filled())))?
             .label(curve.name.clone())

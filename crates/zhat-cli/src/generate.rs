@@ -1,6 +1,7 @@
 //! `zhat generate`: random models.
 
 use zhat::io;
+use zhat::model::Family;
 use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, Sharpness, TransitionForm};
 use zhat::{Model, Result};
 
@@ -61,6 +62,22 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
                 Precision::F32 => generate::pairwise::<f32>(&shape, seed)?.into(),
                 Precision::F64 => generate::pairwise::<f64>(&shape, seed)?.into(),
             }
+        }
+        Generate::Continuous { ref family, ref parameters, low, high } => {
+            let bounds = |usual: (f64, f64)| (low.unwrap_or(usual.0), high.unwrap_or(usual.1));
+            if family == "mixture" {
+                let classes = parameters.first().map_or(3, |&classes| classes.max(1.0) as usize);
+                return Ok(generate::gaussian_mixture(classes, bounds((-10.0, 10.0)), seed)?.into());
+            }
+            let parameters: &[f64] = match (family.as_str(), parameters.as_slice()) {
+                ("gaussian" | "log-normal", []) => &[0.0, 1.0],
+                ("dirichlet", []) => &[1.0, 2.0, 3.0],
+                ("exponential" | "chi-squared" | "pareto", []) => &[2.0],
+                (_, []) => &[2.0, 1.0],
+                (_, given) => given,
+            };
+            let family = Family::named(family, parameters)?;
+            family.on(bounds(family.usual_box()))?.into()
         }
         Generate::RdpChain { states, steps, rank, sharpness, precision } => {
             let sharpness = match sharpness {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::model::{Form, Kind, SequenceSizes};
+use zhat::model::{Form, Kind, MixedModel, SequenceSizes};
 use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, units};
 
 use crate::arguments::InfoArguments;
@@ -18,6 +18,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let forecasts = forecasts(&model, &run)?;
     let (figures, facts) = match (&model, model.sequence_sizes()) {
         (Model::FactorGraph(graph), _) => graph_facts(graph, &run),
+        (Model::MixedModel(mixed), _) => mixed_facts(mixed),
         (_, Some(sizes)) => sequence_facts(&sizes, model.kind()),
         _ => return Err(Error::argument("MODEL", "this kind of model is not known to the program")),
     };
@@ -105,6 +106,27 @@ fn graph_facts(graph: &FactorGraph, run: &Run) -> Described {
     if barren > 0 {
         facts.push(("barren", format!("{barren} variables, left out for log Z")));
     }
+    (figures, facts)
+}
+
+fn mixed_facts(model: &MixedModel) -> Described {
+    let sizes = model.sizes();
+    let figures = json!({
+        "variables": sizes.variables, "continuous": sizes.continuous, "terms": sizes.terms,
+        "largest_component": sizes.largest_component, "numerical": sizes.numerical, "bytes": sizes.bytes,
+    });
+    let closed = if sizes.numerical { "ln(1 − x) among them: numerical" } else { "all with closed forms" };
+    let facts = vec![
+        ("kind", Kind::MixedModel.name().to_owned()),
+        (
+            "variables",
+            format!(
+                "{}, {} of them continuous, up to {} that hang together",
+                sizes.variables, sizes.continuous, sizes.largest_component
+            ),
+        ),
+        ("terms", format!("{}, {closed}", sizes.terms)),
+    ];
     (figures, facts)
 }
 

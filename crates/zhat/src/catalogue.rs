@@ -388,6 +388,20 @@ pub static CATALOGUE: &[Row] = &[
         "weighted draws from a spanning tree of the model, or uniform ones"
     ),
     row!(
+        "sccq",
+        MixedModel,
+        quadrature::MixedQuadrature,
+        [LogPartition],
+        "integrates a polynomial close to exp in closed form on cells, or draws: a certified interval"
+    ),
+    row!(
+        "gauss-legendre",
+        MixedModel,
+        quadrature::GaussLegendre,
+        [LogPartition],
+        "numerical quadrature on a grid, for reference"
+    ),
+    row!(
         "sccq-published",
         FactorGraph,
         quadrature::PublishedQuadrature,
@@ -618,7 +632,9 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Chain, FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions, generate};
+    use crate::model::{
+        Chain, FactorGraph, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions, generate,
+    };
     use std::time::Duration;
 
     fn grid(side: usize) -> Model {
@@ -637,6 +653,11 @@ mod tests {
             Kind::PairwiseGraph => {
                 let table = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
                 PairwiseGraph::new(2, vec![0.0; 6].into(), vec![(0, 1), (2, 1)], table).unwrap().into()
+            }
+            Kind::MixedModel => {
+                MixedModel::gaussian_mixture(&[0.5, 0.5], &[-1.0, 2.0], &[1.0, 0.5], (-4.0, 4.0))
+                    .unwrap()
+                    .into()
             }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()

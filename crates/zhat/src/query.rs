@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::error::Result;
-use crate::model::{Chain, FactorGraph, SemiMarkov};
+use crate::model::{Chain, FactorGraph, MixedModel, SemiMarkov};
 use crate::numeric::Real;
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
@@ -30,6 +30,16 @@ impl Answers for FactorGraph {
     type Best = BestState;
     type Ranked = Vec<BestState>;
     type Samples = Samples;
+}
+
+/// There is log Z so far.
+impl Answers for MixedModel {
+    type Number = f64;
+    type Marginals = Beliefs;
+    type FactorMarginals = Vec<f64>;
+    type Best = Vec<f64>;
+    type Ranked = Vec<Vec<f64>>;
+    type Samples = Vec<Vec<f64>>;
 }
 
 /// One for each sequence; the factor marginals are the gradient of Σ_b log Z_b.

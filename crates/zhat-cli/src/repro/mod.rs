@@ -5,7 +5,10 @@ mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
+mod sccq;
 mod sccq_error;
+mod sccq_fig2_1;
+mod sccq_fig2_2;
 
 use std::path::Path;
 
@@ -63,6 +66,16 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "rdp-scaling",
         about: "one randomized forward for N = 10³ to 10⁶ states at fixed K, beside the exact one, with a picture",
         run: rdp_scaling::run,
+    },
+    Experiment {
+        name: "sccq-fig2-1",
+        about: "Piatkowski & Morik 2018, Figure 2, first plot: time to normalise the tuple mass, with a picture",
+        run: sccq_fig2_1::run,
+    },
+    Experiment {
+        name: "sccq-fig2-2",
+        about: "Piatkowski & Morik 2018, Figure 2, second plot: time to draw an index tuple, and ours, with a picture",
+        run: sccq_fig2_2::run,
     },
     Experiment {
         name: "sccq-error",

@@ -16,6 +16,7 @@ impl Model {
             Model::Chain64(chain) => chain.to_factor_graph(),
             Model::Pairwise32(graph) => graph.to_factor_graph(),
             Model::Pairwise64(graph) => graph.to_factor_graph(),
+            Model::MixedModel(_) => Err(Error::model("a mixed model is no factor graph")),
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => {
                 Err(Error::model("a semi-Markov chain is no factor graph over its positions"))
             }

@@ -1,8 +1,10 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
+mod mixed;
 mod pairwise;
 mod sequences;
 
+pub use mixed::gaussian_mixture;
 pub use pairwise::{PairwiseShape, pairwise};
 pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
 
@@ -27,7 +29,7 @@ pub struct Grid {
 
 impl Grid {
     /// The pairs of neighbours, each once.
-    fn edges(&self) -> Vec<(usize, usize)> {
+    pub fn edges(&self) -> Vec<(usize, usize)> {
         let at = |row: usize, column: usize| row * self.columns + column;
         let mut edges = Vec::new();
         for row in 0..self.rows {

@@ -5,8 +5,10 @@ mod chain;
 mod consistency;
 mod convert;
 mod factor_graph;
+mod family;
 pub mod generate;
 mod generate_chain;
+mod mixed;
 mod names;
 mod observe;
 mod order;
@@ -21,6 +23,9 @@ mod values;
 
 pub use chain::{Chain, Transitions};
 pub use factor_graph::{Factor, FactorGraph, Form};
+pub use family::Family;
+pub(crate) use mixed::Component;
+pub use mixed::{Domain, MixedModel, MixedSizes, Statistic, Term};
 pub use names::Names;
 pub use observe::Observed;
 pub use order::{Order, elimination_order};
@@ -43,11 +48,14 @@ pub enum Kind {
     SemiMarkov,
     /// [`PairwiseGraph`], of either precision.
     PairwiseGraph,
+    /// [`MixedModel`].
+    MixedModel,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov, Kind::PairwiseGraph];
+    pub const ALL: [Kind; 5] =
+        [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov, Kind::PairwiseGraph, Kind::MixedModel];
 
     /// The name in files, JSON and messages.
     pub fn name(self) -> &'static str {
@@ -56,6 +64,7 @@ impl Kind {
             Kind::Chain => "chain",
             Kind::SemiMarkov => "semi-markov",
             Kind::PairwiseGraph => "pairwise-graph",
+            Kind::MixedModel => "mixed-model",
         }
     }
 }
@@ -78,6 +87,8 @@ pub enum Model {
     Pairwise32(PairwiseGraph<f32>),
     /// A pairwise graph in double precision.
     Pairwise64(PairwiseGraph<f64>),
+    /// A model of discrete and continuous variables.
+    MixedModel(MixedModel),
 }
 
 impl Model {
@@ -88,6 +99,7 @@ impl Model {
             Model::Chain32(_) | Model::Chain64(_) => Kind::Chain,
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => Kind::SemiMarkov,
             Model::Pairwise32(_) | Model::Pairwise64(_) => Kind::PairwiseGraph,
+            Model::MixedModel(_) => Kind::MixedModel,
         }
     }
 }
@@ -109,5 +121,6 @@ from_each!(
     SemiMarkov32(SemiMarkov<f32>),
     SemiMarkov64(SemiMarkov<f64>),
     Pairwise32(PairwiseGraph<f32>),
-    Pairwise64(PairwiseGraph<f64>)
+    Pairwise64(PairwiseGraph<f64>),
+    MixedModel(MixedModel)
 );

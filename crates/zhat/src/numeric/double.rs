@@ -86,10 +86,6 @@ impl Double {
         Double { high: self.high * factor, low: self.low * factor }
     }
 
-    pub fn abs(self) -> Double {
-        if self.high < 0.0 { -self } else { self }
-    }
-
     /// x = k·ln 2 + 1024·r, the series in r, ten squarings of eˣ − 1 (which keeps its digits). For |x| ≤ 700; 0 below.
     pub fn exp(self) -> Double {
         if self.high < -700.0 {
@@ -103,7 +99,6 @@ impl Double {
     }
 
     /// One Newton step for exp y = x doubles the digits of the standard library's answer.
-    #[cfg(test)]
     pub fn ln(self) -> Double {
         let y = Double::from(self.high.ln());
         y + self * (-y).exp() - 1.0.into()

@@ -3,6 +3,7 @@
 
 mod base;
 mod draws;
+mod mixed;
 mod polynomial;
 mod published;
 mod remez;
@@ -13,6 +14,7 @@ mod tuples;
 mod unranking;
 mod weights;
 
+pub use mixed::{GaussLegendre, MixedQuadrature, integral};
 pub use polynomial::{Polynomial, least_degree};
 pub use published::{Approximation, PublishedQuadrature};
 pub use residual::{Form, StochasticQuadrature};

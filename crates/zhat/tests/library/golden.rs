@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
-use zhat::model::{Form, Segments, Transitions};
+use zhat::model::{Domain, Form, MixedModel, Segments, Statistic, Term, Transitions};
 use zhat::random::Streams;
 use zhat::{Chain, FactorGraph, Model, SemiMarkov};
 
@@ -72,19 +72,33 @@ fn semi_markov() -> SemiMarkov<f32> {
     SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap()
 }
 
+/// Every kind of statistic, of a discrete variable and continuous ones.
+fn mixed() -> MixedModel {
+    let domains = vec![Domain::States(3), Domain::Interval(-1.5, 2.0), Domain::Interval(0.125, 0.75)];
+    let term = |weight, factors: &[(usize, Statistic)]| Term { weight, factors: factors.to_vec() };
+    let terms = vec![
+        term(-0.5, &[]),
+        term(0.25, &[(0, Statistic::State(2)), (1, Statistic::Power(2.0))]),
+        term(1e-300, &[(2, Statistic::Power(-0.5)), (2, Statistic::Log(3))]),
+        term(-3.0, &[(2, Statistic::LogComplement), (1, Statistic::Power(1.0))]),
+    ];
+    MixedModel::new(domains, terms).unwrap()
+}
+
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The files of version 1, written first if that is asked for.
-fn version_1() -> [(PathBuf, Model); 5] {
+fn version_1() -> [(PathBuf, Model); 6] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 5] = [
+    let files: [(&str, Model); 6] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
+        ("v1-mixed.zhat", mixed().into()),
     ];
     let files = files.map(|(name, model)| (golden(name), model));
     BLESS.call_once(|| {

@@ -21,6 +21,7 @@ mod k_best;
 mod mean_field;
 mod messages;
 mod minibucket;
+mod mixed;
 mod oracles;
 mod pairwise;
 mod quadrature;

@@ -1,6 +1,6 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`); of a factor graph also `form` (`markov` or
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`); of a factor graph also `form` (`markov` or
 //! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
 //! and m factors:
 //!
@@ -35,8 +35,21 @@
 //! | `edges` | U64 \[E, 2\] | the two variables of each edge |
 //! | `nodes` | F \[V, N\] | node scores |
 //! | `transitions` | F \[N, N\] or \[E, N, N\] | interactions, shared or for each edge; or `left` and `right` as above |
+//!
+//! Of a mixed model with n variables and d terms, which have m factors together:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `cardinalities` | U64 \[n\] | states of each variable, 0 for a continuous one |
+//! | `term_lengths` | U64 \[d\] | factors of each term |
+//! | `variables` | U64 \[m\] | the variable of each factor |
+//! | `statistics` | U64 \[m\] | what is taken of it: 0 a power, 1 a power of the logarithm, 2 ln(1 − x), 3 a state |
+//! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable |
+//! | `weights` | F64 \[d\] | θ |
+//! | `arguments` | F64 \[m\] | the power, or the state |
 
 mod factor_graph;
+mod mixed;
 mod pairwise;
 mod sequences;
 mod tensors;
@@ -78,6 +91,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
         Some(Kind::Chain) => sequences::read_chain(&tensors),
         Some(Kind::SemiMarkov) => sequences::read_semi_markov(&tensors),
         Some(Kind::PairwiseGraph) => pairwise::read(&tensors),
+        Some(Kind::MixedModel) => Ok(mixed::read(&tensors)?.into()),
         None => {
             let known = Kind::ALL.map(Kind::name).join(", ");
             Err(fail(format!("unknown kind of model `{kind}`; known are: {known}")))
@@ -99,6 +113,7 @@ fn writer(model: &Model) -> Writer<'_> {
         Model::SemiMarkov64(model) => sequences::write_semi_markov(model),
         Model::Pairwise32(graph) => pairwise::write(graph),
         Model::Pairwise64(graph) => pairwise::write(graph),
+        Model::MixedModel(model) => mixed::write(model),
     }
 }
 
@@ -119,7 +134,7 @@ pub fn to_bytes(model: &Model) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::model::generate::{self, ChainShape, TransitionForm};
-    use crate::model::{FactorGraph, PairwiseGraph, Segments, SemiMarkov, Transitions};
+    use crate::model::{FactorGraph, Family, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions};
 
     fn models() -> Vec<Model> {
         let plain = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
@@ -158,6 +173,11 @@ mod tests {
         }
         let alone = Transitions::Shared(vec![0.0f32; 4].into());
         models.push(PairwiseGraph::new(2, vec![1.0f32; 2].into(), vec![], alone).unwrap().into());
+        let mixture = MixedModel::gaussian_mixture(&[0.25, 1.0], &[0.0, 1.5], &[1.0, 2.0], (-3.0, 4.0));
+        models.push(mixture.unwrap().into());
+        models.push(Family::Weibull { shape: 1.5, scale: 2.0 }.on((0.1, 9.0)).unwrap().into());
+        models.push(Family::Beta { alpha: 2.0, beta: 3.5 }.on((0.1, 0.9)).unwrap().into());
+        models.push(MixedModel::new(vec![], vec![]).unwrap().into());
         models
     }
 

@@ -132,6 +132,12 @@ impl<'a> Writer<'a> {
         }));
     }
 
+    /// A tensor of a few numbers that were put together for the file.
+    pub fn owned(&mut self, name: &str, shape: &[usize], values: Vec<f64>) {
+        self.tensor(name, "F64", shape, 8 * values.len());
+        self.data.push(Box::new(move |out| values.iter().try_for_each(|x| out.write_all(&x.to_le_bytes()))));
+    }
+
     /// A tensor whose numbers lie in pieces that follow each other.
     pub fn numbers<F: Stored>(&mut self, name: &str, shape: &[usize], pieces: Vec<&'a [F]>) {
         let count: usize = pieces.iter().map(|piece| piece.len()).sum();

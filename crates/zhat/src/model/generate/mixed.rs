@@ -1,0 +1,21 @@
+//! Random mixed models.
+
+use super::affordable;
+use crate::error::{Error, Result};
+use crate::model::MixedModel;
+use crate::random::Streams;
+
+/// A class and a number that is normal given the class: means uniform on the box, deviations of a twentieth to a fifth of it.
+pub fn gaussian_mixture(classes: usize, bounds: (f64, f64), seed: u64) -> Result<MixedModel> {
+    if classes == 0 {
+        return Err(Error::argument("classes", "at least one is needed"));
+    }
+    affordable(classes as f64 * 40.0)?;
+    let mut random = Streams::new(seed, "gaussian mixture").block(0);
+    let mut uniform = |low: f64, high: f64| low + (high - low) * random.uniform();
+    let (a, b) = bounds;
+    let weights: Vec<f64> = (0..classes).map(|_| uniform(0.5, 1.5) / classes as f64).collect();
+    let means: Vec<f64> = (0..classes).map(|_| uniform(a, b)).collect();
+    let deviations: Vec<f64> = (0..classes).map(|_| (b - a) * uniform(0.05, 0.2)).collect();
+    MixedModel::gaussian_mixture(&weights, &means, &deviations, bounds)
+}

@@ -1,0 +1,295 @@
+//! Models with continuous variables: certified intervals against closed forms, the error function and incomplete gamma functions,
+//! evaluated elsewhere with 40 digits.
+
+use std::time::Duration;
+
+use zhat::model::{Domain, Family, MixedModel, Statistic, Term};
+use zhat::quadrature::{GaussLegendre, MixedQuadrature};
+use zhat::random::Streams;
+use zhat::{Error, Estimate, Guarantee, LogPartition, Promise, Run};
+
+fn families() -> Vec<(Family, (f64, f64), f64)> {
+    vec![
+        (Family::Gaussian { mean: 0.0, deviation: 1.0 }, (-1.0, 2.0), 0.718772238880210162),
+        (Family::Gaussian { mean: 0.0, deviation: 1.0 }, (-8.0, 8.0), 0.918938533204671498),
+        (Family::Gaussian { mean: 100.5, deviation: 0.125 }, (100.0, 101.0), -1.16056635296504926),
+        (Family::Gaussian { mean: 3.0, deviation: 0.5 }, (10.0, 12.0), -101.337243054805231),
+        (Family::Gaussian { mean: 0.0, deviation: 100.0 }, (-1.0, 1.0), 0.693130514004389401),
+        (Family::Gaussian { mean: 0.25, deviation: 0.001 }, (-5.0, 50.0), -5.98881674577746429),
+        (Family::Exponential { rate: 2.0 }, (0.0, 1.0), -0.838560638428804366),
+        (Family::Exponential { rate: 1.0 }, (-3.0, 40.0), 3.0),
+        (Family::Exponential { rate: 0.001 }, (0.0, 2.0), 0.692147347226606421),
+        (Family::Gamma { shape: 2.5, rate: 1.5 }, (0.01, 10.0), -0.729002852176296517),
+        (Family::Gamma { shape: 0.5, rate: 1.0 }, (0.001, 5.0), 0.534417984454189318),
+        (Family::Gamma { shape: 40.0, rate: 2.0 }, (1.0, 60.0), 78.9058730382456467),
+        (Family::Gamma { shape: 1.0, rate: 3.0 }, (0.5, 2.0), -2.60978345093640663),
+        (Family::ChiSquared { degrees: 3.0 }, (0.1, 20.0), 0.910571306689589332),
+        (Family::ChiSquared { degrees: 7.0 }, (0.5, 40.0), 3.62643380296099887),
+        (Family::Weibull { shape: 1.5, scale: 2.0 }, (0.05, 9.0), 0.630231039111851568),
+        (Family::Weibull { shape: 0.7, scale: 1.0 }, (0.01, 6.0), 0.28510254092074251),
+        (Family::Weibull { shape: 5.0, scale: 3.0 }, (0.5, 4.0), 3.86859535570139101),
+        (Family::LogNormal { mean: 0.0, deviation: 1.0 }, (0.05, 20.0), 0.916196911416150281),
+        (Family::LogNormal { mean: 1.5, deviation: 0.25 }, (1.0, 12.0), -0.467396633998611815),
+        (Family::Pareto { shape: 2.0 }, (1.0, 50.0), -0.693547260581285045),
+        (Family::Pareto { shape: 0.5 }, (0.2, 3.0), 1.19919201955027876),
+    ]
+}
+
+fn numerical() -> Vec<(Family, (f64, f64), f64)> {
+    vec![
+        (Family::Beta { alpha: 2.0, beta: 3.5 }, (0.05, 0.95), -2.77522187051834943),
+        (Family::Beta { alpha: 0.5, beta: 0.5 }, (0.01, 0.99), 1.00829471365816114),
+        (Family::Beta { alpha: 20.0, beta: 7.0 }, (0.001, 0.999), -15.3425663617924076),
+        (Family::Dirichlet { concentrations: vec![2.0, 3.0, 1.5] }, (0.01, 0.99), -5.09574099438731245),
+    ]
+}
+
+fn term(weight: f64, factors: &[(usize, Statistic)]) -> Term {
+    Term { weight, factors: factors.to_vec() }
+}
+
+/// Models of more than one variable, or with odd statistics, and their log Z.
+fn others() -> Vec<(MixedModel, f64)> {
+    let (x, y) = (0, 1);
+    let (power, log) = (Statistic::Power, Statistic::Log);
+    let bivariate = MixedModel::new(
+        vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-2.0, 1.0)],
+        vec![
+            term(-0.5, &[(x, power(2.0))]),
+            term(-0.5, &[(y, power(2.0))]),
+            term(0.6, &[(x, power(1.0)), (y, power(1.0))]),
+        ],
+    );
+    let coupled = MixedModel::new(
+        vec![Domain::Interval(0.5, 3.0), Domain::Interval(-1.0, 1.0)],
+        vec![
+            term(-2.0, &[(x, power(1.0))]),
+            term(0.5, &[(y, power(1.0)), (x, log(1))]),
+            term(-1.0, &[(y, power(2.0))]),
+        ],
+    );
+    let entropic = MixedModel::new(
+        vec![Domain::Interval(0.25, 2.0)],
+        vec![term(1.0, &[(x, power(1.0)), (x, log(1))]), term(-1.0, &[(x, power(-1.0))])],
+    );
+    let mixture =
+        MixedModel::gaussian_mixture(&[0.25, 0.5, 1.0], &[-2.0, 0.0, 3.0], &[0.5, 1.0, 0.1], (-4.0, 5.0));
+    vec![
+        (bivariate.unwrap(), 1.45958007886680544),
+        (coupled.unwrap(), -1.29308744279205876),
+        (entropic.unwrap(), 0.191230740971233912),
+        (mixture.unwrap(), 1.47854066575705495),
+    ]
+}
+
+fn ends(z: &Estimate) -> (f64, f64) {
+    match z.guarantee {
+        Guarantee::Bounds { low, high, .. } => (low, high),
+        _ => panic!("{z}"),
+    }
+}
+
+#[test]
+fn families_are_bracketed_within_the_error_asked_for() {
+    let run = Run::default();
+    for (family, bounds, truth) in families() {
+        let model = family.on(bounds).unwrap();
+        for error in [1.0, 1e-3, 1e-9] {
+            let z = MixedQuadrature { error, ..Default::default() }.log_partition(&model, &run).unwrap();
+            let (low, high) = ends(&z);
+            assert!(low <= truth && truth <= high, "{family:?} {bounds:?}: {low} {truth} {high}");
+            assert!(
+                high - low <= error + 2.0 * z.diagnostics.rounding,
+                "{family:?} {bounds:?}: {}",
+                high - low
+            );
+        }
+        let reference = GaussLegendre::default().log_partition(&model, &run).unwrap();
+        assert!(
+            (reference.value - truth).abs() <= 1e-9 * (1.0 + truth.abs()),
+            "{family:?} {}",
+            reference.value
+        );
+        assert_eq!(reference.guarantee.promise(), Promise::Heuristic);
+    }
+}
+
+#[test]
+fn beta_and_dirichlet_are_labelled_numerical() {
+    let run = Run::default();
+    for (family, bounds, truth) in numerical() {
+        let model = family.on(bounds).unwrap();
+        let z = MixedQuadrature::default().log_partition(&model, &run).unwrap();
+        assert!((z.value - truth).abs() < 1e-8, "{family:?}: {} {truth}", z.value);
+        let Guarantee::Heuristic { reason } = z.guarantee else { panic!() };
+        assert!(reason.contains("numerical"), "{reason}");
+        let reference = GaussLegendre::default().log_partition(&model, &run).unwrap();
+        assert!((reference.value - truth).abs() < 1e-9, "{family:?}: {} {truth}", reference.value);
+    }
+}
+
+#[test]
+fn models_of_several_variables_are_bracketed() {
+    let run = Run::default();
+    for (model, truth) in others() {
+        for (degree, error) in [(1, 0.1), (2, 0.01), (5, 1e-6), (8, 1e-9)] {
+            let method = MixedQuadrature { error, degree, ..Default::default() };
+            let z = method.log_partition(&model, &run).unwrap();
+            let (low, high) = ends(&z);
+            assert!(low <= truth && truth <= high, "{truth}: {z}");
+            assert!(high - low <= error + 2.0 * z.diagnostics.rounding, "{truth}: {z}");
+        }
+        let reference = GaussLegendre::default().log_partition(&model, &run).unwrap();
+        assert!((reference.value - truth).abs() < 1e-10, "{} {truth}", reference.value);
+    }
+}
+
+#[test]
+fn intervals_hold_however_early_the_work_ends() {
+    let run = Run::default().with_time(Duration::from_millis(0));
+    for (model, truth) in others() {
+        let z = MixedQuadrature::default().log_partition(&model, &run).unwrap();
+        let (low, high) = ends(&z);
+        assert!(low <= truth && truth <= high && z.diagnostics.stopped_early, "{truth}: {z}");
+    }
+    for (model, truth) in others() {
+        for cells in [1, 2, 3, 7, 40] {
+            let method = MixedQuadrature { error: 0.0, cells, ..Default::default() };
+            let (low, high) = ends(&method.log_partition(&model, &Run::default()).unwrap());
+            assert!(low <= truth && truth <= high, "{cells} cells: {low} {truth} {high}");
+        }
+    }
+}
+
+/// A model of random terms.
+fn random(seed: u64) -> MixedModel {
+    let mut random = Streams::new(seed, "mixed").block(0);
+    let variables = 1 + random.below(3);
+    let domains: Vec<Domain> = (0..variables)
+        .map(|_| match random.below(3) {
+            0 => Domain::States(1 + random.below(3)),
+            1 => Domain::Interval(-2.0 * random.uniform(), 0.1 + 2.0 * random.uniform()),
+            _ => {
+                let a = 0.05 + 3.0 * random.uniform();
+                Domain::Interval(a, a + 0.1 + 2.0 * random.uniform())
+            }
+        })
+        .collect();
+    let mut terms = vec![Term { weight: random.normal(), factors: vec![] }];
+    for _ in 0..random.below(5) {
+        let mut factors: Vec<(usize, Statistic)> = Vec::new();
+        for _ in 0..1 + random.below(2) {
+            let v = random.below(variables);
+            let statistic = match domains[v] {
+                Domain::States(n) if factors.iter().all(|f| f.0 != v) => Statistic::State(random.below(n)),
+                Domain::States(_) => continue,
+                Domain::Interval(a, _) if a <= 0.0 => Statistic::Power(1.0 + random.below(3) as f64),
+                Domain::Interval(..) => match random.below(4) {
+                    0 => Statistic::Power(1.0 + random.below(3) as f64),
+                    1 => Statistic::Power(-1.0 - random.below(2) as f64),
+                    2 => Statistic::Power(4.0 * random.uniform() - 2.0),
+                    _ => Statistic::Log(1 + random.below(2) as u32),
+                },
+            };
+            factors.push((v, statistic));
+        }
+        terms.push(Term { weight: 2.0 * random.normal(), factors });
+    }
+    MixedModel::new(domains, terms).unwrap()
+}
+
+#[test]
+fn random_models_agree_with_numerical_quadrature() {
+    let run = Run::default();
+    for seed in 0..120 {
+        let model = random(seed);
+        let truth = GaussLegendre { error: 1e-10, ..Default::default() }.log_partition(&model, &run).unwrap();
+        let slack = 1e-8;
+        for (degree, error) in [(2, 0.5), (6, 1e-4)] {
+            let method = MixedQuadrature { error, degree, cells: 20_000, ..Default::default() };
+            let (low, high) = ends(&method.log_partition(&model, &run).unwrap());
+            assert!(
+                low <= truth.value + slack && truth.value - slack <= high,
+                "{seed}: {low} {truth} {high}"
+            );
+        }
+    }
+}
+
+/// At a confidence of 1 − 10⁻⁹ not one of these intervals may miss.
+#[test]
+fn draws_cover_the_truth_or_are_refused() {
+    let run = Run::default();
+    let (mut answered, mut refused) = (0, 0);
+    for seed in 0..60 {
+        let model = random(seed);
+        let truth = GaussLegendre { error: 1e-10, ..Default::default() }.log_partition(&model, &run).unwrap();
+        for tuples in [false, true] {
+            let method =
+                MixedQuadrature { samples: 20_000, tuples, confidence: 1.0 - 1e-9, ..Default::default() };
+            match method.log_partition(&model, &run) {
+                Ok(z) => {
+                    let (low, high) = ends(&z);
+                    let slack = 1e-9;
+                    assert!(low - slack <= truth.value && truth.value <= high + slack, "{seed} {truth}: {z}");
+                    assert!(low <= z.value && z.value <= high);
+                    answered += 1;
+                }
+                Err(Error::NoAnswer(message)) => {
+                    assert!(message.contains("draws"), "{message}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(answered > 40 && refused > 5, "{answered} {refused}");
+}
+
+#[test]
+fn draws_do_not_depend_on_the_number_of_threads() {
+    let (model, _) = others().swap_remove(0);
+    for samples in [0, 30_000] {
+        let method = MixedQuadrature { samples, error: 1e-6, ..Default::default() };
+        let answer = |threads| method.log_partition(&model, &Run::default().with_threads(threads)).unwrap();
+        assert_eq!(answer(1).value.to_bits(), answer(3).value.to_bits());
+    }
+}
+
+#[test]
+fn many_states_are_refused_without_draws_and_answered_with_them() {
+    let terms = (0..30).map(|v| {
+        let next = (v + 1) % 30;
+        term(0.02, &[(v, Statistic::State(0)), (next, Statistic::State(1))])
+    });
+    let model = MixedModel::new(vec![Domain::States(4); 30], terms.collect()).unwrap();
+    let error = MixedQuadrature::default().log_partition(&model, &Run::default()).unwrap_err();
+    assert!(error.to_string().contains("samples"), "{error}");
+    let method = MixedQuadrature { samples: 100_000, confidence: 1.0 - 1e-9, ..Default::default() };
+    let z = method.log_partition(&model, &Run::default()).unwrap();
+    let (low, high) = ends(&z);
+    assert!(low < high && high - low < 0.05, "{z}");
+}
+
+#[test]
+fn models_without_anything_and_options_out_of_range() {
+    let run = Run::default();
+    let empty = MixedModel::new(vec![], vec![term(1.5, &[])]).unwrap();
+    assert!((MixedQuadrature::default().log_partition(&empty, &run).unwrap().value - 1.5).abs() < 1e-12);
+    assert!((GaussLegendre::default().log_partition(&empty, &run).unwrap().value - 1.5).abs() < 1e-12);
+    let free = MixedModel::new(vec![Domain::States(3), Domain::Interval(0.0, 2.0)], vec![]).unwrap();
+    for samples in [0, 100] {
+        let method = MixedQuadrature { samples, ..Default::default() };
+        let z = method.log_partition(&free, &run).unwrap();
+        assert!((z.value - 6f64.ln()).abs() < 1e-9, "{z}");
+    }
+    for method in [
+        MixedQuadrature { degree: 0, ..Default::default() },
+        MixedQuadrature { degree: 41, ..Default::default() },
+        MixedQuadrature { cells: 0, ..Default::default() },
+        MixedQuadrature { error: f64::NAN, ..Default::default() },
+        MixedQuadrature { confidence: 1.0, ..Default::default() },
+    ] {
+        assert!(matches!(method.log_partition(&free, &run), Err(Error::Argument { .. })));
+    }
+}

@@ -1,0 +1,127 @@
+"""Models with continuous variables: certified intervals against closed forms."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zhat
+
+
+def normal(mean: float, deviation: float, low: float, high: float) -> float:
+    """∫ exp(−(x − mean)²/2σ²) over [low, high]."""
+    z = [(end - mean) / (deviation * math.sqrt(2)) for end in (low, high)]
+    return deviation * math.sqrt(math.pi / 2) * (math.erf(z[1]) - math.erf(z[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "low", "high", "truth"),
+    [
+        ("gaussian", (0.5, 2.0), -1.0, 3.0, normal(0.5, 2.0, -1.0, 3.0)),
+        ("exponential", (2.0,), 0.0, 1.0, (1 - math.exp(-2)) / 2),
+        ("weibull", (1.5, 2.0), 0.1, 8.0, 2**1.5 / 1.5 * (math.exp(-(0.05**1.5)) - math.exp(-(4**1.5)))),
+        ("log-normal", (0.0, 1.0), 0.1, 9.0, normal(0.0, 1.0, math.log(0.1), math.log(9.0))),
+        ("pareto", (2.0,), 1.0, 50.0, (1 - 50.0**-2) / 2),
+        ("gamma", (2.0, 1.0), 0.5, 4.0, 1.5 * math.exp(-0.5) - 5 * math.exp(-4)),
+        ("chi-squared", (4.0,), 1.0, 8.0, 4 * (1.5 * math.exp(-0.5) - 5 * math.exp(-4))),
+    ],
+)
+def test_families(
+    name: str, parameters: tuple[float, ...], low: float, high: float, truth: float
+) -> None:
+    """The interval holds the truth and is narrow; the reference agrees."""
+    model = zhat.MixedModel.family(name, *parameters, low=low, high=high)
+    answer = model.log_partition()
+    assert answer.method == "sccq"
+    assert answer.guarantee.low - 1e-14 <= math.log(truth) <= answer.guarantee.high + 1e-14
+    assert answer.guarantee.high - answer.guarantee.low < 1.1e-9
+    reference = model.log_partition(method="gauss-legendre")
+    assert reference.value == pytest.approx(math.log(truth), abs=1e-10)
+
+
+def test_beta_is_labelled() -> None:
+    """ln(1 − x) has no closed form, and the answer says so."""
+    answer = zhat.MixedModel.family("beta", 2, 3, low=0.1, high=0.9).log_partition(method="sccq")
+    primitive = [x**2 / 2 - 2 * x**3 / 3 + x**4 / 4 for x in (0.1, 0.9)]
+    assert answer.value == pytest.approx(math.log(primitive[1] - primitive[0]), abs=1e-8)
+    assert answer.guarantee.kind == "heuristic"
+    assert "numerical" in str(answer.guarantee)
+    dirichlet = zhat.MixedModel.family("dirichlet", [1.0, 2.0, 3.0])
+    assert len(dirichlet.domains) == 2
+
+
+def test_discrete_and_continuous_together() -> None:
+    """A mixture is the sum of its classes; draws cover it."""
+    classes = ([0.2, 0.8], [-1.0, 1.5], [0.5, 1.0])
+    model = zhat.MixedModel.gaussian_mixture(*classes, low=-2.0, high=2.0)
+    truth = math.log(sum(w / s * normal(m, s, -2.0, 2.0) for w, m, s in zip(*classes, strict=True)))
+    answer = model.log_partition(error=1e-6)
+    assert answer.guarantee.low <= truth <= answer.guarantee.high
+    by_hand = zhat.MixedModel([2, (-2.0, 2.0)], model.terms)
+    assert by_hand == model
+    assert hash(by_hand) == hash(model)
+    small = zhat.MixedModel([2, (-1.0, 1.0)], [(0.3, [(0, "state", 1), (1, "power", 1)])])
+    exact = math.log(2 + (math.exp(0.3) - math.exp(-0.3)) / 0.3)
+    for tuples in (False, True):
+        drawn = small.log_partition(samples=20000, tuples=tuples, confidence=1 - 1e-9, seed=1)
+        assert drawn.guarantee.low <= exact <= drawn.guarantee.high
+
+
+def test_files_copies_and_figures(tmp_path: Path) -> None:
+    """A model survives files, pickles and copies."""
+    model = zhat.generate.gaussian_mixture(3, seed=4)
+    path = tmp_path / "mixture.zhat"
+    model.save(path)
+    assert zhat.read(path) == model
+    assert zhat.MixedModel.read(path) == model
+    assert pickle.loads(pickle.dumps(model)) == model
+    assert copy.deepcopy(model) == model
+    assert repr(model) == "MixedModel(2 variables, 1 continuous, 9 terms)"
+    assert "continuous" in model._repr_html_()
+    info = model.info()
+    assert info["kind"] == "mixed-model"
+    assert info["methods"]["sccq"]["log_partition"]["can"]
+    assert model.score([1, 0.5]) == pytest.approx(
+        sum(w * math.prod(0.5**c if f == "power" else float(c == 1) for _, f, c in fs) for w, fs in model.terms)
+    )
+
+
+@pytest.mark.parametrize(
+    ("domains", "terms", "words"),
+    [
+        ([(0.0, 1.0)], [(1.0, [(0, "power", -1)])], "a > 0"),
+        ([(0.0, 1.0)], [(1.0, [(0, "sine", 1)])], "no statistic `sine`"),
+        ([(0.0, 1.0)], [(1.0, [(0, "log", 0.5)])], "whole number"),
+        ([(1.0, 0.0)], [], "a < b"),
+        ([0], [], r"domains\[0\]"),
+        ([(0.0, 1.0, 2.0)], [], r"domains\[0\]"),
+        ([2], [(1.0, [(0, "state", 2)])], "no state 2"),
+        ([2], [3.0], r"terms\[0\]"),
+        ([2], [(1.0, [(0,)])], r"terms\[0\]"),
+        ([2], [(math.nan, [])], "finite"),
+    ],
+)
+def test_what_is_no_model_is_refused(domains: Any, terms: Any, words: str) -> None:
+    """With words that say why."""
+    with pytest.raises(zhat.InputError, match=words):
+        zhat.MixedModel(domains, terms)
+
+
+def test_other_errors() -> None:
+    """Bad families, points and hopeless draws."""
+    with pytest.raises(zhat.InputError, match="gaussian"):
+        zhat.MixedModel.family("cauchy", 1.0)
+    with pytest.raises(zhat.InputError, match="deviation"):
+        zhat.MixedModel.family("gaussian", 0.0, -1.0)
+    model = zhat.MixedModel.family("gaussian", 0.0, 0.1, low=-3, high=3)
+    with pytest.raises(zhat.InputError, match="value"):
+        model.score([5.0])
+    with pytest.raises(zhat.Error, match="draws"):
+        model.log_partition(method="sccq", samples=1000)
+    with pytest.raises(zhat.InputError):
+        model.marginals()

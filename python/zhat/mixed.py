@@ -1,0 +1,221 @@
+"""Models of discrete and continuous variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from . import _zhat
+from ._arguments import FilePath, integer, real, text
+from ._html import table
+from ._model import Model, of_kind
+from .errors import InputError
+
+Domain: TypeAlias = "int | tuple[float, float]"
+"""The number of states of a discrete variable, or the ends of a continuous one."""
+
+Factor: TypeAlias = "tuple[int, str] | tuple[int, str, float]"
+"""A variable, what is taken of it, and the argument of that."""
+
+
+class MixedModel(Model[float, Any, Any, Any, Any, Any]):
+    """Log density Σⱼ θⱼ Πᵥ f(xᵥ) of variables that are discrete (counted) or on an interval (by length).
+
+    `domains` has for each variable the number of its states, or `(low, high)`. `terms` are pairs of a weight
+    θ and a list of factors: `(variable, "power", c)` for xᶜ, c any real number but 0; `(variable, "log", c)`
+    for (ln x)ᶜ; `(variable, "log1m")` for ln(1 − x); `(variable, "state", s)` for 1 in state s and 0
+    otherwise. A term without factors is a constant. Powers that are not whole and positive, and logarithms,
+    need an interval above 0; ln(1 − x) one below 1.
+
+    `log_partition` is the logarithm of the sum and integral of the density, answered by "sccq" (a certified
+    interval, unless there is a `log1m`) and "gauss-legendre" (numerical, for reference).
+
+    >>> import zhat
+    >>> model = zhat.MixedModel([(0.0, 1.0)], [(-2.0, [(0, "power", 1)])])  # exp(−2x) on [0, 1]
+    >>> model
+    MixedModel(1 variable, 1 continuous, 1 term)
+    >>> answer = model.log_partition()
+    >>> round(answer.value, 6), answer.guarantee.kind
+    (-0.838561, 'interval')
+    """
+
+    def __init__(self, domains: Iterable[Domain], terms: Iterable[tuple[float, Iterable[Factor]]]) -> None:
+        """Builds and checks the model."""
+        self._native = _zhat.mixed(
+            [_domain(v, domain) for v, domain in enumerate(domains)],
+            [_term(j, term) for j, term in enumerate(terms)],
+        )
+
+    @classmethod
+    def _wrap(cls, native: _zhat.Model) -> MixedModel:
+        model = cls.__new__(cls)
+        model._native = native
+        return model
+
+    @classmethod
+    def read(cls, path: FilePath) -> MixedModel:
+        """Reads a mixed model from a `.zhat` file."""
+        return cls._wrap(of_kind("mixed-model", _zhat.Model.read(path, None)))
+
+    @classmethod
+    def family(
+        cls,
+        name: str,
+        *parameters: float | Sequence[float],
+        low: float | None = None,
+        high: float | None = None,
+    ) -> MixedModel:
+        """A density of a well-known family on the box [low, high], without its constant.
+
+        `gaussian` has mean and deviation, `exponential` rate, `gamma` shape and rate, `chi-squared` degrees,
+        `weibull` shape and scale, `log-normal` mean and deviation of ln x, `pareto` shape, `beta` alpha and
+        beta, `dirichlet` its concentrations. The last two have ln(1 − x), so that answers are numerical;
+        a Dirichlet density is that of its independent sticks. An end that is not given leaves little out.
+
+        >>> import zhat
+        >>> normal = zhat.MixedModel.family("gaussian", 0.0, 1.0, low=-10, high=10)
+        >>> round(normal.log_partition().value, 6)  # ln √2π
+        0.918939
+        """
+        flat: list[float] = []
+        for parameter in parameters:
+            items = parameter if isinstance(parameter, Sequence) else [parameter]
+            flat.extend(real("parameters", item) for item in items)
+        ends = [None if end is None else real(name, end) for name, end in (("low", low), ("high", high))]
+        return cls._wrap(_zhat.family(text("name", name), flat, ends[0], ends[1]))
+
+    @classmethod
+    def gaussian_mixture(
+        cls,
+        weights: Iterable[float],
+        means: Iterable[float],
+        deviations: Iterable[float],
+        *,
+        low: float,
+        high: float,
+    ) -> MixedModel:
+        """A class and a number that is normal given the class: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on [low, high].
+
+        >>> import zhat
+        >>> mixture = zhat.MixedModel.gaussian_mixture([0.5, 0.5], [-1, 2], [1, 0.5], low=-10, high=10)
+        >>> round(mixture.log_partition().value, 6)
+        0.918939
+        """
+        return cls._wrap(
+            _zhat.gaussian_mixture(
+                [real("weights", w) for w in weights],
+                [real("means", mean) for mean in means],
+                [real("deviations", deviation) for deviation in deviations],
+                (real("low", low), real("high", high)),
+            )
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[list[Domain], list[tuple[float, list[tuple[int, str, float]]]]]:
+        variables, terms = _zhat.mixed_parts(self._native)
+        return [states if states else (low, high) for states, low, high in variables], terms
+
+    @property
+    def domains(self) -> list[Domain]:
+        """For each variable the number of its states, or its ends."""
+        return list(self._parts[0])
+
+    @property
+    def terms(self) -> list[tuple[float, list[tuple[int, str, float]]]]:
+        """The terms: weights and factors."""
+        return [(weight, list(factors)) for weight, factors in self._parts[1]]
+
+    def score(self, point: Iterable[float]) -> float:
+        """The log density at a point, states given by their numbers.
+
+        >>> import zhat
+        >>> zhat.MixedModel([(0.0, 4.0)], [(-0.5, [(0, "power", 2)])]).score([2.0])
+        -2.0
+        """
+        return _zhat.mixed_score(self._native, [real("point", x) for x in point])
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model to a `.zhat` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> float:
+        return float(raw)
+
+    def _marginals(self, raw: Any) -> Any:
+        return raw
+
+    def _factor_marginals(self, raw: Any) -> Any:
+        return raw
+
+    def _best(self, raw: Any) -> Any:
+        return raw
+
+    def _ranked(self, raw: Any) -> Any:
+        return raw
+
+    def _samples(self, raw: Any) -> Any:
+        return raw
+
+    def _figures(self) -> dict[str, str]:
+        def count(number: int, noun: str) -> str:
+            return f"{number} {noun}{'' if number == 1 else 's'}"
+
+        continuous = sum(isinstance(domain, tuple) for domain in self._parts[0])
+        return {
+            "variables": count(len(self._parts[0]), "variable"),
+            "continuous": f"{continuous} continuous",
+            "terms": count(len(self._parts[1]), "term"),
+        }
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        return f"{type(self).__name__}({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same: all variables and terms."""
+        return self._native == other._native if isinstance(other, MixedModel) else NotImplemented
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((len(self._parts[0]), len(self._parts[1])))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (self._native.to_bytes(),)
+
+
+def _domain(v: int, domain: object) -> tuple[int, float, float]:
+    if isinstance(domain, Sequence):
+        if len(domain) != 2:
+            raise InputError(f"domains[{v}]: expected a number of states or (low, high), found {domain!r}")
+        return 0, real(f"domains[{v}]", domain[0]), real(f"domains[{v}]", domain[1])
+    return integer(f"domains[{v}]", domain, 1), 0.0, 0.0
+
+
+def _term(j: int, term: Any) -> tuple[float, list[tuple[int, str, float]]]:
+    name = f"terms[{j}]"
+    try:
+        weight, factors = term
+        listed = [tuple(factor) for factor in factors]
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected a weight and a list of factors, found {term!r}") from None
+    built = []
+    for factor in listed:
+        if len(factor) not in (2, 3):
+            raise InputError(f"{name}: expected (variable, statistic, argument), found {factor!r}")
+        argument = real(name, factor[2]) if len(factor) == 3 else 1.0
+        built.append((integer(name, factor[0]), text(name, factor[1]), argument))
+    return real(name, weight), built
+
+
+def _restore(data: bytes) -> MixedModel:
+    return MixedModel._wrap(_zhat.Model.from_bytes(data))
