@@ -53,7 +53,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             let right = match needed {
                 Some(degree) => {
                     let error = subject.error(degree, seconds, &graph, &setting.run)?;
-                    format!("{} (k = {degree})", super::short(error))
+                    format!("{} (k = {degree})", short(error))
                 }
                 None => "no such polynomial".into(),
             };
@@ -63,7 +63,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             });
             output::print(&line(&[
                 norm.to_string(),
-                super::short(cubic),
+                short(cubic),
                 right,
                 tree.to_string(),
                 wide.to_string(),
@@ -84,6 +84,11 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             title: "relative standard error of Z at equal time", x: "‖θ‖₁", y: "relative standard error"
         };
     setting.picture("sccq-error.svg", &chart::log_log(&axes, &curves)?)
+}
+
+/// Three digits, large and small.
+fn short(x: f64) -> String {
+    if x.abs() < 1e4 { super::short(x) } else { format!("{x:.1e}") }
 }
 
 /// A grid without fields.
@@ -117,7 +122,7 @@ impl std::fmt::Display for Ours {
         if self.error == 0.0 {
             return write!(f, "exact");
         }
-        write!(f, "{} ({})", super::short(self.error), super::short(self.half))
+        write!(f, "{} ({})", short(self.error), short(self.half))
     }
 }
 
