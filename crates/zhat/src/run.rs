@@ -100,6 +100,11 @@ impl Run {
         self
     }
 
+    /// The same run with nobody to tell, for work on another model than the one that was asked about.
+    pub(crate) fn unobserved(&self) -> Self {
+        Run { observer: None, ..self.clone() }
+    }
+
     /// Shares a flag: once it is true the work stops at the next chance.
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.cancel = cancel;

@@ -180,7 +180,7 @@ impl PublishedQuadrature {
             (Some(epsilon), Some(mut needed)) => {
                 let (delta, scale) = ((1.0 - EARLY) * self.delta(), norms.mean.exp());
                 let left = epsilon - polynomial.error() / scale;
-                if !(left > 0.0) {
+                if left.is_nan() || left <= 0.0 {
                     return Err(Error::NoAnswer(format!(
                         "a polynomial of degree {degree} is {:.2e} away from exp on ±{:.4e}, and epsilon = {epsilon} allows {:.2e}; \
                          degree {} would do",
@@ -378,7 +378,7 @@ impl PublishedQuadrature {
         let subject = self.subject(Cliques::new(free)?, run)?;
         let (value, guarantee, mut diagnostics) = run.install(|| {
             let drawn = self.draw(&subject, free, query, run, &clock)?;
-            if !(drawn.mean > 0.0) {
+            if drawn.mean.is_nan() || drawn.mean <= 0.0 {
                 return Err(self.negative(&subject, &drawn));
             }
             let (value, guarantee) = finish(&drawn, &subject, &reduced)?;
@@ -519,7 +519,7 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
             let value = offset + log_mass + drawn.mean.ln();
             let (samples, mean, delta) = drawn.checked;
             let epsilon = theorems::bought(norms, polynomial, samples, delta);
-            if !(epsilon < 1.0) {
+            if epsilon.is_nan() || epsilon >= 1.0 {
                 let reason = format!(
                     "by the corrected error bound {samples} samples of degree {} keep within a relative error of {epsilon:.1e} only; the spread of \
                      the samples says nothing, for it misses what is rare and large",

@@ -284,10 +284,12 @@ impl StochasticQuadrature {
         if !self.absorb || reach == Reach::Nothing || best.0.left() == 0 {
             return Ok(best);
         }
-        let hurried = run.time().map(|time| run.clone().with_time(time.mul_f64(SHARE)));
+        let hurried = run.time().map(|time| run.unobserved().with_time(time.mul_f64(SHARE)));
         let propagation = BeliefPropagation { iterations: 200, tolerance: 1e-4, ..Default::default() };
-        let mut beliefs =
-            propagation.marginals(free, hurried.as_ref().unwrap_or(run)).ok().map(|answer| answer.value);
+        let mut beliefs = propagation
+            .marginals(free, &hurried.unwrap_or_else(|| run.unobserved()))
+            .ok()
+            .map(|answer| answer.value);
         // Beliefs of messages first, then those of the best base so far.
         for number in 1..4u64 {
             let Some(own) = beliefs.take().or_else(|| best.0.beliefs(clock).ok()) else { break };
@@ -324,8 +326,14 @@ impl StochasticQuadrature {
     }
 
     /// Chooses everything before the draws that count.
-    fn choose(&self, free: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Result<Chosen> {
-        let reach = self.reach(free, run);
+    fn choose(
+        &self,
+        free: &FactorGraph,
+        reach: Reach,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Chosen> {
         let (mut source, number) = self.source(free, reach, run, clock)?;
         let pilot = Self::pilot(&source, number, run, |draw, _| draw);
         let delta = self.delta();
@@ -393,7 +401,7 @@ impl StochasticQuadrature {
                 graph.add_factor(factor.scope, &values).ok()?;
             }
             let method = Self::bound(self.width);
-            let mut run = run.clone().with_memory(run.memory() / 4);
+            let mut run = run.unobserved().with_memory(run.memory() / 4);
             if let Some(time) = run.time() {
                 run = run.with_time(time.mul_f64(SHARE));
             }
@@ -524,12 +532,15 @@ impl StochasticQuadrature {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query, run))?;
         let prepared = graph.prepared_for(query, NAME, run)?;
+        let reach = self.reach(graph, run);
         run.install(|| {
             let chosen =
-                self.choose(&prepared.reduced.graph, query, run, clock).map_err(|error| match error {
-                    Error::ZeroPartition => graph.zero_error(),
-                    other => other,
-                })?;
+                self.choose(&prepared.reduced.graph, reach, query, run, clock).map_err(
+                    |error| match error {
+                        Error::ZeroPartition => graph.zero_error(),
+                        other => other,
+                    },
+                )?;
             work(&chosen, &prepared)
         })
     }
