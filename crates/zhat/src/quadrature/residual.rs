@@ -231,6 +231,13 @@ impl StochasticQuadrature {
         room.min(ENTRIES)
     }
 
+    /// The entries that tables of this width can have at the most.
+    fn most(&self, graph: &FactorGraph) -> f64 {
+        let largest = graph.cardinalities().iter().fold(1, |most, &states| states.max(most)) as f64;
+        let table = ((self.width as f64 + 1.0) * largest.ln()).min(graph.log_state_count()).exp();
+        graph.variable_count() as f64 * table
+    }
+
     fn reach(&self, graph: &FactorGraph, run: &Run) -> Reach {
         match self.form {
             Form::Width => Reach::Width { width: self.width, entries: Self::entries(graph, run) },
@@ -483,7 +490,7 @@ impl StochasticQuadrature {
             _ => (0.0, 0.0),
         };
         let base = match self.form {
-            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run),
+            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run).min(self.most(graph)),
             _ => 0.0,
         };
         let pilots = 3.0 * (32 * PILOT_DRAWS.1) as f64;
@@ -602,7 +609,7 @@ impl Forecasts<FactorGraph> for StochasticQuadrature {
             setup += forecast.seconds;
         }
         if self.form == Form::Width {
-            setup += PER_ENTRY * Self::entries(graph, run).min(n * (self.width as f64 + 1.0).exp2());
+            setup += PER_ENTRY * Self::entries(graph, run).min(self.most(graph));
         }
         if query == Query::LogPartition {
             let forecast = Self::bound(self.width).forecast(graph, query, run);
