@@ -366,6 +366,13 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
     let cliques = Cliques::new(&grid).unwrap();
     let norms = Norms::of(&cliques);
     assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e20);
+    // A small error is within reach where the first order is exact.
+    let easy = generate::ising(Grid { rows: 5, columns: 5, torus: false }, 0.1, 0.1, false, 0).unwrap();
+    let ours = StochasticQuadrature { epsilon: Some(1e-4), width: 2, ..Default::default() };
+    let answer = ours.log_partition(&easy, &Run::default()).unwrap();
+    let (low, high, _) = answer.guarantee.interval(answer.value, 0.0).unwrap();
+    let want = zhat::exact::Elimination::default().log_partition(&easy, &Run::default()).unwrap().value;
+    assert!(low <= want && want <= high && high - low < 4e-4, "{answer} {want}");
     let hard = generate::ising(Grid { rows: 30, columns: 30, torus: false }, 1.0, 0.1, false, 0).unwrap();
     let ours = StochasticQuadrature { epsilon: Some(0.01), width: 2, ..Default::default() };
     let error = ours.log_partition(&hard, &Run::default().with_time(std::time::Duration::from_secs(5)));
