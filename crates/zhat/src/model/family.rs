@@ -207,7 +207,7 @@ impl Family {
                 if concentrations.len() < 2 {
                     return Err(Error::argument("concentrations", "expected at least two"));
                 }
-                if let Some(&alpha) = concentrations.iter().find(|alpha| !(**alpha > 0.0)) {
+                if let Some(&alpha) = concentrations.iter().find(|alpha| alpha.is_nan() || **alpha <= 0.0) {
                     return Err(Error::argument("concentrations", format!("{alpha} is not above 0")));
                 }
                 &[]

@@ -117,7 +117,7 @@ impl MixedModel {
             }
             magnitude += size;
         }
-        if !(magnitude <= LARGEST_SCORE) {
+        if magnitude.is_nan() || magnitude > LARGEST_SCORE {
             return Err(Error::model("the terms are so large that their sum has no digits left"));
         }
         Ok(MixedModel { domains, terms, magnitude })

@@ -38,12 +38,12 @@ impl Ladder {
 
     /// The polynomial for the least half-width that is at least r.
     fn polynomial(&self, r: f64) -> Option<&Polynomial> {
-        if !(r <= WIDEST) {
+        if r.is_nan() || r > WIDEST {
             return None;
         }
         let rung = (0..LADDER).rev().find(|&i| r <= WIDEST * 0.5f64.powi(i as i32))?;
         let half = WIDEST * 0.5f64.powi(rung as i32);
-        self.rungs[rung].get_or_init(|| Polynomial::minimax(self.degree, (-half, half)).ok()).as_ref()
+        self.rungs[rung].get_or_init(|| Polynomial::chebyshev(self.degree, (-half, half)).ok()).as_ref()
     }
 }
 

@@ -1,7 +1,7 @@
 //! log Z of models with continuous variables: quadrature of a polynomial close to exp.
 //!
 //! **Without draws** (the default) the polynomial's integral is carried out in closed form on cells that are cut until the
-//! interval is narrow enough (`cells`): certified, and good to nine digits in one dimension within a millisecond. The work grows with the
+//! interval is narrow enough (`cells`): certified, and good to nine digits in one dimension with a few dozen cells. The work grows with the
 //! number of cells, which is exponential in the number of variables that hang together.
 //!
 //! **With draws** (`samples` above 0) the box stays whole (`points`): the terms of low order in closed form, the rest at points drawn
@@ -70,7 +70,7 @@ impl Default for MixedQuadrature {
 impl MixedQuadrature {
     fn check(&self) -> Result<()> {
         let fail = |name: &str, message: String| Err(Error::argument(name, message));
-        if !(self.error >= 0.0) {
+        if self.error.is_nan() || self.error < 0.0 {
             return fail("error", format!("{} is not a width of at least 0", self.error));
         }
         if !(1..=40).contains(&self.degree) {
