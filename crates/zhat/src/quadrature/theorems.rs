@@ -173,7 +173,7 @@ mod tests {
         let printed = printed(&norms, 0.1, 0.05).unwrap();
         let corrected = corrected(&norms, norms.interval(), 0.1, 0.05).unwrap();
         assert_eq!((printed.degree, corrected.degree), (13, 16));
-        assert_eq!(least_degree(norms.interval(), 0.1 * (-10f64).exp()), Some(23));
+        assert_eq!(least_degree(norms.interval(), 0.05 * (-10f64).exp()), Some(23));
         assert!(Polynomial::chebyshev(13, norms.interval()).unwrap().error() > 1.0);
         // Beyond all hope, and said so.
         assert!(corrected.samples() > 1e18, "{corrected:?}");
