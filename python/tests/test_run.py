@@ -28,6 +28,8 @@ GRAPH_METHODS = [method.name for method in zhat.methods() if method.kind == "fac
 @pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_answers_do_not_depend_on_threads(method: str) -> None:
     model = zhat.generate.ising(rows=4, columns=4, seed=2) if method == "enumeration" else GRID
+    if method == "sccq-published":  # it has no answer for anything but weak models
+        model = zhat.generate.ising(rows=3, columns=3, coupling=0.001, field=0.001, seed=2)
     answers = model.info()["methods"][method]
     queries: dict[str, Callable[[int], Any]] = {
         "log_partition": lambda k: model.log_partition(method=method, seed=4, threads=k).value,

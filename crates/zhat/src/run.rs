@@ -100,13 +100,16 @@ impl Run {
         self
     }
 
-    /// The same without an observer, and with so many seconds: for queries that are a part of some other work.
+    /// The same run with nobody to tell, for work that is a part of some other.
+    pub(crate) fn unobserved(&self) -> Self {
+        Run { observer: None, ..self.clone() }
+    }
+
+    /// The same, with so many seconds.
     pub(crate) fn within(&self, seconds: Option<f64>) -> Self {
-        let mut run = self.clone();
-        run.observer = None;
-        run.time =
+        let time =
             seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
-        run
+        Run { time, ..self.unobserved() }
     }
 
     /// Shares a flag: once it is true the work stops at the next chance.

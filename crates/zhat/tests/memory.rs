@@ -53,6 +53,8 @@ fn keep_to_the_budget(name: &str, model: &Model) -> usize {
             assert!(peak <= BUDGET, "{name}: {} {query:?} took {peak} bytes", row.method);
             match result {
                 Ok(_) => answered += 1,
+                // It has its reasons not to answer at all, which are not about memory.
+                Err(Error::NoAnswer(_)) if row.method == "sccq-published" => {}
                 Err(error) => {
                     let message = error.to_string();
                     assert!(matches!(error, Error::OverBudget { .. }), "{name}: {} {message}", row.method);

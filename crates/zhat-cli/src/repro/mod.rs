@@ -7,6 +7,7 @@ mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
 mod sccq;
+mod sccq_error;
 mod sccq_fig2_1;
 mod sccq_fig2_2;
 
@@ -81,6 +82,11 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "sccq-fig2-2",
         about: "Piatkowski & Morik 2018, Figure 2, second plot: time to draw an index tuple, and ours, with a picture",
         run: sccq_fig2_2::run,
+    },
+    Experiment {
+        name: "sccq-error",
+        about: "stochastic quadrature: relative standard error at equal time, published and ours, Ising grids of all strengths, with a picture",
+        run: sccq_error::run,
     },
 ];
 

@@ -92,6 +92,11 @@ impl Source {
         Draw { r: h + hard, h }
     }
 
+    /// ln of the base's probability of a state.
+    pub fn log_density(&self, state: &[usize]) -> f64 {
+        self.split.base.score(state) - self.log_normaliser
+    }
+
     /// The base's marginals.
     pub fn beliefs(&self, clock: &Clock<'_>) -> Result<Beliefs> {
         let Split { base, order, .. } = &self.split;

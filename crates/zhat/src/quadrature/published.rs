@@ -46,6 +46,8 @@ const ROUND: u64 = 4096;
 /// Measured seconds of a sample, and of each index of it.
 const PER_SAMPLE: f64 = 2e-8;
 const PER_INDEX: f64 = 1.5e-8;
+/// Norms up to which the theorems' figures are reported; beyond, the polynomials alone would take longer than the samples.
+const REPORTED: f64 = 50.0;
 /// The part of the error probability that is kept for runs that do not come to the end.
 const EARLY: f64 = 0.2;
 
@@ -178,7 +180,7 @@ impl PublishedQuadrature {
             (Some(epsilon), Some(mut needed)) => {
                 let (delta, scale) = ((1.0 - EARLY) * self.delta(), norms.mean.exp());
                 let left = epsilon - polynomial.error() / scale;
-                if !(left > 0.0) {
+                if left.is_nan() || left <= 0.0 {
                     return Err(Error::NoAnswer(format!(
                         "a polynomial of degree {degree} is {:.2e} away from exp on ±{:.4e}, and epsilon = {epsilon} allows {:.2e}; \
                          degree {} would do",
@@ -317,12 +319,13 @@ impl PublishedQuadrature {
             .note("polynomial_error", polynomial.error())
             .note("epsilon", theorems::bought(norms, polynomial, drawn.checked.0, drawn.checked.2));
         let wanted = self.epsilon.unwrap_or(0.1);
-        if let Some(needed) = theorems::corrected(norms, norms.interval(), wanted, self.delta()) {
+        if let Some(needed) = self.needed(norms, wanted) {
             diagnostics = diagnostics
                 .note(&format!("samples_for_epsilon_{wanted}"), needed.samples())
                 .note(&format!("degree_for_epsilon_{wanted}"), needed.degree);
         }
-        if let Some(needed) = theorems::printed(norms, wanted, self.delta()) {
+        let printed = (norms.one <= REPORTED).then(|| theorems::printed(norms, wanted, self.delta()));
+        if let Some(needed) = printed.flatten() {
             let name = format!("printed_not_valid_for_epsilon_{wanted}");
             let text = format!("degree {}, {} samples", needed.degree, power_of_ten(needed.log_samples));
             diagnostics = diagnostics.note(&name, text);
@@ -330,6 +333,13 @@ impl PublishedQuadrature {
         diagnostics.stopped_early = drawn.stopped_early;
         diagnostics.seconds = clock.seconds();
         diagnostics
+    }
+
+    /// What a relative error takes, where that is worth knowing.
+    fn needed(&self, norms: &Norms, epsilon: f64) -> Option<theorems::Needed> {
+        let known = (norms.one <= REPORTED)
+            .then(|| theorems::corrected(norms, norms.interval(), epsilon, self.delta()));
+        known.flatten()
     }
 
     /// Why there is no logarithm.
@@ -368,7 +378,7 @@ impl PublishedQuadrature {
         let subject = self.subject(Cliques::new(free)?, run)?;
         let (value, guarantee, mut diagnostics) = run.install(|| {
             let drawn = self.draw(&subject, free, query, run, &clock)?;
-            if !(drawn.mean > 0.0) {
+            if drawn.mean.is_nan() || drawn.mean <= 0.0 {
                 return Err(self.negative(&subject, &drawn));
             }
             let (value, guarantee) = finish(&drawn, &subject, &reduced)?;
@@ -494,7 +504,9 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
         let promise =
             if query == Query::LogPartition && bought < 1.0 { Promise::Bounds } else { Promise::Heuristic };
-        Forecast { bytes, seconds: extra * Self::seconds(samples, degree, 1), promise }
+        // Where the bound is no use, what it would take until it is: before that the answer may be no number at all.
+        let until = bought.max(1.0).powi(2);
+        Forecast { bytes, seconds: until * extra * Self::seconds(samples, degree, 1), promise }
     }
 }
 
@@ -507,7 +519,7 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
             let value = offset + log_mass + drawn.mean.ln();
             let (samples, mean, delta) = drawn.checked;
             let epsilon = theorems::bought(norms, polynomial, samples, delta);
-            if !(epsilon < 1.0) {
+            if epsilon.is_nan() || epsilon >= 1.0 {
                 let reason = format!(
                     "by the corrected error bound {samples} samples of degree {} keep within a relative error of {epsilon:.1e} only; the spread of \
                      the samples says nothing, for it misses what is rare and large",

@@ -22,6 +22,8 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+use std::time::Duration;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -229,6 +231,13 @@ impl StochasticQuadrature {
         room.min(ENTRIES)
     }
 
+    /// The entries that tables of this width can have at the most.
+    fn most(&self, graph: &FactorGraph) -> f64 {
+        let largest = graph.cardinalities().iter().fold(1, |most, &states| states.max(most)) as f64;
+        let table = ((self.width as f64 + 1.0) * largest.ln()).min(graph.log_state_count()).exp();
+        graph.variable_count() as f64 * table
+    }
+
     fn reach(&self, graph: &FactorGraph, run: &Run) -> Reach {
         match self.form {
             Form::Width => Reach::Width { width: self.width, entries: Self::entries(graph, run) },
@@ -238,17 +247,30 @@ impl StochasticQuadrature {
         }
     }
 
-    /// Draws that are thrown away.
-    fn pilot(&self, source: &Source, number: u64, run: &Run) -> Vec<Draw> {
-        let n = source.split.base.variable_count();
+    /// The number of draws that are thrown away.
+    fn pilot_draws(free: &FactorGraph) -> usize {
         let (fewest, most) = PILOT_DRAWS;
-        let count = (PILOT / (n + source.left() + 1)).clamp(fewest, most);
+        (PILOT / (free.variable_count() + free.factor_count() + 1)).clamp(fewest, most)
+    }
+
+    /// Does `work` with every state of the pilot of a base; the same states each time.
+    fn pilot<T: Send>(
+        source: &Source,
+        number: u64,
+        run: &Run,
+        work: impl Fn(Draw, &[usize]) -> T + Sync,
+    ) -> Vec<T> {
+        let base = &source.split.base;
         let streams = Streams::new(run.seed(), "quadrature pilot");
-        let blocks = count.div_ceil(BLOCK);
+        let blocks = Self::pilot_draws(base).div_ceil(BLOCK);
         let draw = |block: usize| {
             let mut random = streams.block(number * blocks as u64 + block as u64);
-            let mut state = vec![0; n];
-            (0..BLOCK).map(|_| source.draw(&mut random, &mut state)).collect::<Vec<Draw>>()
+            let mut state = vec![0; base.variable_count()];
+            let mut one = || {
+                let draw = source.draw(&mut random, &mut state);
+                work(draw, &state)
+            };
+            (0..BLOCK).map(|_| one()).collect::<Vec<T>>()
         };
         (0..blocks).into_par_iter().flat_map_iter(draw).collect()
     }
@@ -260,61 +282,67 @@ impl StochasticQuadrature {
         reach: Reach,
         run: &Run,
         clock: &Clock<'_>,
-    ) -> Result<(Source, Vec<Draw>)> {
+    ) -> Result<(Source, u64)> {
+        // The one sweep that there must be, however late it is.
+        let patient = run.clone().with_time(Duration::MAX);
         let split = |beliefs: &Beliefs| base::split(free, reach, beliefs, self.absorb);
-        let mut best =
-            self.tried(split(&base::uniform(free))?, 0, run, clock)?.ok_or_else(|| free.zero_error())?;
+        let first = Source::new(split(&base::uniform(free))?, &patient.start(NAME))?;
+        let mut best = (first.ok_or_else(|| free.zero_error())?, 0);
         if !self.absorb || reach == Reach::Nothing || best.0.left() == 0 {
-            return Ok((best.0, best.1));
+            return Ok(best);
         }
-        let share =
-            |part: f64| run.time().map_or(run.clone(), |time| run.clone().with_time(time.mul_f64(part)));
+        let hurried = run.time().map(|time| run.unobserved().with_time(time.mul_f64(SHARE)));
         let propagation = BeliefPropagation { iterations: 200, tolerance: 1e-4, ..Default::default() };
-        let mut tries = Vec::new();
-        if let Ok(answer) = propagation.marginals(free, &share(SHARE)) {
-            tries.push(answer.value);
-        }
+        let mut beliefs = propagation
+            .marginals(free, &hurried.unwrap_or_else(|| run.unobserved()))
+            .ok()
+            .map(|answer| answer.value);
+        // Beliefs of messages first, then those of the best base so far.
         for number in 1..4u64 {
+            let Some(own) = beliefs.take().or_else(|| best.0.beliefs(clock).ok()) else { break };
+            let Ok(Some(next)) = Source::new(split(&own)?, clock) else { break };
             if clock.is_out_of_time() {
                 break;
             }
-            let beliefs = match tries.pop() {
-                Some(beliefs) => beliefs,
-                None => best.0.beliefs(clock)?,
-            };
-            let Some(next) = self.tried(split(&beliefs)?, number, run, clock)? else { continue };
-            if next.2 < best.2 {
-                best = next;
+            if Self::is_better((&next, number), (&best.0, best.1), free, run) {
+                best = (next, number);
             } else if number > 1 {
                 break;
             }
         }
-        Ok((best.0, best.1))
+        Ok(best)
     }
 
-    /// A base with its pilot and the variance that it shows.
-    fn tried(
-        &self,
-        split: Split,
-        number: u64,
-        run: &Run,
-        clock: &Clock<'_>,
-    ) -> Result<Option<(Source, Vec<Draw>, f64)>> {
-        let Some(source) = Source::new(split, clock)? else { return Ok(None) };
-        let pilot = self.pilot(&source, number, run);
-        let log_mean = |p: f64| {
-            let logs: Vec<f64> = pilot.iter().map(|draw| p * draw.r).collect();
-            numeric::log_sum_exp(&logs)
+    /// Whether the weights of a base vary less than those of another. Either base may miss what the other one knows, so the second moments of both are
+    /// taken from the draws of both: E\[w²\] = E_mixture\[p²/(q·mixture)\].
+    fn is_better(new: (&Source, u64), old: (&Source, u64), free: &FactorGraph, run: &Run) -> bool {
+        let moments = |_: Draw, state: &[usize]| {
+            let score = free.score(state);
+            if score == f64::NEG_INFINITY {
+                return [score; 2];
+            }
+            let (a, b) = (new.0.log_density(state), old.0.log_density(state));
+            let top = a.max(b);
+            let mixture = top + (0.5 * ((a - top).exp() + (b - top).exp())).ln();
+            [2.0 * score - a - mixture, 2.0 * score - b - mixture]
         };
-        let (first, second) = (log_mean(1.0), log_mean(2.0));
-        let spread = if first.is_finite() { second - 2.0 * first } else { f64::INFINITY };
-        Ok(Some((source, pilot, spread)))
+        let mut logs = Self::pilot(new.0, new.1, run, moments);
+        logs.extend(Self::pilot(old.0, old.1, run, moments));
+        let total = |i: usize| numeric::log_sum_exp(&logs.iter().map(|pair| pair[i]).collect::<Vec<f64>>());
+        total(0) < total(1)
     }
 
     /// Chooses everything before the draws that count.
-    fn choose(&self, free: &FactorGraph, query: Query, run: &Run, clock: &Clock<'_>) -> Result<Chosen> {
-        let reach = self.reach(free, run);
-        let (mut source, pilot) = self.source(free, reach, run, clock)?;
+    fn choose(
+        &self,
+        free: &FactorGraph,
+        reach: Reach,
+        query: Query,
+        run: &Run,
+        clock: &Clock<'_>,
+    ) -> Result<Chosen> {
+        let (mut source, number) = self.source(free, reach, run, clock)?;
+        let pilot = Self::pilot(&source, number, run, |draw, _| draw);
         let delta = self.delta();
         let count = self.samples as f64;
         let mut plan = Plan::new(&pilot, &source.known, count, delta);
@@ -322,7 +350,7 @@ impl StochasticQuadrature {
             return Ok(Chosen { source, plan, samples: self.samples });
         }
         if self.first_order && reach != Reach::Nothing && plan.steady && plan.variance < 1.0 {
-            source.known.mean = source.first_order(FIRST_ORDER, clock)?;
+            source.known.mean = source.first_order(FIRST_ORDER, clock).ok().flatten();
         } else if self.first_order && reach == Reach::Nothing && plan.steady && !source.known.hard {
             // Under the uniform measure it is the sum of the means.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -380,7 +408,7 @@ impl StochasticQuadrature {
                 graph.add_factor(factor.scope, &values).ok()?;
             }
             let method = Self::bound(self.width);
-            let mut run = run.clone().with_memory(run.memory() / 4);
+            let mut run = run.unobserved().with_memory(run.memory() / 4);
             if let Some(time) = run.time() {
                 run = run.with_time(time.mul_f64(SHARE));
             }
@@ -462,7 +490,7 @@ impl StochasticQuadrature {
             _ => (0.0, 0.0),
         };
         let base = match self.form {
-            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run),
+            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run).min(self.most(graph)),
             _ => 0.0,
         };
         let pilots = 3.0 * (32 * PILOT_DRAWS.1) as f64;
@@ -511,12 +539,15 @@ impl StochasticQuadrature {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query, run))?;
         let prepared = graph.prepared_for(query, NAME, run)?;
+        let reach = self.reach(graph, run);
         run.install(|| {
             let chosen =
-                self.choose(&prepared.reduced.graph, query, run, clock).map_err(|error| match error {
-                    Error::ZeroPartition => graph.zero_error(),
-                    other => other,
-                })?;
+                self.choose(&prepared.reduced.graph, reach, query, run, clock).map_err(
+                    |error| match error {
+                        Error::ZeroPartition => graph.zero_error(),
+                        other => other,
+                    },
+                )?;
             work(&chosen, &prepared)
         })
     }
@@ -578,7 +609,7 @@ impl Forecasts<FactorGraph> for StochasticQuadrature {
             setup += forecast.seconds;
         }
         if self.form == Form::Width {
-            setup += PER_ENTRY * Self::entries(graph, run).min(n * (self.width as f64 + 1.0).exp2());
+            setup += PER_ENTRY * Self::entries(graph, run).min(self.most(graph));
         }
         if query == Query::LogPartition {
             let forecast = Self::bound(self.width).forecast(graph, query, run);

@@ -207,8 +207,7 @@ pub(super) fn log_partition(
             interval.0, interval.1
         ))
     })?;
-    let polynomial =
-        Polynomial::minimax(degree, interval).or_else(|_| Polynomial::chebyshev(degree, interval))?;
+    let polynomial = Polynomial::chebyshev(degree, interval)?;
     let zeta = polynomial.coefficients();
     let mut known = zeta[0];
     let second = if zeta.len() > 2 { second_moment(free) } else { None };
@@ -282,7 +281,7 @@ pub(super) fn log_partition(
         diagnostics.note("samples", drawn).note("relative_std_error", variance.sqrt() / value.abs());
     (diagnostics.rounding, diagnostics.seconds) = (rounding, clock.seconds());
     diagnostics.stopped_early = stopped_early;
-    if !(value > 0.0) || stopped_early {
+    if value.is_nan() || value <= 0.0 || stopped_early {
         return Err(Error::NoAnswer(format!(
             "log Ẑ does not exist: after {drawn} tuples of degree {degree} the estimate is {value:.3e}·|X|{}",
             if stopped_early { ", and time is up" } else { ", not a positive number" }

@@ -195,7 +195,10 @@ impl Plan {
         // Rounding in t, and in E[h], which is a sum over all tables.
         let spread = known.soft.0.abs().max(known.soft.1.abs());
         let slack = 1e-13 + beta * (1e-11 * spread + 1e-13 * mean.abs());
-        let expected = (best_low, best_high.min((known.high - shift).exp()));
+        // In units of the mean, which taking the first order off has moved from 1.
+        let unit = if center > 0.0 { center } else { 1.0 };
+        let expected = (best_low / unit, best_high.min((known.high - shift).exp()) / unit);
+        let (ideal, variance) = (ideal / unit, variance / (unit * unit));
         Plan { shift, beta, mean, low, high, steady, center, expected, ideal, variance, slack }
     }
 

@@ -277,15 +277,15 @@ fn intervals_hold_at_their_confidence() {
     };
     let base = StochasticQuadrature { width: 1, confidence: 0.8, replicates: 4, ..Default::default() };
     checked(StochasticQuadrature { form: Form::Tree, samples: 64, ..base }, 1, &models);
-    checked(StochasticQuadrature { form: Form::Width, width: 2, samples: 512, ..base }, 2, &models[..200]);
-    checked(StochasticQuadrature { form: Form::Variables, samples: 256, ..base }, 3, &models[..200]);
-    checked(StochasticQuadrature { form: Form::Uniform, samples: 1000, ..base }, 4, &models[..300]);
+    checked(StochasticQuadrature { form: Form::Width, width: 2, samples: 512, ..base }, 2, &models[..100]);
+    checked(StochasticQuadrature { form: Form::Variables, samples: 256, ..base }, 3, &models[..100]);
+    checked(StochasticQuadrature { form: Form::Uniform, samples: 1000, ..base }, 4, &models[..200]);
     checked(
         StochasticQuadrature { form: Form::Tree, absorb: false, first_order: false, samples: 32, ..base },
         5,
-        &models[..200],
+        &models[..100],
     );
-    assert!(total.0 > 1500, "{total:?}");
+    assert!(total.0 > 1000, "{total:?}");
 }
 
 /// Models so weak that the published method, or tuples, can promise something.
@@ -310,7 +310,7 @@ fn weak_models(count: u64) -> Vec<(String, FactorGraph)> {
 fn published_promises_hold() {
     let models = weak_models(1000);
     let method =
-        PublishedQuadrature { degree: Some(2), samples: 1 << 14, confidence: 0.8, ..Default::default() };
+        PublishedQuadrature { degree: Some(2), samples: 1 << 12, confidence: 0.8, ..Default::default() };
     let (promised, missed) = misses(&models, &method, 100);
     assert!(promised > 100, "{promised}");
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
@@ -350,23 +350,29 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
                 }
                 Err(error) => {
                     let message = error.to_string();
-                    assert!(
-                        matches!(error, Error::OverBudget { .. }) && message.contains("samples"),
-                        "{message}"
-                    );
+                    let no_polynomial = matches!(error, Error::NoAnswer(_)) && epsilon == 0.2;
+                    let refused = matches!(error, Error::OverBudget { .. }) && message.contains("samples");
+                    assert!(no_polynomial || refused, "{message}");
                 }
             }
         }
     }
     assert!(kept > 60, "{kept}");
-    let grid = generate::ising(Grid { rows: 4, columns: 4, torus: false }, 0.5, 0.0, true, 0).unwrap();
+    let grid = generate::ising(Grid { rows: 4, columns: 4, torus: false }, 0.1, 0.0, true, 0).unwrap();
     let error = PublishedQuadrature { epsilon: Some(0.1), ..Default::default() }
         .log_partition(&grid, &Run::default());
     let message = error.unwrap_err().to_string();
     assert!(message.starts_with("over budget: sccq-published needs 10^"), "{message}");
     let cliques = Cliques::new(&grid).unwrap();
     let norms = Norms::of(&cliques);
-    assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e30);
+    assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e20);
+    // A small error is within reach where the first order is exact.
+    let easy = generate::ising(Grid { rows: 5, columns: 5, torus: false }, 0.1, 0.1, false, 0).unwrap();
+    let ours = StochasticQuadrature { epsilon: Some(1e-4), width: 2, ..Default::default() };
+    let answer = ours.log_partition(&easy, &Run::default()).unwrap();
+    let (low, high, _) = answer.guarantee.interval(answer.value, 0.0).unwrap();
+    let want = zhat::exact::Elimination::default().log_partition(&easy, &Run::default()).unwrap().value;
+    assert!(low <= want && want <= high && high - low < 4e-4, "{answer} {want}");
     let hard = generate::ising(Grid { rows: 30, columns: 30, torus: false }, 1.0, 0.1, false, 0).unwrap();
     let ours = StochasticQuadrature { epsilon: Some(0.01), width: 2, ..Default::default() };
     let error = ours.log_partition(&hard, &Run::default().with_time(std::time::Duration::from_secs(5)));
@@ -436,11 +442,11 @@ fn models_that_a_polynomial_cannot_do_are_refused_and_odd_ones_answered() {
 
 #[test]
 fn a_negative_estimate_has_no_logarithm_and_says_so() {
-    // Every score is −8, where the cubic on ±16 is negative.
-    let mut graph = FactorGraph::new(vec![2]).unwrap();
-    graph.add_factor(&[0], &[-8.0, -8.0]).unwrap();
+    // Every score is −4, where the cubic on ±16 is negative.
+    let mut graph = FactorGraph::new(vec![4]).unwrap();
+    graph.add_factor(&[0], &[-4.0; 4]).unwrap();
     let polynomial = Polynomial::chebyshev(3, (-16.0, 16.0)).unwrap();
-    assert!(polynomial.evaluate(-8.0) < 0.0);
+    assert!(polynomial.evaluate(-4.0) < 0.0);
     for query in [Query::LogPartition, Query::Marginals] {
         let error = match query {
             Query::Marginals => PublishedQuadrature::default().marginals(&graph, &Run::default()).err(),
@@ -451,7 +457,7 @@ fn a_negative_estimate_has_no_logarithm_and_says_so() {
     }
     // What does without a polynomial has an answer.
     let z = StochasticQuadrature::default().log_partition(&graph, &Run::default()).unwrap();
-    assert!((z.value - (2f64.ln() - 8.0)).abs() < 1e-9);
+    assert!((z.value - (4f64.ln() - 4.0)).abs() < 1e-9);
 }
 
 #[test]
@@ -461,7 +467,7 @@ fn estimates_are_unbiased_with_and_without_the_exact_first_order() {
     for first_order in [true, false] {
         let method =
             StochasticQuadrature { form: Form::Tree, first_order, samples: 256, ..Default::default() };
-        let ratios: Vec<f64> = (0..400)
+        let ratios: Vec<f64> = (0..200)
             .map(|seed| {
                 (method.log_partition(&grid, &one_thread().with_seed(seed)).unwrap().value - want).exp()
             })
