@@ -1,5 +1,6 @@
 //! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
 
+mod mushroom;
 mod rdp;
 mod rdp_graph;
 mod rdp_scaling;
@@ -87,6 +88,21 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "sccq-error",
         about: "stochastic quadrature: relative standard error at equal time, published and ours, Ising grids of all strengths, with a picture",
         run: sccq_error::run,
+    },
+    Experiment {
+        name: "sccq-fig2-3",
+        about: "Piatkowski & Morik 2018, Figure 2, third plot: mushrooms, −ℓ by iteration, with a picture",
+        run: mushroom::likelihoods,
+    },
+    Experiment {
+        name: "sccq-fig2-4",
+        about: "Piatkowski & Morik 2018, Figure 2, fourth plot: mushrooms, error of marginals by iteration, with a picture",
+        run: mushroom::marginals,
+    },
+    Experiment {
+        name: "sccq-mushroom",
+        about: "mushrooms on a graph with circles: what fits by sccq, bp, trw and the published quadrature end with",
+        run: mushroom::circles,
     },
 ];
 

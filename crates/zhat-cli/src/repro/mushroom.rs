@@ -1,0 +1,226 @@
+//! Piatkowski & Morik (2018), Figure 2, third and fourth plot: a model of the mushroom table, fitted with exact and estimated gradients; and the same on a graph
+//! with circles, by every method.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::json;
+use zhat::catalogue::{Choice, Settings};
+use zhat::io::table::{TableOptions, read_statistics};
+use zhat::learn::{self, Fit, Likelihood, Optimizer, Statistics, Structure};
+use zhat::optimize::{Fista, StepSize};
+use zhat::{Error, Result};
+
+use super::{Setting, header, line, short};
+use crate::chart::{self, Axes, Curve};
+use crate::output;
+
+/// The paper's penalty, of the mean log-likelihood.
+const L1: f64 = 0.5;
+/// Its samples an iteration.
+const SAMPLES: u64 = 10_000;
+const ITERATIONS: usize = 60;
+/// Pairs besides the tree's.
+const MORE: usize = 20;
+
+/// The rows without a missing value.
+fn table(setting: &Setting<'_>) -> Result<Statistics> {
+    let folder = std::env::var_os("ZHAT_DATA").ok_or_else(|| {
+        let message =
+            "is not set: `cargo xtask data mushroom FOLDER` fetches the table, then set it to FOLDER";
+        Error::argument("ZHAT_DATA", message)
+    })?;
+    let path = PathBuf::from(folder).join("data/mushroom/agaricus-lepiota.data");
+    let options = TableOptions { header: false, markers: vec!["?".into()], ..Default::default() };
+    let statistics = read_statistics(&path, &options, &setting.run)?;
+    output::print(&format!(
+        "Mushrooms: {} complete rows of {} columns.\n",
+        statistics.rows(),
+        statistics.columns().len()
+    ))?;
+    Ok(statistics)
+}
+
+fn options(pairs: &[(&str, serde_json::Value)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// A way to get log Z and marginals.
+struct Variant {
+    name: &'static str,
+    method: &'static str,
+    settings: Settings,
+}
+
+fn published(name: &'static str, degree: usize, samples: u64) -> Variant {
+    let settings = options(&[("degree", json!(degree)), ("samples", json!(samples))]);
+    Variant { name, method: "sccq-published", settings }
+}
+
+/// One run of FISTA with step 1/L: −ℓ as the method sees it, −ℓ itself, and the mean squared difference of the model's and the table's marginals.
+struct Course {
+    seen: Vec<(f64, f64)>,
+    truth: Vec<(f64, f64)>,
+    marginals: Vec<(f64, f64)>,
+    /// Why it ended early.
+    end: Option<String>,
+}
+
+fn course(
+    statistics: &Statistics,
+    edges: &[(usize, usize)],
+    variant: &Variant,
+    setting: &Setting<'_>,
+) -> Result<Course> {
+    let own = Likelihood::new(statistics, edges, Choice::parse(variant.method), variant.settings.clone())?;
+    let exact = Likelihood::new(statistics, edges, Choice::parse("exact"), Settings::new())?;
+    let size = StepSize::Fixed(own.tables() as f64);
+    let mut fista = Fista::new(vec![0.0; own.dimension()], L1, size);
+    let mut course = Course { seen: Vec::new(), truth: Vec::new(), marginals: Vec::new(), end: None };
+    for iteration in 1..=ITERATIONS {
+        let run = setting.run.clone().with_seed(setting.run.seed().wrapping_add(iteration as u64));
+        let mut at = |parameters: &[f64], gradient: &mut [f64]| {
+            let value = own.negative(parameters, gradient, &run)?;
+            let squares: f64 = gradient.iter().map(|x| x * x).sum();
+            course.seen.push((iteration as f64, value));
+            course.truth.push((iteration as f64, -exact.value(parameters, &setting.run)?.value));
+            course.marginals.push((iteration as f64, squares / gradient.len() as f64));
+            Ok(value)
+        };
+        match fista.step(&mut at) {
+            Err(Error::NoAnswer(why)) => {
+                course.end = Some(why);
+                break;
+            }
+            step => step?,
+        };
+    }
+    Ok(course)
+}
+
+fn courses(setting: &Setting<'_>) -> Result<Vec<(&'static str, Course)>> {
+    let statistics = table(setting)?;
+    let edges = Structure::ChowLiu { more: 0 }.edges(&statistics)?;
+    let ours = options(&[("samples", json!(SAMPLES)), ("form", json!("variables"))]);
+    let variants = [
+        Variant { name: "exact", method: "exact", settings: Settings::new() },
+        published("published, k = 1", 1, SAMPLES),
+        published("published, k = 3", 3, SAMPLES),
+        Variant { name: "ours", method: "sccq", settings: ours },
+    ];
+    output::print(&format!(
+        "Chow-Liu tree, l1 = {L1}, FISTA with step 1/L, {SAMPLES} samples an iteration. Ours draws from the single variables; on a tree its default base would be the whole model.\n\n"
+    ))?;
+    variants
+        .iter()
+        .map(|variant| Ok((variant.name, course(&statistics, &edges, variant, setting)?)))
+        .collect()
+}
+
+/// Rows at some iterations.
+fn print(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f64)>) -> Result<()> {
+    let names: Vec<&str> = ["iteration"].into_iter().chain(courses.iter().map(|course| course.0)).collect();
+    output::print(&header(&names))?;
+    for iteration in [1usize, 2, 5, 10, 20, 30, 40, 50, ITERATIONS] {
+        let cell = |(_, course): &(&'static str, Course)| {
+            pick(course).get(iteration - 1).map_or_else(|| "ended".into(), |point| short(point.1))
+        };
+        let cells: Vec<String> =
+            [iteration.to_string()].into_iter().chain(courses.iter().map(cell)).collect();
+        output::print(&line(&cells))?;
+    }
+    for (name, course) in courses {
+        if let Some(end) = &course.end {
+            output::print(&format!("\n{name} ended: {end}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn curves(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f64)>) -> Vec<Curve> {
+    courses
+        .iter()
+        .map(|(name, course)| Curve { name: (*name).into(), points: pick(course).clone() })
+        .collect()
+}
+
+/// −ℓ by iteration.
+pub fn likelihoods(setting: &Setting<'_>) -> Result<()> {
+    let courses = courses(setting)?;
+    output::print("−ℓ as each method sees it:\n\n")?;
+    print(&courses, |course| &course.seen)?;
+    output::print("\n−ℓ itself, at the same parameters:\n\n")?;
+    print(&courses, |course| &course.truth)?;
+    let title = "Mushrooms, Chow-Liu tree: −ℓ by iteration, as each method sees it";
+    let axes = Axes { title, x: "iteration", y: "−ℓ, nats a row" };
+    setting.picture("sccq-fig2-3.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.seen), &[])?)
+}
+
+/// The error of marginals by iteration.
+pub fn marginals(setting: &Setting<'_>) -> Result<()> {
+    let courses = courses(setting)?;
+    output::print(
+        "Mean squared difference of the model's marginals, as each method sees them, and the table's:\n\n",
+    )?;
+    print(&courses, |course| &course.marginals)?;
+    let title = "Mushrooms, Chow-Liu tree: error of marginals by iteration";
+    let axes = Axes { title, x: "iteration", y: "mean squared error" };
+    setting
+        .picture("sccq-fig2-4.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.marginals), &[])?)
+}
+
+/// The tree and twenty more pairs: what each method ends with, judged exactly.
+pub fn circles(setting: &Setting<'_>) -> Result<()> {
+    let statistics = table(setting)?;
+    let edges = Structure::ChowLiu { more: MORE }.edges(&statistics)?;
+    let exact = Likelihood::new(&statistics, &edges, Choice::parse("exact"), Settings::new())?;
+    let how = Fit { l2: 1.0 / statistics.rows() as f64, ..Default::default() };
+    output::print(&format!(
+        "Chow-Liu tree and {MORE} more pairs, l2 = 1/rows; the log-likelihood of a row under the model that each method ends with, by elimination.\n\n{}",
+        header(&["method", "iterations", "log-likelihood", "below exact", "as the method sees it", "s"])
+    ))?;
+    let iterations = if setting.quick { 60 } else { 400 };
+    let sampled = options(&[("samples", json!(SAMPLES))]);
+    let variants = [
+        Variant { name: "exact", method: "exact", settings: Settings::new() },
+        Variant { name: "sccq", method: "sccq", settings: sampled },
+        Variant { name: "bp", method: "bp", settings: Settings::new() },
+        Variant { name: "trw", method: "trw", settings: Settings::new() },
+        published("sccq-published, k = 3", 3, 100 * SAMPLES),
+    ];
+    let mut best = f64::NAN;
+    for variant in variants {
+        let own = Likelihood::new(&statistics, &edges, Choice::parse(variant.method), variant.settings)?;
+        let started = Instant::now();
+        let mut last = Vec::new();
+        let mut count = 0;
+        let limits = match variant.method {
+            "exact" => how,
+            "bp" | "trw" => Fit { iterations, ..how },
+            _ => Fit { iterations, optimizer: Optimizer::Fista, ..how },
+        };
+        let fitted = learn::fit(&own, &limits, None, &setting.run, &mut |now| {
+            last = now.parameters().to_vec();
+            count = now.progress().iteration;
+            Ok(true)
+        });
+        let seen = match fitted {
+            Ok(fitted) => short(fitted.log_likelihood.value),
+            Err(Error::NoAnswer(why)) => why,
+            Err(error) => return Err(error),
+        };
+        let truth = if last.is_empty() { f64::NAN } else { exact.value(&last, &setting.run)?.value };
+        if variant.method == "exact" {
+            best = truth;
+        }
+        output::print(&line(&[
+            variant.name.into(),
+            count.to_string(),
+            format!("{truth:.4}"),
+            format!("{:.2}%", 100.0 * (best - truth) / best.abs()),
+            seen,
+            short(started.elapsed().as_secs_f64()),
+        ]))?;
+    }
+    Ok(())
+}
