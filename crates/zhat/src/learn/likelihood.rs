@@ -30,6 +30,18 @@ impl Likelihood {
         choice: Choice,
         settings: Settings,
     ) -> Result<Self> {
+        let all: Vec<usize> = (0..statistics.columns().len()).collect();
+        Self::with_tables(statistics, &all, edges, choice, settings)
+    }
+
+    /// The same with tables only for some of the variables alone: what pairs say about a variable needs no table of its own.
+    pub fn with_tables(
+        statistics: &Statistics,
+        singles: &[usize],
+        edges: &[(usize, usize)],
+        choice: Choice,
+        settings: Settings,
+    ) -> Result<Self> {
         let columns = statistics.columns();
         let sizes = columns.iter().map(|column| column.states.len()).collect();
         let mut graph = FactorGraph::new(sizes)?;
@@ -39,7 +51,7 @@ impl Likelihood {
             empirical.extend(counts.iter().map(|&count| count as f64 / statistics.rows() as f64));
             Ok(())
         };
-        for v in 0..columns.len() {
+        for &v in singles {
             add(&[v], statistics.single(v))?;
         }
         for &(i, j) in edges {

@@ -140,7 +140,8 @@ impl Counter {
 }
 
 impl Statistics {
-    /// What was counted, with the names of columns and states; the states are put in order: numbers by value, words by the alphabet.
+    /// What was counted, with the names of columns and states. States that occur in no counted row are left out, the others put in order: numbers
+    /// by value, words by the alphabet.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64) -> Result<Self> {
         if counter.rows == 0 {
             let why = if dropped > 0 {
@@ -153,16 +154,17 @@ impl Statistics {
         check_names(columns.iter().map(|column| column.name.as_str()))?;
         let mut codes = Vec::with_capacity(columns.len());
         let mut sorted = Vec::with_capacity(columns.len());
-        for column in columns {
-            let mut order: Vec<usize> = (0..column.states.len()).collect();
+        for (column, counts) in columns.into_iter().zip(&counter.singles) {
+            let mut order: Vec<usize> = (0..column.states.len()).filter(|&state| counts[state] > 0).collect();
             order.sort_by(|&a, &b| compare(&column.states[a], &column.states[b]));
-            let mut code = vec![0; order.len()];
+            // Counts of those left out are zero and may go anywhere.
+            let mut code = vec![0; column.states.len()];
             order.iter().enumerate().for_each(|(new, &old)| code[old] = new as u32);
             codes.push(code);
             let states = order.into_iter().map(|old| column.states[old].clone()).collect();
             sorted.push(Column { name: column.name, states });
         }
-        let mut ordered = Counter::new(counter.lengths.clone());
+        let mut ordered = Counter::new(sorted.iter().map(|column: &Column| column.states.len()).collect());
         ordered.merge(&counter, &codes);
         let Counter { rows, singles, pairs, .. } = ordered;
         Ok(Statistics { columns: sorted, rows, dropped, singles, pairs })

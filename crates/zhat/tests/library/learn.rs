@@ -353,3 +353,13 @@ fn rows_are_scored_and_filled_in() {
     let error = rows.next_rows().unwrap_err().to_string();
     assert!(error.contains("line 3") && error.contains("`7`") && error.contains("column b"), "{error}");
 }
+
+/// What occurs only in rows that are left out is no state of the model.
+#[test]
+fn states_of_dropped_rows_are_dropped() {
+    let folder = Folder::new("dropped");
+    let path = folder.write("t.csv", "a,b\n1,x\nz,?\n2,y\n1,y\n");
+    let found = read_statistics(&path, &TableOptions::default(), &Run::default()).unwrap();
+    assert_eq!(found.columns()[0].states, ["1", "2"]);
+    assert_eq!((found.rows(), found.dropped(), found.pair(0, 1)), (3, 1, vec![1, 1, 0, 1]));
+}
