@@ -19,7 +19,9 @@ use crate::output;
 const L1: f64 = 0.5;
 /// Its samples an iteration.
 const SAMPLES: u64 = 10_000;
-const ITERATIONS: usize = 60;
+const ITERATIONS: usize = 300;
+/// Draws anew where log Ẑ does not exist, at most.
+const ANEW: u64 = 50;
 /// Pairs besides the tree's.
 const MORE: usize = 20;
 
@@ -62,7 +64,7 @@ struct Course {
     seen: Vec<(f64, f64)>,
     truth: Vec<(f64, f64)>,
     marginals: Vec<(f64, f64)>,
-    /// Why it ended early.
+    /// Why it ended early, or what went wrong on the way.
     end: Option<String>,
 }
 
@@ -80,8 +82,10 @@ fn course(
     let size = StepSize::Fixed(own.tables() as f64);
     let mut fista = Fista::new(vec![0.0; own.dimension()], L1, size);
     let mut course = Course { seen: Vec::new(), truth: Vec::new(), marginals: Vec::new(), end: None };
-    for iteration in 1..=ITERATIONS {
-        let run = setting.run.clone().with_seed(setting.run.seed().wrapping_add(iteration as u64));
+    let (mut iteration, mut anew) = (1, 0);
+    while iteration <= ITERATIONS {
+        let seed = setting.run.seed().wrapping_add(iteration as u64 + (anew << 32));
+        let run = setting.run.clone().with_seed(seed);
         let mut at = |parameters: &[f64], gradient: &mut [f64]| {
             let value = own.negative(parameters, gradient, &run)?;
             let squares: f64 = gradient.iter().map(|x| x * x).sum();
@@ -92,12 +96,19 @@ fn course(
         };
         match fista.step(&mut at) {
             Err(Error::NoAnswer(why)) => {
-                course.end = Some(why);
-                break;
+                anew += 1;
+                course.end = Some(format!("{why} (after {anew} draws anew)"));
+                if anew > ANEW {
+                    return Ok(course);
+                }
             }
-            step => step?,
-        };
+            step => {
+                step?;
+                iteration += 1;
+            }
+        }
     }
+    course.end = (anew > 0).then(|| format!("{anew} times log Ẑ did not exist and was drawn anew"));
     Ok(course)
 }
 
@@ -124,7 +135,7 @@ fn courses(setting: &Setting<'_>) -> Result<Vec<(&'static str, Course)>> {
 fn print(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f64)>) -> Result<()> {
     let names: Vec<&str> = ["iteration"].into_iter().chain(courses.iter().map(|course| course.0)).collect();
     output::print(&header(&names))?;
-    for iteration in [1usize, 2, 5, 10, 20, 30, 40, 50, ITERATIONS] {
+    for iteration in [1usize, 2, 5, 10, 20, 50, 100, 200, ITERATIONS] {
         let cell = |(_, course): &(&'static str, Course)| {
             pick(course).get(iteration - 1).map_or_else(|| "ended".into(), |point| short(point.1))
         };
@@ -134,7 +145,7 @@ fn print(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f64
     }
     for (name, course) in courses {
         if let Some(end) = &course.end {
-            output::print(&format!("\n{name} ended: {end}\n"))?;
+            output::print(&format!("\n{name}: {end}\n"))?;
         }
     }
     Ok(())
