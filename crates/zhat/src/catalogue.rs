@@ -600,7 +600,7 @@ impl Plan {
             return explained(model, (self.row.run)(model, query, settings, run));
         };
         // However long the choice took, something is left for the answer.
-        let left = time.saturating_sub(self.spent).max(time / 10);
+        let left = if self.spent < time / 50 { time } else { time.saturating_sub(self.spent).max(time / 10) };
         let Some(reserve) = self.reserve else {
             return explained(model, (self.row.run)(model, query, settings, &run.clone().with_time(left)));
         };
@@ -754,7 +754,9 @@ mod tests {
                 let choice = Choice::Named(row.method.into());
                 let answer = answer(&model, query, &choice, &Settings::new(), &Run::default()).unwrap();
                 let forecast = row.forecast(&model, query, &Settings::new(), &Run::default()).unwrap();
-                assert_eq!(answer.guarantee().promise(), forecast.promise, "{} {}", row.method, query.name());
+                // Never less than was forecast; more where it turns out that nothing had to be estimated.
+                let promise = answer.guarantee().promise();
+                assert!(promise >= forecast.promise, "{} {}: {promise:?}", row.method, query.name());
                 assert_eq!(answer.diagnostics().method, row.method);
             }
         }

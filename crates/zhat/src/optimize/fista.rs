@@ -4,8 +4,9 @@
 //! objective falls as O(L/k²). Momentum that points uphill, ⟨y − x⁺, x⁺ − x⟩ > 0, is dropped (adaptive restart), which brings linear
 //! convergence where f is strongly convex without knowing how strongly.
 //!
-//! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖², and a little smaller at every step. With gradients that
-//! are estimates the test means nothing, so then it must be given.
+//! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (where that is below rounding, until
+//! ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With gradients that are estimates the test means nothing, so then it
+//! must be given.
 //!
 //! References: A. Beck, M. Teboulle, SIAM J. Imaging Sciences 2 (2009); B. O'Donoghue, E. Candès, Found. Comput. Math. 15 (2015).
 
@@ -16,8 +17,8 @@ use crate::error::Result;
 
 /// How fast L is tried to be made smaller.
 const SHRINK: f64 = 0.9;
-/// Where f has been rounded to, relative to its size.
-const SLACK: f64 = 1e-12;
+/// Differences of f below this, relative to its size, are not looked at.
+const ROUNDING: f64 = 1e-9;
 
 /// Where L comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ impl Fista {
         let n = self.point.len();
         let mut gradient = vec![0.0; n];
         let value = f(&self.ahead, &mut gradient)?;
-        let (mut next, mut unused) = (vec![0.0; n], vec![0.0; n]);
+        let (mut next, mut there) = (vec![0.0; n], vec![0.0; n]);
         let mut lipschitz = match self.size {
             StepSize::Fixed(lipschitz) => lipschitz,
             StepSize::Adaptive(lipschitz) => SHRINK * lipschitz,
@@ -75,12 +76,18 @@ impl Fista {
             if let StepSize::Fixed(_) = self.size {
                 break value;
             }
-            let there = f(&next, &mut unused)?;
+            let reached = f(&next, &mut there)?;
             let moved: Vec<f64> = next.iter().zip(&self.ahead).map(|(x, y)| x - y).collect();
-            let model = value + dot(&gradient, &moved) + 0.5 * lipschitz * dot(&moved, &moved);
-            if there <= model + SLACK * (1.0 + value.abs()) || lipschitz > 1e300 {
+            let square = dot(&moved, &moved);
+            let below = if lipschitz * square > ROUNDING * (1.0 + value.abs()) {
+                reached <= value + dot(&gradient, &moved) + 0.5 * lipschitz * square
+            } else {
+                // So near, values are all rounding; gradients are not.
+                dot(&there, &moved) - dot(&gradient, &moved) <= lipschitz * square
+            };
+            if below || lipschitz > 1e300 {
                 self.size = StepSize::Adaptive(lipschitz);
-                break there;
+                break reached;
             }
             lipschitz *= 2.0;
         };
