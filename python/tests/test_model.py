@@ -240,10 +240,11 @@ def test_info() -> None:
     rows = [method for method in zhat.methods() if method.kind == "factor-graph"]
     catalogue = {method.name: set(method.queries) for method in rows}
     assert {name: set(costs) for name, costs in info["methods"].items()} == catalogue
-    for costs in info["methods"].values():
+    for method, costs in info["methods"].items():
         for cost in costs.values():
             assert set(cost) == {"can", "bytes", "seconds", "promise"}
-            assert cost["can"] is True
+            # What the published quadrature would take here is beyond all patience.
+            assert cost["can"] is (method != "sccq-published")
     small = model.info(memory=1)
     assert not any(cost["can"] for costs in small["methods"].values() for cost in costs.values())
     assert not model.info(time="0s")["methods"]["enumeration"]["log_partition"]["can"]

@@ -58,7 +58,7 @@ def test_the_catalogue() -> None:
     )
     assert importance.options["proposal"] == "tree"
     assert importance.options["replicates"] == 32
-    model = zhat.generate.tree(variables=4)
+    model = zhat.generate.tree(variables=4, strength=0.01)
     models: dict[str, Any] = {
         "factor-graph": model,
         "chain": zhat.generate.chain(states=3, steps=4),
