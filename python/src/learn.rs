@@ -122,8 +122,7 @@ pub fn fit(
     how: &str,
     run: &Run,
 ) -> PyResult<Outcome> {
-    let settings: Settings =
-        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let settings = options(settings)?;
     let how: Fit = serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
     let likelihood =
         Likelihood::new(&statistics.inner, &edges, Choice::parse(method), settings).map_err(Failure)?;
@@ -147,6 +146,11 @@ pub fn fit(
     ))
 }
 
+/// Options of a method, a JSON object.
+fn options(text: &str) -> PyResult<Settings> {
+    serde_json::from_str(text).map_err(|error| error::argument("options", error.to_string()))
+}
+
 fn graph_of(model: &Model) -> PyResult<FactorGraph> {
     match model.inner() {
         zhat::Model::FactorGraph(graph) => Ok(graph.clone()),
@@ -167,8 +171,7 @@ pub fn score_rows<'py>(
     run: &Run,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Told)> {
     let graph = graph_of(model)?;
-    let settings: Settings =
-        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let settings = options(settings)?;
     let rows = states_of(&graph, &codes)?;
     let choice = Choice::parse(method);
     let (scores, mean) = run.supervise(py, move |run| {
@@ -194,8 +197,7 @@ pub fn impute_rows<'py>(
     run: &Run,
 ) -> PyResult<Vec<Bound<'py, PyArray1<i64>>>> {
     let graph = graph_of(model)?;
-    let settings: Settings =
-        serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
+    let settings = options(settings)?;
     let rows = states_of(&graph, &codes)?;
     let choice = Choice::parse(method);
     let columns = graph.variable_count();
