@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use zhat::catalogue::{self, AnyAnswer, Choice, Settings};
 use zhat::io::table::{Missing, TableOptions, read_statistics};
-use zhat::learn::{self, Column, Fit, Fitted, Likelihood, Structure};
+use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
 use zhat::{Estimate, FactorGraph, Query};
 
 use crate::error::{self, Failure};
@@ -113,6 +113,7 @@ type Outcome = (Model, Told, usize, bool, f64, f64, Vec<f64>);
 
 /// Fits; `how` and `settings` are JSON objects.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn fit(
     py: Python<'_>,
     statistics: &Statistics,
@@ -120,6 +121,7 @@ pub fn fit(
     method: &str,
     settings: &str,
     how: &str,
+    checkpoint: Option<PathBuf>,
     run: &Run,
 ) -> PyResult<Outcome> {
     let settings = options(settings)?;
@@ -128,10 +130,14 @@ pub fn fit(
         Likelihood::new(&statistics.inner, &edges, Choice::parse(method), settings).map_err(Failure)?;
     let (fitted, history): (Fitted, Vec<f64>) = run.supervise(py, move |run| {
         let mut history = Vec::new();
-        let fitted = learn::fit(&likelihood, &how, None, run, &mut |now| {
+        let mut watch = |now: &Checkpoint| {
             history.push(now.progress().objective);
             Ok(true)
-        })?;
+        };
+        let fitted = match &checkpoint {
+            Some(path) => learn::fit_kept(&likelihood, &how, path, run, &mut watch)?,
+            None => learn::fit(&likelihood, &how, None, run, &mut watch)?,
+        };
         Ok((fitted, history))
     })?;
     let progress = fitted.progress;

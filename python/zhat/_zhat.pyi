@@ -242,7 +242,13 @@ class Statistics:
     def edges(self, rule: str, more: int, given: list[tuple[int, int]]) -> list[tuple[int, int]]: ...
 
 def fit(
-    statistics: Statistics, edges: list[tuple[int, int]], method: str, settings: str, how: str, run: Run
+    statistics: Statistics,
+    edges: list[tuple[int, int]],
+    method: str,
+    settings: str,
+    how: str,
+    checkpoint: str | os.PathLike[str] | None,
+    run: Run,
 ) -> tuple[Model, tuple[float, str, str, str, str], int, bool, float, float, list[float]]: ...
 def score_rows(
     model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run

@@ -70,8 +70,10 @@ def fit(
     l1: float = 0.0,
     l2: float | None = None,
     optimizer: str = "auto",
+    start: str = "forest",
     iterations: int = 1000,
     tolerance: float = 1e-6,
+    checkpoint: str | PathLike[str] | None = None,
     header: bool = True,
     missing: str = "drop",
     ignore: Sequence[str] = (),
@@ -89,7 +91,8 @@ def fit(
     mutual information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and
     marginals. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not given, and 0 with `l1`. Rows
     with missing values are dropped, or refused with `missing="refuse"`. Of a table in memory values are
-    named by `str`.
+    named by `str`. The work begins at the closed form of a spanning forest, or with `start="zero"` at 0;
+    with `checkpoint` its state is kept in that file, and it goes on from there if the file exists.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}
@@ -107,12 +110,13 @@ def fit(
         "l1": real("l1", l1),
         "l2": penalty,
         "optimizer": text("optimizer", optimizer),
+        "start": text("start", start),
         "iterations": integer("iterations", iterations),
         "tolerance": real("tolerance", tolerance),
     }
     edges = _edges(counted, structure)
     native, told, steps, converged, objective, stationarity, history = _zhat.fit(
-        counted, edges, text("method", method), settings(options), json.dumps(form), how
+        counted, edges, text("method", method), settings(options), json.dumps(form), checkpoint, how
     )
     return Fitted(
         FactorGraph._wrap(native),

@@ -217,6 +217,8 @@ pub struct FitArguments {
     pub l2: Option<f64>,
     #[arg(long, value_enum, default_value_t = OptimizerArgument::Auto)]
     pub optimizer: OptimizerArgument,
+    #[arg(long, value_enum, default_value_t = StartArgument::Forest)]
+    pub start: StartArgument,
     /// Iterations at most
     #[arg(long, default_value_t = 1000)]
     pub iterations: usize,
@@ -239,6 +241,14 @@ pub enum OptimizerArgument {
     Auto,
     Lbfgs,
     Fista,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum StartArgument {
+    /// The closed form of the spanning forest of greatest mutual information
+    Forest,
+    /// All parameters zero
+    Zero,
 }
 
 #[derive(Args, Debug)]

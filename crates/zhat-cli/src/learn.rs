@@ -1,23 +1,21 @@
 //! `zhat fit`, `score` and `impute`: models from tables, and tables under models.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 use zhat::catalogue::{self, AnyAnswer, Choice};
 use zhat::io::table::{Missing, TableOptions, read_statistics};
-use zhat::learn::{self, Checkpoint, Fit, Likelihood, Optimizer, Statistics, Structure};
+use zhat::learn::{self, Checkpoint, Fit, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
 use zhat::{Error, FactorGraph, Model, Query, Result, Run, io, units};
 
 use crate::arguments::{
-    FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments, TableArguments,
+    FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments, StartArgument,
+    TableArguments,
 };
 use crate::output::{self, Exit};
 use crate::progress;
 use crate::query::{budgeted, settings};
-
-/// How often the state of a fit is kept.
-const KEPT: Duration = Duration::from_secs(5);
 
 fn options(arguments: &TableArguments) -> Result<TableOptions> {
     let mut options = TableOptions {
@@ -76,21 +74,18 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
             OptimizerArgument::Fista => Optimizer::Fista,
         },
+        start: match arguments.start {
+            StartArgument::Forest => Start::Forest,
+            StartArgument::Zero => Start::Zero,
+        },
         iterations: arguments.iterations,
         tolerance: arguments.tolerance,
     };
-    let kept = arguments.checkpoint.as_deref();
-    let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
-    let mut last = Instant::now();
-    let fitted = learn::fit(&likelihood, &how, from, &run, &mut |now| {
-        if let Some(path) = kept
-            && last.elapsed() >= KEPT
-        {
-            write_checkpoint(path, now)?;
-            last = Instant::now();
-        }
-        Ok(true)
-    })?;
+    let watch: &mut dyn FnMut(&Checkpoint) -> Result<bool> = &mut |_| Ok(true);
+    let fitted = match &arguments.checkpoint {
+        Some(path) => learn::fit_kept(&likelihood, &how, path, &run, watch)?,
+        None => learn::fit(&likelihood, &how, None, &run, watch)?,
+    };
     io::write_model(&Model::FactorGraph(fitted.graph.clone()), &arguments.output)?;
     let (progress, likelihood_answer) = (fitted.progress, &fitted.log_likelihood);
     let kept_edges = used_edges(&fitted.graph);
@@ -124,22 +119,25 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             ),
             ("log-likelihood", format!("{} nats a row", output::number(likelihood_answer.value))),
             ("promise", output::promise(&likelihood_answer.guarantee, &likelihood_answer.diagnostics)),
-            (
-                "fit",
-                format!(
-                    "{} iterations by {}, {}; gradient {:.1e}{}",
-                    progress.iteration,
-                    likelihood_answer.diagnostics.method,
-                    units::seconds(started.elapsed().as_secs_f64()),
-                    progress.stationarity,
-                    if fitted.converged { "" } else { " (not yet below the tolerance)" }
-                ),
-            ),
+            ("fit", work(&fitted, started.elapsed().as_secs_f64())),
             ("written", arguments.output.display().to_string()),
         ]);
         output::print(&output::facts(&facts))?;
     }
     Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+}
+
+fn work(fitted: &Fitted, seconds: f64) -> String {
+    let (progress, seconds) = (fitted.progress, units::seconds(seconds));
+    let method = fitted.log_likelihood.diagnostics.method;
+    match progress.iteration {
+        0 if fitted.converged => format!("in closed form, {seconds}"),
+        steps => format!(
+            "{steps} iterations by {method}, {seconds}; gradient {:.1e}{}",
+            progress.stationarity,
+            if fitted.converged { "" } else { " (not yet below the tolerance)" }
+        ),
+    }
 }
 
 fn rows(counted: u64, dropped: u64) -> String {
@@ -155,17 +153,6 @@ fn used_edges(graph: &FactorGraph) -> usize {
         factor.scope.len() == 2 && factor.log_values.iter().any(|&x| x != 0.0)
     };
     graph.factors().filter(used).count()
-}
-
-fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Error::argument("--checkpoint", format!("{} is none: {error}", path.display())))
-}
-
-fn write_checkpoint(path: &Path, checkpoint: &Checkpoint) -> Result<()> {
-    let text = output::json_text(checkpoint)?;
-    io::write_atomically(path, |out| out.write_all(text.as_bytes()))
 }
 
 fn read_graph(path: &Path) -> Result<FactorGraph> {

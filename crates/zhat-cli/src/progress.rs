@@ -99,14 +99,25 @@ impl Observer for Bar {
     }
 
     fn bounds(&self, low: f64, high: f64) {
+        match (low.is_finite(), high.is_finite()) {
+            (true, true) => self.say(&format!("{low:.3} to {high:.3}")),
+            (true, false) => self.say(&format!("at least {low:.3}")),
+            (false, true) => self.say(&format!("at most {high:.3}")),
+            (false, false) => {}
+        }
+    }
+
+    fn descent(&self, objective: f64, stationarity: f64) {
+        self.say(&format!("objective {objective:.6}, gradient {stationarity:.1e}"));
+    }
+}
+
+impl Bar {
+    /// Words after the name of the phase.
+    fn say(&self, words: &str) {
         let current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((phase, bar)) = current.as_ref() {
-            bar.set_message(match (low.is_finite(), high.is_finite()) {
-                (true, true) => format!("{phase}: {low:.3} to {high:.3}"),
-                (true, false) => format!("{phase}: at least {low:.3}"),
-                (false, true) => format!("{phase}: at most {high:.3}"),
-                (false, false) => (*phase).into(),
-            });
+            bar.set_message(format!("{phase}: {words}"));
         }
     }
 }

@@ -325,7 +325,7 @@ pub static CATALOGUE: &[Row] = &[
         "wmb-is",
         FactorGraph,
         minibucket::WeightedMiniBucketSampling,
-        [LogPartition, Marginals, Sample],
+        [LogPartition, Marginals, FactorMarginals, Sample],
         "weighted draws from that upper bound's beliefs, no weight above the bound"
     ),
     row!(

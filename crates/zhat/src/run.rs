@@ -20,6 +20,9 @@ pub trait Observer: Send + Sync {
 
     /// The certified bounds on the answer so far; an end may be infinite.
     fn bounds(&self, _low: f64, _high: f64) {}
+
+    /// What is being minimised has come down to `objective`, and the largest component of its (proximal) gradient to `stationarity`.
+    fn descent(&self, _objective: f64, _stationarity: f64) {}
 }
 
 /// Seed, threads, memory and time budget, observer and cancel flag of a query.
@@ -248,6 +251,13 @@ impl Clock<'_> {
     pub fn bounds(&self, low: f64, high: f64) {
         if let Some(observer) = &self.run.observer {
             observer.bounds(low, high);
+        }
+    }
+
+    /// Tells the observer how far an optimisation has come.
+    pub fn descent(&self, objective: f64, stationarity: f64) {
+        if let Some(observer) = &self.run.observer {
+            observer.descent(objective, stationarity);
         }
     }
 }

@@ -1,15 +1,22 @@
 //! Maximum likelihood with l1 and l2 penalties: minimise −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖².
 //!
-//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that are estimates, FISTA's step is 1/L with
-//! L the number of tables, which no curvature of log Z exceeds; each iteration draws its own random numbers.
+//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that are estimates, each iteration draws its own random
+//! numbers, the same ones for all that it looks at, and FISTA's L is at most the number of tables, which no curvature of log Z exceeds.
+//!
+//! Without penalties, and where the pairs have no circle, the answer is known in closed form ([`Likelihood::closed_form`]).
 //!
 //! What makes it up is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never stopped.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::likelihood::Likelihood;
+use super::start::Start;
 use crate::answer::Estimate;
 use crate::error::{Error, Result};
+use crate::io;
 use crate::model::FactorGraph;
 use crate::optimize::{Fista, Lbfgs, Step, StepSize};
 use crate::run::Run;
@@ -43,6 +50,8 @@ pub struct Fit {
     pub l2: f64,
     /// How.
     pub optimizer: Optimizer,
+    /// From where.
+    pub start: Start,
     /// Iterations at most.
     pub iterations: usize,
     /// Ends once the (proximal) gradient has no component larger than this.
@@ -51,9 +60,19 @@ pub struct Fit {
 
 impl Default for Fit {
     fn default() -> Self {
-        Fit { l1: 0.0, l2: 0.0, optimizer: Optimizer::Auto, iterations: 1000, tolerance: 1e-6 }
+        Fit {
+            l1: 0.0,
+            l2: 0.0,
+            optimizer: Optimizer::Auto,
+            start: Start::Forest,
+            iterations: 1000,
+            tolerance: 1e-6,
+        }
     }
 }
+
+/// How often the state of a fit is kept.
+const KEPT: Duration = Duration::from_secs(5);
 
 /// Where a fit stands.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +92,8 @@ pub struct Checkpoint {
     progress: FitProgress,
     best: f64,
     idle: usize,
+    /// The stationarity of the first iteration and the least so far.
+    course: (f64, f64),
     state: State,
 }
 
@@ -94,6 +115,33 @@ impl Checkpoint {
         match &self.state {
             State::Lbfgs(lbfgs) => lbfgs.point(),
             State::Fista(fista) => fista.point(),
+        }
+    }
+
+    /// Reads what [`Checkpoint::write`] wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+        serde_json::from_str(&text)
+            .map_err(|error| Error::argument("checkpoint", format!("{} is none: {error}", path.display())))
+    }
+
+    /// Writes it whole or not at all.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text =
+            serde_json::to_vec(self).map_err(|error| Error::argument("checkpoint", error.to_string()))?;
+        io::write_atomically(path, |out| out.write_all(&text))
+    }
+
+    /// Iterations that it will take if the gradient goes on to shrink as it did.
+    fn expected(&self, how: &Fit) -> usize {
+        let (first, least) = self.course;
+        let share = (first / least).ln() / (first / how.tolerance).ln();
+        let all = self.progress.iteration as f64 / share;
+        let known = share > 0.0 && all.is_finite();
+        if known {
+            (all.ceil() as usize).clamp(self.progress.iteration, how.iterations)
+        } else {
+            how.iterations
         }
     }
 }
@@ -126,6 +174,20 @@ pub fn fit(
             return Err(Error::argument(name, format!("{value} is not a number from 0 on")));
         }
     }
+    if how.l1 == 0.0
+        && how.l2 == 0.0
+        && let Some(parameters) = likelihood.closed_form()
+    {
+        let log_likelihood = likelihood.value(&parameters, &run.within(None))?;
+        let objective = -log_likelihood.value;
+        return Ok(Fitted {
+            graph: likelihood.model(&parameters)?,
+            log_likelihood,
+            progress: FitProgress { iteration: 0, objective, stationarity: 0.0 },
+            converged: true,
+            random: false,
+        });
+    }
     let clock = run.start(PHASE);
     let dimension = likelihood.dimension();
     let random = is_random(likelihood, run)?;
@@ -139,7 +201,10 @@ pub fn fit(
             || now.progress.iteration >= how.iterations
     };
     while !done(&now) && !clock.is_cancelled() && !clock.is_out_of_time() {
-        clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);
+        clock.progress(PHASE, now.progress.iteration as u64, now.expected(how) as u64);
+        if now.progress.iteration > 0 {
+            clock.descent(now.progress.objective, now.progress.stationarity);
+        }
         let seed = if random { mixed(run.seed(), now.progress.iteration as u64) } else { run.seed() };
         let left = run.time().map(|time| time.as_secs_f64() - clock.seconds());
         let own = run.within(left).with_seed(seed);
@@ -167,6 +232,10 @@ pub fn fit(
         let gained = objective < now.best;
         now.idle = if gained || random { 0 } else { now.idle + 1 };
         now.best = now.best.min(objective);
+        now.course = match now.course {
+            (first, least) if now.progress.iteration > 0 => (first, least.min(stationarity)),
+            _ => (stationarity, stationarity),
+        };
         now.progress = FitProgress { iteration: now.progress.iteration + 1, objective, stationarity };
         if !watch(&now)? {
             break;
@@ -180,6 +249,28 @@ pub fn fit(
         converged: now.progress.stationarity <= how.tolerance,
         random,
     })
+}
+
+/// The same, with the state kept in a file every few seconds and at the end; it goes on from the file if that is there.
+pub fn fit_kept(
+    likelihood: &Likelihood,
+    how: &Fit,
+    path: &Path,
+    run: &Run,
+    watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
+) -> Result<Fitted> {
+    let from = path.exists().then(|| Checkpoint::read(path)).transpose()?;
+    let (mut last, mut kept) = (None, Instant::now());
+    let fitted = fit(likelihood, how, from, run, &mut |now| {
+        if kept.elapsed() >= KEPT {
+            now.write(path)?;
+            kept = Instant::now();
+        }
+        last = Some(now.clone());
+        watch(now)
+    })?;
+    last.map_or(Ok(()), |now| now.write(path))?;
+    Ok(fitted)
 }
 
 /// Whether two seeds give two values; asked away from 0, where much is known exactly.
@@ -196,7 +287,7 @@ fn mixed(seed: u64, iteration: u64) -> u64 {
 }
 
 fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<Checkpoint> {
-    let start = vec![0.0; likelihood.dimension()];
+    let start = likelihood.start(how.start);
     let smooth = how.l1 == 0.0 && !random;
     let state = match how.optimizer {
         Optimizer::Auto | Optimizer::Lbfgs if smooth => State::Lbfgs(Lbfgs::new(start, HISTORY)),
@@ -206,12 +297,12 @@ fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<Checkpoint>
         }
         _ => {
             let bound = likelihood.tables() as f64 + how.l2;
-            let size = if random { StepSize::Fixed(bound) } else { StepSize::Adaptive(0.25 * bound) };
+            let size = StepSize::Adaptive { now: 0.25 * bound, most: random.then_some(bound) };
             State::Fista(Fista::new(start, how.l1, size))
         }
     };
     let progress = FitProgress { iteration: 0, objective: f64::INFINITY, stationarity: f64::INFINITY };
-    Ok(Checkpoint { fit: *how, progress, best: f64::INFINITY, idle: 0, state })
+    Ok(Checkpoint { fit: *how, progress, best: f64::INFINITY, idle: 0, course: (1.0, 1.0), state })
 }
 
 fn resumed(checkpoint: Checkpoint, how: &Fit, dimension: usize) -> Result<Checkpoint> {

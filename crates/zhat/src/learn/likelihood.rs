@@ -8,6 +8,7 @@ use crate::answer::{Answer, Estimate, Guarantee};
 use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
 use crate::error::{Error, Result};
 use crate::learn::Statistics;
+use crate::learn::start::{EXTRA, Start, forest_parameters};
 use crate::model::{FactorGraph, Model};
 use crate::query::Query;
 use crate::run::Run;
@@ -18,6 +19,7 @@ pub struct Likelihood {
     graph: FactorGraph,
     /// μ̂, in the order of the graph's tables.
     empirical: Vec<f64>,
+    rows: u64,
     choice: Choice,
     settings: Settings,
 }
@@ -60,7 +62,7 @@ impl Likelihood {
         let names = columns.iter().map(|column| column.name.clone()).collect();
         let states = columns.iter().map(|column| column.states.clone()).collect();
         let graph = graph.with_names(names, states)?;
-        Ok(Likelihood { graph, empirical, choice, settings })
+        Ok(Likelihood { graph, empirical, rows: statistics.rows(), choice, settings })
     }
 
     /// The number of parameters.
@@ -78,6 +80,20 @@ impl Likelihood {
         &self.empirical
     }
 
+    /// Parameters to begin with.
+    pub fn start(&self, start: Start) -> Vec<f64> {
+        match start {
+            Start::Zero => vec![0.0; self.dimension()],
+            Start::Forest => forest_parameters(&self.graph, &self.empirical, self.rows as f64, EXTRA).0,
+        }
+    }
+
+    /// The parameters of maximum likelihood, where the pairs have no circle and they are known in closed form: −∞ where states never occur together.
+    pub fn closed_form(&self) -> Option<Vec<f64>> {
+        let (parameters, all) = forest_parameters(&self.graph, &self.empirical, self.rows as f64, 0.0);
+        all.then_some(parameters)
+    }
+
     /// The model with these parameters.
     pub fn model(&self, parameters: &[f64]) -> Result<FactorGraph> {
         self.graph.reweighted(parameters)
@@ -91,7 +107,8 @@ impl Likelihood {
         else {
             return Err(odd());
         };
-        let score: f64 = parameters.iter().zip(&self.empirical).map(|(x, p)| x * p).sum();
+        let occurring = parameters.iter().zip(&self.empirical).filter(|(_, p)| **p > 0.0);
+        let score: f64 = occurring.map(|(x, p)| x * p).sum();
         Ok(likelihood_of(score, log_z))
     }
 

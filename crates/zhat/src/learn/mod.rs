@@ -7,12 +7,14 @@
 mod fit;
 mod likelihood;
 mod score;
+mod start;
 mod statistics;
 mod structure;
 
-pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit};
+pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit, fit_kept};
 pub use likelihood::Likelihood;
 pub use score::{Scores, columns_of, impute, impute_states, open_rows, score, score_states};
+pub use start::Start;
 pub use statistics::{Column, Counter, Statistics};
 pub(crate) use statistics::{check_names, too_many_states};
 pub use structure::{Structure, chow_liu};

@@ -28,17 +28,23 @@ pub enum Structure {
 /// The edges of the spanning tree of greatest mutual information, i < j, ascending. Of equal ones the first; constant columns are tied too, with
 /// information 0.
 pub fn chow_liu(statistics: &Statistics) -> Vec<(usize, usize)> {
-    let mut parts: Vec<usize> = (0..statistics.columns().len()).collect();
-    let mut tree = Vec::new();
-    for (i, j) in by_information(statistics) {
-        let (a, b) = (root(&mut parts, i), root(&mut parts, j));
-        if a != b {
-            parts[a] = b;
-            tree.push((i, j));
-        }
-    }
+    let pairs = by_information(statistics);
+    let kept = forest(statistics.columns().len(), pairs.iter().copied());
+    let mut tree: Vec<(usize, usize)> =
+        pairs.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair).collect();
     tree.sort_unstable();
     tree
+}
+
+/// Of pairs in this order, whether each ties parts of `n` variables that were apart (Kruskal's algorithm).
+pub(super) fn forest(n: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<bool> {
+    let mut parts: Vec<usize> = (0..n).collect();
+    let mut ties = |(i, j)| {
+        let (a, b) = (root(&mut parts, i), root(&mut parts, j));
+        parts[a] = b;
+        a != b
+    };
+    pairs.map(&mut ties).collect()
 }
 
 fn root(parts: &mut [usize], mut v: usize) -> usize {

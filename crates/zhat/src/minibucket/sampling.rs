@@ -32,15 +32,15 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::unbiased;
+use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
-use crate::query::{Beliefs, Law, LogPartition, Marginals, Query, Sample, Samples};
+use crate::query::{
+    Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
+};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb-is";
-/// Weighted samples that share one random stream.
-const BLOCK: usize = 256;
 /// Samples that a replicate draws between two looks at the clock, at the most.
 const ROUND: u64 = 64;
 /// Measured seconds a table looked up in a draw.
@@ -79,46 +79,23 @@ impl Default for WeightedMiniBucketSampling {
     }
 }
 
-/// The running sums of one replicate, relative to the largest weight so far.
+/// One replicate.
 struct Replicate {
     random: Stream,
     state: Vec<usize>,
     scratch: Scratch,
-    shift: f64,
-    sum: f64,
-    squares: f64,
-    beliefs: Beliefs,
+    masses: Masses,
 }
 
 impl Replicate {
     fn new(random: Stream, free: &FactorGraph, query: Query) -> Self {
-        let beliefs =
-            if query == Query::Marginals { Beliefs::zeros(free.cardinalities()) } else { Beliefs::default() };
         let state = vec![0; free.variable_count()];
-        let shift = f64::NEG_INFINITY;
-        Replicate { random, state, scratch: Scratch::default(), shift, sum: 0.0, squares: 0.0, beliefs }
+        Replicate { random, state, scratch: Scratch::default(), masses: Masses::new(free, query) }
     }
 
-    fn draw(&mut self, proposal: &Proposal<'_>) {
+    fn draw(&mut self, proposal: &Proposal<'_>, free: &FactorGraph) {
         let log_weight = proposal.draw(&mut self.random, &mut self.state, &mut self.scratch);
-        if log_weight == f64::NEG_INFINITY {
-            return;
-        }
-        if log_weight > self.shift {
-            let factor = (self.shift - log_weight).exp();
-            self.sum *= factor;
-            self.squares *= factor * factor;
-            self.beliefs.as_mut_slice().iter_mut().for_each(|mass| *mass *= factor);
-            self.shift = log_weight;
-        }
-        let weight = (log_weight - self.shift).exp();
-        self.sum += weight;
-        self.squares += weight * weight;
-        if !self.beliefs.is_empty() {
-            for (v, &s) in self.state.iter().enumerate() {
-                self.beliefs.variable_mut(v)[s] += weight;
-            }
-        }
+        self.masses.add(log_weight, free, &self.state);
     }
 }
 
@@ -163,7 +140,12 @@ impl WeightedMiniBucketSampling {
         let free = &prepared.reduced.graph;
         let states: f64 = free.cardinalities().iter().map(|&states| states as f64).sum();
         let n = free.variable_count() as f64;
-        let each = 512.0 + 16.0 * n + if query == Query::Marginals { 8.0 * states } else { 0.0 };
+        let masses = match query {
+            Query::Marginals => 8.0 * states,
+            Query::FactorMarginals => free.bytes() as f64,
+            _ => 0.0,
+        };
+        let each = 512.0 + 16.0 * n + masses;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
         let operands: usize =
             plan.nodes.iter().map(|node| node.factors.len() + node.children.len() + node.links.len()).sum();
@@ -232,7 +214,7 @@ impl WeightedMiniBucketSampling {
             let next = (1u64 << checkpoint.min(62)).min(target);
             let round = (next - samples_each).min(ROUND);
             replicates.par_iter_mut().for_each(|replicate| {
-                (0..round).for_each(|_| replicate.draw(proposal));
+                (0..round).for_each(|_| replicate.draw(proposal, free));
             });
             samples_each += round;
             clock.progress("drawing samples", samples_each, target);
@@ -254,9 +236,9 @@ impl WeightedMiniBucketSampling {
         let count = samples_each as f64 * replicates.len() as f64;
         let (mut sum, mut squares) = (0.0, 0.0);
         for replicate in replicates {
-            let factor = (replicate.shift - log_range).exp();
-            sum += replicate.sum * factor;
-            squares += replicate.squares * factor * factor;
+            let (own, own_squares) = replicate.masses.moments(log_range);
+            sum += own;
+            squares += own_squares;
         }
         let mean = sum / count;
         // The difference may lose digits, never a relevant share of the squares.
@@ -287,7 +269,7 @@ impl WeightedMiniBucketSampling {
 /// log of the mean weight of each replicate.
 fn log_means(replicates: &[Replicate], samples_each: u64) -> Vec<f64> {
     let log_count = (samples_each as f64).ln();
-    replicates.iter().map(|replicate| replicate.shift + replicate.sum.ln() - log_count).collect()
+    replicates.iter().map(|replicate| replicate.masses.log_sum() - log_count).collect()
 }
 
 /// Bytes of the answer about the whole graph.
@@ -297,6 +279,8 @@ fn query_bytes(graph: &FactorGraph, query: Query) -> f64 {
         Query::Marginals => {
             graph.cardinalities().iter().map(|&states| 8.0 * states as f64).sum::<f64>() + 16.0 * n
         }
+        // The sums in all, and the expanded tables with a list of places.
+        Query::FactorMarginals => 4.0 * graph.bytes() as f64,
         Query::Sample(count) => count as f64 * (16.0 * n + 16.0),
         _ => 0.0,
     }
@@ -305,7 +289,7 @@ fn query_bytes(graph: &FactorGraph, query: Query) -> f64 {
 impl Forecasts<FactorGraph> for WeightedMiniBucketSampling {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let promise = match query {
-            Query::Marginals => Promise::Heuristic,
+            Query::Marginals | Query::FactorMarginals => Promise::Heuristic,
             Query::Sample(_) => Promise::Unbiased,
             _ => Promise::Bounds,
         };
@@ -367,31 +351,41 @@ impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
     }
 }
 
-impl Marginals<FactorGraph> for WeightedMiniBucketSampling {
-    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+impl WeightedMiniBucketSampling {
+    /// Σ w·\[x has a property\] / Σ w; `finish` makes the answer about the whole graph of it.
+    fn ratios<T: Send>(
+        &self,
+        graph: &FactorGraph,
+        query: Query,
+        run: &Run,
+        finish: impl FnOnce(Masses, &Prepared) -> T + Send,
+    ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        self.propose(graph, Query::Marginals, run, |proposal, prepared, tightened| {
+        self.propose(graph, query, run, |proposal, prepared, tightened| {
             let (free, offset) = (&prepared.reduced.graph, prepared.reduced.constant);
             let range = tightened.high + tightened.rounding - offset;
-            let drawn = self.draw(proposal, free, Query::Marginals, range, run, &clock);
-            let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-            if shift == f64::NEG_INFINITY {
-                let message = "every sample had weight 0; more samples or another method may do";
-                return Err(Error::NoAnswer(message.into()));
-            }
-            let mut total = Beliefs::zeros(free.cardinalities());
-            for replicate in &drawn.replicates {
-                let factor = (replicate.shift - shift).exp();
-                let masses = total.as_mut_slice().iter_mut().zip(replicate.beliefs.as_slice());
-                masses.for_each(|(sum, mass)| *sum += factor * mass);
-            }
-            total.normalise();
+            let drawn = self.draw(proposal, free, query, range, run, &clock);
+            let masses = together(drawn.replicates.iter().map(|replicate| &replicate.masses), free, query)?;
             let samples = drawn.samples_each * self.replicates as u64;
             let mut diagnostics = self.diagnostics(tightened, samples, &clock);
             diagnostics.stopped_early = drawn.stopped_early;
-            let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
-            let guarantee = Guarantee::Heuristic { reason: reason.into() };
-            Ok(Answer { value: prepared.reduced.expand_beliefs(graph, &total), guarantee, diagnostics })
+            Ok(Answer { value: finish(masses, prepared), guarantee: ratio(), diagnostics })
+        })
+    }
+}
+
+impl Marginals<FactorGraph> for WeightedMiniBucketSampling {
+    fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
+        self.ratios(graph, Query::Marginals, run, |masses, prepared| {
+            prepared.reduced.expand_beliefs(graph, &masses.into_beliefs())
+        })
+    }
+}
+
+impl FactorMarginals<FactorGraph> for WeightedMiniBucketSampling {
+    fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
+        self.ratios(graph, Query::FactorMarginals, run, |masses, prepared| {
+            prepared.reduced.expand_factor_beliefs(graph, &masses.into_factor_beliefs())
         })
     }
 }
@@ -403,27 +397,14 @@ impl Sample<FactorGraph> for WeightedMiniBucketSampling {
         self.propose(graph, Query::Sample(count), run, |proposal, prepared, tightened| {
             let (n, offset) = (prepared.reduced.graph.variable_count(), prepared.reduced.constant);
             let streams = Streams::new(run.seed(), "mini-bucket weighted samples");
-            let draw = |block: usize| -> Result<(Vec<usize>, Vec<f64>)> {
-                clock.check()?;
-                let (mut random, mut scratch) = (streams.block(block as u64), Scratch::default());
-                let len = BLOCK.min(count - block * BLOCK);
-                let (mut states, mut weights) = (vec![0; len * n], vec![0.0; len]);
-                for (i, weight) in weights.iter_mut().enumerate() {
-                    let state = &mut states[i * n..(i + 1) * n];
-                    *weight = offset + proposal.draw(&mut random, state, &mut scratch);
+            let promise = (self.confidence, tightened.rounding);
+            let (samples, guarantee) = weighted_samples(count, n, &streams, &clock, promise, || {
+                let mut scratch = Scratch::default();
+                move |random: &mut Stream, state: &mut [usize]| {
+                    offset + proposal.draw(random, state, &mut scratch)
                 }
-                Ok((states, weights))
-            };
-            let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(draw);
-            let blocks: Vec<(Vec<usize>, Vec<f64>)> = blocks.collect::<Result<_>>()?;
-            let (mut states, mut log_weights) = (Vec::with_capacity(count * n), Vec::with_capacity(count));
-            for (own, weights) in blocks {
-                states.extend(own);
-                log_weights.extend(weights);
-            }
-            let (_, guarantee) = unbiased(&log_weights, self.confidence, tightened.rounding);
+            })?;
             let diagnostics = self.diagnostics(tightened, count as u64, &clock);
-            let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
             Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
         })
     }

@@ -26,14 +26,15 @@ use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Sampler};
 use super::unbiased;
+use super::weighted::{Masses, missed, ratio, together, weighted_samples};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
-use crate::numeric::{self, CompensatedSum};
+use crate::numeric;
 use crate::query::{
-    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, Law, LogPartition, Map, Marginals, Query,
-    Sample, Samples,
+    Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query, Sample,
+    Samples,
 };
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
@@ -41,8 +42,6 @@ use crate::run::{Clock, Run};
 const NAME: &str = "importance";
 /// Work, in variables drawn and factors read, that a replicate does between two looks at the clock.
 const ROUND: usize = 1 << 16;
-/// Weighted samples that share one random stream.
-const BLOCK: usize = 256;
 /// Measured cost of reading one factor at a state, and of drawing one variable.
 const SECONDS_PER_FACTOR: f64 = 6e-9;
 const SECONDS_PER_VARIABLE: f64 = 4e-8;
@@ -102,85 +101,29 @@ impl Partial {
     }
 }
 
-/// The running sums of one replicate.
+/// One replicate: its sums, and the best state that it has seen.
 struct Replicate {
     random: Stream,
     state: Vec<usize>,
-    /// The largest log weight so far; all sums are relative to it.
-    shift: f64,
-    sum: CompensatedSum,
-    score_sum: CompensatedSum,
+    masses: Masses,
     best: Option<BestState>,
-    beliefs: Beliefs,
-    factors: FactorBeliefs,
 }
 
 impl Replicate {
     fn new(random: Stream, graph: &FactorGraph, query: Query) -> Self {
-        let (beliefs, factors) = match query {
-            Query::Marginals => (Beliefs::zeros(graph.cardinalities()), FactorBeliefs::default()),
-            Query::FactorMarginals => (Beliefs::default(), FactorBeliefs::zeros(graph)),
-            _ => Default::default(),
-        };
-        Replicate {
-            random,
-            state: vec![0; graph.variable_count()],
-            shift: f64::NEG_INFINITY,
-            sum: CompensatedSum::default(),
-            score_sum: CompensatedSum::default(),
-            best: None,
-            beliefs,
-            factors,
-        }
+        let state = vec![0; graph.variable_count()];
+        Replicate { random, state, masses: Masses::new(graph, query), best: None }
     }
 
     fn draw(&mut self, sampler: &Sampler<'_>, graph: &FactorGraph, query: Query) {
         let log_weight = sampler.draw(&mut self.random, &mut self.state);
-        if log_weight == f64::NEG_INFINITY {
-            return;
-        }
-        if log_weight > self.shift {
-            self.rescale(log_weight);
-        }
-        let weight = (log_weight - self.shift).exp();
-        self.sum.add(weight);
-        match query {
-            Query::LogPartition | Query::Sample(_) => {}
-            Query::Entropy => self.score_sum.add(weight * graph.score(&self.state)),
-            Query::Map | Query::KBest(_) => {
-                let score = graph.score(&self.state);
-                if self.best.as_ref().is_none_or(|best| score > best.score) {
-                    self.best = Some(BestState { state: self.state.clone(), score });
-                }
-            }
-            Query::Marginals => {
-                for (v, &s) in self.state.iter().enumerate() {
-                    self.beliefs.variable_mut(v)[s] += weight;
-                }
-            }
-            Query::FactorMarginals => {
-                for (f, factor) in graph.factors().enumerate() {
-                    self.factors.factor_mut(f)[graph.entry(factor.scope, &self.state)] += weight;
-                }
+        self.masses.add(log_weight, graph, &self.state);
+        if matches!(query, Query::Map | Query::KBest(_)) && log_weight > f64::NEG_INFINITY {
+            let score = graph.score(&self.state);
+            if self.best.as_ref().is_none_or(|best| score > best.score) {
+                self.best = Some(BestState { state: self.state.clone(), score });
             }
         }
-    }
-
-    /// Makes all sums relative to a new, larger shift.
-    fn rescale(&mut self, shift: f64) {
-        let factor = (self.shift - shift).exp();
-        for sum in [&mut self.sum, &mut self.score_sum] {
-            *sum = std::iter::once(sum.value() * factor).collect();
-        }
-        for masses in [self.beliefs.as_mut_slice(), self.factors.as_mut_slice()] {
-            masses.iter_mut().for_each(|sum| *sum *= factor);
-        }
-        self.shift = shift;
-    }
-
-    /// log Σ weights.
-    fn log_sum(&self) -> f64 {
-        self.shift + self.sum.value().ln()
     }
 }
 
@@ -194,20 +137,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// The largest log weight of all replicates; an error if no sample has a weight.
-    fn shift(&self) -> Result<f64> {
-        let shift = self.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-        if shift > f64::NEG_INFINITY { Ok(shift) } else { Err(missed()) }
-    }
-
-    /// Adds what `part` is in each replicate to `total`, all relative to one shift.
-    fn add_weighted(&self, total: &mut [f64], part: impl Fn(&Replicate) -> &[f64]) -> Result<()> {
-        let shift = self.shift()?;
-        for replicate in &self.replicates {
-            let factor = (replicate.shift - shift).exp();
-            total.iter_mut().zip(part(replicate)).for_each(|(sum, mass)| *sum += factor * mass);
-        }
-        Ok(())
+    fn masses(&self, query: Query) -> Result<Masses> {
+        together(self.replicates.iter().map(|replicate| &replicate.masses), &self.reduced.graph, query)
     }
 }
 
@@ -304,7 +235,11 @@ impl ImportanceSampling {
     fn partial(&self, drawn: &Drawn) -> Partial {
         let offset = drawn.reduced.constant - (drawn.samples_each as f64).ln();
         Partial {
-            log_estimates: drawn.replicates.iter().map(|replicate| offset + replicate.log_sum()).collect(),
+            log_estimates: drawn
+                .replicates
+                .iter()
+                .map(|replicate| offset + replicate.masses.log_sum())
+                .collect(),
             samples_each: drawn.samples_each,
             rounding: drawn.rounding,
             confidence: self.confidence,
@@ -334,17 +269,6 @@ impl ImportanceSampling {
 fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     numeric::rounding_allowance(2.0 * graph.factor_count() as f64 + states + 16.0, graph.magnitude())
-}
-
-/// The error where no sample had a positive weight, so that nothing can be said.
-fn missed() -> Error {
-    Error::NoAnswer("every sample had weight 0; more samples or another method may do".into())
-}
-
-fn ratio() -> Guarantee {
-    Guarantee::Heuristic {
-        reason: "a ratio of two estimates: right in the limit, biased for finitely many samples".into(),
-    }
 }
 
 impl Forecasts<FactorGraph> for ImportanceSampling {
@@ -377,10 +301,8 @@ impl LogPartition<FactorGraph> for ImportanceSampling {
 impl Marginals<FactorGraph> for ImportanceSampling {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         self.answer(graph, Query::Marginals, run, |drawn, _| {
-            let mut total = Beliefs::zeros(drawn.reduced.graph.cardinalities());
-            drawn.add_weighted(total.as_mut_slice(), |replicate| replicate.beliefs.as_slice())?;
-            total.normalise();
-            Ok((drawn.reduced.expand_beliefs(graph, &total), ratio()))
+            let beliefs = drawn.masses(Query::Marginals)?.into_beliefs();
+            Ok((drawn.reduced.expand_beliefs(graph, &beliefs), ratio()))
         })
     }
 }
@@ -388,10 +310,8 @@ impl Marginals<FactorGraph> for ImportanceSampling {
 impl FactorMarginals<FactorGraph> for ImportanceSampling {
     fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
         self.answer(graph, Query::FactorMarginals, run, |drawn, _| {
-            let mut total = FactorBeliefs::zeros(&drawn.reduced.graph);
-            drawn.add_weighted(total.as_mut_slice(), |replicate| replicate.factors.as_slice())?;
-            total.normalise();
-            Ok((drawn.reduced.expand_factor_beliefs(graph, &total), ratio()))
+            let beliefs = drawn.masses(Query::FactorMarginals)?.into_factor_beliefs();
+            Ok((drawn.reduced.expand_factor_beliefs(graph, &beliefs), ratio()))
         })
     }
 }
@@ -400,11 +320,7 @@ impl Entropy<FactorGraph> for ImportanceSampling {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         self.answer(graph, Query::Entropy, run, |drawn, estimate| {
-            let shift = drawn.shift()?;
-            let scaled = |sum: fn(&Replicate) -> f64| -> f64 {
-                drawn.replicates.iter().map(|r| (r.shift - shift).exp() * sum(r)).sum()
-            };
-            let mean_score = scaled(|r| r.score_sum.value()) / scaled(|r| r.sum.value());
+            let mean_score = drawn.masses(Query::Entropy)?.mean_score();
             Ok(((estimate.value - drawn.reduced.constant - mean_score).max(0.0), ratio()))
         })
     }
@@ -434,35 +350,16 @@ impl Sample<FactorGraph> for ImportanceSampling {
         let reduced = Reduced::new(graph)?;
         let n = reduced.graph.variable_count();
         let streams = Streams::new(run.seed(), "importance weighted samples");
-        let (mut states, mut log_weights) = (vec![0; count * n], vec![0.0; count]);
-        run.install(|| {
+        let rounding = rounding(graph);
+        let (samples, guarantee) = run.install(|| {
             let sampler = Sampler::new(self.proposal, &reduced.graph, &clock)?;
-            // A model with nothing free has chunks of no states; the weights still count the samples.
-            let mut blocks: Vec<(&mut [usize], &mut [f64])> = Vec::new();
-            let (mut states, mut weights) = (states.as_mut_slice(), log_weights.as_mut_slice());
-            while !weights.is_empty() {
-                let len = BLOCK.min(weights.len());
-                let (state_block, state_rest) = states.split_at_mut(len * n);
-                let (weight_block, weight_rest) = weights.split_at_mut(len);
-                blocks.push((state_block, weight_block));
-                (states, weights) = (state_rest, weight_rest);
-            }
-            blocks.into_par_iter().enumerate().try_for_each(|(block, (states, weights))| {
-                clock.check()?;
-                let mut random = streams.block(block as u64);
-                for (i, weight) in weights.iter_mut().enumerate() {
-                    let state = &mut states[i * n..(i + 1) * n];
-                    *weight = reduced.constant + sampler.draw(&mut random, state);
-                }
-                Ok(())
+            let promise = (self.confidence, rounding);
+            weighted_samples(count, n, &streams, &clock, promise, || {
+                |random: &mut Stream, state: &mut [usize]| reduced.constant + sampler.draw(random, state)
             })
         })?;
-        let rounding = rounding(graph);
-        let (_, guarantee) =
-            if count > 0 { unbiased(&log_weights, self.confidence, rounding) } else { (0.0, ratio()) };
         let mut diagnostics = Diagnostics::new(NAME).note("samples", count);
         (diagnostics.rounding, diagnostics.seconds) = (rounding, clock.seconds());
-        let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
         Ok(Answer { value: reduced.expand_samples(samples), guarantee, diagnostics })
     }
 }

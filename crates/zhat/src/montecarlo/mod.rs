@@ -3,8 +3,10 @@
 mod importance;
 mod proposal;
 mod replicates;
+mod weighted;
 
 pub use importance::{ImportanceSampling, Partial};
 pub use proposal::Proposal;
 pub(crate) use proposal::acyclic;
 pub(crate) use replicates::unbiased;
+pub(crate) use weighted::{Masses, ratio, together, weighted_samples};

@@ -5,8 +5,8 @@
 //! convergence where f is strongly convex without knowing how strongly.
 //!
 //! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (where that is below rounding, until
-//! ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With gradients that are estimates the test means nothing, so then it
-//! must be given.
+//! ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With values and gradients that are estimates the test may fail whatever
+//! L is, so then a largest one must be given.
 //!
 //! References: A. Beck, M. Teboulle, SIAM J. Imaging Sciences 2 (2009); B. O'Donoghue, E. Candès, Found. Comput. Math. 15 (2015).
 
@@ -25,8 +25,13 @@ const ROUNDING: f64 = 1e-9;
 pub enum StepSize {
     /// Always this one.
     Fixed(f64),
-    /// Found by trial, from here on.
-    Adaptive(f64),
+    /// Found by trial.
+    Adaptive {
+        /// From here on.
+        now: f64,
+        /// No larger one is needed, if that is known.
+        most: Option<f64>,
+    },
 }
 
 /// The state between two steps.
@@ -34,7 +39,7 @@ pub enum StepSize {
 /// ```
 /// use zhat::optimize::{Fista, StepSize};
 /// // (x − 3)²/2 + |x| has its minimum at 2.
-/// let mut fista = Fista::new(vec![0.0], 1.0, StepSize::Adaptive(0.1));
+/// let mut fista = Fista::new(vec![0.0], 1.0, StepSize::Adaptive { now: 0.1, most: None });
 /// for _ in 0..100 {
 ///     fista.step(&mut |x, gradient| { gradient[0] = x[0] - 3.0; Ok(0.5 * gradient[0] * gradient[0]) })?;
 /// }
@@ -69,13 +74,11 @@ impl Fista {
         let (mut next, mut there) = (vec![0.0; n], vec![0.0; n]);
         let mut lipschitz = match self.size {
             StepSize::Fixed(lipschitz) => lipschitz,
-            StepSize::Adaptive(lipschitz) => SHRINK * lipschitz,
+            StepSize::Adaptive { now, .. } => SHRINK * now,
         };
         let reached = loop {
             self.proximal(&gradient, lipschitz, &mut next);
-            if let StepSize::Fixed(_) = self.size {
-                break value;
-            }
+            let StepSize::Adaptive { most, .. } = self.size else { break value };
             let reached = f(&next, &mut there)?;
             let moved: Vec<f64> = next.iter().zip(&self.ahead).map(|(x, y)| x - y).collect();
             let square = dot(&moved, &moved);
@@ -85,11 +88,12 @@ impl Fista {
                 // So near, values are all rounding; gradients are not.
                 dot(&there, &moved) - dot(&gradient, &moved) <= lipschitz * square
             };
-            if below || lipschitz > 1e300 {
-                self.size = StepSize::Adaptive(lipschitz);
+            let most_of_all = most.unwrap_or(1e300);
+            if below || lipschitz >= most_of_all {
+                self.size = StepSize::Adaptive { now: lipschitz, most };
                 break reached;
             }
-            lipschitz *= 2.0;
+            lipschitz = (2.0 * lipschitz).min(most_of_all);
         };
         let stationarity = largest(next.iter().zip(&self.ahead).map(|(x, y)| lipschitz * (x - y)));
         let uphill: f64 =
@@ -135,7 +139,7 @@ mod tests {
             }
             Ok(value)
         };
-        let mut fista = Fista::new(vec![0.0; 13], l1, StepSize::Adaptive(1.0));
+        let mut fista = Fista::new(vec![0.0; 13], l1, StepSize::Adaptive { now: 1.0, most: None });
         let mut last = Step { objective: f64::INFINITY, stationarity: f64::INFINITY };
         for _ in 0..20_000 {
             last = fista.step(&mut f).unwrap();
@@ -154,7 +158,7 @@ mod tests {
             gradient[1] = 4.0 * x[1].powi(3);
             Ok(x[0].exp() - 2.0 * x[0] + x[1].powi(4))
         };
-        let mut whole = Fista::new(vec![3.0, -2.0], 0.1, StepSize::Adaptive(1.0));
+        let mut whole = Fista::new(vec![3.0, -2.0], 0.1, StepSize::Adaptive { now: 1.0, most: None });
         for _ in 0..7 {
             whole.step(&mut f).unwrap();
         }

@@ -39,17 +39,17 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::messages::BeliefPropagation;
 use crate::minibucket::WeightedMiniBuckets;
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::unbiased;
+use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
 use crate::query::{
-    Beliefs, FactorBeliefs, FactorMarginals, Law, LogPartition, Marginals, Query, Sample, Samples,
+    Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
 };
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 use crate::units;
 
 pub(super) const NAME: &str = "sccq";
-/// Weighted samples that share one random stream.
+/// Draws of a pilot that share one random stream.
 const BLOCK: usize = 256;
 /// Work of a replicate, in variables and tables, between two looks at the clock.
 const ROUND: usize = 1 << 16;
@@ -127,67 +127,34 @@ impl Default for StochasticQuadrature {
     }
 }
 
-/// The running sums of one replicate.
+/// One replicate.
 struct Replicate {
     random: Stream,
     state: Vec<usize>,
     sums: Sums,
-    /// Weights relative to exp `shift`, which is fixed where they cannot get out of hand, and else the largest so far.
-    shift: f64,
-    sum: f64,
-    beliefs: Beliefs,
-    factors: FactorBeliefs,
+    masses: Masses,
 }
 
 impl Replicate {
     fn new(random: Stream, free: &FactorGraph, query: Query, plan: &Plan) -> Self {
-        let (beliefs, factors) = match query {
-            Query::Marginals => (Beliefs::zeros(free.cardinalities()), FactorBeliefs::default()),
-            Query::FactorMarginals => (Beliefs::default(), FactorBeliefs::zeros(free)),
-            _ => Default::default(),
-        };
-        let shift = if plan.steady { plan.shift } else { f64::NEG_INFINITY };
-        let state = vec![0; free.variable_count()];
-        Replicate { random, state, sums: Sums::default(), shift, sum: 0.0, beliefs, factors }
+        let masses = Masses::new(free, query);
+        let masses = if plan.steady { masses.relative_to(plan.shift) } else { masses };
+        Replicate { random, state: vec![0; free.variable_count()], sums: Sums::default(), masses }
     }
 
-    fn draw(&mut self, source: &Source, plan: &Plan, free: &FactorGraph, query: Query) {
+    fn draw(&mut self, source: &Source, plan: &Plan, free: &FactorGraph) {
         let draw = source.draw(&mut self.random, &mut self.state);
-        let mut weight = plan.weight(draw.r);
+        let weight = plan.weight(draw.r);
         plan.add(draw, weight, &mut self.sums);
-        if draw.r == f64::NEG_INFINITY {
-            return;
-        }
         if !plan.steady {
-            if draw.r > self.shift {
-                let factor = (self.shift - draw.r).exp();
-                self.sum *= factor;
-                for masses in [self.beliefs.as_mut_slice(), self.factors.as_mut_slice()] {
-                    masses.iter_mut().for_each(|mass| *mass *= factor);
-                }
-                self.shift = draw.r;
-            }
-            weight = (draw.r - self.shift).exp();
-        }
-        self.sum += weight;
-        match query {
-            Query::Marginals => {
-                for (v, &s) in self.state.iter().enumerate() {
-                    self.beliefs.variable_mut(v)[s] += weight;
-                }
-            }
-            Query::FactorMarginals => {
-                for (f, factor) in free.factors().enumerate() {
-                    self.factors.factor_mut(f)[free.entry(factor.scope, &self.state)] += weight;
-                }
-            }
-            _ => {}
+            self.masses.add(draw.r, free, &self.state);
+        } else if draw.r > f64::NEG_INFINITY {
+            self.masses.add_scaled(weight, free, &self.state);
         }
     }
 
     fn log_mean(&self, samples: u64) -> f64 {
-        let sum = if self.sum > 0.0 { self.sum.ln() } else { f64::NEG_INFINITY };
-        self.shift.max(f64::MIN) + sum - (samples as f64).ln()
+        self.masses.log_sum() - (samples as f64).ln()
     }
 }
 
@@ -454,7 +421,7 @@ impl StochasticQuadrature {
             let next = (1u64 << checkpoint.min(62)).min(target);
             let round = (next - each).min(longest);
             replicates.par_iter_mut().for_each(|replicate| {
-                (0..round).for_each(|_| replicate.draw(source, plan, free, query));
+                (0..round).for_each(|_| replicate.draw(source, plan, free));
             });
             each += round;
             clock.progress("drawing samples", each, target);
@@ -552,18 +519,9 @@ impl StochasticQuadrature {
         })
     }
 
-    /// The factors' or variables' masses of all replicates together; an error if no sample has a weight.
-    fn masses(drawn: &Drawn, total: &mut [f64], part: impl Fn(&Replicate) -> &[f64]) -> Result<()> {
-        let shift = drawn.replicates.iter().map(|r| r.shift).fold(f64::NEG_INFINITY, f64::max);
-        if drawn.replicates.iter().all(|replicate| replicate.sum <= 0.0) {
-            let message = "every sample had weight 0; more samples, a larger width or another method may do";
-            return Err(Error::NoAnswer(message.into()));
-        }
-        for replicate in drawn.replicates.iter().filter(|replicate| replicate.sum > 0.0) {
-            let factor = (replicate.shift - shift).exp();
-            total.iter_mut().zip(part(replicate)).for_each(|(sum, mass)| *sum += factor * mass);
-        }
-        Ok(())
+    /// The masses of all replicates together; an error if no sample has a weight.
+    fn masses(drawn: &Drawn, free: &FactorGraph, query: Query) -> Result<Masses> {
+        together(drawn.replicates.iter().map(|replicate| &replicate.masses), free, query)
     }
 
     fn states_only(&self) -> Result<()> {
@@ -582,11 +540,6 @@ pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     let moves = 64.0 * graph.factor_count() as f64;
     numeric::rounding_allowance(states + moves + 64.0, graph.magnitude())
-}
-
-fn ratio() -> Guarantee {
-    let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
-    Guarantee::Heuristic { reason: reason.into() }
 }
 
 impl Forecasts<FactorGraph> for StochasticQuadrature {
@@ -660,11 +613,9 @@ impl Marginals<FactorGraph> for StochasticQuadrature {
                 return Ok(Answer::exact(reduced.expand_beliefs(graph, &beliefs), diagnostics));
             }
             let drawn = self.draw(chosen, free, Query::Marginals, run, &clock);
-            let mut total = Beliefs::zeros(free.cardinalities());
-            Self::masses(&drawn, total.as_mut_slice(), |replicate| replicate.beliefs.as_slice())?;
-            total.normalise();
+            let beliefs = Self::masses(&drawn, free, Query::Marginals)?.into_beliefs();
             let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
-            Ok(Answer { value: reduced.expand_beliefs(graph, &total), guarantee: ratio(), diagnostics })
+            Ok(Answer { value: reduced.expand_beliefs(graph, &beliefs), guarantee: ratio(), diagnostics })
         })
     }
 }
@@ -684,12 +635,10 @@ impl FactorMarginals<FactorGraph> for StochasticQuadrature {
                 return Ok(Answer::exact(reduced.expand_factor_beliefs(graph, &beliefs), diagnostics));
             }
             let drawn = self.draw(chosen, free, Query::FactorMarginals, run, &clock);
-            let mut total = FactorBeliefs::zeros(free);
-            Self::masses(&drawn, total.as_mut_slice(), |replicate| replicate.factors.as_slice())?;
-            total.normalise();
+            let beliefs = Self::masses(&drawn, free, Query::FactorMarginals)?.into_factor_beliefs();
             let diagnostics = self.diagnostics(chosen, Some(&drawn), &clock);
             Ok(Answer {
-                value: reduced.expand_factor_beliefs(graph, &total),
+                value: reduced.expand_factor_beliefs(graph, &beliefs),
                 guarantee: ratio(),
                 diagnostics,
             })
@@ -706,28 +655,13 @@ impl Sample<FactorGraph> for StochasticQuadrature {
             let n = prepared.reduced.graph.variable_count();
             let offset = prepared.reduced.constant + chosen.source.log_normaliser;
             let streams = Streams::new(run.seed(), "quadrature weighted samples");
-            let draw = |block: usize| -> Result<(Vec<usize>, Vec<f64>)> {
-                clock.check()?;
-                let mut random = streams.block(block as u64);
-                let len = BLOCK.min(count - block * BLOCK);
-                let (mut states, mut weights) = (vec![0; len * n], vec![0.0; len]);
-                for (i, weight) in weights.iter_mut().enumerate() {
-                    *weight = offset + chosen.source.draw(&mut random, &mut states[i * n..(i + 1) * n]).r;
-                }
-                Ok((states, weights))
-            };
-            let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(draw);
-            let blocks: Vec<(Vec<usize>, Vec<f64>)> = blocks.collect::<Result<_>>()?;
-            let (mut states, mut log_weights) = (Vec::with_capacity(count * n), Vec::with_capacity(count));
-            for (own, weights) in blocks {
-                states.extend(own);
-                log_weights.extend(weights);
-            }
             let rounding = rounding(graph);
-            let (_, guarantee) = unbiased(&log_weights, self.confidence, rounding);
+            let promise = (self.confidence, rounding);
+            let (samples, guarantee) = weighted_samples(count, n, &streams, &clock, promise, || {
+                |random: &mut Stream, state: &mut [usize]| offset + chosen.source.draw(random, state).r
+            })?;
             let mut diagnostics = self.diagnostics(chosen, None, &clock).note("samples", count);
             diagnostics.rounding = rounding;
-            let samples = Samples::new(count, n, states, Law::Weighted { log_weights });
             Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
         })
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use zhat::catalogue::{Choice, Settings};
 use zhat::io::table::{Missing, TableOptions, read_statistics};
-use zhat::learn::{self, Column, Fit, Likelihood, Optimizer, Statistics, Structure, chow_liu};
+use zhat::learn::{self, Column, Fit, Likelihood, Optimizer, Start, Statistics, Structure, chow_liu};
 use zhat::model::generate;
 use zhat::random::Streams;
 use zhat::{FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
@@ -50,10 +50,16 @@ fn trees_reach_the_closed_form() {
         let entropies: f64 = (0..7).map(|v| statistics.entropy(v)).sum();
         let information: f64 = tree.iter().map(|&(i, j)| statistics.mutual_information(i, j)).sum();
         let own = likelihood(&statistics, &Structure::ChowLiu { more: 0 }, "exact");
+        let best = information - entropies;
+        let closed = fitted(&own, &Fit::default());
+        assert!((closed.log_likelihood.value - best).abs() < 1e-12 && closed.progress.iteration == 0);
+        let start = own.value(&own.start(Start::Forest), &Run::default()).unwrap().value;
+        assert!(start <= best && start > best - 0.02, "{seed}: {start} {best}");
         for optimizer in [Optimizer::Lbfgs, Optimizer::Fista] {
-            let how = Fit { optimizer, iterations: 3000, tolerance: 1e-7, ..Default::default() };
+            let start = Start::Zero;
+            let how =
+                Fit { l2: 1e-12, optimizer, start, iterations: 3000, tolerance: 1e-7, ..Default::default() };
             let found = fitted(&own, &how);
-            let best = information - entropies;
             assert_eq!(found.log_likelihood.guarantee, Guarantee::Exact);
             assert!(
                 (found.log_likelihood.value - best).abs() < 1e-6,
@@ -61,6 +67,71 @@ fn trees_reach_the_closed_form() {
                 found.log_likelihood.value
             );
         }
+    }
+}
+
+/// The mushrooms' own tree: what is fitted from nothing is the closed form.
+#[test]
+fn mushrooms_reach_the_closed_form() {
+    let Some(data) = crate::support::data("maximum likelihood of the mushrooms' tree") else { return };
+    let options = TableOptions { header: false, markers: vec!["?".into()], ..Default::default() };
+    let path = data.join("data/mushroom/agaricus-lepiota.data");
+    let statistics = read_statistics(&path, &options, &Run::default()).unwrap();
+    assert_eq!((statistics.rows(), statistics.columns().len()), (5644, 23));
+    let tree = chow_liu(&statistics);
+    let information: f64 = tree.iter().map(|&(i, j)| statistics.mutual_information(i, j)).sum();
+    let best = information - (0..23).map(|v| statistics.entropy(v)).sum::<f64>();
+    let own = likelihood(&statistics, &Structure::ChowLiu { more: 0 }, "exact");
+    let found = fitted(&own, &Fit::default());
+    assert!((found.log_likelihood.value - best).abs() < 1e-9, "{} {best}", found.log_likelihood);
+    // The penalty is next to nothing, so parameters are on their way to −∞.
+    let how = Fit { l2: 1e-9, start: Start::Zero, iterations: 300, ..Default::default() };
+    let found = fitted(&own, &how).log_likelihood.value;
+    assert!(found <= best + 1e-9 && found > best - 5e-3, "{found} {best}");
+    // Whatever the pairs, tree-reweighted messages cannot certify more than the tree.
+    let wide = likelihood(&statistics, &Structure::ChowLiu { more: 20 }, "trw");
+    let certified = wide.value(&wide.start(Start::Forest), &Run::default()).unwrap().value;
+    assert!(certified <= best && certified > best - 0.1, "{certified} {best}");
+}
+
+/// Where a pair has no table of its variables' own, the forest's closed form is in the pairs alone.
+#[test]
+fn forests_need_no_tables_of_single_variables() {
+    let graph = generate::tree(6, 3, 1.0, 3).unwrap();
+    let statistics = draws(&graph, 2000, 5);
+    let edges = chow_liu(&statistics);
+    let value = |singles: &[usize]| {
+        let choice = Choice::parse("exact");
+        let own = Likelihood::with_tables(&statistics, singles, &edges, choice, Settings::new()).unwrap();
+        own.value(&own.start(Start::Forest), &Run::default()).unwrap().value
+    };
+    let all = value(&[0, 1, 2, 3, 4, 5]);
+    assert!((value(&[]) - all).abs() < 0.01 && (value(&[2, 4]) - all).abs() < 0.01);
+}
+
+/// With gradients that are estimates the fit comes near the exact one, far from where it began.
+#[test]
+fn estimated_gradients_lead_near_the_best_model() {
+    let graph = generate::random(8, 3, 14, 2, 0.8, 0.0, 2).unwrap();
+    let statistics = draws(&graph, 3000, 1);
+    let structure = Structure::ChowLiu { more: 7 };
+    let exact = likelihood(&statistics, &structure, "exact");
+    let how = Fit { l2: 1.0 / 3000.0, iterations: 60, ..Default::default() };
+    let best = fitted(&exact, &Fit { iterations: 1000, ..how }).log_likelihood.value;
+    let run = Run::default();
+    let start = exact.value(&exact.start(Start::Forest), &run).unwrap().value;
+    for (method, settings) in
+        [("sccq", r#"{"form": "tree", "samples": 8192}"#), ("wmb-is", r#"{"i_bound": 2, "samples": 8192}"#)]
+    {
+        let edges = structure.edges(&statistics).unwrap();
+        let settings: Settings = serde_json::from_str(settings).unwrap();
+        let own = Likelihood::new(&statistics, &edges, Choice::parse(method), settings).unwrap();
+        let found = fitted(&own, &how);
+        assert!(found.random, "{method}");
+        let parameters: Vec<f64> =
+            found.graph.factors().flat_map(|factor| factor.log_values.to_vec()).collect();
+        let reached = exact.value(&parameters, &run).unwrap().value;
+        assert!(best - reached < 0.1 * (best - start), "{method}: {start} {reached} {best}");
     }
 }
 
@@ -187,6 +258,14 @@ fn a_resumed_fit_has_the_same_bits() {
         let rest = learn::fit(&own, &how, Some(from), &Run::default(), &mut |_| Ok(true)).unwrap();
         assert_eq!(rest.graph, whole.graph, "{method} {l1}");
         assert_eq!(rest.progress, whole.progress);
+        let folder = Folder::new("kept");
+        let path = folder.0.join("state.json");
+        let stop_at = |iteration| {
+            let mut watch = |now: &learn::Checkpoint| Ok(now.progress().iteration < iteration);
+            learn::fit_kept(&own, &how, &path, &Run::default(), &mut watch).unwrap()
+        };
+        stop_at(4);
+        assert_eq!(stop_at(99).graph, whole.graph, "{method} {l1}, kept in a file");
         let other = Fit { l2: 0.02, ..how };
         let from = serde_json::from_str(&serde_json::to_string(&kept_of(&own, &how)).unwrap()).unwrap();
         assert!(learn::fit(&own, &other, Some(from), &Run::default(), &mut |_| Ok(true)).is_err());

@@ -8,7 +8,9 @@ use zhat::exact::Elimination;
 use zhat::minibucket::{WeightedMiniBucketSampling, WeightedMiniBuckets};
 use zhat::model::generate::{self, Grid};
 use zhat::random::Streams;
-use zhat::{Error, Estimate, FactorGraph, Guarantee, Law, LogPartition, Marginals, Run, Sample};
+use zhat::{
+    Error, Estimate, FactorGraph, FactorMarginals, Guarantee, Law, LogPartition, Marginals, Run, Sample,
+};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -288,6 +290,11 @@ fn intervals_close_in_and_marginals_come_near() {
         assert!(matches!(beliefs.guarantee, Guarantee::Heuristic { .. }));
         for (got, want) in beliefs.value.iter().zip(oracle.marginals()) {
             got.iter().zip(want).for_each(|(p, q)| assert!((p - q).abs() < 0.1, "{name}: {p} {q}"));
+        }
+        let factors = method.factor_marginals(&graph, &run).unwrap().value;
+        for (f, want) in oracle.factor_marginals(&graph).iter().enumerate() {
+            let both = factors.factor(f).iter().zip(want);
+            both.for_each(|(p, q)| assert!((p - q).abs() < 0.1, "{name}, factor {f}: {p} {q}"));
         }
     }
 }
