@@ -74,14 +74,43 @@ def test_scores_and_gaps():
         zhat.score(model, {"x": [1]})
 
 
-def test_frames():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(TABLE)
-    frame.loc[3, "rain"] = None
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames(library):
+    frames = pytest.importorskip(library)
+    table = {name: list(column) for name, column in TABLE.items()}
+    whole = zhat.fit(frames.DataFrame(table))
+    assert whole.log_likelihood.value == pytest.approx(zhat.fit(TABLE).log_likelihood.value, abs=1e-12)
+    table["rain"][3] = None
+    frame = frames.DataFrame(table)
     fitted = zhat.fit(frame)
     assert (fitted.rows, fitted.dropped) == (159, 1)
     with pytest.raises(zhat.InputError, match="row 3: column rain"):
         zhat.fit(frame, missing="refuse")
+    rows, _ = zhat.score(fitted.model, frame)
+    assert np.isnan(rows[3])
+    assert np.isfinite(np.delete(rows, 3)).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_numbers_and_truths(library):
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"x": [1.5, float("nan"), 2.0, 1.5], "y": [True, True, False, True]})
+    fitted = zhat.fit(frame)
+    assert (fitted.rows, fitted.dropped) == (3, 1)
+    assert fitted.model.state_names == (("1.5", "2.0"), ("True", "False"))
+
+
+def test_a_fit_goes_on_where_it_was_left(tmp_path):
+    state = tmp_path / "state.json"
+    how = {"l2": 0.01, "start": "zero", "tolerance": 0.0}
+    whole = zhat.fit(TABLE, "complete", iterations=12, **how)
+    zhat.fit(TABLE, "complete", iterations=5, checkpoint=state, **how)
+    rest = zhat.fit(TABLE, "complete", iterations=12, checkpoint=state, **how)
+    assert rest.objective == whole.objective
+    for (_, one), (_, other) in zip(rest.model.factors, whole.model.factors, strict=True):
+        assert (one == other).all()
+    with pytest.raises(zhat.InputError, match="start"):
+        zhat.fit(TABLE, start="here")
 
 
 def test_structures_and_bad_input(tmp_path):

@@ -132,12 +132,16 @@ fn courses(setting: &Setting<'_>) -> Result<Vec<(&'static str, Course)>> {
 }
 
 /// Rows at some iterations.
-fn print(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f64)>) -> Result<()> {
+fn print(
+    courses: &[(&'static str, Course)],
+    pick: fn(&Course) -> &Vec<(f64, f64)>,
+    number: fn(f64) -> String,
+) -> Result<()> {
     let names: Vec<&str> = ["iteration"].into_iter().chain(courses.iter().map(|course| course.0)).collect();
     output::print(&header(&names))?;
     for iteration in [1usize, 2, 5, 10, 20, 50, 100, 200, ITERATIONS] {
         let cell = |(_, course): &(&'static str, Course)| {
-            pick(course).get(iteration - 1).map_or_else(|| "ended".into(), |point| short(point.1))
+            pick(course).get(iteration - 1).map_or_else(|| "ended".into(), |point| number(point.1))
         };
         let cells: Vec<String> =
             [iteration.to_string()].into_iter().chain(courses.iter().map(cell)).collect();
@@ -162,9 +166,9 @@ fn curves(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f6
 pub fn likelihoods(setting: &Setting<'_>) -> Result<()> {
     let courses = courses(setting)?;
     output::print("−ℓ as each method sees it:\n\n")?;
-    print(&courses, |course| &course.seen)?;
+    print(&courses, |course| &course.seen, |x| format!("{x:.3}"))?;
     output::print("\n−ℓ itself, at the same parameters:\n\n")?;
-    print(&courses, |course| &course.truth)?;
+    print(&courses, |course| &course.truth, |x| format!("{x:.3}"))?;
     let title = "Mushrooms, Chow-Liu tree: −ℓ by iteration, as each method sees it";
     let axes = Axes { title, x: "iteration", y: "−ℓ, nats a row" };
     setting.picture("sccq-fig2-3.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.seen), &[])?)
@@ -176,7 +180,7 @@ pub fn marginals(setting: &Setting<'_>) -> Result<()> {
     output::print(
         "Mean squared difference of the model's marginals, as each method sees them, and the table's:\n\n",
     )?;
-    print(&courses, |course| &course.marginals)?;
+    print(&courses, |course| &course.marginals, short)?;
     let title = "Mushrooms, Chow-Liu tree: error of marginals by iteration";
     let axes = Axes { title, x: "iteration", y: "mean squared error" };
     setting

@@ -2,6 +2,7 @@
 //! score is a sum over tuples of factors that can be sampled, or carried out.
 
 mod base;
+mod choice;
 mod draws;
 mod mixed;
 mod polynomial;
