@@ -22,7 +22,7 @@ use crate::optimize::{Fista, Lbfgs, Step, StepSize};
 use crate::run::Run;
 
 /// Pairs that L-BFGS remembers.
-const HISTORY: usize = 10;
+const HISTORY: usize = 30;
 /// Steps in a row without any gain end the work: more would only stir rounding errors.
 const IDLE: usize = 10;
 const PHASE: &str = "fitting";
