@@ -97,7 +97,7 @@ def test_frames_of_numbers_and_truths(library):
     frame = frames.DataFrame({"x": [1.5, float("nan"), 2.0, 1.5], "y": [True, True, False, True]})
     fitted = zhat.fit(frame)
     assert (fitted.rows, fitted.dropped) == (3, 1)
-    assert fitted.model.state_names == (("1.5", "2.0"), ("True", "False"))
+    assert fitted.model.state_names == (("1.5", "2.0"), ("False", "True"))
 
 
 def test_a_fit_goes_on_where_it_was_left(tmp_path):
@@ -109,7 +109,7 @@ def test_a_fit_goes_on_where_it_was_left(tmp_path):
     assert rest.objective == whole.objective
     for (_, one), (_, other) in zip(rest.model.factors, whole.model.factors, strict=True):
         assert (one == other).all()
-    with pytest.raises(zhat.InputError, match="start"):
+    with pytest.raises(zhat.InputError, match="forest"):
         zhat.fit(TABLE, start="here")
 
 

@@ -252,7 +252,7 @@ pub fn circles(setting: &Setting<'_>) -> Result<()> {
         let how = if best.is_nan() { how } else { Fit { iterations, ..how } };
         let Ending { iterations, truth, seen, seconds } = ending(&own, &exact, &how, setting)?;
         best = if best.is_nan() { truth } else { best };
-        let below = format!("{:.2}%", 100.0 * (best - truth) / best.abs());
+        let below = format!("{:.2}%", (100.0 * (best - truth) / best.abs()).max(0.0));
         let cells =
             [variant.name.into(), iterations.to_string(), format!("{truth:.4}"), below, seen, short(seconds)];
         output::print(&line(&cells))?;
