@@ -40,6 +40,7 @@ pub mod random;
 pub mod randomized;
 mod run;
 pub mod sequence;
+pub mod space;
 pub mod units;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};

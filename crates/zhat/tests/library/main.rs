@@ -34,3 +34,4 @@ mod search;
 mod semi_markov;
 mod semi_markov_relaxed;
 mod sequence_forecasts;
+mod spaces;
