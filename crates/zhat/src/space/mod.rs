@@ -16,15 +16,19 @@
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
 mod assignment;
+mod coupling;
 mod cycles;
 mod distance;
 mod draws;
 mod enumeration;
+pub mod estimate;
 mod hypercube;
 mod model;
 mod oracle;
 mod partitions;
+mod perfect;
 mod permutations;
+mod pilot;
 mod range;
 mod scores;
 mod subtrees;
@@ -35,10 +39,12 @@ use std::sync::Arc;
 pub use assignment::best_assignment;
 pub use cycles::Cycles;
 pub use distance::Distance;
+pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
 pub use hypercube::Hypercube;
 pub use model::{Expectations, SpaceModel};
 pub use oracle::Oracle;
 pub use partitions::Partitions;
+pub use perfect::{PerfectSampling, Sampler, direction_samples, gradient_samples, meta_steps};
 pub use permutations::Permutations;
 pub use scores::{Closure, Features, Pairs, Scores};
 pub use subtrees::Subtrees;

@@ -139,6 +139,14 @@ impl SpaceModel {
         }
     }
 
+    /// The same with β·θ. For models with an oracle: scores of one's own have no θ.
+    pub(crate) fn tempered(&self, beta: f64) -> SpaceModel {
+        let mut model = self.clone();
+        model.scores.scale(beta);
+        model.range = (beta * self.range.0, beta * self.range.1);
+        model
+    }
+
     /// The length of θ and φ.
     pub fn dimension(&self) -> usize {
         self.scores.dimension()

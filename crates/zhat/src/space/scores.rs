@@ -410,6 +410,28 @@ impl Scores {
         }
     }
 
+    /// β·θ; scores of one's own stay.
+    pub(super) fn scale(&mut self, beta: f64) {
+        let scale = |numbers: &mut [f64]| numbers.iter_mut().for_each(|x| *x *= beta);
+        match self {
+            Scores::Unary(numbers)
+            | Scores::Position(numbers)
+            | Scores::Precedence(numbers)
+            | Scores::Links(numbers) => scale(numbers),
+            Scores::Products { weights, unary, .. } => {
+                scale(weights);
+                scale(unary);
+            }
+            Scores::Pairwise(pairs) => {
+                scale(&mut pairs.unary);
+                scale(&mut pairs.weights);
+                pairs.neighbours.iter_mut().for_each(|(_, w)| *w *= beta);
+            }
+            Scores::Distance { spread, .. } => *spread *= beta,
+            Scores::Custom(_) => {}
+        }
+    }
+
     /// How many features there are.
     pub(super) fn dimension(&self) -> usize {
         match self {
