@@ -52,3 +52,4 @@ pub use query::{
     LogPartition, Map, Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};
+pub use space::SpaceModel;

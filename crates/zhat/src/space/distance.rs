@@ -41,7 +41,13 @@ impl Distance {
             Distance::Kendall => 0.5 * n * (n - 1.0).max(0.0),
             Distance::Cayley => (n - 1.0).max(0.0),
             // One position alone cannot differ.
-            Distance::Hamming => if n < 2.0 { 0.0 } else { n },
+            Distance::Hamming => {
+                if n < 2.0 {
+                    0.0
+                } else {
+                    n
+                }
+            }
             Distance::Footrule => (0.5 * n * n).floor(),
             Distance::Spearman => n * (n * n - 1.0) / 3.0,
         }

@@ -21,7 +21,8 @@ const ROUND: u64 = 1 << 12;
 impl Forecasts<SpaceModel> for Enumeration {
     fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
         let count = model.space().log_count().unwrap_or(f64::INFINITY).exp();
-        let (width, draws) = (model.width() as f64, if let Query::Sample(n) = query { n as f64 } else { 0.0 });
+        let (width, draws) =
+            (model.width() as f64, if let Query::Sample(n) = query { n as f64 } else { 0.0 });
         let passes = if draws > 0.0 { 2.0 } else { 1.0 };
         let features = if query == Query::FactorMarginals { model.dimension() as f64 } else { 0.0 };
         Forecast {
@@ -64,7 +65,8 @@ struct Sums {
 }
 
 fn sums(model: &SpaceModel, features: bool, clock: &Clock<'_>) -> Result<(Sums, f64)> {
-    let mut sums = Sums { features: vec![0.0; if features { model.dimension() } else { 0 }], ..Sums::default() };
+    let mut sums =
+        Sums { features: vec![0.0; if features { model.dimension() } else { 0 }], ..Sums::default() };
     each(model, clock, |structure, score| {
         if sums.shift.is_none_or(|shift| score > shift) {
             let factor = sums.shift.map_or(0.0, |shift| (shift - score).exp());

@@ -30,12 +30,21 @@ impl SpaceModel {
     pub fn new(space: impl Into<Structures>, scores: Scores) -> Result<Self> {
         let space = space.into();
         scores.check(&space)?;
-        let range = range(&space, &scores);
+        let mut model = SpaceModel { space, scores, range: (0.0, 0.0) };
+        if model.largest_part() > LARGEST_SCORE {
+            return Err(Error::model(format!(
+                "a score of {} is so large that sums have no digits left",
+                model.largest_part()
+            )));
+        }
+        let range = range(&model.space, &model.scores);
         if !(range.0 >= -LARGEST_SCORE && range.1 <= LARGEST_SCORE) {
-            let message = format!("scores reach from {} to {}: so large a sum has no digits left", range.0, range.1);
+            let message =
+                format!("scores reach from {} to {}: so large a sum has no digits left", range.0, range.1);
             return Err(Error::model(message));
         }
-        Ok(SpaceModel { space, scores, range })
+        model.range = range;
+        Ok(model)
     }
 
     /// The space, by kind.
@@ -115,7 +124,9 @@ impl SpaceModel {
     pub fn parameters(&self) -> Vec<f64> {
         let n = self.width();
         match &self.scores {
-            Scores::Unary(numbers) | Scores::Position(numbers) | Scores::Precedence(numbers) => numbers.clone(),
+            Scores::Unary(numbers) | Scores::Position(numbers) | Scores::Precedence(numbers) => {
+                numbers.clone()
+            }
             Scores::Products { weights, .. } => weights.clone(),
             Scores::Pairwise(pairs) => pairs.unary.iter().chain(&pairs.weights).copied().collect(),
             Scores::Distance { spread, .. } => vec![*spread],

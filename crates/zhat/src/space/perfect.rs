@@ -82,9 +82,9 @@ impl<'a> Source<'a> {
             Sampler::Oracle if !cheap => {
                 fail("this model has no cheap oracle; auto, rejection and meta are possible")
             }
-            Sampler::Coupling if spins.is_none() => {
-                fail("coupling is for the hypercube with single and pairwise scores; auto, rejection and meta are possible")
-            }
+            Sampler::Coupling if spins.is_none() => fail(
+                "coupling is for the hypercube with single and pairwise scores; auto, rejection and meta are possible",
+            ),
             _ => Ok(Source { model, sampler, spins }),
         }
     }
@@ -131,7 +131,11 @@ pub(super) struct At<'a> {
 
 impl At<'_> {
     /// Shows a function that makes draws.
-    pub fn with<T>(&self, clock: &Clock<'_>, work: impl FnOnce(&dyn Fn(&mut Stream, &mut [u32]) -> Result<Drawn>) -> Result<T>) -> Result<T> {
+    pub fn with<T>(
+        &self,
+        clock: &Clock<'_>,
+        work: impl FnOnce(&dyn Fn(&mut Stream, &mut [u32]) -> Result<Drawn>) -> Result<T>,
+    ) -> Result<T> {
         let model = self.source.model;
         match &self.tempered {
             Some(tempered) => {
@@ -272,13 +276,19 @@ impl Forecasts<SpaceModel> for PerfectSampling {
         };
         let draws = if let Query::Sample(count) = query { count as f64 } else { self.gradient_draws(model) };
         let never = Forecast { bytes: 0.0, seconds: f64::INFINITY, promise };
-        let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model)) else { return never };
+        let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model)) else {
+            return never;
+        };
         let each = match self.distance > 0.0 {
             true => meta_steps(model.spread(), self.distance) * seconds_a_draw(model),
             false if source.sampler == Sampler::Rejection && pilot.tries(1.0) > MOST_TRIES => f64::INFINITY,
             false => source.seconds(&pilot, true),
         };
-        let numbers = if let Query::Sample(_) = query { draws * model.width() as f64 } else { 4.0 * model.dimension() as f64 };
+        let numbers = if let Query::Sample(_) = query {
+            draws * model.width() as f64
+        } else {
+            4.0 * model.dimension() as f64
+        };
         Forecast { bytes: 8.0 * numbers, seconds: draws * each, promise }
     }
 }
@@ -360,8 +370,11 @@ impl FactorMarginals<SpaceModel> for PerfectSampling {
         self.check()?;
         let source = Source::new(model, self.sampler)?;
         let draws = self.gradient_draws(model);
-        if model.dimension() == 0 || !draws.is_finite() {
-            return Err(Error::NoAnswer("these scores have no features of bounded norm, so no gradient".into()));
+        let unknown = matches!(model.scores(), super::Scores::Custom(_)) && model.dimension() == 0;
+        if unknown || !draws.is_finite() {
+            return Err(Error::NoAnswer(
+                "these scores have no features of bounded norm, so no gradient".into(),
+            ));
         }
         run.require_memory(NAME, 8.0 * (2 * run.threads()) as f64 * model.dimension() as f64)?;
         let count = draws as u64;
@@ -398,7 +411,8 @@ impl FactorMarginals<SpaceModel> for PerfectSampling {
         sums.iter_mut().for_each(|sum| *sum /= count as f64);
         let mut diagnostics = Diagnostics::new(NAME).note("sampler", source.name()).note("samples", count);
         // Sums of counts are exact up to 2⁵³; with inputs they round.
-        diagnostics.rounding = f64::EPSILON * (count as f64).sqrt() * sums.iter().map(|x| x * x).sum::<f64>().sqrt();
+        diagnostics.rounding =
+            f64::EPSILON * (count as f64).sqrt() * sums.iter().map(|x| x * x).sum::<f64>().sqrt();
         diagnostics.seconds = clock.seconds();
         let radius = self.error + diagnostics.rounding;
         let guarantee = Guarantee::Bounds { low: 0.0, high: radius, confidence: self.confidence };

@@ -28,7 +28,8 @@ fn highest(space: &Structures, scores: &Scores, sign: f64) -> f64 {
             let double = |w: &f64| (sign * w).max(sign * w * low.min(0.0));
             match scores {
                 Scores::Pairwise(pairs) => {
-                    pairs.unary.iter().map(single).sum::<f64>() + pairs.weights.iter().map(double).sum::<f64>()
+                    pairs.unary.iter().map(single).sum::<f64>()
+                        + pairs.weights.iter().map(double).sum::<f64>()
                 }
                 _ => scores.unary().unwrap_or(&[]).iter().map(single).sum(),
             }
@@ -51,7 +52,8 @@ fn highest(space: &Structures, scores: &Scores, sign: f64) -> f64 {
                 return columns.iter().enumerate().map(|(i, j)| signed[i * n + j]).sum();
             }
             let rows: f64 = signed.chunks(n).map(crate::numeric::max).sum();
-            let column = |j: usize| signed.iter().skip(j).step_by(n).copied().fold(f64::NEG_INFINITY, f64::max);
+            let column =
+                |j: usize| signed.iter().skip(j).step_by(n).copied().fold(f64::NEG_INFINITY, f64::max);
             rows.min((0..n).map(column).sum())
         }
         (_, Scores::Precedence(matrix)) => {

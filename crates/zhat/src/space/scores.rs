@@ -215,7 +215,11 @@ impl Scores {
         for (place, &item) in reference.iter().enumerate() {
             match places.get_mut(item) {
                 Some(free) if *free == u32::MAX => *free = place as u32,
-                _ => return Err(Error::model(format!("the reference is no order of {n} items: {item} at {place}"))),
+                _ => {
+                    return Err(Error::model(format!(
+                        "the reference is no order of {n} items: {item} at {place}"
+                    )));
+                }
             }
         }
         Ok(Scores::Distance { distance, places, spread })
@@ -277,7 +281,9 @@ impl Scores {
                 let (low, high) = features.range();
                 match low.is_finite() && high.is_finite() && low <= high {
                     true => Ok(()),
-                    false => Err(Error::model(format!("the range of the scores is [{low}, {high}], expected finite ends"))),
+                    false => Err(Error::model(format!(
+                        "the range of the scores is [{low}, {high}], expected finite ends"
+                    ))),
                 }
             }
             (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Unary(unary)) => {
@@ -302,9 +308,19 @@ impl Scores {
             }
             (Structures::Cycles(_) | Structures::Partitions(_), Scores::Links(matrix)) => {
                 expect(matrix.len(), n * n, "scores of pairs")?;
-                let broken = (0..n * n).find(|k| matrix[*k] != matrix[k % n * n + k / n] && !matrix[*k].is_nan());
+                if let Some(v) = (0..n).find(|v| matrix[v * n + v] != 0.0) {
+                    return Err(Error::model(format!(
+                        "the pair ({v}, {v}) is of two equal ones, expected the score 0"
+                    )));
+                }
+                let broken =
+                    (0..n * n).find(|k| matrix[*k] != matrix[k % n * n + k / n] && !matrix[*k].is_nan());
                 if let Some(k) = broken.filter(|k| matrix[*k].is_finite()) {
-                    return Err(Error::model(format!("the scores of pairs ({}, {}) differ with the order", k / n, k % n)));
+                    return Err(Error::model(format!(
+                        "the scores of pairs ({}, {}) differ with the order",
+                        k / n,
+                        k % n
+                    )));
                 }
                 finite("score", matrix)
             }
@@ -324,7 +340,9 @@ impl Scores {
                 let single: f64 = pairs.unary.iter().zip(y).map(|(w, bit)| w * value(*bit)).sum();
                 single + pairs.edges().map(|(i, j, w)| w * value(y[i]) * value(y[j])).sum::<f64>()
             }
-            Scores::Position(matrix) => y.iter().enumerate().map(|(p, item)| matrix[*item as usize * n + p]).sum(),
+            Scores::Position(matrix) => {
+                y.iter().enumerate().map(|(p, item)| matrix[*item as usize * n + p]).sum()
+            }
             Scores::Precedence(matrix) => {
                 let after = |(p, i): (usize, &u32)| -> f64 {
                     let row = &matrix[*i as usize * n..(*i as usize + 1) * n];
@@ -334,7 +352,9 @@ impl Scores {
             }
             Scores::Distance { distance, places, spread } => -spread * distance.to(y, places),
             Scores::Links(matrix) => match space {
-                Structures::Cycles(_) => y.iter().enumerate().map(|(v, next)| matrix[v * n + *next as usize]).sum(),
+                Structures::Cycles(_) => {
+                    y.iter().enumerate().map(|(v, next)| matrix[v * n + *next as usize]).sum()
+                }
                 _ => {
                     let own = |i: usize| -> f64 {
                         (0..i).filter(|j| y[*j] == y[i]).map(|j| matrix[i * n + j]).sum()
@@ -349,7 +369,9 @@ impl Scores {
                     let shown = space.as_space().show(y);
                     return Err(Error::argument(
                         "scores",
-                        format!("the score of {shown} is {score}, outside the range [{low}, {high}] that was given"),
+                        format!(
+                            "the score of {shown} is {score}, outside the range [{low}, {high}] that was given"
+                        ),
                     ));
                 }
                 score
@@ -369,7 +391,8 @@ impl Scores {
             Scores::Pairwise(pairs) => match step.changes.as_slice() {
                 [] => Some(0.0),
                 [c] => {
-                    let field: f64 = pairs.neighbours(c.index).iter().map(|(j, w)| w * value(y[*j as usize])).sum();
+                    let field: f64 =
+                        pairs.neighbours(c.index).iter().map(|(j, w)| w * value(y[*j as usize])).sum();
                     Some((pairs.unary[c.index] + field) * (value(c.new) - value(c.old)))
                 }
                 _ => None,
@@ -379,9 +402,9 @@ impl Scores {
                 Some(changes.map(|c| at(c.new, c.index) - at(c.old, c.index)).sum())
             }
             Scores::Precedence(matrix) => swapped(y, step, |i, j| matrix[i as usize * n + j as usize]),
-            Scores::Distance { distance: Distance::Kendall, places, spread } => swapped(y, step, |i, j| {
-                if places[i as usize] > places[j as usize] { -spread } else { 0.0 }
-            }),
+            Scores::Distance { distance: Distance::Kendall, places, spread } => {
+                swapped(y, step, |i, j| if places[i as usize] > places[j as usize] { -spread } else { 0.0 })
+            }
             Scores::Distance { distance, places, spread } => {
                 let mut sum = 0.0;
                 for c in changes {

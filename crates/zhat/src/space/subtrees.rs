@@ -49,7 +49,9 @@ impl Subtrees {
         for (v, parent) in parents.iter().enumerate() {
             match *parent {
                 Some(p) if p >= n => {
-                    return Err(Error::model(format!("node {v} has the parent {p}; there are only {n} nodes")));
+                    return Err(Error::model(format!(
+                        "node {v} has the parent {p}; there are only {n} nodes"
+                    )));
                 }
                 Some(p) => starts[p + 2] += 1,
                 None => {}
@@ -77,7 +79,9 @@ impl Subtrees {
             let mut reached = vec![false; n];
             order.iter().for_each(|v| reached[*v as usize] = true);
             let lost = reached.iter().position(|found| !found).unwrap_or(0);
-            let message = format!("node {lost} cannot be reached from the root {root}: its parents go round in a cycle");
+            let message = format!(
+                "node {lost} cannot be reached from the root {root}: its parents go round in a cycle"
+            );
             return Err(Error::model(message));
         }
         let parents = parents.iter().map(|p| p.map_or(NONE, |p| p as u32)).collect();
@@ -168,10 +172,14 @@ impl Space for Subtrees {
         for (v, &bit) in structure.iter().enumerate() {
             let root = self.parents[v] == NONE;
             match bit {
-                0 if root && !self.empty => return Err(refuse("the root is missing; the empty subtree does not count")),
+                0 if root && !self.empty => {
+                    return Err(refuse("the root is missing; the empty subtree does not count"));
+                }
                 0 => {}
                 1 if root || structure[self.parents[v] as usize] == 1 => {}
-                1 => return Err(refuse(format!("node {v} is chosen, its parent {} is not", self.parents[v]))),
+                1 => {
+                    return Err(refuse(format!("node {v} is chosen, its parent {} is not", self.parents[v])));
+                }
                 other => return Err(refuse(format!("node {v} is {other}, expected 0 or 1"))),
             }
         }

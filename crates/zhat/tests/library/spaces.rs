@@ -7,8 +7,8 @@ use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::Enumeration;
 use zhat::random::{Stream, Streams};
 use zhat::space::{
-    Cycles, Distance, Hypercube, Oracle, Partitions, Permutations, Scores, Space, SpaceModel, Step, Structures,
-    Subtrees,
+    Cycles, Distance, Hypercube, Oracle, Partitions, Permutations, Scores, Space, SpaceModel, Step,
+    Structures, Subtrees,
 };
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Map, Run, Sample};
 
@@ -143,7 +143,11 @@ fn oracles_agree_with_enumeration() {
                 assert!((found.value - truth.value).abs() <= allowed, "{name}: {found} {truth} {allowed}");
                 assert_eq!(found.guarantee, Guarantee::Exact);
                 let count = Enumeration::default()
-                    .log_partition(&SpaceModel::new(model.structures().clone(), Scores::closure(|_| Ok(0.0), 0.0, 0.0)).unwrap(), &run)
+                    .log_partition(
+                        &SpaceModel::new(model.structures().clone(), Scores::closure(|_| Ok(0.0), 0.0, 0.0))
+                            .unwrap(),
+                        &run,
+                    )
                     .unwrap();
                 assert!((count.value - model.space().log_count().unwrap()).abs() < 1e-11, "{name}");
 
@@ -162,7 +166,9 @@ fn oracles_agree_with_enumeration() {
                 let state: Vec<u32> = found.value.state.iter().map(|x| *x as u32).collect();
                 model.space().check(&state).unwrap();
                 let (low, high) = model.range();
-                assert!(truth.value.score <= high + model.slack() && low <= truth.value.score + model.slack());
+                assert!(
+                    truth.value.score <= high + model.slack() && low <= truth.value.score + model.slack()
+                );
             }
         }
     }
@@ -171,11 +177,12 @@ fn oracles_agree_with_enumeration() {
 /// Where each structure of a space is listed.
 pub fn listed(space: &dyn Space) -> (Vec<Vec<u32>>, HashMap<Vec<u32>, usize>) {
     let mut all = Vec::new();
-    space.enumerate(&mut |structure| {
-        all.push(structure.to_vec());
-        true
-    })
-    .unwrap();
+    space
+        .enumerate(&mut |structure| {
+            all.push(structure.to_vec());
+            true
+        })
+        .unwrap();
     let places: HashMap<Vec<u32>, usize> = all.iter().cloned().enumerate().map(|(i, s)| (s, i)).collect();
     assert_eq!(places.len(), all.len());
     (all, places)
@@ -343,7 +350,8 @@ fn bad_input_is_named() {
     // A function that says nonsense is caught when it does.
     let run = Run::default();
     for (said, words) in [(f64::NAN, "NaN"), (2.0, "outside the range")] {
-        let model = SpaceModel::new(cube, Scores::closure(move |y| Ok(if y[1] == 1 { said } else { 0.0 }), 0.0, 1.0));
+        let model =
+            SpaceModel::new(cube, Scores::closure(move |y| Ok(if y[1] == 1 { said } else { 0.0 }), 0.0, 1.0));
         let error = Enumeration::default().log_partition(&model.unwrap(), &run).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("outside"), "{error}");
     }

@@ -73,7 +73,14 @@ struct Particle {
 
 impl Particle {
     /// So many Metropolis moves at β.
-    fn moves(&mut self, model: &SpaceModel, beta: f64, count: usize, random: &mut Stream, step: &mut Step) -> Result<()> {
+    fn moves(
+        &mut self,
+        model: &SpaceModel,
+        beta: f64,
+        count: usize,
+        random: &mut Stream,
+        step: &mut Step,
+    ) -> Result<()> {
         for done in 0..count {
             step.changes.clear();
             let ratio = model.space().propose(random, &mut self.structure, step);
@@ -241,8 +248,8 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
             .note("particles", self.particles)
             .note("temperatures", steps)
             .note("moves", self.moves(model));
-        diagnostics.rounding =
-            model.slack() * 2.0 + numeric::rounding_allowance((steps + self.particles) as f64, model.magnitude());
+        diagnostics.rounding = model.slack() * 2.0
+            + numeric::rounding_allowance((steps + self.particles) as f64, model.magnitude());
         diagnostics.stopped_early = stopped;
         diagnostics.seconds = clock.seconds();
         let (value, guarantee) = unbiased(&estimates, self.confidence, diagnostics.rounding);
@@ -279,9 +286,8 @@ impl Map<SpaceModel> for AnnealedSampling {
             }
             Ok((best, false))
         };
-        let found: Vec<(Particle, bool)> = run.install(|| {
-            (0..self.replicates as u64).into_par_iter().map(search).collect::<Result<_>>()
-        })?;
+        let found: Vec<(Particle, bool)> =
+            run.install(|| (0..self.replicates as u64).into_par_iter().map(search).collect::<Result<_>>())?;
         let mut diagnostics = Diagnostics::new(NAME).note("chains", found.len()).note("beta", last);
         diagnostics.stopped_early = found.iter().any(|part| part.1);
         // The first of equal ones, whatever the threads.

@@ -120,6 +120,13 @@ impl LogPartition<SpaceModel> for UniformImportance {
         let (value, low, high) = found;
         // Sums of so many weights round by a relative error of their number at most.
         let operations = (64 + BLOCK + done) as f64;
-        answer(model, (base + value, base + low, base + high), self.confidence, operations, diagnostics, &clock)
+        answer(
+            model,
+            (base + value, base + low, base + high),
+            self.confidence,
+            operations,
+            diagnostics,
+            &clock,
+        )
     }
 }

@@ -46,7 +46,10 @@ fn check(error: f64, confidence: f64) -> Result<()> {
 /// ln |Y|.
 fn log_count(model: &SpaceModel) -> Result<f64> {
     model.space().log_count().ok_or_else(|| {
-        Error::NoAnswer(format!("the number of structures of {} is not known, so Z is not either", model.space().name()))
+        Error::NoAnswer(format!(
+            "the number of structures of {} is not known, so Z is not either",
+            model.space().name()
+        ))
     })
 }
 

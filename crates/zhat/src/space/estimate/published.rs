@@ -84,7 +84,8 @@ impl LogPartition<SpaceModel> for PublishedScheme {
         let source = Source::new(model, self.sampler)?;
         let schedule = self.schedule(model);
         let (levels, each) = (schedule.levels as u64, schedule.samples_each as u64);
-        let step = if self.as_printed { 1.0 / (f64::from(self.p) * Self::norm(model)) } else { 1.0 / levels as f64 };
+        let step =
+            if self.as_printed { 1.0 / (f64::from(self.p) * Self::norm(model)) } else { 1.0 / levels as f64 };
         let beta = |level: u64| match level {
             level if level == levels => 1.0,
             // As printed, and 0 where all scores are 0.
@@ -125,7 +126,8 @@ impl LogPartition<SpaceModel> for PublishedScheme {
         let mut estimates: Vec<f64> = parts
             .chunks((levels * blocks) as usize)
             .map(|run| {
-                let level = |level: &[(f64, u64)]| (level.iter().map(|p| p.0).sum::<f64>() / each as f64).ln();
+                let level =
+                    |level: &[(f64, u64)]| (level.iter().map(|p| p.0).sum::<f64>() / each as f64).ln();
                 count + sign * run.chunks(blocks as usize).map(level).sum::<f64>()
             })
             .collect();
@@ -140,7 +142,8 @@ impl LogPartition<SpaceModel> for PublishedScheme {
             .note("sampler", source.name())
             .note("cost", cost);
         let interval = (median, median - self.error.ln_1p(), median - (-self.error).ln_1p());
-        let mut found = answer(model, interval, self.confidence, 64.0 + 8.0 * levels as f64, diagnostics, &clock)?;
+        let mut found =
+            answer(model, interval, self.confidence, 64.0 + 8.0 * levels as f64, diagnostics, &clock)?;
         if self.as_printed {
             let reason = "the schedule as printed does not keep to the steps that the proof needs".into();
             found.guarantee = Guarantee::Heuristic { reason };

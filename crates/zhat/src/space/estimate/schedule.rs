@@ -142,7 +142,10 @@ mod tests {
             assert!(published.total() > 100.0 * levels);
             assert_eq!(published, Published::printed(norm, 0.1, 3.0));
         }
-        assert!(Published::printed(4.2, 0.1, 3.0).levels == 15.0 && Published::corrected(4.2, 0.1, 3.0).levels == 13.0);
+        assert!(
+            Published::printed(4.2, 0.1, 3.0).levels == 15.0
+                && Published::corrected(4.2, 0.1, 3.0).levels == 13.0
+        );
     }
 
     #[test]

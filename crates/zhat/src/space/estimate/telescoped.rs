@@ -18,9 +18,9 @@ use crate::numeric::CompensatedSum;
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::space::SpaceModel;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
-use crate::space::SpaceModel;
 
 const NAME: &str = "telescoped";
 /// Levels that share a stream.

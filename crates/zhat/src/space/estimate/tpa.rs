@@ -119,7 +119,8 @@ impl LogPartition<SpaceModel> for TootsiePop {
             Ok(parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1)))
         };
         let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
-        let number = self.walks((pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64) as u64;
+        let number =
+            self.walks((pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64) as u64;
         let (steps, cost) = walks(number, "tpa")?;
         let (low, high) = schedule::poisson_interval(steps, 1.0 - self.confidence);
         let at = |mean: f64| count + least + mean / number as f64;

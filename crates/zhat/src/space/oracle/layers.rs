@@ -28,7 +28,8 @@ impl Layers {
             binomials[i * (MOST + 1)] = 1;
             for j in 1..=i {
                 let above = (i - 1) * (MOST + 1);
-                binomials[i * (MOST + 1) + j] = binomials[above + j - 1] + if j < i { binomials[above + j] } else { 0 };
+                binomials[i * (MOST + 1) + j] =
+                    binomials[above + j - 1] + if j < i { binomials[above + j] } else { 0 };
             }
         }
         Layers { n, binomials }

@@ -160,7 +160,11 @@ impl Draws {
         let mut best = self.reference.clone();
         if self.theta < 0.0 {
             // Furthest away: everything reversed, or everything shifted by one.
-            if self.distance == Distance::Kendall { best.reverse() } else if !best.is_empty() { best.rotate_left(1) }
+            if self.distance == Distance::Kendall {
+                best.reverse()
+            } else if !best.is_empty() {
+                best.rotate_left(1)
+            }
         }
         best
     }

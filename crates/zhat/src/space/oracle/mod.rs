@@ -33,7 +33,9 @@ mod tours;
 use serde::{Deserialize, Serialize};
 
 use super::draws;
-use super::{Expectations, Hypercube, Scores, SpaceModel, Structures, Subtrees, best_assignment, sigmoid, softplus};
+use super::{
+    Expectations, Hypercube, Scores, SpaceModel, Structures, Subtrees, best_assignment, sigmoid, softplus,
+};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
@@ -293,7 +295,8 @@ fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
             Orders::new(steps(model), n, true, true, clock)?.order(None, &mut structure);
         }
         (Some(Way::Orders), _, scores) => {
-            let matrix = if let Scores::Position(matrix) = scores { matrix.clone() } else { distances(scores, n) };
+            let matrix =
+                if let Scores::Position(matrix) = scores { matrix.clone() } else { distances(scores, n) };
             for (item, position) in best_assignment(&matrix, n).into_iter().enumerate() {
                 structure[position] = item as u32;
             }
@@ -358,7 +361,8 @@ impl Forecasts<SpaceModel> for Oracle {
             None => return never,
             Some(Way::Graph) => return graph::forecast(model, query, run),
             Some(Way::Single | Way::Tree | Way::Mallows) => {
-                let each = if matches!(model.scores(), Scores::Distance { .. }) { n * n * 1e-10 } else { 0.0 };
+                let each =
+                    if matches!(model.scores(), Scores::Distance { .. }) { n * n * 1e-10 } else { 0.0 };
                 (24.0 * n, SECONDS_PER_ELEMENT * n * (draws + 1.0) + draws * each)
             }
             // The best assignment takes no sums.
@@ -372,9 +376,10 @@ impl Forecasts<SpaceModel> for Oracle {
                 let bytes = if kept { 8.0 * (sets + 2.0 * widest) } else { 16.0 * widest };
                 (bytes, SECONDS_PER_TERM * 0.5 * n * sets * more + draws * 1e-7 * n * n)
             }
-            Some(Way::Tours) => {
-                (tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 }, SECONDS_PER_TERM * 0.25 * n * n * sets)
-            }
+            Some(Way::Tours) => (
+                tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
+                SECONDS_PER_TERM * 0.25 * n * n * sets,
+            ),
             Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.5 * 3f64.powf(n) + draws * 5e-9 * sets),
         };
         Forecast { bytes: bytes + 8.0 * draws * n, seconds, promise: Promise::Exact }
