@@ -3,9 +3,7 @@
 use pyo3::prelude::*;
 use zhat::SpaceModel;
 use zhat::model::generate;
-use zhat::space::{
-    Cycles, Distance, Hypercube, Partitions, Permutations, Scores, Structures, Subtrees,
-};
+use zhat::space::{Cycles, Distance, Hypercube, Partitions, Permutations, Scores, Structures, Subtrees};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -112,10 +110,11 @@ pub fn space_score(model: &Model, structure: Vec<u32>) -> PyResult<f64> {
 }
 
 /// Names of space and scores, width, ln of the number of structures, the ends of the scores.
+type SpaceFigures = (&'static str, &'static str, usize, Option<f64>, (f64, f64));
+
+/// What a model says of itself.
 #[pyfunction]
-pub fn space_figures(
-    model: &Model,
-) -> PyResult<(&'static str, &'static str, usize, Option<f64>, (f64, f64))> {
+pub fn space_figures(model: &Model) -> PyResult<SpaceFigures> {
     let model = of(model)?;
     let space = model.space();
     Ok((space.name(), model.scores().name(), space.width(), space.log_count(), model.range()))

@@ -138,10 +138,9 @@ fn space_facts(model: &SpaceModel) -> Described {
         "space": space.name(), "scores": scores, "width": space.width(), "log_count": space.log_count(),
         "features": model.dimension(), "lowest_score": low, "highest_score": high, "bytes": model.bytes(),
     });
-    let count = space.log_count().map_or_else(
-        || "unknown".into(),
-        |log| format!("10^{:.2}", log / std::f64::consts::LN_10),
-    );
+    let count = space
+        .log_count()
+        .map_or_else(|| "unknown".into(), |log| format!("10^{:.2}", log / std::f64::consts::LN_10));
     let facts = vec![
         ("kind", format!("{}, {}", Kind::Space.name(), space.name())),
         ("structures", format!("{count}, {} numbers each", space.width())),

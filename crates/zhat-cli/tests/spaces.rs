@@ -26,7 +26,8 @@ fn every_space_is_generated_described_and_answered_for() {
         let listed = folder.json(&["logz", "model.zhat", "--method", "enumeration"]);
         let (a, b) = (exact["value"].as_f64().unwrap(), listed["value"].as_f64().unwrap());
         assert!((a - b).abs() < 1e-9, "{kind} {scores}: {a} {b}");
-        let drawn = folder.json(&["logz", "model.zhat", "--method", "importance", "--set", "confidence=0.999999"]);
+        let drawn =
+            folder.json(&["logz", "model.zhat", "--method", "importance", "--set", "confidence=0.999999"]);
         let end = |name: &str| drawn["guarantee"][name].as_f64().unwrap();
         assert!(end("low") <= a && a <= end("high"), "{kind} {scores}: {drawn}");
         let gradient = folder.json(&["marginals", "--factors", "model.zhat"]);

@@ -43,7 +43,7 @@ fn each(
     let mut seen = 0u64;
     model.space().enumerate(&mut |structure| {
         let mut one = || {
-            if seen % ROUND == 0 {
+            if seen.is_multiple_of(ROUND) {
                 clock.check()?;
             }
             seen += 1;

@@ -165,7 +165,7 @@ impl Scores {
     pub fn products(weights: Vec<f64>, inputs: Vec<f64>) -> Result<Self> {
         finite("weight", &weights)?;
         finite("input", &inputs)?;
-        if inputs.is_empty() || weights.len() % inputs.len() != 0 {
+        if inputs.is_empty() || !weights.len().is_multiple_of(inputs.len()) {
             let (found, columns) = (weights.len(), inputs.len());
             return Err(Error::model(format!("{found} weights make no rows of {columns} inputs")));
         }

@@ -26,10 +26,14 @@ pub fn space(kind: &str, size: usize, scores: &str, strength: f64, seed: u64) ->
     let mut random = Streams::new(seed, "random space").block(0);
     let random = &mut random;
     let n = size;
-    let square = matches!((kind, scores), ("cycle" | "partition", _) | ("permutation", "" | "position" | "precedence"));
+    let square = matches!(
+        (kind, scores),
+        ("cycle" | "partition", _) | ("permutation", "" | "position" | "precedence")
+    );
     affordable(if square { 8.0 * (n as f64).powi(2) } else { 64.0 * n as f64 })?;
-    let normals =
-        |random: &mut Stream, count: usize| (0..count).map(|_| strength * random.normal()).collect::<Vec<_>>();
+    let normals = |random: &mut Stream, count: usize| {
+        (0..count).map(|_| strength * random.normal()).collect::<Vec<_>>()
+    };
     let (space, scores): (Structures, Scores) = match (kind, scores) {
         ("hypercube", "" | "unary") => (Hypercube::new(n)?.into(), Scores::Unary(normals(random, n))),
         ("hypercube", "pairwise") => {

@@ -144,11 +144,8 @@ impl Draws {
                 }
                 // One shuffle in e moves all.
                 let mut moved = places[..m].to_vec();
-                while m > 0 {
+                while moved.iter().zip(&places).any(|(a, b)| a == b) {
                     random.shuffle(&mut moved);
-                    if moved.iter().zip(&places).all(|(a, b)| a != b) {
-                        break;
-                    }
                 }
                 moved.iter().zip(&places).for_each(|(from, to)| order[*to] = self.reference[*from]);
             }
