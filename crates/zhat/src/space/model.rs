@@ -43,7 +43,8 @@ impl SpaceModel {
                 format!("scores reach from {} to {}: so large a sum has no digits left", range.0, range.1);
             return Err(Error::model(message));
         }
-        model.range = range;
+        // Of scores that are all the same the two sums may round to the wrong order.
+        model.range = (range.0.min(range.1), range.1.max(range.0));
         Ok(model)
     }
 

@@ -79,10 +79,13 @@ fn walk(
         clock.check()?;
         let drawn = source.at(beta).with(clock, |draw| draw(random, structure))?;
         cost += drawn.cost;
-        let height = (drawn.score - least).max(0.0);
-        // A number in (0, 1]; at height 0 the walk goes down without end.
+        let height = drawn.score - least;
+        // At height 0, of either sign, the walk goes down without end.
+        if height <= 0.0 {
+            return Ok((steps, cost));
+        }
         beta += (1.0 - random.uniform()).ln() / height;
-        if beta.is_nan() || beta <= 0.0 {
+        if beta <= 0.0 {
             return Ok((steps, cost));
         }
         steps += 1;
