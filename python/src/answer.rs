@@ -72,6 +72,7 @@ fn value<'py>(py: Python<'py>, model: &zhat::Model, answer: AnyAnswer) -> PyResu
             Ok(pairs.into_pyobject(py)?.into_any())
         }
         AnyAnswer::Samples(answer) => samples(py, answer.value),
+        AnyAnswer::Expectations(answer) => Ok(PyArray1::from_slice(py, &answer.value.values).into_any()),
         AnyAnswer::Sequences(answer) => sequence_answer::value(py, model, answer.value),
         _ => Err(unknown()),
     }

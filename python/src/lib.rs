@@ -16,6 +16,7 @@ mod relaxed;
 mod run;
 mod sequence;
 mod sequence_answer;
+mod space;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -121,6 +122,8 @@ mod _zhat {
     use super::sequence::{
         chain, hmm, lengths, observe, parameters, path_score, segments_score, semi_markov,
     };
+    #[pymodule_export]
+    use super::space::{random_space, space_figures, space_model, space_model_of, space_score};
     #[pymodule_export]
     use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
 

@@ -69,11 +69,24 @@ struct MixedSizes {
     bytes: usize,
 }
 
+/// The figures of a model on a space.
+#[derive(IntoPyObject)]
+struct SpaceSizes {
+    kind: &'static str,
+    space: &'static str,
+    scores: &'static str,
+    width: usize,
+    log_count: Option<f64>,
+    features: usize,
+    bytes: usize,
+}
+
 /// The figures of any model.
 #[derive(IntoPyObject)]
 enum AnySizes {
     Graph(Sizes),
     Mixed(MixedSizes),
+    Space(SpaceSizes),
     Sequences(Figures),
 }
 
@@ -321,6 +334,17 @@ fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<AnySizes> {
             largest_component: sizes.largest_component,
             numerical: sizes.numerical,
             bytes: sizes.bytes,
+        }));
+    }
+    if let zhat::Model::Space(space) = model {
+        return Ok(AnySizes::Space(SpaceSizes {
+            kind: model.kind().name(),
+            space: space.space().name(),
+            scores: space.scores().name(),
+            width: space.width(),
+            log_count: space.space().log_count(),
+            features: space.dimension(),
+            bytes: space.bytes(),
         }));
     }
     let graph = graph_of(model)?;

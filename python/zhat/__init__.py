@@ -37,6 +37,7 @@ from .queries import entropy, factor_marginals, k_best, log_partition, map, marg
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
+from .space import SpaceModel
 
 __all__ = [
     "Answer",
@@ -64,6 +65,7 @@ __all__ = [
     "Samples",
     "Segmentation",
     "SemiMarkov",
+    "SpaceModel",
     "ZeroPartitionError",
     "__version__",
     "config",

@@ -43,12 +43,17 @@ __all__ = [
     "random_chain",
     "random_mixture",
     "random_pairwise",
+    "random_space",
     "rdp_chain",
     "relaxed_sample",
     "run_program",
     "score_rows",
     "segments_score",
     "semi_markov",
+    "space_figures",
+    "space_model",
+    "space_model_of",
+    "space_score",
     "sparse_relaxed_sample",
     "tree",
 ]
@@ -209,6 +214,15 @@ def gaussian_mixture(
     weights: list[float], means: list[float], deviations: list[float], bounds: tuple[float, float]
 ) -> Model: ...
 def random_mixture(classes: int, bounds: tuple[float, float], seed: int) -> Model: ...
+def space_model(
+    space: str, size: int, parents: list[int | None], scores: str, numbers: dict[str, Any]
+) -> Model: ...
+def space_model_of(
+    space: str, size: int, parents: list[int | None], function: Callable[[list[int]], float], low: float, high: float
+) -> Model: ...
+def random_space(kind: str, size: int, scores: str, strength: float, seed: int) -> Model: ...
+def space_score(model: Model, structure: list[int]) -> float: ...
+def space_figures(model: Model) -> tuple[str, str, int, float | None, tuple[float, float]]: ...
 def graph_score(model: Model, state: list[int]) -> float: ...
 def pairwise_relaxed_sample(
     model: Model, count: int, temperature: float, settings: str, run: Run

@@ -11,6 +11,7 @@ from .mixed import MixedModel
 from .model import FactorGraph
 from .pairwise import PairwiseGraph
 from .sequence import Chain, SemiMarkov, precision
+from .space import SpaceModel
 
 
 def ising(
@@ -210,6 +211,24 @@ def gaussian_mixture(
     """
     bounds = (real("low", low), real("high", high))
     return MixedModel._wrap(_zhat.random_mixture(integer("classes", classes), bounds, _seed(seed)))
+
+
+def space(
+    kind: str, *, size: int = 12, scores: str = "", strength: float = 1.0, seed: int = 0
+) -> SpaceModel:
+    """A random model on a space: hypercube, permutation, subtree, cycle or partition.
+
+    `scores`: unary or pairwise (hypercube); position, precedence or the name of a distance (permutation);
+    unary (subtree); links (cycle, partition). The first where it is not given.
+
+    >>> import zhat
+    >>> zhat.generate.space("partition", size=7)
+    SpaceModel(partitions, links scores, width 7)
+    """
+    native = _zhat.random_space(
+        text("kind", kind), integer("size", size), text("scores", scores), real("strength", strength), _seed(seed)
+    )
+    return SpaceModel._wrap(native)
 
 
 def rdp_chain(

@@ -441,6 +441,16 @@ pub enum Generate {
         #[arg(long, allow_negative_numbers = true)]
         high: Option<f64>,
     },
+    /// Subsets of labels, with scores of labels or pairs; written to a .zhat file
+    Hypercube(SpaceArguments),
+    /// Orders of items, with scores of positions or precedences, or by the distance to one order
+    Permutation(SpaceArguments),
+    /// Subtrees at the root of a random tree, with scores of nodes
+    Subtree(SpaceArguments),
+    /// Undirected cycles through some vertices, with scores of their edges
+    Cycle(SpaceArguments),
+    /// Partitions of a set, with scores of pairs in one block
+    Partition(SpaceArguments),
     /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
     RdpChain {
         #[arg(long, default_value_t = 2000)]
@@ -464,6 +474,21 @@ pub enum SharpnessArgument {
     Dense,
     Intermediate,
     LongTailed,
+}
+
+/// A random model on a combinatorial space.
+#[derive(Args, Debug)]
+pub struct SpaceArguments {
+    /// Labels, items, nodes, vertices or elements
+    #[arg(long, default_value_t = 12)]
+    pub size: usize,
+    /// unary, pairwise (hypercube); position, precedence, kendall, cayley, hamming, footrule, spearman
+    /// (permutation); unary (subtree); links (cycle, partition); the first by default
+    #[arg(long, default_value = "")]
+    pub scores: String,
+    /// Standard deviation of the scores, or how fast weights fall off with the distance
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub strength: f64,
 }
 
 #[derive(Args, Debug)]

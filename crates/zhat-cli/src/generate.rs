@@ -7,6 +7,7 @@ use zhat::{Model, Result};
 
 use crate::arguments::{
     ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision, SharpnessArgument,
+    SpaceArguments,
 };
 use crate::output::Exit;
 
@@ -79,6 +80,11 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             let family = Family::named(family, parameters)?;
             family.on(bounds(family.usual_box()))?.into()
         }
+        Generate::Hypercube(ref space) => random_space("hypercube", space, seed)?,
+        Generate::Permutation(ref space) => random_space("permutation", space, seed)?,
+        Generate::Subtree(ref space) => random_space("subtree", space, seed)?,
+        Generate::Cycle(ref space) => random_space("cycle", space, seed)?,
+        Generate::Partition(ref space) => random_space("partition", space, seed)?,
         Generate::RdpChain { states, steps, rank, sharpness, precision } => {
             let sharpness = match sharpness {
                 SharpnessArgument::Dense => Sharpness::Dense,
@@ -91,6 +97,10 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             }
         }
     })
+}
+
+fn random_space(kind: &str, space: &SpaceArguments, seed: u64) -> Result<Model> {
+    Ok(generate::space(kind, space.size, &space.scores, space.strength, seed)?.into())
 }
 
 fn chain_shape(arguments: &ChainArguments) -> ChainShape {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
 use zhat::model::{Form, Kind, MixedModel, SequenceSizes};
-use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, units};
+use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, SpaceModel, units};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};
@@ -19,6 +19,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
     let (figures, facts) = match (&model, model.sequence_sizes()) {
         (Model::FactorGraph(graph), _) => graph_facts(graph, &run),
         (Model::MixedModel(mixed), _) => mixed_facts(mixed),
+        (Model::Space(model), _) => space_facts(model),
         (_, Some(sizes)) => sequence_facts(&sizes, model.kind()),
         _ => return Err(Error::argument("MODEL", "this kind of model is not known to the program")),
     };
@@ -126,6 +127,24 @@ fn mixed_facts(model: &MixedModel) -> Described {
             ),
         ),
         ("terms", format!("{}, {closed}", sizes.terms)),
+    ];
+    (figures, facts)
+}
+
+fn space_facts(model: &SpaceModel) -> Described {
+    let (space, scores) = (model.space(), model.scores().name());
+    let (low, high) = model.range();
+    let figures = json!({
+        "space": space.name(), "scores": scores, "width": space.width(), "log_count": space.log_count(),
+        "features": model.dimension(), "lowest_score": low, "highest_score": high, "bytes": model.bytes(),
+    });
+    let count = space
+        .log_count()
+        .map_or_else(|| "unknown".into(), |log| format!("10^{:.2}", log / std::f64::consts::LN_10));
+    let facts = vec![
+        ("kind", format!("{}, {}", Kind::Space.name(), space.name())),
+        ("structures", format!("{count}, {} numbers each", space.width())),
+        ("scores", format!("{scores}, {} features, within {low:.3} and {high:.3}", model.dimension())),
     ];
     (figures, facts)
 }

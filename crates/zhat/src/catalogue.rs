@@ -17,6 +17,7 @@ use crate::pairwise::PairwiseGradient;
 use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
+use crate::space::{self, Expectations};
 use crate::units;
 use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized};
 
@@ -60,6 +61,8 @@ pub enum AnyAnswer {
     Ranked(Answer<Vec<BestState>>),
     /// To [`Query::Sample`].
     Samples(Answer<Samples>),
+    /// To [`Query::FactorMarginals`] of a model on a space.
+    Expectations(Answer<Expectations>),
     /// To any query about a batch of sequences.
     Sequences(Answer<Sequences>),
 }
@@ -151,6 +154,7 @@ graph_answers!(
     Best: BestState,
     Ranked: Vec<BestState>,
     Samples: Samples,
+    Expectations: Expectations,
 );
 
 impl AnyAnswer {
@@ -163,6 +167,7 @@ impl AnyAnswer {
             AnyAnswer::Best(answer) => &answer.guarantee,
             AnyAnswer::Ranked(answer) => &answer.guarantee,
             AnyAnswer::Samples(answer) => &answer.guarantee,
+            AnyAnswer::Expectations(answer) => &answer.guarantee,
             AnyAnswer::Sequences(answer) => &answer.guarantee,
         }
     }
@@ -176,6 +181,7 @@ impl AnyAnswer {
             AnyAnswer::Best(answer) => &answer.diagnostics,
             AnyAnswer::Ranked(answer) => &answer.diagnostics,
             AnyAnswer::Samples(answer) => &answer.diagnostics,
+            AnyAnswer::Expectations(answer) => &answer.diagnostics,
             AnyAnswer::Sequences(answer) => &answer.diagnostics,
         }
     }
@@ -411,6 +417,62 @@ pub static CATALOGUE: &[Row] = &[
         quadrature::PublishedQuadrature,
         [LogPartition, Marginals, FactorMarginals],
         "stochastic Clenshaw–Curtis quadrature as published: tuples of factors, a polynomial for exp; for weak models"
+    ),
+    row!(
+        "oracle",
+        Space,
+        space::Oracle,
+        [LogPartition, FactorMarginals, Entropy, Map, Sample],
+        "the exact method that suits the space: closed forms, sums over subtrees, sets, tours or blocks, elimination"
+    ),
+    row!(
+        "enumeration",
+        Space,
+        exact::Enumeration,
+        [LogPartition, FactorMarginals, Entropy, Map, Sample],
+        "adds up every structure; for small spaces, and to check the others"
+    ),
+    row!(
+        "perfect",
+        Space,
+        space::PerfectSampling,
+        [FactorMarginals, Sample],
+        "exact draws by an oracle, coupling from the past or rejection; the gradient from them within a stated radius"
+    ),
+    row!(
+        "importance",
+        Space,
+        space::UniformImportance,
+        [LogPartition],
+        "weights of uniform draws, with an interval from their known range, until it is narrow enough"
+    ),
+    row!(
+        "tpa",
+        Space,
+        space::TootsiePop,
+        [LogPartition],
+        "walks down the temperatures whose steps are a Poisson number, which gives an exact interval"
+    ),
+    row!(
+        "telescoped",
+        Space,
+        space::Telescoped,
+        [LogPartition],
+        "one exact draw at each of many temperatures, and the median of a few such runs"
+    ),
+    row!(
+        "annealed",
+        Space,
+        space::AnnealedSampling,
+        [LogPartition, Map],
+        "particles led from the uniform law to the model by local moves: unbiased; the best structure seen"
+    ),
+    row!(
+        "fpras-published",
+        Space,
+        space::PublishedScheme,
+        [LogPartition],
+        "the approximation scheme as published, corrected or as printed; for reference"
     ),
 ];
 
@@ -706,6 +768,11 @@ mod tests {
                 MixedModel::gaussian_mixture(&[0.5, 0.5], &[-1.0, 2.0], &[1.0, 0.5], (-4.0, 4.0))
                     .unwrap()
                     .into()
+            }
+            Kind::Space => {
+                let cube = space::Hypercube::new(3).unwrap();
+                let scores = space::Scores::Unary(vec![0.5, -0.25, 0.125]);
+                space::SpaceModel::new(cube, scores).unwrap().into()
             }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()

@@ -40,6 +40,7 @@ pub mod random;
 pub mod randomized;
 mod run;
 pub mod sequence;
+pub mod space;
 pub mod units;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
@@ -51,3 +52,4 @@ pub use query::{
     LogPartition, Map, Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};
+pub use space::SpaceModel;

@@ -205,6 +205,11 @@ pub struct Clock<'a> {
 }
 
 impl Clock<'_> {
+    /// The method that it was started for.
+    pub(crate) fn method(&self) -> &'static str {
+        self.method
+    }
+
     /// Seconds since the start.
     pub fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()

@@ -2,6 +2,7 @@
 
 mod graph;
 mod sequences;
+mod space;
 
 use std::fmt::Write;
 
@@ -165,6 +166,7 @@ fn answer_with(
 fn show(answered: &Answered, style: Style) -> Result<Exit> {
     let text = match (&answered.model, &answered.answer) {
         (Model::FactorGraph(graph), _) => graph::text(answered, graph, style)?,
+        (Model::Space(model), _) => space::text(answered, model, style)?,
         (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style)?,
         (_, AnyAnswer::Estimate(value)) => {
             sequences::numbers(answered, &[value.value], style == Style::Json)?

@@ -17,8 +17,9 @@ use crate::output::{self, json_text};
 
 /// Given what `SEQUENCE:POSITION=STATE` says; of a single sequence `POSITION=STATE` will do.
 pub fn condition(model: Model, given: &[String]) -> Result<Model> {
-    if matches!(model, Model::MixedModel(_)) && !given.is_empty() {
-        return Err(Error::argument("--given", "a mixed model takes no evidence"));
+    if matches!(model, Model::MixedModel(_) | Model::Space(_)) && !given.is_empty() {
+        let message = format!("a {} takes no evidence", model.kind().name());
+        return Err(Error::argument("--given", message));
     }
     let evidence =
         given.iter().map(|item| parse_given(item, model.lengths().len())).collect::<Result<Vec<_>>>()?;

@@ -17,6 +17,7 @@ impl Model {
             Model::Pairwise32(graph) => graph.to_factor_graph(),
             Model::Pairwise64(graph) => graph.to_factor_graph(),
             Model::MixedModel(_) => Err(Error::model("a mixed model is no factor graph")),
+            Model::Space(_) => Err(Error::model("a model on a space is no factor graph")),
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => {
                 Err(Error::model("a semi-Markov chain is no factor graph over its positions"))
             }

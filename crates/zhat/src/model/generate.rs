@@ -3,10 +3,12 @@
 mod mixed;
 mod pairwise;
 mod sequences;
+mod space;
 
 pub use mixed::gaussian_mixture;
 pub use pairwise::{PairwiseShape, pairwise};
 pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
+pub use space::space;
 
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Form};

@@ -39,6 +39,8 @@ pub use semi_markov::{Segments, SemiMarkov};
 pub use sizes::SequenceSizes;
 pub use values::Values;
 
+use crate::space::SpaceModel;
+
 /// The kinds of model that a file can hold and the catalogue has rows for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -52,12 +54,20 @@ pub enum Kind {
     PairwiseGraph,
     /// [`MixedModel`].
     MixedModel,
+    /// [`SpaceModel`].
+    Space,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] =
-        [Kind::FactorGraph, Kind::Chain, Kind::SemiMarkov, Kind::PairwiseGraph, Kind::MixedModel];
+    pub const ALL: [Kind; 6] = [
+        Kind::FactorGraph,
+        Kind::Chain,
+        Kind::SemiMarkov,
+        Kind::PairwiseGraph,
+        Kind::MixedModel,
+        Kind::Space,
+    ];
 
     /// The name in files, JSON and messages.
     pub fn name(self) -> &'static str {
@@ -67,6 +77,7 @@ impl Kind {
             Kind::SemiMarkov => "semi-markov",
             Kind::PairwiseGraph => "pairwise-graph",
             Kind::MixedModel => "mixed-model",
+            Kind::Space => "space",
         }
     }
 }
@@ -91,6 +102,8 @@ pub enum Model {
     Pairwise64(PairwiseGraph<f64>),
     /// A model of discrete and continuous variables.
     MixedModel(MixedModel),
+    /// Structures of a combinatorial space.
+    Space(SpaceModel),
 }
 
 impl Model {
@@ -102,6 +115,7 @@ impl Model {
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => Kind::SemiMarkov,
             Model::Pairwise32(_) | Model::Pairwise64(_) => Kind::PairwiseGraph,
             Model::MixedModel(_) => Kind::MixedModel,
+            Model::Space(_) => Kind::Space,
         }
     }
 }
@@ -124,5 +138,6 @@ from_each!(
     SemiMarkov64(SemiMarkov<f64>),
     Pairwise32(PairwiseGraph<f32>),
     Pairwise64(PairwiseGraph<f64>),
-    MixedModel(MixedModel)
+    MixedModel(MixedModel),
+    Space(SpaceModel)
 );

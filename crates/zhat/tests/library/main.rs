@@ -34,3 +34,5 @@ mod search;
 mod semi_markov;
 mod semi_markov_relaxed;
 mod sequence_forecasts;
+mod space_sampling;
+mod spaces;

@@ -1,6 +1,6 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`); of a factor graph also `form` (`markov` or
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`, `space`); of a factor graph also `form` (`markov` or
 //! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
 //! and m factors:
 //!
@@ -47,11 +47,24 @@
 //! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable |
 //! | `weights` | F64 \[d\] | θ |
 //! | `arguments` | F64 \[m\] | the power, or the state |
+//!
+//! Of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`, `permutations`, `subtrees`, `subtrees-with-empty`, `cycles`, `partitions`) and
+//! `scores` (`unary`, `products`, `pairwise`, `position`, `precedence`, `links`, or a distance: `kendall`, `cayley`, `hamming`, `footrule`, `spearman`):
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `parents` | U64 \[n\] | of subtrees: the parent of each node, n for the root |
+//! | `unary` | F64 \[n\] | single scores (`unary`, `pairwise`) |
+//! | `weights`, `inputs` | F64 \[n, d\], \[d\] | Θ and x of `products` |
+//! | `pairs`, `pair_scores` | U64 \[m, 2\], F64 \[m\] | the pairs of `pairwise` |
+//! | `matrix` | F64 \[n, n\] | scores by item and position, by item before and item after, or of links |
+//! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
 
 mod factor_graph;
 mod mixed;
 mod pairwise;
 mod sequences;
+mod space;
 mod tensors;
 
 use std::io::Write;
@@ -92,6 +105,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
         Some(Kind::SemiMarkov) => sequences::read_semi_markov(&tensors),
         Some(Kind::PairwiseGraph) => pairwise::read(&tensors),
         Some(Kind::MixedModel) => Ok(mixed::read(&tensors)?.into()),
+        Some(Kind::Space) => Ok(space::read(&tensors, &metadata)?.into()),
         None => {
             let known = Kind::ALL.map(Kind::name).join(", ");
             Err(fail(format!("unknown kind of model `{kind}`; known are: {known}")))
@@ -101,6 +115,9 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
 
 /// Writes a model; the same model gives the same bytes.
 pub fn write(model: &Model, out: &mut dyn Write) -> std::io::Result<()> {
+    if let Model::Space(model) = model {
+        space::check(model)?;
+    }
     writer(model).write(out)
 }
 
@@ -114,6 +131,7 @@ fn writer(model: &Model) -> Writer<'_> {
         Model::Pairwise32(graph) => pairwise::write(graph),
         Model::Pairwise64(graph) => pairwise::write(graph),
         Model::MixedModel(model) => mixed::write(model),
+        Model::Space(model) => space::write(model),
     }
 }
 
@@ -178,6 +196,7 @@ mod tests {
         models.push(Family::Weibull { shape: 1.5, scale: 2.0 }.on((0.1, 9.0)).unwrap().into());
         models.push(Family::Beta { alpha: 2.0, beta: 3.5 }.on((0.1, 0.9)).unwrap().into());
         models.push(MixedModel::new(vec![], vec![]).unwrap().into());
+        models.extend(space::examples().into_iter().map(Model::from));
         models
     }
 

@@ -1,0 +1,306 @@
+//! Annealed importance sampling and sequential Monte Carlo with local moves.
+//!
+//! Particles start as uniform draws and are led from β = 0 to 1: at each step a particle's weight is multiplied by exp((β' − β)s), then it moves by the Metropolis rule at β' (flips, swaps, prune and
+//! graft; see [`super::super::Space::propose`]). The mean of the weights is unbiased for Z/|Y| (R. M. Neal, *Annealed importance sampling*, 2001). With `resample` the
+//! particles are drawn anew in proportion to their weights wherever fewer than half of them count, by systematic sampling, which keeps that true (P. Del Moral, A. Doucet, A. Jasra, *Sequential Monte Carlo
+//! samplers*, 2006). Independent replicates give the spread and a lower bound that always holds ([`crate::Guarantee`]); there is no upper one.
+//!
+//! The best structure: the same, led on to a β where E\[s\] ≥ s_max − ln|Y|/β leaves a hundredth of the range, and the best one seen on the way, with the certified interval [its score, s_max]. The
+//! inequality holds for exact draws at β; the moves come close to such only if they mix.
+//!
+//! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. Stops early with the replicates that are done.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::log_count;
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::montecarlo::unbiased;
+use crate::numeric;
+use crate::query::{BestState, LogPartition, Map, Query};
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
+use crate::space::{SpaceModel, Step};
+
+const NAME: &str = "annealed";
+/// Moves after which a score that was kept up to date is made anew, so that rounding does not add up.
+const REFRESH: usize = 1 << 12;
+/// The fewest and the most temperatures that are chosen by themselves.
+const TEMPERATURES: (f64, f64) = (16.0, 4096.0);
+/// ln|Y|/β at the last temperature of a search for the best structure, as a part of the range.
+const LEFT: f64 = 0.01;
+
+/// Particles that are led from the uniform law to the model.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnnealedSampling {
+    /// Particles of one replicate.
+    pub particles: usize,
+    /// Independent replicates, at least two.
+    pub replicates: usize,
+    /// Steps of β; 0 for as many as the range of the scores asks for.
+    pub temperatures: usize,
+    /// Moves at each step, as a multiple of the structure's width.
+    pub sweeps: f64,
+    /// Whether particles are drawn anew in proportion to their weights.
+    pub resample: bool,
+    /// Confidence of the lower bound.
+    pub confidence: f64,
+}
+
+impl Default for AnnealedSampling {
+    fn default() -> Self {
+        AnnealedSampling {
+            particles: 32,
+            replicates: 32,
+            temperatures: 0,
+            sweeps: 1.0,
+            resample: true,
+            confidence: 0.95,
+        }
+    }
+}
+
+/// A structure on its way.
+#[derive(Clone)]
+struct Particle {
+    structure: Vec<u32>,
+    score: f64,
+    log_weight: f64,
+}
+
+impl Particle {
+    /// So many Metropolis moves at β.
+    fn moves(
+        &mut self,
+        model: &SpaceModel,
+        beta: f64,
+        count: usize,
+        random: &mut Stream,
+        step: &mut Step,
+    ) -> Result<()> {
+        for done in 0..count {
+            step.changes.clear();
+            let ratio = model.space().propose(random, &mut self.structure, step);
+            if step.changes.is_empty() {
+                continue;
+            }
+            let score = model.score_after(self.score, &self.structure, step)?;
+            if random.uniform() < (beta * (score - self.score) + ratio).exp() {
+                self.score = score;
+            } else {
+                step.undo(&mut self.structure);
+            }
+            if done % REFRESH == REFRESH - 1 {
+                self.score = model.score(&self.structure)?;
+            }
+        }
+        self.score = model.score(&self.structure)?;
+        Ok(())
+    }
+}
+
+impl AnnealedSampling {
+    fn check(&self) -> Result<()> {
+        let fail = |name: &str, message: String| Err(Error::argument(name, message));
+        if self.particles == 0 {
+            return fail("particles", "at least one is needed".into());
+        }
+        if self.replicates < 2 {
+            return fail("replicates", "at least two are needed".into());
+        }
+        if !(self.sweeps >= 0.0 && self.sweeps.is_finite()) {
+            return fail("sweeps", format!("{} is not at least 0", self.sweeps));
+        }
+        if !(self.confidence > 0.0 && self.confidence < 1.0) {
+            return fail("confidence", format!("{} is not between 0 and 1", self.confidence));
+        }
+        Ok(())
+    }
+
+    fn steps(&self, model: &SpaceModel) -> usize {
+        match self.temperatures {
+            0 => (2.0 * model.spread()).ceil().clamp(TEMPERATURES.0, TEMPERATURES.1) as usize,
+            given => given,
+        }
+    }
+
+    fn moves(&self, model: &SpaceModel) -> usize {
+        (self.sweeps * model.width() as f64).ceil() as usize
+    }
+
+    fn start(&self, model: &SpaceModel, random: &mut Stream) -> Result<Vec<Particle>> {
+        let mut particles = Vec::with_capacity(self.particles);
+        for _ in 0..self.particles {
+            let mut structure = vec![0; model.width()];
+            model.space().uniform(random, &mut structure);
+            let score = model.score(&structure)?;
+            particles.push(Particle { structure, score, log_weight: 0.0 });
+        }
+        Ok(particles)
+    }
+
+    /// ln of one replicate's mean weight.
+    fn replicate(&self, model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<f64> {
+        let (steps, moves) = (self.steps(model), self.moves(model));
+        let mut particles = self.start(model, random)?;
+        let mut step = Step::default();
+        let mut total = 0.0;
+        for time in 1..=steps {
+            let (before, beta) = ((time - 1) as f64 / steps as f64, time as f64 / steps as f64);
+            for particle in &mut particles {
+                particle.log_weight += (beta - before) * particle.score;
+            }
+            if self.resample && time < steps {
+                total += resample(&mut particles, random);
+            }
+            // The last weights are final: what moves after them changes nothing.
+            if time < steps {
+                for particle in &mut particles {
+                    clock.check()?;
+                    particle.moves(model, beta, moves, random, &mut step)?;
+                }
+            }
+        }
+        let logs: Vec<f64> = particles.iter().map(|particle| particle.log_weight).collect();
+        Ok(total + numeric::log_sum_exp(&logs) - (logs.len() as f64).ln())
+    }
+}
+
+/// Where fewer than half of the particles count, draws them anew and returns the ln of the mean weight that they had.
+fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
+    let count = particles.len() as f64;
+    let logs: Vec<f64> = particles.iter().map(|particle| particle.log_weight).collect();
+    let twice: Vec<f64> = logs.iter().map(|x| 2.0 * x).collect();
+    let total = numeric::log_sum_exp(&logs);
+    let effective = (2.0 * total - numeric::log_sum_exp(&twice)).exp();
+    if effective >= 0.5 * count {
+        return 0.0;
+    }
+    let mut chosen: Vec<Particle> = Vec::with_capacity(particles.len());
+    let (mut point, mut reached) = (random.uniform(), 0.0);
+    for (particle, log) in particles.iter().zip(&logs) {
+        reached += count * (log - total).exp();
+        while point < reached && chosen.len() < particles.len() {
+            chosen.push(Particle { log_weight: 0.0, ..particle.clone() });
+            point += 1.0;
+        }
+    }
+    while let Some(last) = (chosen.len() < particles.len()).then(|| particles.last()).flatten() {
+        // Rounding can leave a crumb after the last weight.
+        chosen.push(Particle { log_weight: 0.0, ..last.clone() });
+    }
+    *particles = chosen;
+    total - count.ln()
+}
+
+impl Forecasts<SpaceModel> for AnnealedSampling {
+    fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
+        let particles = (self.particles * self.replicates) as f64;
+        let moves = particles * (self.steps(model) * self.moves(model)) as f64;
+        let width = model.width() as f64;
+        let each = match model.scores() {
+            crate::space::Scores::Custom(_) => 2e-6,
+            crate::space::Scores::Unary(_) | crate::space::Scores::Position(_) => 3e-8,
+            _ => 5e-8 + 2e-9 * width,
+        };
+        let promise = if query == Query::Map { Promise::Bounds } else { Promise::Unbiased };
+        Forecast { bytes: 8.0 * self.particles as f64 * 64.0 * width, seconds: moves * each, promise }
+    }
+}
+
+impl LogPartition<SpaceModel> for AnnealedSampling {
+    fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        self.check()?;
+        let count = log_count(model)?;
+        run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
+        let streams = Streams::new(run.seed(), NAME);
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let parts: Vec<Result<f64>> = run.install(|| {
+            (0..self.replicates as u64)
+                .into_par_iter()
+                .map(|index| {
+                    let found = self.replicate(model, &mut streams.block(index), &clock);
+                    let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                    clock.progress("replicates", finished, self.replicates as u64);
+                    found
+                })
+                .collect()
+        });
+        let mut estimates = Vec::with_capacity(parts.len());
+        let mut stopped = false;
+        for part in parts {
+            match part {
+                Ok(log) => estimates.push(count + log),
+                Err(_) if clock.is_cancelled() || clock.is_out_of_time() => stopped = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if estimates.is_empty() {
+            clock.check()?;
+        }
+        let steps = self.steps(model);
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("replicates", estimates.len())
+            .note("particles", self.particles)
+            .note("temperatures", steps)
+            .note("moves", self.moves(model));
+        diagnostics.rounding = model.slack() * 2.0
+            + numeric::rounding_allowance((steps + self.particles) as f64, model.magnitude());
+        diagnostics.stopped_early = stopped;
+        diagnostics.seconds = clock.seconds();
+        let (value, guarantee) = unbiased(&estimates, self.confidence, diagnostics.rounding);
+        Ok(Answer { value, guarantee, diagnostics })
+    }
+}
+
+impl Map<SpaceModel> for AnnealedSampling {
+    fn map(&self, model: &SpaceModel, run: &Run) -> Result<Answer<BestState>> {
+        let clock = run.start(NAME);
+        self.check()?;
+        let (steps, moves) = (self.steps(model), self.moves(model));
+        let count = model.space().log_count().unwrap_or(model.width() as f64);
+        let last = (count / (LEFT * model.spread())).clamp(1.0, 1e300);
+        let streams = Streams::new(run.seed(), "annealed best");
+        let search = |index: u64| -> Result<(Particle, bool)> {
+            let mut random = streams.block(index);
+            let mut step = Step::default();
+            let one = AnnealedSampling { particles: 1, ..*self };
+            let mut particle = one.start(model, &mut random)?.swap_remove(0);
+            let mut best = particle.clone();
+            for time in 1..=steps {
+                if clock.is_cancelled() || clock.is_out_of_time() {
+                    return Ok((best, true));
+                }
+                // From 1/100 of the range upward in equal ratios.
+                let exponent = time as f64 / steps as f64;
+                let first = (0.1 / model.spread().max(1e-300)).min(last);
+                let beta = first * (last / first).powf(exponent);
+                particle.moves(model, beta, moves.max(1), &mut random, &mut step)?;
+                if particle.score > best.score {
+                    best = particle.clone();
+                }
+            }
+            Ok((best, false))
+        };
+        let found: Vec<(Particle, bool)> =
+            run.install(|| (0..self.replicates as u64).into_par_iter().map(search).collect::<Result<_>>())?;
+        let mut diagnostics = Diagnostics::new(NAME).note("chains", found.len()).note("beta", last);
+        diagnostics.stopped_early = found.iter().any(|part| part.1);
+        // The first of equal ones, whatever the threads.
+        let better = |best: Particle, part: Particle| if part.score > best.score { part } else { best };
+        let Some(mut best) = found.into_iter().map(|part| part.0).reduce(better) else {
+            return Err(Error::Interrupted);
+        };
+        model.space().canonical(&mut best.structure);
+        let score = model.score(&best.structure)?;
+        diagnostics.rounding = 2.0 * model.slack();
+        diagnostics.seconds = clock.seconds();
+        let guarantee = Guarantee::bounds(score, model.range().1.max(score), 1.0, diagnostics.rounding);
+        let value = BestState { state: SpaceModel::state(&best.structure), score };
+        Ok(Answer { value, guarantee, diagnostics })
+    }
+}

@@ -1,0 +1,132 @@
+//! Uniform importance sampling with an interval from the known range of the weights.
+//!
+//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform: empirical Bernstein and Chernoff bounds hold for E\[w\] whatever the tails
+//! ([`crate::minibucket`]). One looks at 2¹⁰, 2¹¹, … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the interval is narrow enough, when the
+//! time is up, or after `samples` draws.
+//!
+//! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{answer, check, log_count};
+use crate::answer::{Diagnostics, Estimate, Promise};
+use crate::error::Result;
+use crate::forecast::{Forecast, Forecasts};
+use crate::minibucket::Moments;
+use crate::query::{LogPartition, Query};
+use crate::random::Streams;
+use crate::run::Run;
+use crate::space::SpaceModel;
+use crate::space::pilot::{Pilot, seconds_a_draw};
+
+const NAME: &str = "importance";
+/// Draws that share a stream.
+const BLOCK: u64 = 256;
+/// Blocks before the first look.
+const FIRST: u64 = 4;
+
+/// Weights of uniform draws.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UniformImportance {
+    /// ε: draws go on until the interval is no wider than ln((1 + ε)/(1 − ε)).
+    pub error: f64,
+    /// How sure the interval is.
+    pub confidence: f64,
+    /// The most draws.
+    pub samples: u64,
+}
+
+impl Default for UniformImportance {
+    fn default() -> Self {
+        UniformImportance { error: 0.1, confidence: 0.95, samples: 1 << 34 }
+    }
+}
+
+impl Forecasts<SpaceModel> for UniformImportance {
+    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+        let seconds = match Pilot::new(model) {
+            Some(pilot) => {
+                let log = (16.0 / (1.0 - self.confidence)).ln();
+                let variance = pilot.second_moment() - 1.0;
+                let draws = 2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0)) / self.error;
+                draws.max((FIRST * BLOCK) as f64) * seconds_a_draw(model)
+            }
+            None => f64::INFINITY,
+        };
+        Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
+    }
+}
+
+impl LogPartition<SpaceModel> for UniformImportance {
+    fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        check(self.error, self.confidence)?;
+        let base = log_count(model)? + model.range().1;
+        let streams = Streams::new(run.seed(), "uniform importance");
+        let wanted = self.error.ln_1p() - (-self.error).ln_1p();
+        let delta = 1.0 - self.confidence;
+        let (mut done, mut sums) = (0u64, (0.0, 0.0));
+        let mut found = (f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
+        let mut stopped = false;
+        for look in 1u64.. {
+            let goal = FIRST << (look - 1).min(48);
+            let parts: Result<Vec<(f64, f64)>> = run.install(|| {
+                (done..goal)
+                    .into_par_iter()
+                    .map(|block| {
+                        clock.check()?;
+                        let mut random = streams.block(block);
+                        let mut structure = vec![0; model.width()];
+                        let mut part = (0.0, 0.0);
+                        for _ in 0..BLOCK {
+                            model.space().uniform(&mut random, &mut structure);
+                            let weight = (model.score(&structure)? - model.range().1).exp().min(1.0);
+                            part = (part.0 + weight, part.1 + weight * weight);
+                        }
+                        Ok(part)
+                    })
+                    .collect()
+            });
+            let parts = match parts {
+                // The last look stands.
+                Err(_) if look > 1 && (clock.is_cancelled() || clock.is_out_of_time()) => {
+                    stopped = true;
+                    break;
+                }
+                other => other?,
+            };
+            for part in parts {
+                sums = (sums.0 + part.0, sums.1 + part.1);
+            }
+            done = goal;
+            let count = (done * BLOCK) as f64;
+            let mean = sums.0 / count;
+            let variance = ((sums.1 - count * mean * mean) / (count - 1.0)).max(0.0);
+            let seen = Moments { count, mean, variance };
+            // A half of the look's risk for each end.
+            let risk = 0.5 * delta / (look * (look + 1)) as f64;
+            let (low, high) = (seen.low(risk).max(0.0).ln(), seen.high(risk).ln());
+            found = (if mean > 0.0 { mean.ln() } else { high }, low, high);
+            clock.bounds(base + low, base + high);
+            clock.progress("draws", done * BLOCK, self.samples);
+            if high - low <= wanted || done * BLOCK >= self.samples {
+                break;
+            }
+        }
+        let mut diagnostics = Diagnostics::new(NAME).note("samples", done * BLOCK);
+        diagnostics.stopped_early = stopped;
+        let (value, low, high) = found;
+        // Sums of so many weights round by a relative error of their number at most.
+        let operations = (64 + BLOCK + done) as f64;
+        answer(
+            model,
+            (base + value, base + low, base + high),
+            self.confidence,
+            operations,
+            diagnostics,
+            &clock,
+        )
+    }
+}

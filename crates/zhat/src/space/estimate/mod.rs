@@ -1,0 +1,72 @@
+//! log Z of a model on a space to a relative error of Z, with a stated confidence.
+//!
+//! (ε, δ) in, an interval out. What the methods draw:
+//!
+//! | method | exact draws | where |
+//! |---|---|---|
+//! | [`UniformImportance`] | none, uniform ones only: about (V/c²ε² + 1/cε)·ln 1/δ, c = Z/(\|Y\| exp s_max) | `importance` |
+//! | [`Telescoped`] | one a level, ⌈Δ/ln(1 + ε²/4)⌉ levels, median of k runs | `telescoped` |
+//! | [`TootsiePop`] | about ln(Z/\|Y\| exp s_min)²·ln(1/δ)/ε² | `tpa` |
+//! | [`PublishedScheme`] | 65 l² exp(2/p)/ε², l = ⌈p·BR⌉ | `published` |
+//! | [`AnnealedSampling`] | none: moves of a Markov chain; unbiased, no upper end | `annealed` |
+//!
+//! Exact draws are made as [`super::PerfectSampling`] makes them. Plain importance sampling never takes more uniform draws than one draw by rejection would for
+//! each unit of variance, so the annealed methods pay where there is a better sampler than rejection.
+
+mod annealed;
+mod importance;
+mod published;
+pub mod schedule;
+mod telescoped;
+mod tpa;
+
+pub use annealed::AnnealedSampling;
+pub use importance::UniformImportance;
+pub use published::PublishedScheme;
+pub use telescoped::Telescoped;
+pub use tpa::TootsiePop;
+
+use super::SpaceModel;
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
+use crate::error::{Error, Result};
+use crate::numeric;
+use crate::run::Clock;
+
+/// Checks ε and the confidence.
+fn check(error: f64, confidence: f64) -> Result<()> {
+    if !(error > 0.0 && error < 1.0) {
+        return Err(Error::argument("error", format!("{error} is not between 0 and 1")));
+    }
+    if !(confidence > 0.0 && confidence < 1.0) {
+        return Err(Error::argument("confidence", format!("{confidence} is not between 0 and 1")));
+    }
+    Ok(())
+}
+
+/// ln |Y|.
+fn log_count(model: &SpaceModel) -> Result<f64> {
+    model.space().log_count().ok_or_else(|| {
+        Error::NoAnswer(format!(
+            "the number of structures of {} is not known, so Z is not either",
+            model.space().name()
+        ))
+    })
+}
+
+/// An answer from an interval about log Z, within what is certain: ln|Y| + s_min ≤ log Z ≤ ln|Y| + s_max.
+fn answer(
+    model: &SpaceModel,
+    (value, low, high): (f64, f64, f64),
+    confidence: f64,
+    operations: f64,
+    mut diagnostics: Diagnostics,
+    clock: &Clock<'_>,
+) -> Result<Estimate> {
+    let count = log_count(model)?;
+    let (least, most) = (count + model.range().0, count + model.range().1);
+    diagnostics.rounding = model.slack() + numeric::rounding_allowance(operations, model.magnitude());
+    diagnostics.seconds = clock.seconds();
+    let (low, high) = (low.max(least).min(most), high.min(most).max(least));
+    let guarantee = Guarantee::bounds(low, high, confidence, diagnostics.rounding);
+    Ok(Answer { value: value.clamp(low, high), guarantee, diagnostics })
+}

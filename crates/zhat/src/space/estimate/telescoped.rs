@@ -1,0 +1,110 @@
+//! The telescoped scheme: one exact draw a level.
+//!
+//!   Ẑ = |Y| Π_{i<l} exp(s(y_i)/l),   y_i drawn exactly at β_i = i/l,
+//!
+//! is unbiased for Z, and with l = ⌈Δ/ln(1 + ε²/4)⌉ levels its relative variance is at most ε²/4 (see [`super::schedule::telescoped_levels`]). The median of k runs is
+//! within a factor 1 ± ε of Z with the confidence asked for. The first level is the plain uniform sampler.
+//!
+//! Time: k·l exact draws. Memory: one structure a thread. There is nothing to show before the end.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{answer, check, log_count, schedule};
+use crate::answer::{Diagnostics, Estimate, Promise};
+use crate::error::Result;
+use crate::forecast::{Forecast, Forecasts};
+use crate::numeric::CompensatedSum;
+use crate::query::{LogPartition, Query};
+use crate::random::Streams;
+use crate::run::Run;
+use crate::space::SpaceModel;
+use crate::space::perfect::{Sampler, Source};
+use crate::space::pilot::Pilot;
+
+const NAME: &str = "telescoped";
+/// Levels that share a stream.
+const BLOCK: u64 = 64;
+
+/// One exact draw a level, median of k runs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telescoped {
+    /// ε: Ẑ is within a factor 1 ± ε of Z.
+    pub error: f64,
+    /// With this probability.
+    pub confidence: f64,
+    /// How exact draws are made.
+    pub sampler: Sampler,
+}
+
+impl Default for Telescoped {
+    fn default() -> Self {
+        Telescoped { error: 0.1, confidence: 0.95, sampler: Sampler::Auto }
+    }
+}
+
+impl Forecasts<SpaceModel> for Telescoped {
+    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+        let runs = schedule::median_runs(1.0 - self.confidence) as f64;
+        let draws = runs * schedule::telescoped_levels(model.spread(), self.error);
+        let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
+            (Ok(source), Some(pilot)) => draws * source.seconds(&pilot, false),
+            _ => f64::INFINITY,
+        };
+        Forecast { bytes: 1e6 + draws / BLOCK as f64 * 16.0, seconds, promise: Promise::Bounds }
+    }
+}
+
+impl LogPartition<SpaceModel> for Telescoped {
+    fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        check(self.error, self.confidence)?;
+        let count = log_count(model)?;
+        run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
+        let source = Source::new(model, self.sampler)?;
+        let levels = schedule::telescoped_levels(model.spread(), self.error) as u64;
+        let runs = schedule::median_runs(1.0 - self.confidence) as u64;
+        let streams = Streams::new(run.seed(), "telescoped");
+        let blocks = levels.div_ceil(BLOCK);
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let parts: Vec<(f64, u64)> = run.install(|| {
+            (0..runs * blocks)
+                .into_par_iter()
+                .map(|index| {
+                    let mut random = streams.block(index);
+                    let mut structure = vec![0; model.width()];
+                    let (mut sum, mut cost) = (CompensatedSum::default(), 0);
+                    let first = index % blocks * BLOCK;
+                    for level in first..(first + BLOCK).min(levels) {
+                        clock.check()?;
+                        let drawn = source
+                            .at(level as f64 / levels as f64)
+                            .with(&clock, |draw| draw(&mut random, &mut structure))?;
+                        sum.add(drawn.score);
+                        cost += drawn.cost;
+                    }
+                    let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                    clock.progress("levels", finished * BLOCK, runs * levels);
+                    Ok((sum.value(), cost))
+                })
+                .collect::<Result<_>>()
+        })?;
+        let total = |run: &[(f64, u64)]| {
+            let sum: CompensatedSum = run.iter().map(|part| part.0 / levels as f64).collect();
+            count + sum.value()
+        };
+        let mut estimates: Vec<f64> = parts.chunks(blocks as usize).map(total).collect();
+        estimates.sort_unstable_by(f64::total_cmp);
+        let median = estimates[estimates.len() / 2];
+        let cost: u64 = parts.iter().map(|part| part.1).sum();
+        let diagnostics = Diagnostics::new(NAME)
+            .note("samples", runs * levels)
+            .note("levels", levels)
+            .note("runs", runs)
+            .note("sampler", source.name())
+            .note("cost", cost);
+        let interval = (median, median - self.error.ln_1p(), median - (-self.error).ln_1p());
+        answer(model, interval, self.confidence, 64.0, diagnostics, &clock)
+    }
+}

@@ -1,0 +1,245 @@
+//! Combinatorial spaces: sets of structures with an exact uniform sampler, and models on them.
+//!
+//! A structure is a slice of `u32` of the space's width, whatever the space:
+//!
+//! | space | the number at i | how many |
+//! |---|---|---|
+//! | [`Hypercube`] | 0 or 1: whether label i is chosen | 2ⁿ |
+//! | [`Permutations`] | the item at position i | n! |
+//! | [`Subtrees`] | 0 or 1: whether node i belongs to the subtree, which is closed under parents | f(root), f(v) = 1 + Π f(child) |
+//! | [`Cycles`] | the vertex after i, i itself where it is not on the cycle | Σ_{k≥3} C(n, k)(k − 1)!/2 |
+//! | [`Partitions`] | the block of element i, blocks numbered as they appear | Bell(n) |
+//!
+//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln Σ_y exp s(y). A space of one's own implements
+//! [`Space`], scores of one's own implement [`Features`].
+//!
+//! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
+
+mod assignment;
+mod coupling;
+mod cycles;
+mod distance;
+mod draws;
+mod enumeration;
+pub mod estimate;
+mod hypercube;
+mod model;
+mod oracle;
+mod partitions;
+mod perfect;
+mod permutations;
+mod pilot;
+mod range;
+mod scores;
+mod subtrees;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use assignment::best_assignment;
+pub use cycles::Cycles;
+pub use distance::Distance;
+pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
+pub use hypercube::Hypercube;
+pub use model::{Expectations, SpaceModel};
+pub use oracle::Oracle;
+pub use partitions::Partitions;
+pub use perfect::{PerfectSampling, Sampler, direction_samples, gradient_samples, meta_steps};
+pub use permutations::Permutations;
+pub use scores::{Closure, Features, Pairs, Scores};
+pub use subtrees::Subtrees;
+
+use crate::error::{Error, Result};
+use crate::random::Stream;
+
+/// A finite set of structures from which one can draw uniformly.
+pub trait Space: Send + Sync + Debug {
+    /// One word for messages.
+    fn name(&self) -> &'static str;
+
+    /// How many numbers a structure has.
+    fn width(&self) -> usize;
+
+    /// ln |Y|, if it is known.
+    fn log_count(&self) -> Option<f64>;
+
+    /// A structure with the uniform law, exactly.
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]);
+
+    /// Whether it is a structure of this space, in canonical form; the error says what is wrong.
+    fn check(&self, structure: &[u32]) -> Result<()>;
+
+    /// Shows every structure once, until `visit` says `false`; whether all were shown.
+    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+        let _ = visit;
+        Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())))
+    }
+
+    /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)): with these the
+    /// Metropolis rule leaves the uniform law as it is, and every structure can be reached from every other. It may leave the
+    /// canonical form, to which [`Space::canonical`] leads back.
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+        // Any space has this one: a whole new structure.
+        let mut drawn = vec![0; structure.len()];
+        self.uniform(random, &mut drawn);
+        for (index, &value) in drawn.iter().enumerate() {
+            step.set(structure, index, value);
+        }
+        0.0
+    }
+
+    /// Brings a structure that moves have led to into canonical form.
+    fn canonical(&self, structure: &mut [u32]) {
+        let _ = structure;
+    }
+
+    /// A short text for people.
+    fn show(&self, structure: &[u32]) -> String {
+        structure.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A number that a move has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub index: usize,
+    /// What it was.
+    pub old: u32,
+    /// What it is now, or was until a later change of the same move.
+    pub new: u32,
+}
+
+/// The changes of a move, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// The changes.
+    pub changes: Vec<Change>,
+}
+
+impl Step {
+    /// Writes a number and notes what was there.
+    pub fn set(&mut self, structure: &mut [u32], index: usize, value: u32) {
+        self.changes.push(Change { index, old: structure[index], new: value });
+        structure[index] = value;
+    }
+
+    /// Takes the changes back.
+    pub fn undo(&mut self, structure: &mut [u32]) {
+        while let Some(change) = self.changes.pop() {
+            structure[change.index] = change.old;
+        }
+    }
+}
+
+/// A space whose kind is known at run time only.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Structures {
+    /// Subsets of labels, or vectors of signs.
+    Hypercube(Hypercube),
+    /// Orders of items.
+    Permutations(Permutations),
+    /// Subtrees that hang at the root of a tree.
+    Subtrees(Subtrees),
+    /// Undirected cycles through some of the vertices.
+    Cycles(Cycles),
+    /// Partitions of a set into blocks.
+    Partitions(Partitions),
+    /// A space of one's own.
+    Custom(Arc<dyn Space>),
+}
+
+impl Structures {
+    /// The space itself.
+    pub fn as_space(&self) -> &dyn Space {
+        match self {
+            Structures::Hypercube(space) => space,
+            Structures::Permutations(space) => space,
+            Structures::Subtrees(space) => space,
+            Structures::Cycles(space) => space,
+            Structures::Partitions(space) => space,
+            Structures::Custom(space) => &**space,
+        }
+    }
+}
+
+/// Spaces of one's own are the same if they are the same object.
+impl PartialEq for Structures {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Structures::Hypercube(a), Structures::Hypercube(b)) => a == b,
+            (Structures::Permutations(a), Structures::Permutations(b)) => a == b,
+            (Structures::Subtrees(a), Structures::Subtrees(b)) => a == b,
+            (Structures::Cycles(a), Structures::Cycles(b)) => a == b,
+            (Structures::Partitions(a), Structures::Partitions(b)) => a == b,
+            (Structures::Custom(a), Structures::Custom(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+macro_rules! from_each {
+    ($($space:ident),*) => {
+        $(impl From<$space> for Structures {
+            fn from(space: $space) -> Self {
+                Structures::$space(space)
+            }
+        })*
+    };
+}
+
+from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions);
+
+/// The error for a structure of the wrong length.
+fn check_width(space: &dyn Space, structure: &[u32]) -> Result<()> {
+    if structure.len() == space.width() {
+        return Ok(());
+    }
+    Err(Error::argument(
+        "structure",
+        format!("has {} numbers, expected {} of {}", structure.len(), space.width(), space.name()),
+    ))
+}
+
+/// The error for a structure that is none.
+fn refuse(message: impl Into<String>) -> Error {
+    Error::argument("structure", message)
+}
+
+/// The least and the most elements that the spaces of n elements take; beyond these a number does not fit into `u32`.
+fn check_size(what: &str, n: usize, least: usize) -> Result<()> {
+    if n < least {
+        return Err(Error::model(format!("{what} need at least {least}, found {n}")));
+    }
+    if u32::try_from(n).is_err() {
+        return Err(Error::model(format!("{what} can be at most {}, found {n}", u32::MAX)));
+    }
+    Ok(())
+}
+
+/// ln n!, to a relative error of about 1e-15: a sum for small n, Stirling's series beyond.
+pub(crate) fn log_factorial(n: usize) -> f64 {
+    if n < 32 {
+        return (2..=n).map(|k| (k as f64).ln()).sum();
+    }
+    let x = n as f64 + 1.0;
+    let inverse = 1.0 / (x * x);
+    let series = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / x;
+    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series
+}
+
+/// ln(1 + eˣ) without overflow.
+pub(crate) fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// 1/(1 + e⁻ˣ).
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 {
+        1.0 / (1.0 + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (1.0 + e)
+    }
+}

@@ -1,0 +1,145 @@
+//! Sums over all undirected cycles, by Held and Karp: H(S, v) adds up the paths that start at the least vertex of S, go through all of S and end at v,
+//!
+//!   H(S, v) = Σ_{u∈S∖v} H(S∖v, u)·exp W_uv,   2Z = Σ_{|S|≥3} Σ_v H(S, v)·exp W_{v,least},
+//!
+//! because every cycle is closed in both directions. In logs. Time O(2ⁿ n²), memory O(2ⁿ n).
+
+use super::layers::{Layers, elements};
+use super::orders::{argmax, categorical, combine};
+use crate::error::Result;
+use crate::numeric;
+use crate::random::Stream;
+use crate::run::Clock;
+use crate::space::Cycles;
+use crate::space::scores::pair_index;
+
+/// The table of H.
+pub(super) struct Tours {
+    n: usize,
+    links: Vec<f64>,
+    paths: Vec<f64>,
+    /// ln of the closed walks through exactly S, −∞ below three.
+    closed: Vec<f64>,
+    total: f64,
+    /// exp(closed − total) as it adds up, for draws.
+    sums: Vec<f64>,
+}
+
+/// The bytes that the tables take.
+pub(super) fn bytes(n: usize) -> f64 {
+    (n as f64).exp2() * 8.0 * (n as f64 + 4.0)
+}
+
+impl Tours {
+    /// Sums, or with `best` takes the largest.
+    pub fn new(links: &[f64], n: usize, best: bool, clock: &Clock<'_>) -> Result<Self> {
+        let layers = Layers::new(n);
+        let mut paths = vec![f64::NEG_INFINITY; n << n];
+        let mut closed = vec![f64::NEG_INFINITY; 1 << n];
+        for k in 2..=n {
+            let mut layer = vec![f64::NEG_INFINITY; layers.count(k) * (n + 1)];
+            layers.fill(k, n + 1, &mut layer, clock, |set, slot, scratch| {
+                let start = set.trailing_zeros() as usize;
+                for v in elements(set & (set - 1)) {
+                    let rest = set & !(1 << v);
+                    if k == 2 {
+                        slot[v] = links[start * n + v];
+                        continue;
+                    }
+                    scratch.terms.clear();
+                    let row = &paths[rest as usize * n..];
+                    scratch.terms.extend(elements(rest & (rest - 1)).map(|u| row[u] + links[u * n + v]));
+                    slot[v] = combine(&scratch.terms, best);
+                }
+                if k > 2 {
+                    scratch.terms.clear();
+                    scratch.terms.extend(elements(set & (set - 1)).map(|v| slot[v] + links[v * n + start]));
+                    slot[n] = combine(&scratch.terms, best);
+                }
+            })?;
+            for (set, row) in layers.sets(k).zip(layer.chunks(n + 1)) {
+                paths[set as usize * n..(set as usize + 1) * n].copy_from_slice(&row[..n]);
+                closed[set as usize] = row[n];
+            }
+            clock.progress("sets", k as u64, n as u64);
+        }
+        let total = combine(&closed, best);
+        let mut sums = closed.clone();
+        let mut sum = 0.0;
+        for x in &mut sums {
+            sum += (*x - total).exp();
+            *x = sum;
+        }
+        Ok(Tours { n, links: links.to_vec(), paths, closed, total, sums })
+    }
+
+    /// log Z, or the largest score; of sums, both directions of a cycle count.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// A cycle drawn, or the best one.
+    pub fn cycle(&self, mut random: Option<&mut Stream>, structure: &mut [u32]) {
+        let n = self.n;
+        let mut set = match &mut random {
+            Some(random) => {
+                let point = random.uniform() * self.sums.last().copied().unwrap_or(0.0);
+                self.sums.partition_point(|sum| *sum <= point).min(self.sums.len() - 1) as u64
+            }
+            None => argmax(&self.closed) as u64,
+        };
+        let start = set.trailing_zeros() as usize;
+        let mut order = vec![start as u32];
+        let mut next = start;
+        let mut terms = Vec::with_capacity(n);
+        while set & (set - 1) != 0 {
+            let rest = set & (set - 1);
+            terms.clear();
+            terms.extend(elements(rest).map(|v| self.paths[set as usize * n + v] + self.links[v * n + next]));
+            let chosen = match &mut random {
+                Some(random) => categorical(random, &mut terms),
+                None => argmax(&terms),
+            };
+            next = elements(rest).nth(chosen).unwrap_or(start);
+            order.push(next as u32);
+            set &= !(1 << next);
+        }
+        Cycles::write(&order, structure);
+    }
+
+    /// The probability that u and v are neighbours on the cycle, for every pair.
+    pub fn edges(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
+        let n = self.n;
+        let mut marginals = vec![0.0; n * (n - 1) / 2];
+        // Everything that can follow a path: closing it, or going on.
+        let mut after = vec![f64::NEG_INFINITY; n << n];
+        let mut terms = Vec::with_capacity(n + 1);
+        for set in (1..1usize << n).rev() {
+            if set & 0xfff == 0 {
+                clock.check()?;
+            }
+            let start = set.trailing_zeros() as usize;
+            let size = set.count_ones();
+            let outside = !(set as u64) & ((1u64 << n) - 1) & !((1u64 << start) - 1);
+            for v in elements(set as u64) {
+                if (v == start) != (size == 1) {
+                    continue;
+                }
+                let here = if size == 1 { 0.0 } else { self.paths[set * n + v] };
+                terms.clear();
+                if size > 2 {
+                    let closing = self.links[v * n + start];
+                    terms.push(closing);
+                    marginals[pair_index(n, v, start)] += (here + closing - self.total).exp();
+                }
+                for u in elements(outside) {
+                    let on = self.links[v * n + u] + after[(set | 1 << u) * n + u];
+                    terms.push(on);
+                    marginals[pair_index(n, v, u)] += (here + on - self.total).exp();
+                }
+                after[set * n + v] = numeric::log_sum_exp(&terms);
+            }
+        }
+        Ok(marginals)
+    }
+}

@@ -1,0 +1,68 @@
+//! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on them.
+
+use super::SpaceModel;
+use crate::random::Streams;
+
+/// Draws, and the numbers that they may have together.
+const DRAWS: usize = 64;
+const NUMBERS: usize = 1 << 20;
+
+/// Mean and variance of the score under the uniform law, roughly.
+pub(super) struct Pilot {
+    mean: f64,
+    variance: f64,
+    range: (f64, f64),
+}
+
+impl Pilot {
+    pub fn new(model: &SpaceModel) -> Option<Self> {
+        let mut random = Streams::new(0, "space pilot").block(0);
+        let count = (NUMBERS / model.width().max(1)).clamp(4, DRAWS);
+        let mut structure = vec![0; model.width()];
+        let mut scores = Vec::with_capacity(count);
+        for _ in 0..count {
+            model.space().uniform(&mut random, &mut structure);
+            scores.push(model.score(&structure).ok()?);
+        }
+        let mean = scores.iter().sum::<f64>() / count as f64;
+        let variance = scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+        Some(Pilot { mean, variance, range: model.range() })
+    }
+
+    /// ln E\[exp βs\] under the uniform law, as if scores were normal, within what is possible.
+    fn log_mean(&self, beta: f64) -> f64 {
+        (beta * self.mean + 0.5 * beta * beta * self.variance).clamp(beta * self.range.0, beta * self.range.1)
+    }
+
+    /// Uniform draws that one draw at β by rejection takes.
+    pub fn tries(&self, beta: f64) -> f64 {
+        (beta * self.range.1 - self.log_mean(beta)).exp()
+    }
+
+    /// The relative second moment of exp s under the uniform law.
+    pub fn second_moment(&self) -> f64 {
+        (self.log_mean(2.0) - 2.0 * self.log_mean(1.0)).max(0.0).exp().min(self.tries(1.0))
+    }
+
+    /// ln Z − ln|Y| − s_min.
+    pub fn rise(&self) -> f64 {
+        self.log_mean(1.0) - self.range.0
+    }
+
+    /// The mean over β from 0 to 1 of what one draw by rejection takes.
+    pub fn mean_tries(&self) -> f64 {
+        (0..16).map(|i| self.tries((f64::from(i) + 0.5) / 16.0)).sum::<f64>() / 16.0
+    }
+}
+
+/// Seconds of one uniform draw with its score.
+pub(super) fn seconds_a_draw(model: &SpaceModel) -> f64 {
+    let width = model.width() as f64;
+    let score = match model.scores() {
+        super::Scores::Precedence(_) => 0.5 * width * width,
+        super::Scores::Pairwise(pairs) => width + 2.0 * pairs.edges().len() as f64,
+        super::Scores::Custom(_) => 100.0 + width,
+        _ => width,
+    };
+    3e-8 + 6e-9 * width + 2e-9 * score
+}

@@ -1,0 +1,380 @@
+//! Combinatorial spaces: perfect draws and estimates of Z keep what they promise.
+
+use std::time::Duration;
+
+use super::spaces::{counts, law, small};
+use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
+use zhat::exact::Enumeration;
+use zhat::random::Streams;
+use zhat::space::{
+    AnnealedSampling, Cycles, Hypercube, Oracle, Partitions, PerfectSampling, Permutations, PublishedScheme,
+    Sampler, Scores, SpaceModel, Structures, Subtrees, Telescoped, TootsiePop, UniformImportance, meta_steps,
+};
+use zhat::{Error, Estimate, FactorMarginals, Guarantee, Law, LogPartition, Map, Promise, Run, Sample};
+
+fn figure(answer: &zhat::Diagnostics, name: &str) -> f64 {
+    answer.figures().find(|figure| figure.0 == name).and_then(|figure| figure.1.as_f64()).unwrap()
+}
+
+fn name(model: &SpaceModel) -> String {
+    format!("{} {} {:?}", model.space().name(), model.scores().name(), model.range())
+}
+
+/// A bound on the probability that the mean of n geometric numbers is this many times its expectation, or further off (S. Janson, *Tail bounds for sums of geometric and exponential
+/// variables*, 2018).
+fn geometric_tail(n: f64, ratio: f64) -> f64 {
+    (-n * (ratio - 1.0 - ratio.ln())).exp()
+}
+
+#[test]
+fn perfect_draws_follow_the_model_and_take_as_long_as_theory_says() {
+    let run = Run::default();
+    for seed in 0..2 {
+        for model in small(seed, 0.8) {
+            let (law, places) = law(&model);
+            let (low, high) = model.range();
+            let z = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            for sampler in [Sampler::Auto, Sampler::Rejection, Sampler::Meta, Sampler::Coupling] {
+                let limit = if sampler == Sampler::Meta { 4.5 } else { 8.0 };
+                if high - low > limit && sampler != Sampler::Auto {
+                    continue;
+                }
+                let number = 4000;
+                let method = PerfectSampling { sampler, ..Default::default() };
+                let answer = match method.sample(&model, number, &run.clone().with_seed(seed)) {
+                    Err(Error::Argument { .. }) if sampler == Sampler::Coupling => continue,
+                    other => other.unwrap(),
+                };
+                assert_eq!((&answer.guarantee, &answer.value.law), (&Guarantee::Exact, &Law::Exact));
+                let counts = counts(&answer.value, &places);
+                assert!(multinomial_tail(&counts, &law) > ALARM, "{seed} {sampler:?} {}", name(&model));
+                let expected = match sampler {
+                    Sampler::Meta => (high - low).exp(),
+                    Sampler::Rejection => (model.space().log_count().unwrap() + high - z).exp(),
+                    _ => continue,
+                };
+                let mean = figure(&answer.diagnostics, "uniform_draws") / number as f64;
+                let tail = geometric_tail(number as f64, mean / expected);
+                assert!(tail > ALARM || expected < 1.0 + 1e-9, "{mean} {expected} {}", name(&model));
+            }
+        }
+    }
+}
+
+fn ising(n: usize, field: f64, coupling: f64, signs: bool, random: &mut zhat::random::Stream) -> SpaceModel {
+    let mut pairs = Vec::new();
+    for i in 0..n {
+        pairs.push((i, (i + 1) % n, coupling * (0.5 + random.uniform())));
+        if i + n / 2 < n {
+            pairs.push((i, i + n / 2, coupling * (0.5 + random.uniform())));
+        }
+    }
+    let unary = (0..n).map(|_| field * random.normal()).collect();
+    let cube = if signs { Hypercube::signs(n) } else { Hypercube::new(n) }.unwrap();
+    SpaceModel::new(cube, Scores::pairwise(unary, &pairs).unwrap()).unwrap()
+}
+
+/// Attracting couplings (two chains) and weak repelling ones (a bounding chain), far beyond what rejection could do.
+#[test]
+fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
+    let run = Run::default();
+    let mut random = Streams::new(2, "ising").block(0);
+    for (signs, coupling) in [(false, 1.5), (true, 0.4), (false, -0.8), (true, -0.2)] {
+        let model = ising(7, 1.0, coupling, signs, &mut random);
+        let (law, places) = law(&model);
+        let method = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+        let answer = method.sample(&model, 12_000, &run).unwrap();
+        let counts = counts(&answer.value, &places);
+        assert!(multinomial_tail(&counts, &law) > ALARM, "{signs} {coupling}");
+        assert!(figure(&answer.diagnostics, "sweeps") >= 12_000.0);
+    }
+    // log Z of a model whose scores reach over more than 30, by draws of such chains.
+    let model = ising(16, 1.0, 0.35, true, &mut random);
+    assert!(model.spread() > 30.0);
+    let truth = Oracle::default().log_partition(&model, &run).unwrap().value;
+    let method = Telescoped { error: 0.5, confidence: 1.0 - 1e-7, sampler: Sampler::Coupling };
+    covers(&method.log_partition(&model, &run).unwrap(), truth);
+    // Strong repelling couplings never meet: out of time, not wrong.
+    let model = ising(12, 0.1, -4.0, true, &mut random);
+    let method = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+    let short = Run::default().with_time(Duration::from_millis(50));
+    assert!(method.sample(&model, 10, &short).unwrap_err().is_unanswerable());
+}
+
+#[test]
+fn approximate_draws_are_as_close_as_they_say() {
+    let model = SpaceModel::new(Hypercube::new(2).unwrap(), Scores::Unary(vec![1.0, -1.5])).unwrap();
+    let (law, places) = law(&model);
+    let distance = 0.02;
+    let answer =
+        PerfectSampling { distance, ..Default::default() }.sample(&model, 40_000, &Run::default()).unwrap();
+    assert_eq!(answer.value.law, Law::Approximate { distance });
+    assert_eq!(figure(&answer.diagnostics, "steps"), meta_steps(2.5, distance));
+    assert!((1.0 - (-2.5f64).exp()).powf(meta_steps(2.5, distance)) <= distance);
+    // Each of the four frequencies: within the distance and Hoeffding's radius.
+    for (count, p) in counts(&answer.value, &places).iter().zip(&law) {
+        let radius = (0.5 * (2.0 / ALARM).ln() / 40_000.0).sqrt();
+        assert!((*count as f64 / 40_000.0 - p).abs() <= distance + radius);
+    }
+}
+
+fn covers(z: &Estimate, truth: f64) {
+    let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
+    assert!(low <= truth && truth <= high && low <= z.value && z.value <= high, "{z} {truth}");
+}
+
+/// One random model of each space, small in size and range.
+fn one_of_each(seed: u64) -> Vec<SpaceModel> {
+    let models = small(seed, 0.5);
+    let mut random = Streams::new(seed, "one of each").block(0);
+    let kinds = ["hypercube", "permutations", "subtrees", "cycles", "partitions"];
+    kinds
+        .iter()
+        .map(|kind| {
+            let own: Vec<&SpaceModel> = models.iter().filter(|model| model.space().name() == *kind).collect();
+            own[random.below(own.len())].clone()
+        })
+        .collect()
+}
+
+/// Instances of each space for which (ε, δ) is promised at a confidence of 3/4, and how many promises were broken: an exact binomial test.
+fn promise(instances: u64, error: f64, method: impl Fn(&SpaceModel, &Run) -> zhat::Result<Estimate>) {
+    let run = Run::default();
+    run.install(|| ());
+    let (mut missed, mut wide) = ([0u64; 5], [0u64; 5]);
+    for seed in 0..instances {
+        for (k, model) in one_of_each(seed).iter().enumerate() {
+            let truth = Enumeration::default().log_partition(model, &run).unwrap().value;
+            let z = method(model, &run.clone().with_seed(seed)).unwrap();
+            let Guarantee::Bounds { low, high, confidence } = z.guarantee else { panic!("{z}") };
+            assert_eq!(confidence, 0.75);
+            missed[k] += u64::from(truth < low || truth > high);
+            wide[k] += u64::from((z.value - truth).exp_m1().abs() > error);
+        }
+    }
+    for k in 0..5 {
+        assert!(binomial_tail(instances, missed[k], 0.25) > ALARM, "{missed:?}");
+        assert!(binomial_tail(instances, wide[k], 0.25) > ALARM, "{wide:?}");
+    }
+}
+
+#[test]
+fn the_telescoped_scheme_keeps_its_promise() {
+    promise(1000, 0.4, |model, run| {
+        Telescoped { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+    });
+}
+
+#[test]
+fn the_poisson_counts_keep_their_promise() {
+    promise(1000, 0.5, |model, run| {
+        TootsiePop { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+    });
+}
+
+#[test]
+fn uniform_importance_sampling_keeps_its_promise() {
+    promise(300, 0.4, |model, run| {
+        UniformImportance { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+    });
+}
+
+#[test]
+fn the_published_scheme_keeps_its_promise_once_corrected() {
+    promise(20, 0.9, |model, run| {
+        PublishedScheme { error: 0.9, ..Default::default() }.log_partition(model, run)
+    });
+    let model = one_of_each(3).swap_remove(0);
+    let printed = PublishedScheme { error: 0.9, as_printed: true, ..Default::default() };
+    let z = printed.log_partition(&model, &Run::default()).unwrap();
+    assert_eq!(z.guarantee.promise(), Promise::Heuristic);
+}
+
+/// At a confidence of 1 − 10⁻⁹ nothing may miss, also with scores that rejection cannot handle.
+#[test]
+fn confident_intervals_never_miss() {
+    let run = Run::default();
+    let confidence = 1.0 - 1e-9;
+    for seed in 0..3 {
+        for model in small(seed, 1.0) {
+            let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
+                .log_partition(&model, &run)
+                .unwrap();
+            covers(&z, truth);
+            if model.spread() < 3.5 || matches!(model.scores(), Scores::Unary(_)) {
+                let z = TootsiePop { error: 0.9, confidence, ..Default::default() }
+                    .log_partition(&model, &run)
+                    .unwrap();
+                covers(&z, truth);
+            }
+        }
+        for model in small(seed, 1e3) {
+            let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
+                .log_partition(&model, &run)
+                .unwrap();
+            covers(&z, truth);
+        }
+    }
+}
+
+/// A mean of unbiased estimates: Ẑ/Z lies in [0, exp Δ], so Bernstein's inequality holds for it.
+#[test]
+fn annealed_estimates_are_unbiased() {
+    let run = Run::default();
+    for model in small(1, 0.7) {
+        let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+        for resample in [false, true] {
+            let method = AnnealedSampling {
+                particles: 4,
+                replicates: 600,
+                temperatures: 4,
+                sweeps: 0.5,
+                resample,
+                ..Default::default()
+            };
+            let z = method.log_partition(&model, &run).unwrap();
+            let Guarantee::Unbiased { relative_std_error, low, .. } = z.guarantee else { panic!("{z}") };
+            let ratio = (z.value - truth).exp_m1();
+            assert!(
+                ratio.abs() <= 6.0 * relative_std_error + 1e-9,
+                "{resample} {ratio} {relative_std_error} {}",
+                name(&model)
+            );
+            assert!(low <= truth + 1e-9);
+        }
+    }
+}
+
+#[test]
+fn annealing_finds_good_structures_and_brackets_the_best() {
+    let run = Run::default();
+    let mut found = 0;
+    for model in small(5, 2.0) {
+        let best = Oracle::default().map(&model, &run).unwrap().value.score;
+        let answer = AnnealedSampling::default().map(&model, &run).unwrap();
+        let Guarantee::Bounds { low, high, confidence } = answer.guarantee else { panic!() };
+        assert!(confidence == 1.0 && low <= best && best <= high, "{}", name(&model));
+        let structure: Vec<u32> = answer.value.state.iter().map(|x| *x as u32).collect();
+        model.space().check(&structure).unwrap();
+        assert!((model.score(&structure).unwrap() - answer.value.score).abs() < 1e-12);
+        found += usize::from(answer.value.score >= best - 1e-9);
+    }
+    // So small that chains cannot miss but by a fault.
+    assert_eq!(found, small(5, 2.0).len());
+}
+
+#[test]
+fn gradients_are_within_their_radius() {
+    let run = Run::default();
+    for model in small(2, 0.6) {
+        let truth = Enumeration::default().factor_marginals(&model, &run).unwrap().value;
+        let error = 0.25 * (1.0 + model.radius());
+        let method = PerfectSampling { error, confidence: 1.0 - 1e-9, ..Default::default() };
+        let found = method.factor_marginals(&model, &run).unwrap();
+        let square: f64 = found.value.values.iter().zip(&truth.values).map(|(a, b)| (a - b) * (a - b)).sum();
+        assert!(square.sqrt() <= found.value.radius, "{} {}", square.sqrt(), name(&model));
+        assert!(found.value.radius <= error + 1e-9);
+    }
+}
+
+#[test]
+fn answers_do_not_depend_on_the_number_of_threads() {
+    for model in one_of_each(7) {
+        let bits = |threads: usize| {
+            let run = Run::default().with_threads(threads).with_seed(11);
+            let methods: [&dyn LogPartition<SpaceModel>; 4] = [
+                &Telescoped::default(),
+                &TootsiePop { error: 0.5, ..Default::default() },
+                &UniformImportance::default(),
+                &AnnealedSampling { replicates: 4, ..Default::default() },
+            ];
+            let gradient =
+                PerfectSampling { error: 0.5, ..Default::default() }.factor_marginals(&model, &run).unwrap();
+            let mut bits: Vec<u64> =
+                methods.iter().map(|m| m.log_partition(&model, &run).unwrap().value.to_bits()).collect();
+            bits.extend(gradient.value.values.iter().map(|x| x.to_bits()));
+            bits
+        };
+        assert_eq!(bits(1), bits(3));
+    }
+}
+
+#[test]
+fn time_options_and_callables_that_fail() {
+    let mut random = Streams::new(6, "budget").block(0);
+    let matrix: Vec<f64> = (0..900).map(|_| random.normal()).collect();
+    let hard = SpaceModel::new(Permutations::new(30).unwrap(), Scores::Position(matrix)).unwrap();
+    let short = Run::default().with_time(Duration::from_millis(300));
+    let z = UniformImportance::default().log_partition(&hard, &short).unwrap();
+    assert!(z.diagnostics.stopped_early, "{z}");
+    for method in [&Telescoped::default() as &dyn LogPartition<SpaceModel>, &TootsiePop::default()] {
+        assert!(matches!(method.log_partition(&hard, &short), Err(Error::OverBudget { .. })));
+    }
+    let short = Run::default().with_time(Duration::ZERO);
+    assert!(matches!(
+        AnnealedSampling::default().log_partition(&hard, &short),
+        Err(Error::OverBudget { .. })
+    ));
+    let cube: Structures = Hypercube::new(3).unwrap().into();
+    let run = Run::default();
+    let failing = |y: &[u32]| if y[0] == 1 { Ok(f64::NAN) } else { Ok(0.0) };
+    let model = SpaceModel::new(cube.clone(), Scores::closure(failing, 0.0, 1.0)).unwrap();
+    let methods: [&dyn LogPartition<SpaceModel>; 5] = [
+        &Telescoped::default(),
+        &TootsiePop::default(),
+        &UniformImportance::default(),
+        &AnnealedSampling::default(),
+        &PublishedScheme::default(),
+    ];
+    for method in methods {
+        let error = method.log_partition(&model, &run).unwrap_err().to_string();
+        assert!(error.contains("NaN"), "{error}");
+    }
+    assert!(PerfectSampling::default().sample(&model, 3, &run).is_err());
+    assert!(PerfectSampling::default().factor_marginals(&model, &run).is_err());
+    let fine = SpaceModel::new(cube, Scores::Unary(vec![0.0; 3])).unwrap();
+    for bad in [0.0, 1.0, f64::NAN] {
+        assert!(Telescoped { error: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
+        assert!(TootsiePop { confidence: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
+        assert!(UniformImportance { error: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
+        assert!(
+            PerfectSampling { distance: bad - 0.5, ..Default::default() }.sample(&fine, 1, &run).is_err()
+                || bad == 1.0
+        );
+    }
+    assert!(PublishedScheme { p: 2, ..Default::default() }.log_partition(&fine, &run).is_err());
+    assert!(AnnealedSampling { replicates: 1, ..Default::default() }.log_partition(&fine, &run).is_err());
+    let meta = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+    assert!(matches!(meta.sample(&hard, 1, &run), Err(Error::Argument { .. })));
+}
+
+/// A model without any scores: every method knows ln|Y|.
+#[test]
+fn without_scores_all_say_the_count() {
+    let run = Run::default();
+    let spaces: Vec<SpaceModel> = vec![
+        SpaceModel::new(Hypercube::new(0).unwrap(), Scores::Unary(vec![])).unwrap(),
+        SpaceModel::new(Permutations::new(4).unwrap(), Scores::Position(vec![0.0; 16])).unwrap(),
+        SpaceModel::new(Subtrees::new(&[None], false).unwrap(), Scores::Unary(vec![0.0])).unwrap(),
+        SpaceModel::new(Cycles::new(4).unwrap(), Scores::links(4, &[]).unwrap()).unwrap(),
+        SpaceModel::new(Partitions::new(4).unwrap(), Scores::links(4, &[]).unwrap()).unwrap(),
+    ];
+    for model in spaces {
+        let count = model.space().log_count().unwrap();
+        let methods: [&dyn LogPartition<SpaceModel>; 7] = [
+            &Oracle::default(),
+            &Enumeration::default(),
+            &Telescoped::default(),
+            &TootsiePop::default(),
+            &UniformImportance::default(),
+            &PublishedScheme::default(),
+            &AnnealedSampling { replicates: 2, particles: 2, ..Default::default() },
+        ];
+        for (k, method) in methods.iter().enumerate() {
+            let z = method.log_partition(&model, &run).unwrap();
+            assert!((z.value - count).abs() < 1e-9, "{k} {} {z} {count}", name(&model));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+"""Models on combinatorial spaces: subsets, orders, subtrees, cycles, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _zhat
+from ._arguments import FilePath, integer, integers, real, scores, text
+from ._html import table
+from ._model import Model, of_kind
+from .answer import BestState, Samples
+from .errors import InputError
+
+Pair = tuple[int, int, float]
+"""Two elements and the score of having both."""
+
+
+class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestState], Samples]):
+    """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
+
+    A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
+    position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the block
+    of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ.
+
+    >>> import zhat
+    >>> model = zhat.SpaceModel.permutations(kendall=list(range(10)), spread=0.5)
+    >>> model
+    SpaceModel(permutations, distance scores, width 10)
+    >>> round(model.log_partition().value, 9)
+    7.334398364
+    """
+
+    @classmethod
+    def _wrap(cls, native: _zhat.Model) -> SpaceModel:
+        model = cls.__new__(cls)
+        model._native = native
+        return model
+
+    @classmethod
+    def read(cls, path: FilePath) -> SpaceModel:
+        """Reads a model on a space from a `.zhat` file."""
+        return cls._wrap(of_kind("space", _zhat.Model.read(path, None)))
+
+    @classmethod
+    def hypercube(
+        cls, unary: ArrayLike, pairs: Iterable[Pair] = (), *, signs: bool = False, inputs: ArrayLike | None = None
+    ) -> SpaceModel:
+        """Subsets of labels: Σ θᵢyᵢ + Σ w yᵢyⱼ; with `inputs` x a row of `unary` for each label, Σ Θᵢⱼyᵢxⱼ.
+
+        With `signs` a label that is not chosen counts as −1 instead of 0.
+
+        >>> import zhat
+        >>> round(zhat.SpaceModel.hypercube([0.0, 1.0], [(0, 1, -1.0)]).log_partition().value, 6)
+        1.743668
+        """
+        return cls._of_labels("signs" if signs else "hypercube", (), unary, pairs, inputs)
+
+    @classmethod
+    def subtrees(
+        cls,
+        parents: Sequence[int | None],
+        unary: ArrayLike,
+        pairs: Iterable[Pair] = (),
+        *,
+        empty: bool = True,
+        inputs: ArrayLike | None = None,
+    ) -> SpaceModel:
+        """Sets of nodes closed under parents; the root's parent is None. `empty`: whether no node at all counts."""
+        space = "subtrees-with-empty" if empty else "subtrees"
+        return cls._of_labels(space, parents, unary, pairs, inputs)
+
+    @classmethod
+    def _of_labels(
+        cls,
+        space: str,
+        parents: Sequence[int | None],
+        unary: ArrayLike,
+        pairs: Iterable[Pair],
+        inputs: ArrayLike | None,
+    ) -> SpaceModel:
+        numbers = _numbers("unary", unary)
+        listed = _pairs(pairs)
+        if inputs is None:
+            kind = "pairwise" if listed else "unary"
+            return cls._make(space, len(numbers), parents, kind, numbers, pairs=listed)
+        if listed:
+            raise InputError("pairs: there are none with inputs")
+        x = _numbers("inputs", inputs)
+        return cls._make(space, len(numbers), parents, "products", numbers, inputs=x)
+
+    @classmethod
+    def permutations(
+        cls,
+        *,
+        position: ArrayLike | None = None,
+        precedence: ArrayLike | None = None,
+        spread: float = 1.0,
+        **reference: Iterable[int],
+    ) -> SpaceModel:
+        """Orders of n items: Σ position[item, place], Σ precedence[i, j] over i before j, or −spread·distance.
+
+        The distance is given as `kendall=`, `cayley=`, `hamming=`, `footrule=` or `spearman=` an order of items.
+        """
+        given = {**reference, "position": position, "precedence": precedence}
+        named = [(name, value) for name, value in given.items() if value is not None]
+        if len(named) != 1:
+            raise InputError("permutations: expected one of position, precedence and a distance")
+        name, value = named[0]
+        if name in ("position", "precedence"):
+            matrix = _numbers(name, value)
+            return cls._make("permutations", len(matrix), (), name, matrix)
+        order = integers(name, value)
+        return cls._make("permutations", len(order), (), name, np.array([real("spread", spread)]), reference=order)
+
+    @classmethod
+    def cycles(cls, links: ArrayLike) -> SpaceModel:
+        """Undirected cycles through three or more of n vertices: Σ links[u, v] over the edges."""
+        matrix = _numbers("links", links)
+        return cls._make("cycles", len(matrix), (), "links", matrix)
+
+    @classmethod
+    def partitions(cls, links: ArrayLike) -> SpaceModel:
+        """Partitions of n elements: Σ links[i, j] over pairs in one block."""
+        matrix = _numbers("links", links)
+        return cls._make("partitions", len(matrix), (), "links", matrix)
+
+    @classmethod
+    def of_function(
+        cls,
+        space: str,
+        size: int,
+        score: Callable[[list[int]], float],
+        *,
+        low: float,
+        high: float,
+        parents: Sequence[int | None] = (),
+    ) -> SpaceModel:
+        """Any function of a structure as its score, within [low, high]: what it says outside is an error.
+
+        `space` is hypercube, signs, permutations, cycles, partitions, subtrees or subtrees-with-empty.
+
+        >>> import zhat
+        >>> model = zhat.SpaceModel.of_function("hypercube", 3, lambda y: float(y[0] * y[2]), low=0, high=1)
+        >>> round(model.log_partition().value, 6)
+        2.436796
+        """
+        native = _zhat.space_model_of(
+            text("space", space),
+            integer("size", size),
+            [_parent(p) for p in parents],
+            score,
+            real("low", low),
+            real("high", high),
+        )
+        return cls._wrap(native)
+
+    @classmethod
+    def _make(
+        cls,
+        space: str,
+        size: int,
+        parents: Sequence[int | None],
+        kind: str,
+        numbers: NDArray[np.float64],
+        *,
+        inputs: NDArray[np.float64] | None = None,
+        pairs: list[Pair] | None = None,
+        reference: list[int] | None = None,
+    ) -> SpaceModel:
+        if kind in ("position", "precedence", "links") and numbers.shape != (size, size):
+            raise InputError(f"{kind}: expected a square matrix, found the shape {numbers.shape}")
+        parts = {
+            "table": numbers.ravel().tolist(),
+            "inputs": [] if inputs is None else inputs.ravel().tolist(),
+            "pairs": pairs or [],
+            "reference": reference or [],
+        }
+        return cls._wrap(_zhat.space_model(space, size, [_parent(p) for p in parents], kind, parts))
+
+    @property
+    def space(self) -> str:
+        """The name of the space."""
+        return _zhat.space_figures(self._native)[0]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a structure has."""
+        return _zhat.space_figures(self._native)[2]
+
+    @property
+    def log_count(self) -> float | None:
+        """The logarithm of the number of structures."""
+        return _zhat.space_figures(self._native)[3]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Numbers below and above all scores."""
+        return _zhat.space_figures(self._native)[4]
+
+    def score(self, structure: Iterable[int]) -> float:
+        """The log weight of a structure.
+
+        >>> import zhat
+        >>> zhat.SpaceModel.cycles([[0, 1, 2], [1, 0, 3], [2, 3, 0]]).score([1, 2, 0])
+        6.0
+        """
+        return _zhat.space_score(self._native, integers("structure", structure))
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model to a `.zhat` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> float:
+        return float(raw)
+
+    def _marginals(self, raw: Any) -> Any:
+        return raw
+
+    def _factor_marginals(self, raw: Any) -> NDArray[np.float64]:
+        return np.asarray(raw)
+
+    def _best(self, raw: Any) -> BestState:
+        state, score = raw
+        return BestState(state, score)
+
+    def _ranked(self, raw: Any) -> list[BestState]:
+        return [self._best(best) for best in raw]
+
+    def _samples(self, raw: Any) -> Samples:
+        return Samples(*raw)
+
+    def _figures(self) -> dict[str, str]:
+        space, kind, width, _, _ = _zhat.space_figures(self._native)
+        return {"space": space, "scores": f"{kind} scores", "width": f"width {width}"}
+
+    def __repr__(self) -> str:
+        """The space and its scores, in a line."""
+        return f"{type(self).__name__}({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same."""
+        return self._native == other._native if isinstance(other, SpaceModel) else NotImplemented
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash(_zhat.space_figures(self._native))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (self._native.to_bytes(),)
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.float64]:
+    return scores(name, values, np.dtype(np.float64))
+
+
+def _pairs(pairs: Iterable[Any]) -> list[Pair]:
+    return [(integer("pairs", i), integer("pairs", j), real("pairs", w)) for i, j, w in pairs]
+
+
+def _parent(parent: int | None) -> int | None:
+    return None if parent is None else integer("parents", parent)
+
+
+def _restore(data: bytes) -> SpaceModel:
+    return SpaceModel._wrap(_zhat.Model.from_bytes(data))
