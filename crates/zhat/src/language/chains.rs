@@ -311,3 +311,44 @@ fn products(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> 
 fn add_difference(to: &mut [f64], a: &[f64], b: &[f64], weight: f64) {
     to.iter_mut().zip(a.iter().zip(b)).for_each(|(t, (a, b))| *t += weight * (a - b));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    #[test]
+    fn the_gradient_is_that_of_the_value() {
+        let mut random = Streams::new(1, "chains tests").block(0);
+        let states = 7;
+        // The moments of a cycle of states, so that rows and columns of the pairs have the same sums.
+        let cycle: Vec<u32> = (0..200).map(|_| random.below(states) as u32).collect();
+        let mut unary = vec![0; states];
+        cycle.iter().for_each(|&x| unary[x as usize] += 1);
+        let pairs = (1..=2).map(|l| {
+            let pairs = (0..200).map(|i| (cycle[i], cycle[(i + l) % 200], 1));
+            Sparse::new(states, pairs.collect())
+        });
+        let moments = Moments::new(unary, pairs.collect(), vec![0, 1]);
+        for rank in [Some(3), None] {
+            let mut chains = Chains::new(&moments, rank, vec![0.7, 0.3], 0.01);
+            let size = chains.shape.parameters();
+            let point: Vec<f64> = (0..size).map(|_| 0.5 * random.normal()).collect();
+            let mut gradient = vec![0.0; size];
+            let value = chains.evaluate(&point, &mut gradient);
+            let penalty: f64 = point[chains.shape.columns()..].iter().map(|x| 0.005 * x * x).sum();
+            assert!((chains.cross_entropy(&point, &moments) + penalty - value).abs() < 1e-5);
+            let mut ignored = vec![0.0; size];
+            for i in 0..size {
+                let mut at = |step: f64| {
+                    let mut moved = point.clone();
+                    moved[i] += step;
+                    chains.evaluate(&moved, &mut ignored)
+                };
+                // Single precision: differences of 10⁻² have errors of 10⁻⁵.
+                let slope = (at(1e-2) - at(-1e-2)) / 2e-2;
+                assert!((slope - gradient[i]).abs() < 1e-4, "{i}: {slope} {}", gradient[i]);
+            }
+        }
+    }
+}

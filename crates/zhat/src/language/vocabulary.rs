@@ -44,6 +44,9 @@ impl Vocabulary {
 
     /// The words of a text that are frequent enough; those left out become the unknown word, if there are any.
     pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
+        if fold.size == Some(0) {
+            return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
+        }
         let mut words: Vec<(&str, u64)> = counts.words().collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let all = words.len();
@@ -65,9 +68,6 @@ impl Vocabulary {
             let at =
                 words[..keep].partition_point(|word| word.1 > count || word.1 == count && word.0 < UNKNOWN);
             kept.insert(at, UNKNOWN.to_owned());
-        }
-        if kept.is_empty() {
-            return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
         }
         Vocabulary::new(kept)
     }
