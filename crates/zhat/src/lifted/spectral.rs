@@ -230,7 +230,8 @@ fn weighted(mut shares: Vec<f64>) -> Vec<f64> {
 /// Shares that a user has chosen, checked.
 pub(crate) fn checked_shares(shares: &[f64], context: usize) -> Result<Vec<f64>> {
     let total: f64 = shares.iter().sum();
-    if shares.len() != context || shares.iter().any(|s| !(*s >= LEAST_SHARE)) || (total - 1.0).abs() > 1e-6 {
+    let fine = shares.iter().all(|share| *share >= LEAST_SHARE);
+    if shares.len() != context || !fine || (total - 1.0).abs() > 1e-6 {
         return Err(Error::argument(
             "shares",
             format!("expected {context} numbers from {LEAST_SHARE} on that add up to 1"),

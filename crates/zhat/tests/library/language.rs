@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use zhat::io::model_file::{read_checkpoint, write_checkpoint};
 use zhat::io::text;
 use zhat::language::{
     Checkpoint, Counts, Fold, LanguageModel, Objective, SEPARATOR, Training, UNKNOWN, Vocabulary, train,
@@ -264,8 +265,9 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
     })
     .unwrap();
     assert!(told.windows(2).all(|pair| pair[1] >= pair[0] - 1e-4), "{told:?}");
-    let text = serde_json::to_string(&kept).unwrap();
-    let from: Option<Checkpoint> = serde_json::from_str(&text).unwrap();
+    let place = Text::new("checkpoint", b"");
+    write_checkpoint(&kept.unwrap(), &place.0).unwrap();
+    let from = Some(read_checkpoint(&place.0).unwrap());
     let resumed = train(&moments, &vocabulary, Some(&valid), &how, from.clone(), &run(3), &mut |_| Ok(true));
     assert_eq!(resumed.unwrap(), whole);
     let error = train(&valid, &vocabulary, None, &how, from, &run(1), &mut |_| Ok(true)).unwrap_err();

@@ -48,7 +48,8 @@ fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>
 }
 
 fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
-    if rows == 0 { Vec::new() } else { values.chunks(values.len() / rows).map(<[T]>::to_vec).collect() }
+    let length = values.len().checked_div(rows).unwrap_or(0);
+    (0..rows).map(|row| values[row * length..(row + 1) * length].to_vec()).collect()
 }
 
 /// Reads a language model; `name` is the file's name for messages.
@@ -207,4 +208,51 @@ pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
         best_point,
         idle: rest.idle,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models() -> Vec<LanguageModel> {
+        let vocabulary = Vocabulary::new(vec!["a".into(), "\"é\"".into()]).unwrap();
+        let lengths = Lengths::new(vec![0, 3, 1]);
+        let low = Interactions::LowRank { rank: 1, left: vec![1.0, 2.0, 3.0], right: vec![vec![0.5; 3]; 2] };
+        let full = Interactions::Full(vec![vec![-0.5; 9]; 2]);
+        let vectors = vec![vec![0.25, -1.0, 2.0]; 2];
+        let star = Certificate::Star { delta: vectors.clone() };
+        let spectral =
+            Certificate::Spectral { shares: vec![0.75, 0.25], columns: vectors.clone(), right: vectors };
+        [(low, star), (full, spectral)]
+            .map(|(interactions, certificate)| {
+                let mrf = SequenceMrf::new(9, vec![0.0, -1.0, 1e300], interactions).unwrap();
+                LanguageModel::new(vocabulary.clone(), lengths.clone(), mrf, certificate).unwrap()
+            })
+            .into()
+    }
+
+    #[test]
+    fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {
+        for model in models() {
+            let mut bytes = Vec::new();
+            write_language_model(&model, &mut bytes).unwrap();
+            assert_eq!(parse_language_model(&bytes, "").unwrap(), model);
+            for length in 0..bytes.len() {
+                assert!(parse_language_model(&bytes[..length], "").is_err());
+            }
+            for at in 0..bytes.len() {
+                for value in [0, 0xff, b'9', bytes[at] ^ 1] {
+                    let mut altered = bytes.clone();
+                    altered[at] = value;
+                    let _ = parse_language_model(&altered, "");
+                }
+            }
+            let message = crate::io::model_file::parse(&bytes, "m.zhat").unwrap_err().to_string();
+            assert!(message.contains("`zhat lm` uses it"), "{message}");
+        }
+        let chain = crate::model::generate::chain::<f32>(&Default::default(), 1).unwrap();
+        let bytes = crate::io::model_file::to_bytes(&chain.into());
+        let message = parse_language_model(&bytes, "m.zhat").unwrap_err().to_string();
+        assert!(message.contains("kind `chain`, expected `language-model`"), "{message}");
+    }
 }
