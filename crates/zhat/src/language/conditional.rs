@@ -13,10 +13,10 @@ use crate::random::{Stream, Streams};
 use crate::run::Run;
 
 /// Positions whose scores are found at once.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 /// A model made ready for conditional laws.
-struct Conditional<'a> {
+pub(super) struct Conditional<'a> {
     model: &'a LanguageModel,
     /// C × D·(K+1), or nothing for full matrices.
     features: Vec<f64>,
@@ -24,7 +24,7 @@ struct Conditional<'a> {
 }
 
 impl<'a> Conditional<'a> {
-    fn new(model: &'a LanguageModel) -> Self {
+    pub fn new(model: &'a LanguageModel) -> Self {
         let states = model.mrf().states();
         let (features, width) = match model.mrf().interactions() {
             Interactions::Full(_) => (Vec::new(), 0),
@@ -41,7 +41,7 @@ impl<'a> Conditional<'a> {
         Conditional { model, features, width }
     }
 
-    fn bytes(model: &LanguageModel, run: &Run) -> f64 {
+    pub fn bytes(model: &LanguageModel, run: &Run) -> f64 {
         let states = model.mrf().states() as f64;
         let width = model.embeddings().map_or(0, |(_, rank)| rank * (1 + model.mrf().context()));
         8.0 * states * (width as f64 + (BATCH * run.threads()) as f64)
@@ -53,7 +53,7 @@ impl<'a> Conditional<'a> {
     }
 
     /// The scores of all states at some places of sentences, row after row. With `ahead` false what stands to the right counts for nothing.
-    fn scores(&self, places: &[(&[u32], usize)], ahead: bool, scores: &mut [f64]) {
+    pub fn scores(&self, places: &[(&[u32], usize)], ahead: bool, scores: &mut [f64]) {
         let mrf = self.model.mrf();
         let (states, context) = (mrf.states(), mrf.context());
         if self.width == 0 {
@@ -167,12 +167,12 @@ impl LanguageModel {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::language::{Certificate, Lengths, Vocabulary};
     use crate::model::SequenceMrf;
 
-    fn models() -> Vec<LanguageModel> {
+    pub fn models() -> Vec<LanguageModel> {
         let vocabulary = Vocabulary::new(vec!["a".into(), "b".into()]).unwrap();
         let zeros = vec![vec![0.0; 3]; 2];
         let certificate = Certificate::Star { delta: zeros };

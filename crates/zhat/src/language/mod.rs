@@ -17,6 +17,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod annealed;
 mod chains;
 mod conditional;
 mod counts;
@@ -26,6 +27,7 @@ mod moments;
 mod training;
 mod vocabulary;
 
+pub use annealed::Annealed;
 pub use counts::Counts;
 pub(crate) use counts::PairTable;
 pub use model::{Certificate, LanguageModel, TextScore};

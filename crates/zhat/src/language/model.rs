@@ -164,8 +164,9 @@ impl LanguageModel {
         Ok((bounded.high, bounded.rounding))
     }
 
-    /// ⟨counts, θ⟩: the score of a text.
-    fn score(&self, moments: &Moments) -> (f64, f64) {
+    /// ⟨counts, θ⟩, the score of a text, and by how much rounding may have moved it.
+    pub fn score(&self, moments: &Moments) -> Result<(f64, f64)> {
+        self.check(moments)?;
         let states = self.mrf.states();
         let mut sum = CompensatedSum::default();
         for (&count, u) in moments.unary().iter().zip(self.mrf.unary()) {
@@ -182,13 +183,12 @@ impl LanguageModel {
         let rank = self.embeddings().map_or(1, |(_, rank)| rank);
         let n = moments.positions() as f64;
         let one = rounding_allowance(rank as f64 + 4.0, unary + self.mrf.context() as f64 * pairs);
-        (sum.value(), n * one + rounding_allowance(4.0, sum.value().abs()))
+        Ok((sum.value(), n * one + rounding_allowance(4.0, sum.value().abs())))
     }
 
     /// A certified lower bound on the likelihood of a text: its score less the bound on log Z of a cycle as long (Lemma 1 of the paper).
     pub fn evaluate(&self, moments: &Moments, run: &Run) -> Result<TextScore> {
-        self.check(moments)?;
-        let (score, inexact) = self.score(moments);
+        let (score, inexact) = self.score(moments)?;
         let (high, rounding) = self.bound(moments.positions() as usize, run)?;
         let lengths = moments.lengths();
         let log_lengths = lengths
