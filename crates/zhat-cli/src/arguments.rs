@@ -7,6 +7,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::catalogue;
 
+use crate::lm_arguments::LmArguments;
+
 /// Partition functions of structured probabilistic models, with answers that say how far they may be trusted.
 #[derive(Parser, Debug)]
 #[command(name = "zhat", version, max_term_width = 110, after_help = AFTER_HELP)]
@@ -44,6 +46,8 @@ pub enum Command {
     Score(ScoreArguments),
     /// A table with its missing values filled in by what is likeliest given the rest of the row
     Impute(ImputeArguments),
+    /// Language models: learn, evaluate, sample, look at embeddings
+    Lm(LmArguments),
     /// Random models to play with
     Generate(GenerateArguments),
     /// Converts a model between formats
@@ -556,10 +560,10 @@ pub struct GridArguments {
     pub uniform: bool,
 }
 
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     zhat::units::parse_bytes(text).ok_or_else(|| "expected a size such as 4GiB, 500MB or 1000000".into())
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     zhat::units::parse_duration(text).ok_or_else(|| "expected a duration such as 60s, 5min or 300ms".into())
 }

@@ -8,6 +8,8 @@ mod demo;
 mod generate;
 mod info;
 mod learn;
+mod lm;
+mod lm_arguments;
 mod output;
 mod picture;
 mod progress;
@@ -83,6 +85,7 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Fit(arguments) => learn::fit(&arguments),
         Command::Score(arguments) => learn::score(&arguments),
         Command::Impute(arguments) => learn::impute(&arguments),
+        Command::Lm(arguments) => lm::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -23,8 +23,10 @@ mod error;
 pub mod exact;
 mod forecast;
 pub mod io;
+pub mod language;
 mod lattice;
 pub mod learn;
+pub mod lifted;
 pub mod mean_field;
 pub mod messages;
 pub mod minibucket;
@@ -46,7 +48,7 @@ pub mod units;
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Forecasts};
-pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov};
+pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov, SequenceMrf};
 pub use query::{
     Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, KBest, Law,
     LogPartition, Map, Marginals, Query, Sample, Samples,

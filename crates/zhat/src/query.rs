@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::error::Result;
-use crate::model::{Chain, FactorGraph, MixedModel, SemiMarkov};
+use crate::model::{Chain, FactorGraph, MixedModel, SemiMarkov, SequenceMrf};
 use crate::numeric::Real;
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
@@ -40,6 +40,16 @@ impl Answers for MixedModel {
     type Best = Vec<f64>;
     type Ranked = Vec<Vec<f64>>;
     type Samples = Vec<Vec<f64>>;
+}
+
+/// There is log Z so far; marginals are the same at every position.
+impl Answers for SequenceMrf {
+    type Number = f64;
+    type Marginals = Vec<f64>;
+    type FactorMarginals = Vec<Vec<f64>>;
+    type Best = Vec<usize>;
+    type Ranked = Vec<Vec<usize>>;
+    type Samples = Vec<Vec<usize>>;
 }
 
 /// One for each sequence; the factor marginals are the gradient of Σ_b log Z_b.

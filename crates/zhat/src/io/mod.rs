@@ -1,8 +1,10 @@
 //! Files: reading with errors that name the place, writing that never leaves half a file.
 
 pub mod bif;
+mod blocks;
 pub mod model_file;
 pub mod table;
+pub mod text;
 mod tokens;
 pub mod uai;
 

@@ -17,6 +17,7 @@ mod pairwise;
 mod prepare;
 mod reduce;
 mod semi_markov;
+mod sequence_mrf;
 mod simplify;
 mod sizes;
 pub(crate) mod table;
@@ -36,6 +37,7 @@ pub use prepare::Difficulty;
 pub(crate) use prepare::{Prepared, Trial};
 pub(crate) use reduce::Reduced;
 pub use semi_markov::{Segments, SemiMarkov};
+pub use sequence_mrf::{Interactions, SequenceMrf};
 pub use sizes::SequenceSizes;
 pub use values::Values;
 

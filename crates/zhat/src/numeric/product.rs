@@ -67,17 +67,35 @@ pub(super) use sealed::Scalar;
 /// # Panics
 /// If the shapes do not fit.
 pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
-    assert_eq!(a.columns, b.rows, "inner dimensions of the product");
-    assert_eq!(c.len(), a.rows * b.columns, "size of the result");
-    if c.is_empty() {
-        return;
-    }
     let threads = rayon::current_num_threads();
     let parallelism = if threads > 1 && a.rows * b.columns * a.columns > 1 << 16 {
         gemm::Parallelism::Rayon(threads)
     } else {
         gemm::Parallelism::None
     };
+    product(a, b, c, accumulate, parallelism);
+}
+
+/// [`multiply`] in the thread that calls it, for tiles that are shared out already.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn multiply_here<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
+    product(a, b, c, accumulate, gemm::Parallelism::None);
+}
+
+fn product<T: Scalar>(
+    a: Matrix<T>,
+    b: Matrix<T>,
+    c: &mut [T],
+    accumulate: bool,
+    parallelism: gemm::Parallelism,
+) {
+    assert_eq!(a.columns, b.rows, "inner dimensions of the product");
+    assert_eq!(c.len(), a.rows * b.columns, "size of the result");
+    if c.is_empty() {
+        return;
+    }
     // SAFETY: the constructors and the assertions above keep every index
     // i·row_stride + j·column_stride inside its slice; `c` is not aliased. gemm takes the column stride first.
     unsafe {

@@ -45,7 +45,7 @@ mod sealed {
         fn gather(out: &mut [Self], values: &[Self], indices: &[u32]);
     }
 }
-pub(super) use sealed::Elementwise;
+pub(crate) use sealed::Elementwise;
 
 /// Independent partial results of a reduction.
 const LANES: usize = 32;

@@ -64,6 +64,26 @@ impl Lbfgs {
         &self.point
     }
 
+    /// Everything in it: the point, what is remembered at most, value and gradient at the point, and the pairs.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn parts(
+        &self,
+    ) -> (&[f64], usize, Option<(f64, &[f64])>, impl ExactSizeIterator<Item = (&[f64], &[f64])>) {
+        let here = self.here.as_ref().map(|(value, gradient)| (*value, gradient.as_slice()));
+        let pairs = self.pairs.iter().map(|(s, y)| (s.as_slice(), y.as_slice()));
+        (&self.point, self.history, here, pairs)
+    }
+
+    /// The inverse of `parts`; all vectors must be as long as the point.
+    pub(crate) fn from_parts(
+        point: Vec<f64>,
+        history: usize,
+        here: Option<(f64, Vec<f64>)>,
+        pairs: Vec<(Vec<f64>, Vec<f64>)>,
+    ) -> Self {
+        Lbfgs { point, history: history.max(1), here, pairs: pairs.into() }
+    }
+
     /// One step. At a minimum, as far as numbers go, it stays where it is.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let (value, gradient) = match self.here.take() {

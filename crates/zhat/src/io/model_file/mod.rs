@@ -61,6 +61,7 @@
 //! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
 
 mod factor_graph;
+mod language;
 mod mixed;
 mod pairwise;
 mod sequences;
@@ -74,6 +75,10 @@ use safetensors::{SafeTensors, tensor::Metadata};
 use crate::error::{Error, Result};
 use crate::model::{Kind, Model};
 use tensors::{Tensors, Writer};
+
+pub use language::{
+    parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
+};
 
 /// The version written; older ones are read, newer ones refused.
 const VERSION: u32 = 1;
@@ -106,6 +111,9 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
         Some(Kind::PairwiseGraph) => pairwise::read(&tensors),
         Some(Kind::MixedModel) => Ok(mixed::read(&tensors)?.into()),
         Some(Kind::Space) => Ok(space::read(&tensors, &metadata)?.into()),
+        None if kind.starts_with("language-model") => {
+            Err(fail(format!("a file of kind `{kind}`, not a model to ask about; `zhat lm` uses it")))
+        }
         None => {
             let known = Kind::ALL.map(Kind::name).join(", ");
             Err(fail(format!("unknown kind of model `{kind}`; known are: {known}")))

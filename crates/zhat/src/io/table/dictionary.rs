@@ -9,7 +9,7 @@ pub(super) const MISSING: u32 = u32::MAX;
 ///
 /// A table of places by hash, at most half full: for the few and short values of a column a lookup is some nanoseconds.
 #[derive(Clone, Debug)]
-pub(super) struct Dictionary {
+pub(in crate::io) struct Dictionary {
     values: Vec<(Box<[u8]>, u32)>,
     places: Vec<u32>,
     codes: u32,

@@ -3,19 +3,16 @@
 //! A table is read in blocks of whole rows, by one thread, while the others take blocks apart: [`read_statistics`] counts them, so that memory does not
 //! depend on the number of rows, and [`Rows`] goes through them one by one.
 
-mod blocks;
-mod dictionary;
+pub(super) mod dictionary;
 mod rows;
 mod statistics;
 
 pub use rows::{Row, Rows};
 pub use statistics::read_statistics;
 
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::Path;
 
-use blocks::Blocks;
+use super::blocks::Blocks;
 
 use crate::error::{Error, Result};
 use crate::learn::check_names;
@@ -77,38 +74,10 @@ impl Layout {
     }
 }
 
-/// Opens a table, `-` being the standard input; the content tells whether it is compressed.
-fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
-    let fail = |source| Error::io(path, source);
-    let mut raw: Box<dyn Read + Send> = if path == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(File::open(path).map_err(fail)?)
-    };
-    let mut start = [0u8; 4];
-    let mut known = 0;
-    while known < 4 {
-        match raw.read(&mut start[known..]).map_err(fail)? {
-            0 => break,
-            more => known += more,
-        }
-    }
-    let whole = std::io::Cursor::new(start[..known].to_vec()).chain(raw);
-    Ok(match &start[..known] {
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole))
-                .map_err(|error| fail(std::io::Error::other(error.to_string())))?;
-            Box::new(decoder)
-        }
-        _ => Box::new(whole),
-    })
-}
-
 /// The rows of a table and its layout; the header has been read.
 fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    let mut blocks = Blocks::new(open(path)?, path.to_owned());
+    let mut blocks = Blocks::rows(path)?;
     let fail = |line: usize, message: &str| Error::Parse {
         source_name: name.clone(),
         line,

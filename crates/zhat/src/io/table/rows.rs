@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::blocks::Blocks;
+use super::super::blocks::Blocks;
 use super::dictionary::{Dictionary, MISSING, Sink, each_row};
 use super::{Layout, TableOptions, begin};
 use crate::error::{Error, Result};

@@ -1,20 +1,13 @@
 //! The statistics of a table in one pass.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, sync_channel};
 
-use rayon::prelude::*;
-
-use super::blocks::Block;
+use super::super::blocks::{Block, share_out};
 use super::dictionary::{Dictionary, MISSING, Sink, each_row};
 use super::{Layout, Missing, TableOptions, begin};
 use crate::error::{Error, Result};
 use crate::learn::{Column, Counter, Statistics, too_many_states};
 use crate::run::Run;
-
-/// Blocks that wait to be taken apart, for each thread.
-const WAITING: usize = 2;
 
 /// What one thread has counted.
 struct Worker<'a> {
@@ -105,64 +98,10 @@ impl Sink for Worker<'_> {
 
 /// Counts a table in one pass, on all threads; memory is that of the counts, for every thread.
 pub fn read_statistics(path: &Path, options: &TableOptions, run: &Run) -> Result<Statistics> {
-    let (layout, mut blocks) = begin(path, options)?;
-    let clock = run.start("counting");
-    let threads = run.threads().max(1);
-    let (sender, receiver) = sync_channel::<Block>(WAITING * threads);
-    let receiver = Mutex::new(Some(receiver));
-    let (read, counted) = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| -> Result<()> {
-            // In a thread of its own: the others never wait for the disk or the decompression alone.
-            let sender = sender;
-            while let Some(block) = blocks.next()? {
-                clock.check()?;
-                // Nobody listens any longer once a block was refused.
-                if sender.send(block).is_err() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        let counted: Vec<Result<Worker<'_>>> = run.install(|| {
-            (0..threads)
-                .into_par_iter()
-                .map(|_| work(Worker::new(&layout, options), &receiver, run))
-                .collect()
-        });
-        (reader.join().unwrap_or(Err(Error::Interrupted)), counted)
-    });
-    // Of several mistakes the first one.
-    let (workers, mut mistakes): (Vec<_>, Vec<_>) = counted.into_iter().partition(Result::is_ok);
-    mistakes.sort_by_key(|mistake| match mistake {
-        Err(Error::Parse { line, .. }) => *line,
-        _ => usize::MAX,
-    });
-    if let Some(Err(mistake)) = mistakes.into_iter().next() {
-        return Err(mistake);
-    }
-    read?;
-    merged(&layout, options, workers.into_iter().flatten().collect(), run)
-}
-
-fn work<'a>(
-    mut worker: Worker<'a>,
-    receiver: &Mutex<Option<Receiver<Block>>>,
-    run: &Run,
-) -> Result<Worker<'a>> {
-    loop {
-        let block = {
-            let guard = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            match guard.as_ref().map(Receiver::recv) {
-                Some(Ok(block)) => block,
-                _ => return Ok(worker),
-            }
-        };
-        if let Err(mistake) = worker.take(&block, run) {
-            // The reader must not wait for ever.
-            receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            return Err(mistake);
-        }
-    }
+    let (layout, blocks) = begin(path, options)?;
+    let workers =
+        share_out(blocks, run, || Worker::new(&layout, options), |worker, block| worker.take(block, run))?;
+    merged(&layout, options, workers, run)
 }
 
 /// The counts of all threads, by the names of the states.

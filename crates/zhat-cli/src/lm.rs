@@ -1,0 +1,270 @@
+//! `zhat lm`: language models learned from texts, and what can be asked of them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zhat::io::model_file::{read_checkpoint, read_language_model, write_checkpoint, write_language_model};
+use zhat::io::{text, write_atomically};
+use zhat::language::{
+    self, Annealed, Fold, LanguageModel, Moments, Objective, TextScore, Training, Vocabulary,
+};
+use zhat::{Error, Result, Run, units};
+
+use crate::lm_arguments::{
+    BoundArgument, BudgetArguments, EvalArguments, ExportArguments, LmArguments, LmCommand,
+    NeighboursArguments, SentencesArguments, TrainArguments,
+};
+use crate::output::{self, Exit};
+use crate::progress;
+
+/// How often the state of learning is kept.
+const KEPT: Duration = Duration::from_secs(30);
+/// How often a line tells where it stands.
+const TOLD: Duration = Duration::from_secs(10);
+
+pub fn run(arguments: &LmArguments) -> Result<Exit> {
+    match &arguments.command {
+        LmCommand::Train(arguments) => train(arguments),
+        LmCommand::Eval(arguments) => eval(arguments),
+        LmCommand::Neighbours(arguments) => neighbours(arguments),
+        LmCommand::Sample(arguments) => sample(arguments),
+        LmCommand::Export(arguments) => export(arguments),
+    }
+}
+
+fn budgeted(arguments: &BudgetArguments) -> Run {
+    let mut run = Run::default().with_seed(arguments.seed);
+    if let Some(threads) = arguments.threads {
+        run = run.with_threads(threads.into());
+    }
+    if let Some(memory) = arguments.memory {
+        run = run.with_memory(memory);
+    }
+    if let Some(time) = arguments.time {
+        run = run.with_time(time);
+    }
+    progress::attend(run)
+}
+
+fn train(arguments: &TrainArguments) -> Result<Exit> {
+    let run = budgeted(&arguments.budget);
+    let started = Instant::now();
+    let context = usize::from(arguments.context);
+    let mut counts = None::<language::Counts>;
+    for path in &arguments.texts {
+        let more = text::count(path, context, &run)?;
+        match &mut counts {
+            Some(counts) => counts.merge(more)?,
+            None => counts = Some(more),
+        }
+    }
+    let counts = counts.ok_or_else(|| Error::argument("TEXTS", "there is none"))?;
+    let counting = started.elapsed().as_secs_f64();
+    let vocabulary =
+        Vocabulary::of(&counts, &Fold { min_count: arguments.min_count, size: arguments.vocabulary })?;
+    let moments = counts.moments(&vocabulary)?;
+    drop(counts);
+    let valid: Option<Moments> = match &arguments.valid {
+        Some(path) => Some(text::count(path, context, &run)?.moments(&vocabulary)?),
+        None => None,
+    };
+    let how = Training {
+        rank: (!arguments.full_rank).then_some(arguments.rank.into()),
+        objective: match arguments.bound {
+            BoundArgument::Spectral => Objective::Spectral(arguments.shares.clone()),
+            BoundArgument::Star => Objective::Star,
+        },
+        l2: arguments.l2.unwrap_or(Training::default().l2),
+        iterations: arguments.iterations,
+        patience: arguments.patience,
+        ..Training::default()
+    };
+    let kept = arguments.checkpoint.as_deref();
+    let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
+    let (mut last, mut told, mut steps) = (Instant::now(), Instant::now(), None);
+    let model = language::train(&moments, &vocabulary, valid.as_ref(), &how, from, &run, &mut |now| {
+        let progress = now.progress();
+        steps = Some(progress);
+        if told.elapsed() >= TOLD {
+            eprintln!("{}", note(&progress));
+            told = Instant::now();
+        }
+        if let Some(path) = kept
+            && last.elapsed() >= KEPT
+        {
+            write_checkpoint(now, path)?;
+            last = Instant::now();
+        }
+        Ok(true)
+    })?;
+    write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
+    let of = |moments: &Moments| model.evaluate(moments, &budgeted_again(&arguments.budget));
+    let (own, other) = (of(&moments)?, valid.as_ref().map(of).transpose()?);
+    let seconds = started.elapsed().as_secs_f64();
+    let (iterations, best) = steps.map_or((0, 0), |progress| (progress.iteration, progress.best));
+    if arguments.budget.json {
+        let object = json!({
+            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train",
+            "tokens": moments.tokens(), "sentences": moments.sentences(), "states": moments.states(),
+            "context": context, "rank": how.rank, "l2": how.l2, "iterations": iterations, "best": best,
+            "train": score_json(&own), "valid": other.as_ref().map(score_json),
+            "seconds": {"counting": counting, "all": seconds},
+        });
+        output::print(&format!("{object}\n"))?;
+    } else {
+        let size = match how.rank {
+            Some(rank) => format!("embeddings of length {rank}"),
+            None => "full matrices".into(),
+        };
+        let mut facts = vec![
+            ("text", texts(&own)),
+            ("model", format!("{} states, context {context}, {size}", moments.states())),
+            ("text's likelihood", certified(&own)),
+        ];
+        if let Some(other) = &other {
+            facts.push(("validation", certified(other)));
+        }
+        facts.extend([
+            ("learning", format!("{iterations} steps, the best {best}; {}", units::seconds(seconds))),
+            ("written", arguments.output.display().to_string()),
+        ]);
+        output::print(&output::facts(&facts))?;
+    }
+    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+}
+
+/// What is certified at the end must not fail for the time that learning has taken.
+fn budgeted_again(arguments: &BudgetArguments) -> Run {
+    let threads = arguments.threads.map_or(Run::default().threads(), usize::from);
+    Run::default().with_threads(threads)
+}
+
+fn note(progress: &language::TrainingProgress) -> String {
+    let valid = progress.valid.map_or_else(String::new, |valid| format!(", validation {valid:.4}"));
+    format!("step {}: {:.4} nats a word{valid}", progress.iteration, progress.train)
+}
+
+fn texts(score: &TextScore) -> String {
+    format!("{} words in {} sentences", score.tokens, score.sentences)
+}
+
+fn certified(score: &TextScore) -> String {
+    format!("at least {:.4} nats a word, certified", score.per_word())
+}
+
+fn score_json(score: &TextScore) -> Value {
+    json!({
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
+        "per_word": score.per_word(), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
+        "log_lengths": score.log_lengths,
+    })
+}
+
+fn eval(arguments: &EvalArguments) -> Result<Exit> {
+    let run = budgeted(&arguments.budget);
+    let model = read_language_model(&arguments.model)?;
+    if arguments.pseudo && arguments.text == Path::new("-") {
+        return Err(Error::argument(
+            "--pseudo",
+            "reads the text twice, which the standard input does not allow",
+        ));
+    }
+    let counts = text::count(&arguments.text, model.mrf().context(), &run)?;
+    let moments = counts.moments(model.vocabulary())?;
+    let score = model.evaluate(&moments, &run)?;
+    let annealed =
+        arguments.annealed.map(|levels| annealed(&model, &moments, levels as usize, &run)).transpose()?;
+    let pseudo = if arguments.pseudo {
+        let sentences = text::sentences(&arguments.text, model.vocabulary())?;
+        Some(model.pseudo_log_likelihood(&sentences, &run)?)
+    } else {
+        None
+    };
+    if arguments.budget.json {
+        let mut object = score_json(&score);
+        object["schema"] = 1.into();
+        object["version"] = env!("CARGO_PKG_VERSION").into();
+        object["command"] = "lm eval".into();
+        object["pseudo_log_likelihood"] = pseudo.into();
+        object["annealed_per_word"] = annealed.into();
+        output::print(&format!("{object}\n"))?;
+        return Ok(Exit::Answered);
+    }
+    let words = score.tokens as f64;
+    let mut facts = vec![("text", texts(&score)), ("likelihood", certified(&score))];
+    if score.log_lengths.is_finite() {
+        facts.push(("lengths", format!("{:.4} nats a word", score.log_lengths / words)));
+    }
+    if let Some(pseudo) = pseudo {
+        facts.push(("pseudo-likelihood", format!("{:.4} nats a word (no likelihood)", pseudo / words)));
+    }
+    if let Some(annealed) = annealed {
+        facts.push(("annealed", format!("about {annealed:.4} nats a word: an estimate, not certified")));
+    }
+    output::print(&output::facts(&facts))?;
+    Ok(Exit::Answered)
+}
+
+/// The likelihood a word with log Z from a shorter cycle, by its share of every position.
+fn annealed(model: &LanguageModel, moments: &Moments, levels: usize, run: &Run) -> Result<f64> {
+    let how = Annealed { levels, ..Annealed::default() };
+    // Any start will do; that of the text is near.
+    let weights: Vec<f64> = moments.unary().iter().map(|&count| count as f64 + 0.5).collect();
+    let log_z = model.annealed(&weights, &how, run)?.value / how.length(model.mrf().context()) as f64;
+    Ok((model.score(moments)?.0 - moments.positions() as f64 * log_z) / moments.tokens() as f64)
+}
+
+fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
+    let model = read_language_model(&arguments.model)?;
+    let each = arguments.words.iter().map(|word| Ok((word, model.neighbours(word, arguments.count)?)));
+    let each = each.collect::<Result<Vec<_>>>()?;
+    if arguments.json {
+        let words: Vec<Value> =
+            each.iter().map(|(word, near)| json!({"word": word, "neighbours": near})).collect();
+        let object = json!({
+            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm neighbours", "words": words,
+        });
+        output::print(&format!("{object}\n"))?;
+        return Ok(Exit::Answered);
+    }
+    let line = |near: &[(String, f64)]| {
+        near.iter().map(|(word, cosine)| format!("{word} {cosine:.2}")).collect::<Vec<_>>().join(", ")
+    };
+    let facts: Vec<(&str, String)> = each.iter().map(|(word, near)| (word.as_str(), line(near))).collect();
+    output::print(&output::facts(&facts))?;
+    Ok(Exit::Answered)
+}
+
+fn sample(arguments: &SentencesArguments) -> Result<Exit> {
+    let run = budgeted(&arguments.budget);
+    let model = read_language_model(&arguments.model)?;
+    let sentences = model.sample(arguments.count, arguments.sweeps, &run)?;
+    let lines: Vec<String> = sentences.iter().map(|sentence| model.words(sentence)).collect();
+    if arguments.budget.json {
+        let object = json!({
+            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm sample", "sentences": lines,
+            "seed": run.seed(), "sweeps": arguments.sweeps,
+            "guarantee": {"kind": "heuristic", "reason": "Gibbs sampling has the model's law after many sweeps only"},
+        });
+        output::print(&format!("{object}\n"))?;
+    } else {
+        output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    }
+    Ok(Exit::Answered)
+}
+
+fn export(arguments: &ExportArguments) -> Result<Exit> {
+    let model: LanguageModel = read_language_model(&arguments.model)?;
+    if arguments.output == Path::new("-") {
+        let mut bytes = Vec::new();
+        model.write_word2vec(&mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+        output::print(&String::from_utf8_lossy(&bytes))?;
+    } else {
+        model.embeddings()?;
+        write_atomically(&arguments.output, |out| {
+            model.write_word2vec(out).map_err(std::io::Error::other)?
+        })?;
+    }
+    Ok(Exit::Answered)
+}

@@ -1,0 +1,158 @@
+//! What the command line of `zhat lm` looks like.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::arguments::{parse_bytes, parse_duration};
+
+#[derive(Args, Debug)]
+pub struct LmArguments {
+    #[command(subcommand)]
+    pub command: LmCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LmCommand {
+    /// Learns a globally normalised language model from texts; the cost of a step does not depend on their length
+    Train(TrainArguments),
+    /// A certified lower bound on the likelihood of a text, and its exact pseudo-likelihood
+    Eval(EvalArguments),
+    /// The words whose embeddings are nearest to those of some words
+    Neighbours(NeighboursArguments),
+    /// Sentences drawn by Gibbs sampling
+    Sample(SentencesArguments),
+    /// The embeddings in other formats
+    Export(ExportArguments),
+}
+
+/// How to run.
+#[derive(Args, Debug)]
+pub struct BudgetArguments {
+    /// Seed of everything random; the same seed gives the same answer
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads; all processors by default. Answers do not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// Memory budget, such as 4GiB; 80% of what is free by default
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+    /// Time budget, such as 60s or 5min; learning ends with the best model so far
+    #[arg(long, value_parser = parse_duration)]
+    pub time: Option<Duration>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct TrainArguments {
+    /// Texts, a sentence a line, plain, .gz or .zst; - is the standard input
+    #[arg(required = true)]
+    pub texts: Vec<PathBuf>,
+    /// K: how many words apart two words may be that interact
+    #[arg(long, short = 'K', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub context: u16,
+    /// D: the length of the embeddings
+    #[arg(long, short = 'D', default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    pub rank: u16,
+    /// Full matrices instead of embeddings; for small vocabularies
+    #[arg(long, conflicts_with = "rank")]
+    pub full_rank: bool,
+    /// A text to end by: learning stops when it does not become likelier
+    #[arg(long, value_name = "FILE")]
+    pub valid: Option<PathBuf>,
+    /// Words that occur less often become <unk>
+    #[arg(long, default_value_t = 1)]
+    pub min_count: u64,
+    /// At most so many words, <unk> among them
+    #[arg(long)]
+    pub vocabulary: Option<usize>,
+    /// The bound that is made less
+    #[arg(long, default_value = "spectral")]
+    pub bound: BoundArgument,
+    /// The shares of the distances in the spectral bound, such as 0.9,0.1
+    #[arg(long, value_delimiter = ',')]
+    pub shares: Vec<f64>,
+    /// The weight λ of the penalty λ/2·‖φ‖², in nats a position
+    #[arg(long)]
+    pub l2: Option<f64>,
+    /// Steps at most
+    #[arg(long, default_value_t = 1000)]
+    pub iterations: usize,
+    /// Ends after so many steps in which the validation text has not become likelier
+    #[arg(long, default_value_t = 30)]
+    pub patience: usize,
+    /// A file that keeps where learning stands; if it exists, learning goes on from there, to the same bits
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// The model file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub budget: BudgetArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BoundArgument {
+    /// Chains of words a fixed distance apart
+    Spectral,
+    /// Stars, as published
+    Star,
+}
+
+#[derive(Args, Debug)]
+pub struct EvalArguments {
+    /// The model
+    pub model: PathBuf,
+    /// The text, or - for the standard input
+    pub text: PathBuf,
+    /// Also the pseudo-likelihood, which looks at the whole vocabulary for each word
+    #[arg(long)]
+    pub pseudo: bool,
+    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at so many levels
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub annealed: Option<u32>,
+    #[command(flatten)]
+    pub budget: BudgetArguments,
+}
+
+#[derive(Args, Debug)]
+pub struct NeighboursArguments {
+    /// The model
+    pub model: PathBuf,
+    /// The words
+    #[arg(required = true)]
+    pub words: Vec<String>,
+    /// How many for each
+    #[arg(short = 'n', long, default_value_t = 10)]
+    pub count: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct SentencesArguments {
+    /// The model
+    pub model: PathBuf,
+    /// How many sentences
+    #[arg(short = 'n', long, default_value_t = 10)]
+    pub count: usize,
+    /// How often every word is drawn anew
+    #[arg(long, default_value_t = 50)]
+    pub sweeps: usize,
+    #[command(flatten)]
+    pub budget: BudgetArguments,
+}
+
+#[derive(Args, Debug)]
+pub struct ExportArguments {
+    /// The model
+    pub model: PathBuf,
+    /// The file: .txt for word2vec's text format; - is the standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}

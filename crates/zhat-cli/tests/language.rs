@@ -1,0 +1,72 @@
+//! `zhat lm`: learning from a text, evaluating, sampling, embeddings.
+
+mod support;
+
+use support::Folder;
+
+fn text(sentences: usize) -> String {
+    let subjects = ["the cat", "a dog", "the old man", "she"];
+    let verbs = ["sees", "has", "wants"];
+    let objects = ["the cat", "a house", "bread", "the old dog"];
+    (0..sentences)
+        .map(|i| format!("{} {} {}\n", subjects[i % 4], verbs[i / 2 % 3], objects[i * 7 / 3 % 4]))
+        .collect()
+}
+
+#[test]
+fn a_model_is_learned_evaluated_and_used() {
+    let folder = Folder::new("lm");
+    std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
+    std::fs::write(folder.path().join("valid.txt"), text(37)).unwrap();
+    let learn = |more: &str| {
+        let line = format!("lm train train.txt --valid valid.txt --rank 4 --iterations 40 {more}");
+        folder.json(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    for more in ["-o m.zhat", "-K 2 --bound star -o s.zhat", "-K 2 --shares 0.8,0.2 -o t.zhat"] {
+        let learned = learn(more);
+        assert_eq!(learned["valid"]["guarantee"]["kind"], "lower");
+        assert!(learned["valid"]["per_word"].as_f64().unwrap() < 0.0, "{learned}");
+    }
+    let learned = learn("-o again.zhat");
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert!(read("m.zhat") == read("again.zhat"));
+    let score = folder.json(&["lm", "eval", "m.zhat", "valid.txt", "--pseudo"]);
+    assert_eq!(score["per_word"], learned["valid"]["per_word"]);
+    assert!(score["pseudo_log_likelihood"].as_f64().unwrap() < 0.0);
+    let plain = folder.ok(&["lm", "eval", "m.zhat", "valid.txt"]);
+    assert!(plain.contains("certified") && plain.contains("37 sentences"), "{plain}");
+    let near = folder.json(&["lm", "neighbours", "m.zhat", "cat", "she", "-n", "3"]);
+    assert_eq!(near["words"][1]["neighbours"].as_array().unwrap().len(), 3);
+    let sentences = folder.ok(&["lm", "sample", "m.zhat", "-n", "5", "--sweeps", "3", "--seed", "1"]);
+    assert_eq!(sentences.lines().count(), 5);
+    let table = folder.ok(&["lm", "export", "m.zhat"]);
+    assert_eq!(table.lines().next().unwrap().split(' ').nth(1), Some("4"));
+    assert_eq!(table.lines().nth(1).unwrap().split(' ').count(), 5);
+}
+
+#[test]
+fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
+    let folder = Folder::new("lm-failures");
+    std::fs::write(folder.path().join("train.txt"), text(50)).unwrap();
+    std::fs::write(folder.path().join("empty.txt"), "\n").unwrap();
+    std::fs::write(folder.path().join("latin.txt"), b"caf\xe9\n").unwrap();
+    std::fs::write(folder.path().join("other.txt"), "strange words\n").unwrap();
+    let refused = |line: &str| {
+        let ran = folder.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_ne!(ran.status(), 0, "{line}");
+        ran.stderr()
+    };
+    assert!(refused("lm train empty.txt -o m.zhat").contains("no words"));
+    assert!(refused("lm train latin.txt -o m.zhat").contains("line 1: the byte 0xe9"));
+    assert!(refused("lm train none.txt -o m.zhat").contains("none.txt"));
+    assert!(refused("lm train train.txt --shares 0.5,0.5 -o m.zhat").contains("shares"));
+    assert!(refused("lm train train.txt --memory 10KiB -o m.zhat").contains("over budget"));
+    folder.ok(&["lm", "train", "train.txt", "--iterations", "3", "-o", "m.zhat"]);
+    assert!(refused("lm eval m.zhat other.txt").contains("not in the vocabulary"));
+    assert!(refused("lm neighbours m.zhat zebra").contains("`zebra` is not among"));
+    assert!(refused("logz m.zhat").contains("`zhat lm` uses it"));
+    folder.ok(&["generate", "chain", "-o", "chain.zhat"]);
+    assert!(refused("lm eval chain.zhat train.txt").contains("expected `language-model`"));
+    folder.ok(&["lm", "train", "train.txt", "--full-rank", "--iterations", "3", "-o", "f.zhat"]);
+    assert!(refused("lm export f.zhat").contains("no embeddings"));
+}

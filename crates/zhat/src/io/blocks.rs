@@ -1,0 +1,249 @@
+//! The bytes of a table or a text in blocks of whole rows, read by one thread and taken apart by all others.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::run::Run;
+
+/// Blocks that wait to be taken apart, for each thread.
+const WAITING: usize = 2;
+
+/// Bytes that are read at a time.
+const SIZE: usize = 1 << 20;
+/// A row is not longer than this.
+const LONGEST: usize = 1 << 26;
+
+/// Some whole rows, the last with or without its line end.
+pub(super) struct Block {
+    pub bytes: Vec<u8>,
+    /// The line of the first row.
+    pub line: usize,
+}
+
+/// Blocks one after the other.
+pub(super) struct Blocks {
+    /// Whether a line end within quotation marks ends no row.
+    quotes: bool,
+    source: Box<dyn Read + Send>,
+    path: PathBuf,
+    /// What was read and not handed out.
+    rest: Vec<u8>,
+    line: usize,
+    /// The first row, while it may still be put back.
+    first: Vec<u8>,
+    ended: bool,
+}
+
+impl Blocks {
+    /// The rows of a table, `-` being the standard input.
+    pub fn rows(path: &Path) -> Result<Self> {
+        Ok(Self::new(open(path)?, path.to_owned(), true))
+    }
+
+    /// The lines of a text, in which quotation marks mean nothing.
+    pub fn lines(path: &Path) -> Result<Self> {
+        Ok(Self::new(open(path)?, path.to_owned(), false))
+    }
+
+    fn new(source: Box<dyn Read + Send>, path: PathBuf, quotes: bool) -> Self {
+        Blocks { quotes, source, path, rest: Vec::new(), line: 1, first: Vec::new(), ended: false }
+    }
+
+    /// Reads more; false at the end.
+    fn more(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let before = self.rest.len();
+        let read = self.source.by_ref().take(SIZE as u64).read_to_end(&mut self.rest);
+        let read = read.map_err(|source| Error::io(&self.path, source))?;
+        if before == 0 && self.line == 1 && self.rest.starts_with(&[0xef, 0xbb, 0xbf]) {
+            self.rest.drain(..3);
+        }
+        self.ended = read == 0;
+        Ok(read > 0)
+    }
+
+    /// The first row that is not blank.
+    pub fn first_row(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            let Some(end) = first_end(&self.rest) else {
+                if self.rest.len() > LONGEST {
+                    return Err(self.too_long());
+                }
+                if self.more()? {
+                    continue;
+                }
+                let row = std::mem::take(&mut self.rest);
+                self.first = row.clone();
+                return Ok((!row.iter().all(u8::is_ascii_whitespace)).then_some(row));
+            };
+            let row: Vec<u8> = self.rest.drain(..=end).collect();
+            self.line += lines(&row);
+            if !row.iter().all(u8::is_ascii_whitespace) {
+                self.first = row.clone();
+                return Ok(Some(row));
+            }
+        }
+    }
+
+    /// Undoes [`Blocks::first_row`].
+    pub fn put_back(&mut self) {
+        self.line -= lines(&self.first);
+        let rest = std::mem::take(&mut self.rest);
+        self.rest = std::mem::take(&mut self.first);
+        self.rest.extend(rest);
+    }
+
+    /// The next block; none at the end.
+    pub fn next(&mut self) -> Result<Option<Block>> {
+        loop {
+            if self.rest.len() >= SIZE
+                && let Some(end) = last_end(&self.rest, self.quotes)
+            {
+                let after = self.rest.split_off(end + 1);
+                return Ok(Some(self.hand_out(after)));
+            }
+            if self.rest.len() > LONGEST {
+                return Err(self.too_long());
+            }
+            if !self.more()? {
+                return Ok(if self.rest.is_empty() { None } else { Some(self.hand_out(Vec::new())) });
+            }
+        }
+    }
+
+    fn hand_out(&mut self, after: Vec<u8>) -> Block {
+        let block = Block { bytes: std::mem::replace(&mut self.rest, after), line: self.line };
+        self.line += lines(&block.bytes);
+        block
+    }
+
+    fn too_long(&self) -> Error {
+        Error::Parse {
+            source_name: self.path.display().to_string(),
+            line: self.line,
+            message: if self.quotes {
+                "the row has no end; is there a quotation mark that is not closed?".into()
+            } else {
+                format!("the line is longer than {LONGEST} bytes; is this a text with a sentence a line?")
+            },
+        }
+    }
+}
+
+/// Opens a file, `-` being the standard input; the content tells whether it is compressed.
+fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let fail = |source| Error::io(path, source);
+    let mut raw: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(fail)?)
+    };
+    let mut start = [0u8; 4];
+    let mut known = 0;
+    while known < 4 {
+        match raw.read(&mut start[known..]).map_err(fail)? {
+            0 => break,
+            more => known += more,
+        }
+    }
+    let whole = std::io::Cursor::new(start[..known].to_vec()).chain(raw);
+    Ok(match &start[..known] {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole))
+                .map_err(|error| fail(std::io::Error::other(error.to_string())))?;
+            Box::new(decoder)
+        }
+        _ => Box::new(whole),
+    })
+}
+
+/// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the text ends the work.
+pub(super) fn share_out<W: Send>(
+    mut blocks: Blocks,
+    run: &Run,
+    worker: impl Fn() -> W + Sync,
+    take: impl Fn(&mut W, &Block) -> Result<()> + Sync,
+) -> Result<Vec<W>> {
+    let clock = run.start("counting");
+    let threads = run.threads().max(1);
+    let (sender, receiver) = sync_channel::<Block>(WAITING * threads);
+    let receiver = Mutex::new(Some(receiver));
+    let work = || -> Result<W> {
+        let mut worker = worker();
+        loop {
+            let block = {
+                let guard = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                match guard.as_ref().map(Receiver::recv) {
+                    Some(Ok(block)) => block,
+                    _ => return Ok(worker),
+                }
+            };
+            if let Err(mistake) = take(&mut worker, &block) {
+                // The reader must not wait for ever.
+                receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+                return Err(mistake);
+            }
+        }
+    };
+    let (read, counted) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| -> Result<()> {
+            // In a thread of its own: the others never wait for the disk or the decompression alone.
+            let sender = sender;
+            while let Some(block) = blocks.next()? {
+                clock.check()?;
+                // Nobody listens any longer once a block was refused.
+                if sender.send(block).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let counted: Vec<Result<W>> = run.install(|| (0..threads).into_par_iter().map(|_| work()).collect());
+        (reader.join().unwrap_or(Err(Error::Interrupted)), counted)
+    });
+    // Of several mistakes the first one.
+    let (workers, mut mistakes): (Vec<_>, Vec<_>) = counted.into_iter().partition(Result::is_ok);
+    mistakes.sort_by_key(|mistake| match mistake {
+        Err(Error::Parse { line, .. }) => *line,
+        _ => usize::MAX,
+    });
+    if let Some(Err(mistake)) = mistakes.into_iter().next() {
+        return Err(mistake);
+    }
+    read?;
+    Ok(workers.into_iter().flatten().collect())
+}
+
+fn lines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// The first line end outside of quotes.
+fn first_end(bytes: &[u8]) -> Option<usize> {
+    let mut quoted = false;
+    bytes.iter().position(|&byte| {
+        quoted ^= byte == b'"';
+        byte == b'\n' && !quoted
+    })
+}
+
+/// The last line end outside of quotes, in bytes that begin outside of them.
+fn last_end(bytes: &[u8], quotes: bool) -> Option<usize> {
+    if !quotes {
+        return bytes.iter().rposition(|&byte| byte == b'\n');
+    }
+    let mut quoted = bytes.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+    bytes.iter().rposition(|&byte| {
+        quoted ^= byte == b'"';
+        byte == b'\n' && !quoted
+    })
+}

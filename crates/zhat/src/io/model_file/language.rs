@@ -1,0 +1,258 @@
+//! Language models in `.zhat` files, and where learning stands.
+//!
+//! A language model (kind `language-model`) with C states, the separator first, context K and rank D; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
+//! `star`):
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `length` | U64 \[1\] | N of the text it was learned from |
+//! | `lengths` | U64 | the number of sentences with 0, 1, … words |
+//! | `unary` | F64 \[C\] | θ⁰ |
+//! | `left`, `right` | F32 \[C, D\], \[K, C, D\] | U and Wˡ; or instead |
+//! | `interactions` | F32 \[K, C, C\] | θˡ |
+//! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | of the spectral bound: ρ, u_l and log r_l |
+//! | `delta` | F64 \[K, C\] | of the star bound: δˡ |
+//!
+//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS, and the rest as JSON in its metadata.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+use safetensors::{SafeTensors, tensor::Metadata};
+use serde::{Deserialize, Serialize};
+
+use super::tensors::{Tensors, Writer};
+use crate::error::{Error, Result};
+use crate::io::write_atomically;
+use crate::language::{
+    Certificate, Checkpoint, LanguageModel, Lengths, Training, TrainingProgress, Vocabulary,
+};
+use crate::model::{Interactions, SequenceMrf};
+use crate::optimize::Lbfgs;
+
+const KIND: &str = "language-model";
+const CHECKPOINT: &str = "language-model-checkpoint";
+
+/// The tensors and the metadata of a file of this kind.
+fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>, HashMap<String, String>)> {
+    let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
+    let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
+    let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    let found = metadata.get("kind").map_or("none", String::as_str);
+    if found != kind {
+        return Err(fail(format!("a file of kind `{found}`, expected `{kind}`")));
+    }
+    Ok((Tensors { tensors: SafeTensors::deserialize(bytes).map_err(broken)?, name }, metadata))
+}
+
+fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
+    let length = values.len().checked_div(rows).unwrap_or(0);
+    (0..rows).map(|row| values[row * length..(row + 1) * length].to_vec()).collect()
+}
+
+/// Reads a language model; `name` is the file's name for messages.
+pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
+    let (tensors, metadata) = opened(bytes, name, KIND)?;
+    let words = metadata.get("words").and_then(|words| serde_json::from_str::<Vec<String>>(words).ok());
+    let words = words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))?;
+    let states = words.len() + 1;
+    let unary: Vec<f64> = tensors.shaped("unary", &[states], "[C]")?;
+    let length = tensors.integers("length")?.first().copied().unwrap_or(0);
+    let counts = tensors.integers("lengths")?.into_iter().map(|count| count as u64).collect();
+    let interactions = if tensors.has("left") {
+        let (left, right) = (tensors.shape("left")?, tensors.shape("right")?);
+        let (&[_, rank], &[context, ..]) = (left.as_slice(), right.as_slice()) else {
+            return Err(tensors.fail("the embeddings have other shapes than [C, D] and [K, C, D]"));
+        };
+        let left = tensors.shaped("left", &[states, rank], "[C, D]")?;
+        let right: Vec<f32> = tensors.shaped("right", &[context, states, rank], "[K, C, D]")?;
+        Interactions::LowRank { rank, left, right: rows(&right, context) }
+    } else {
+        let context = tensors.shape("interactions")?.first().copied().unwrap_or(0);
+        let matrices: Vec<f32> = tensors.shaped("interactions", &[context, states, states], "[K, C, C]")?;
+        Interactions::Full(rows(&matrices, context))
+    };
+    let mrf = SequenceMrf::new(length, unary, interactions)?;
+    let context = mrf.context();
+    let vectors = |tensor: &str| -> Result<Vec<Vec<f64>>> {
+        Ok(rows(&tensors.shaped::<f64>(tensor, &[context, states], "[K, C]")?, context))
+    };
+    let certificate = if metadata.get("bound").is_some_and(|bound| bound == "star") {
+        Certificate::Star { delta: vectors("delta")? }
+    } else {
+        Certificate::Spectral {
+            shares: tensors.shaped("shares", &[context], "[K]")?,
+            columns: vectors("columns")?,
+            right: vectors("vectors")?,
+        }
+    };
+    LanguageModel::new(Vocabulary::new(words)?, Lengths::new(counts), mrf, certificate)
+        .map_err(|error| tensors.fail(error.to_string()))
+}
+
+/// Writes a language model; the same model gives the same bytes.
+pub fn write_language_model(model: &LanguageModel, out: &mut dyn Write) -> std::io::Result<()> {
+    let (states, context) = (model.mrf().states(), model.mrf().context());
+    let mut writer = Writer::new(KIND);
+    writer.metadata("words", serde_json::to_string(model.vocabulary().words())?);
+    writer.integers("length", &[1], vec![model.mrf().length()]);
+    let counts = model.lengths().counts();
+    writer.integers("lengths", &[counts.len()], counts.iter().map(|&count| count as usize).collect());
+    writer.numbers("unary", &[states], vec![model.mrf().unary()]);
+    let slices = |vectors: &'_ [Vec<f64>]| vectors.concat();
+    match model.certificate() {
+        Certificate::Star { delta } => {
+            writer.metadata("bound", "star");
+            writer.owned("delta", &[context, states], slices(delta));
+        }
+        Certificate::Spectral { shares, columns, right } => {
+            writer.metadata("bound", "spectral");
+            writer.owned("shares", &[context], shares.clone());
+            writer.owned("columns", &[context, states], slices(columns));
+            writer.owned("vectors", &[context, states], slices(right));
+        }
+    }
+    match model.mrf().interactions() {
+        Interactions::Full(matrices) => {
+            let matrices = matrices.iter().map(Vec::as_slice).collect();
+            writer.numbers("interactions", &[context, states, states], matrices);
+        }
+        Interactions::LowRank { rank, left, right } => {
+            writer.numbers("left", &[states, *rank], vec![left.as_slice()]);
+            let right = right.iter().map(Vec::as_slice).collect();
+            writer.numbers("right", &[context, states, *rank], right);
+        }
+    }
+    writer.write(out)
+}
+
+/// Reads a language model from a file.
+pub fn read_language_model(path: &Path) -> Result<LanguageModel> {
+    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
+    parse_language_model(&bytes, &path.display().to_string())
+}
+
+/// What of a checkpoint is no vector.
+#[derive(Serialize, Deserialize)]
+struct Rest {
+    how: Training,
+    data: Vec<u64>,
+    progress: TrainingProgress,
+    least: f64,
+    best_value: f64,
+    idle: usize,
+    history: usize,
+    value: Option<f64>,
+}
+
+/// Writes where learning stands, whole or not at all.
+pub fn write_checkpoint(now: &Checkpoint, path: &Path) -> Result<()> {
+    let (point, history, here, pairs) = now.lbfgs.parts();
+    let size = point.len();
+    let count = pairs.len();
+    let rest = Rest {
+        how: now.how.clone(),
+        data: now.data.clone(),
+        progress: now.progress,
+        least: now.least,
+        best_value: now.best_value,
+        idle: now.idle,
+        history,
+        value: here.map(|here| here.0),
+    };
+    let mut writer = Writer::new(CHECKPOINT);
+    let text = serde_json::to_string(&rest).map_err(|error| Error::io(path, error.into()))?;
+    writer.metadata("state", text);
+    writer.numbers("point", &[size], vec![point]);
+    writer.numbers("best", &[now.best_point.len()], vec![now.best_point.as_slice()]);
+    if let Some((_, gradient)) = here {
+        writer.numbers("gradient", &[size], vec![gradient]);
+    }
+    let pieces: Vec<&[f64]> = pairs.flat_map(|(s, y)| [s, y]).collect();
+    writer.numbers("pairs", &[count, 2, size], pieces);
+    write_atomically(path, |out| writer.write(out))
+}
+
+/// Reads where learning stood.
+pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
+    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
+    let name = path.display().to_string();
+    let (tensors, metadata) = opened(&bytes, &name, CHECKPOINT)?;
+    let rest = metadata.get("state").and_then(|state| serde_json::from_str::<Rest>(state).ok());
+    let rest = rest.ok_or_else(|| tensors.fail("its metadata has no `state`"))?;
+    let point: Vec<f64> = tensors.numbers("point")?;
+    let size = point.len();
+    let best_point: Vec<f64> = tensors.numbers("best")?;
+    if !best_point.is_empty() && best_point.len() != size {
+        return Err(tensors.fail("the tensor `best` is not as long as `point`"));
+    }
+    let here = match rest.value {
+        Some(value) => Some((value, tensors.shaped::<f64>("gradient", &[size], "[n]")?)),
+        None => None,
+    };
+    let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
+    let pairs: Vec<f64> = tensors.shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
+    let pairs = pairs.chunks_exact((2 * size).max(1)).map(|pair| {
+        let (s, y) = pair.split_at(size);
+        (s.to_vec(), y.to_vec())
+    });
+    Ok(Checkpoint {
+        how: rest.how,
+        data: rest.data,
+        progress: rest.progress,
+        lbfgs: Lbfgs::from_parts(point, rest.history, here, pairs.collect()),
+        least: rest.least,
+        best_value: rest.best_value,
+        best_point,
+        idle: rest.idle,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models() -> Vec<LanguageModel> {
+        let vocabulary = Vocabulary::new(vec!["a".into(), "\"é\"".into()]).unwrap();
+        let lengths = Lengths::new(vec![0, 3, 1]);
+        let low = Interactions::LowRank { rank: 1, left: vec![1.0, 2.0, 3.0], right: vec![vec![0.5; 3]; 2] };
+        let full = Interactions::Full(vec![vec![-0.5; 9]; 2]);
+        let vectors = vec![vec![0.25, -1.0, 2.0]; 2];
+        let star = Certificate::Star { delta: vectors.clone() };
+        let spectral =
+            Certificate::Spectral { shares: vec![0.75, 0.25], columns: vectors.clone(), right: vectors };
+        [(low, star), (full, spectral)]
+            .map(|(interactions, certificate)| {
+                let mrf = SequenceMrf::new(9, vec![0.0, -1.0, 1e300], interactions).unwrap();
+                LanguageModel::new(vocabulary.clone(), lengths.clone(), mrf, certificate).unwrap()
+            })
+            .into()
+    }
+
+    #[test]
+    fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {
+        for model in models() {
+            let mut bytes = Vec::new();
+            write_language_model(&model, &mut bytes).unwrap();
+            assert_eq!(parse_language_model(&bytes, "").unwrap(), model);
+            for length in 0..bytes.len() {
+                assert!(parse_language_model(&bytes[..length], "").is_err());
+            }
+            for at in 0..bytes.len() {
+                for value in [0, 0xff, b'9', bytes[at] ^ 1] {
+                    let mut altered = bytes.clone();
+                    altered[at] = value;
+                    let _ = parse_language_model(&altered, "");
+                }
+            }
+            let message = crate::io::model_file::parse(&bytes, "m.zhat").unwrap_err().to_string();
+            assert!(message.contains("`zhat lm` uses it"), "{message}");
+        }
+        let chain = crate::model::generate::chain::<f32>(&Default::default(), 1).unwrap();
+        let bytes = crate::io::model_file::to_bytes(&chain.into());
+        let message = parse_language_model(&bytes, "m.zhat").unwrap_err().to_string();
+        assert!(message.contains("kind `chain`, expected `language-model`"), "{message}");
+    }
+}

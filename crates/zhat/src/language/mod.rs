@@ -1,0 +1,36 @@
+//! Language models as Markov random fields over whole texts.
+//!
+//! A text is counted once ([`crate::io::text::count`]); its [`Moments`] are all that [`train`] needs, so learning costs the same for a short text and for a long one. The
+//! [`LanguageModel`] that comes out carries a certificate: [`LanguageModel::evaluate`] gives a lower bound on the likelihood of any text that cannot be wrong.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use zhat::language::{Fold, Training, Vocabulary, train};
+//! use zhat::{Run, io::text};
+//!
+//! let run = Run::default();
+//! let counts = text::count(Path::new("train.txt"), 1, &run)?;
+//! let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 2, size: Some(10_000) })?;
+//! let moments = counts.moments(&vocabulary)?;
+//! let model = train(&moments, &vocabulary, None, &Training::default(), None, &run, &mut |_| Ok(true))?;
+//! println!("{} nats a word", model.evaluate(&moments, &run)?.per_word());
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+mod annealed;
+mod chains;
+mod conditional;
+mod counts;
+mod export;
+mod model;
+mod moments;
+mod training;
+mod vocabulary;
+
+pub use annealed::Annealed;
+pub use counts::Counts;
+pub(crate) use counts::PairTable;
+pub use model::{Certificate, LanguageModel, TextScore};
+pub use moments::{Lengths, Moments, Sparse};
+pub use training::{Checkpoint, Objective, Training, TrainingProgress, train};
+pub use vocabulary::{Fold, SEPARATOR, UNKNOWN, Vocabulary};

@@ -1,0 +1,106 @@
+//! Words and their states.
+
+use std::collections::HashMap;
+
+use super::Counts;
+use crate::error::{Error, Result};
+
+/// The word that stands for all that are not in the vocabulary.
+pub const UNKNOWN: &str = "<unk>";
+/// What the separator is called where it must have a name.
+pub const SEPARATOR: &str = "<s>";
+
+/// Which words of a text become states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// Words that occur less often are unknown.
+    pub min_count: u64,
+    /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of their bytes.
+    pub size: Option<usize>,
+}
+
+impl Default for Fold {
+    fn default() -> Self {
+        Fold { min_count: 1, size: None }
+    }
+}
+
+/// The words of a model: state 0 is the separator, the others follow from the most frequent one down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vocabulary {
+    words: Vec<String>,
+    states: HashMap<String, u32>,
+}
+
+impl Vocabulary {
+    /// From the words of the states from 1 on.
+    pub fn new(words: Vec<String>) -> Result<Self> {
+        let states: HashMap<String, u32> = words.iter().cloned().zip(1..).collect();
+        if states.len() < words.len() || words.len() >= u32::MAX as usize {
+            return Err(Error::model("a word occurs twice in the vocabulary"));
+        }
+        Ok(Vocabulary { words, states })
+    }
+
+    /// The words of a text that are frequent enough; those left out become the unknown word, if there are any.
+    pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
+        if fold.size == Some(0) {
+            return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
+        }
+        let mut words: Vec<(&str, u64)> = counts.words().collect();
+        words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let all = words.len();
+        let frequent = words.partition_point(|word| word.1 >= fold.min_count);
+        let mut keep = frequent;
+        if let Some(size) = fold.size {
+            // The unknown word takes a place of its own unless it is among those kept.
+            keep = keep.min(size);
+            let folded = keep < all;
+            let inside = words[..keep].iter().any(|word| word.0 == UNKNOWN);
+            if folded && !inside && keep + 1 > size {
+                keep = size.saturating_sub(1);
+            }
+        }
+        let mut kept: Vec<String> = words[..keep].iter().map(|word| word.0.to_owned()).collect();
+        if keep < all && !kept.iter().any(|word| word == UNKNOWN) {
+            // It goes where its count belongs.
+            let count: u64 = words[keep..].iter().map(|word| word.1).sum();
+            let at =
+                words[..keep].partition_point(|word| word.1 > count || word.1 == count && word.0 < UNKNOWN);
+            kept.insert(at, UNKNOWN.to_owned());
+        }
+        Vocabulary::new(kept)
+    }
+
+    /// The number of states: the words and the separator.
+    pub fn states(&self) -> usize {
+        self.words.len() + 1
+    }
+
+    /// The words, that of state i + 1 at place i.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The word of a state.
+    pub fn word(&self, state: usize) -> &str {
+        if state == 0 { SEPARATOR } else { self.words.get(state - 1).map_or(UNKNOWN, String::as_str) }
+    }
+
+    /// The state of a word.
+    pub fn state(&self, word: &str) -> Option<u32> {
+        self.states.get(word).copied()
+    }
+
+    /// The state of a word, or of the unknown one if there is that.
+    pub fn state_or_unknown(&self, word: &str) -> Result<u32> {
+        self.state(word).or_else(|| self.state(UNKNOWN)).ok_or_else(|| {
+            Error::argument(
+                "word",
+                format!(
+                    "`{word}` is not in the vocabulary, which has no {UNKNOWN}; rare words become {UNKNOWN} with a minimum count"
+                ),
+            )
+        })
+    }
+}

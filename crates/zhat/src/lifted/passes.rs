@@ -1,0 +1,142 @@
+//! One pass through the scores of a distance, in double precision and in logarithms: what bounds are certified with.
+//!
+//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix
+//! P(x, y) = exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass costs C²·D operations and C² exponentials; memory is
+//! a tile for each thread. Results do not depend on the number of threads.
+
+use rayon::prelude::*;
+
+use crate::model::{Interactions, SequenceMrf};
+use crate::numeric::{self, Elementwise, Matrix, multiply_here, rounding_allowance};
+
+/// Rows of a tile.
+const ROWS: usize = 16;
+/// Parts that rows are shared out in.
+const PARTS: usize = 16;
+
+/// A model made ready for passes.
+pub(crate) struct Passes<'a> {
+    model: &'a SequenceMrf,
+    left: Vec<f64>,
+    right: Vec<Vec<f64>>,
+    rank: usize,
+    /// Largest |θ⁰| and |θˡ|.
+    magnitude: (f64, f64),
+}
+
+/// What a pass has found.
+pub(crate) struct Pass {
+    /// a(x).
+    pub up: Vec<f64>,
+    /// m(y), if there was a law.
+    pub down: Vec<f64>,
+    /// Σ_x π(x) Σ_y P(x, y)·t(x, y), if it was asked for.
+    pub energy: f64,
+}
+
+impl<'a> Passes<'a> {
+    pub fn new(model: &'a SequenceMrf) -> Self {
+        let wide = |matrix: &[f32]| matrix.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+        let (left, right, rank) = match model.interactions() {
+            Interactions::Full(_) => (Vec::new(), Vec::new(), 0),
+            Interactions::LowRank { rank, left, right } => {
+                (wide(left), right.iter().map(|matrix| wide(matrix)).collect(), *rank)
+            }
+        };
+        Passes { model, left, right, rank, magnitude: model.magnitude() }
+    }
+
+    /// Bytes beside the model.
+    pub fn bytes(model: &SequenceMrf, threads: usize) -> f64 {
+        let (states, context) = (model.states() as f64, model.context() as f64);
+        let embeddings = match model.interactions() {
+            Interactions::Full(_) => 0.0,
+            Interactions::LowRank { rank, .. } => 8.0 * states * *rank as f64 * (1.0 + context),
+        };
+        embeddings + 8.0 * states * ((2 * ROWS * threads + PARTS) as f64 + 8.0 * context)
+    }
+
+    /// By how much a(x) may be off for this factor and columns not larger than this.
+    pub fn rounding(&self, scale: f64, columns: f64) -> f64 {
+        let operations = self.rank + self.model.states() + 8;
+        rounding_allowance(operations as f64, scale * self.magnitude.1 + columns)
+    }
+
+    /// θ⁰.
+    pub fn unary(&self) -> &[f64] {
+        self.model.unary()
+    }
+
+    fn rows(&self, apart: usize, scale: f64, first: usize, tile: &mut [f64]) {
+        let states = self.model.states();
+        let rows = tile.len() / states;
+        match self.model.interactions() {
+            Interactions::Full(matrices) => {
+                let from = &matrices[apart - 1][first * states..][..tile.len()];
+                tile.iter_mut().zip(from).for_each(|(t, &theta)| *t = scale * f64::from(theta));
+            }
+            Interactions::LowRank { .. } => {
+                let left = &self.left[first * self.rank..(first + rows) * self.rank];
+                let right = Matrix::row_major(&self.right[apart - 1], states, self.rank).transposed();
+                multiply_here(Matrix::row_major(left, rows, self.rank), right, tile, false);
+                f64::multiply(tile, scale);
+            }
+        }
+    }
+
+    /// A pass at a distance; a row of zeros has a(x) = −∞ and adds nothing.
+    pub fn pass(&self, apart: usize, scale: f64, columns: &[f64], law: Option<&[f64]>, energy: bool) -> Pass {
+        let states = self.model.states();
+        let negated: Vec<f64> = columns.iter().map(|v| -v).collect();
+        let length = states.div_ceil(ROWS).div_ceil(PARTS).max(1) * ROWS;
+        let part = |first: usize| {
+            let end = (first + length).min(states);
+            let mut up = Vec::with_capacity(end - first);
+            let mut down = if law.is_some() { vec![0.0; states] } else { Vec::new() };
+            let mut total = 0.0;
+            let mut tile = vec![0.0; ROWS * states];
+            let mut scores = Vec::new();
+            let mut row = first;
+            while row < end {
+                let rows = ROWS.min(end - row);
+                let tile = &mut tile[..rows * states];
+                self.rows(apart, scale, row, tile);
+                for (i, values) in tile.chunks_exact_mut(states).enumerate() {
+                    let shift = f64::max_sum(values, columns);
+                    if shift == f64::NEG_INFINITY {
+                        up.push(shift);
+                        continue;
+                    }
+                    if energy {
+                        scores.clear();
+                        scores.extend(values.iter().zip(columns).map(|(t, v)| t + v - shift));
+                    }
+                    f64::exp_shifted(values, shift, &negated);
+                    let sum = numeric::sum(values);
+                    up.push(shift + sum.ln());
+                    let Some(law) = law.map(|law| law[row + i]).filter(|law| *law > 0.0) else { continue };
+                    let factor = law / sum;
+                    down.iter_mut().zip(values.iter()).for_each(|(m, e)| *m += factor * e);
+                    if energy {
+                        let terms = values.iter().zip(&scores).filter(|(e, _)| **e > 0.0);
+                        total += law * shift + factor * terms.map(|(e, t)| e * t).sum::<f64>();
+                    }
+                }
+                row += rows;
+            }
+            (up, down, total)
+        };
+        let firsts: Vec<usize> = (0..states).step_by(length).collect();
+        let parts: Vec<_> = firsts.into_par_iter().map(part).collect();
+        let mut pass = Pass { up: Vec::with_capacity(states), down: Vec::new(), energy: 0.0 };
+        if law.is_some() {
+            pass.down.resize(states, 0.0);
+        }
+        for (up, down, energy) in parts {
+            pass.up.extend(up);
+            pass.down.iter_mut().zip(&down).for_each(|(m, x)| *m += x);
+            pass.energy += energy;
+        }
+        pass
+    }
+}
