@@ -106,10 +106,15 @@ def interrupt_soon() -> Iterator[None]:
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A process that was started in the background ignores Ctrl-C unless told otherwise.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, send)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        yield
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
     # Typically 0.05 s; an enumeration that is not stopped takes an hour.
     assert time.monotonic() - sent[0] < 2
     timer.join()
