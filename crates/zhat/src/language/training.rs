@@ -1,6 +1,6 @@
 //! Learning a language model from counts: joint descent on the parameters and the dual variables of a certified bound (Algorithm 2).
 //!
-//! The objective is that of [`chains`](super::chains); L-BFGS makes it less, on parameters divided by (p̂(x)·C)^{−1/4}, which lets rare words move without letting them run away. After each
+//! The objective is that of the module `chains`; L-BFGS makes it less, on parameters divided by (p̂(x)·C)^{−1/4}, which lets rare words move without letting them run away. After each
 //! step the objective of the validation text is evaluated (a sum over its pairs), the best parameters are kept, and learning ends once they have not become better for some steps. At the end the
 //! parameters are rounded to the model's precision and the certificate is made for those in double precision.
 //!
