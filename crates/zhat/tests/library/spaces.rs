@@ -415,3 +415,33 @@ fn draws_do_not_depend_on_the_number_of_threads() {
         assert_eq!(drawn(1), drawn(3));
     }
 }
+
+/// Theorem 2.1: with θ = ln(n!·n) on the edges of a graph, log Z ≥ n·θ says whether there is a Hamiltonian cycle.
+#[test]
+fn hamiltonian_cycles_are_read_off_the_partition_function() {
+    let mut random = Streams::new(9, "hamiltonian").block(0);
+    let mut seen = [0; 2];
+    for n in [4usize, 5, 6, 7] {
+        for _ in 0..12 {
+            let theta = (1..=n).map(|k| (k as f64).ln()).sum::<f64>() + (n as f64).ln();
+            let mut edge = vec![false; n * n];
+            let mut pairs = Vec::new();
+            for u in 0..n {
+                for v in u + 1..n {
+                    if random.uniform() < 0.5 {
+                        (edge[u * n + v], edge[v * n + u]) = (true, true);
+                        pairs.push((u, v, theta));
+                    }
+                }
+            }
+            let model = SpaceModel::new(Cycles::new(n).unwrap(), Scores::links(n, &pairs).unwrap()).unwrap();
+            let whole = |cycle: &[u32]| {
+                cycle.iter().enumerate().all(|(v, next)| v != *next as usize && edge[v * n + *next as usize])
+            };
+            let hamiltonian = listed(model.space()).0.iter().any(|cycle| whole(cycle));
+            assert_eq!(log_partition(&model) >= n as f64 * theta - 1e-9, hamiltonian, "{pairs:?}");
+            seen[usize::from(hamiltonian)] += 1;
+        }
+    }
+    assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
+}
