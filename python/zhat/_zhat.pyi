@@ -218,7 +218,12 @@ def space_model(
     space: str, size: int, parents: list[int | None], scores: str, numbers: dict[str, Any]
 ) -> Model: ...
 def space_model_of(
-    space: str, size: int, parents: list[int | None], function: Callable[[list[int]], float], low: float, high: float
+    space: str,
+    size: int,
+    parents: list[int | None],
+    function: Callable[[list[int]], float],
+    low: float,
+    high: float,
 ) -> Model: ...
 def random_space(kind: str, size: int, scores: str, strength: float, seed: int) -> Model: ...
 def space_score(model: Model, structure: list[int]) -> float: ...

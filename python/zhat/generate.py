@@ -213,9 +213,7 @@ def gaussian_mixture(
     return MixedModel._wrap(_zhat.random_mixture(integer("classes", classes), bounds, _seed(seed)))
 
 
-def space(
-    kind: str, *, size: int = 12, scores: str = "", strength: float = 1.0, seed: int = 0
-) -> SpaceModel:
+def space(kind: str, *, size: int = 12, scores: str = "", strength: float = 1.0, seed: int = 0) -> SpaceModel:
     """A random model on a space: hypercube, permutation, subtree, cycle or partition.
 
     `scores`: unary or pairwise (hypercube); position, precedence or the name of a distance (permutation);
@@ -226,7 +224,11 @@ def space(
     SpaceModel(partitions, links scores, width 7)
     """
     native = _zhat.random_space(
-        text("kind", kind), integer("size", size), text("scores", scores), real("strength", strength), _seed(seed)
+        text("kind", kind),
+        integer("size", size),
+        text("scores", scores),
+        real("strength", strength),
+        _seed(seed),
     )
     return SpaceModel._wrap(native)
 

@@ -23,8 +23,8 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
     """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
 
     A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
-    position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the block
-    of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ.
+    position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the
+    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ.
 
     >>> import zhat
     >>> model = zhat.SpaceModel.permutations(kendall=list(range(10)), spread=0.5)
@@ -47,7 +47,12 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
 
     @classmethod
     def hypercube(
-        cls, unary: ArrayLike, pairs: Iterable[Pair] = (), *, signs: bool = False, inputs: ArrayLike | None = None
+        cls,
+        unary: ArrayLike,
+        pairs: Iterable[Pair] = (),
+        *,
+        signs: bool = False,
+        inputs: ArrayLike | None = None,
     ) -> SpaceModel:
         """Subsets of labels: Σ θᵢyᵢ + Σ w yᵢyⱼ; with `inputs` x a row of `unary` for each label, Σ Θᵢⱼyᵢxⱼ.
 
@@ -69,7 +74,10 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
         empty: bool = True,
         inputs: ArrayLike | None = None,
     ) -> SpaceModel:
-        """Sets of nodes closed under parents; the root's parent is None. `empty`: whether no node at all counts."""
+        """Sets of nodes closed under parents; the root's parent is None.
+
+        `empty` says whether no node at all counts as one of them.
+        """
         space = "subtrees-with-empty" if empty else "subtrees"
         return cls._of_labels(space, parents, unary, pairs, inputs)
 
@@ -101,11 +109,12 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
         spread: float = 1.0,
         **reference: Iterable[int],
     ) -> SpaceModel:
-        """Orders of n items: Σ position[item, place], Σ precedence[i, j] over i before j, or −spread·distance.
+        """Orders of n items.
 
-        The distance is given as `kendall=`, `cayley=`, `hamming=`, `footrule=` or `spearman=` an order of items.
+        Their score is Σ position[item, place], Σ precedence[i, j] over i before j, or −spread·distance. The
+        distance is given as `kendall=`, `cayley=`, `hamming=`, `footrule=` or `spearman=` an order of items.
         """
-        given = {**reference, "position": position, "precedence": precedence}
+        given: dict[str, Any] = {**reference, "position": position, "precedence": precedence}
         named = [(name, value) for name, value in given.items() if value is not None]
         if len(named) != 1:
             raise InputError("permutations: expected one of position, precedence and a distance")
@@ -114,7 +123,9 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
             matrix = _numbers(name, value)
             return cls._make("permutations", len(matrix), (), name, matrix)
         order = integers(name, value)
-        return cls._make("permutations", len(order), (), name, np.array([real("spread", spread)]), reference=order)
+        return cls._make(
+            "permutations", len(order), (), name, np.array([real("spread", spread)]), reference=order
+        )
 
     @classmethod
     def cycles(cls, links: ArrayLike) -> SpaceModel:

@@ -1,0 +1,189 @@
+"""Models on combinatorial spaces, against brute force and closed forms."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import zhat
+from zhat import SpaceModel
+
+
+def log_sum(values):
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values))
+
+
+def matrix(n, seed):
+    return np.random.default_rng(seed).normal(size=(n, n))
+
+
+def symmetric(n, seed):
+    square = matrix(n, seed)
+    return square + square.T
+
+
+def orders(n):
+    return itertools.permutations(range(n))
+
+
+def test_the_hypercube():
+    theta, pairs = [0.3, -1.0, 0.7], [(0, 1, 0.5), (1, 2, -0.8)]
+    for signs in (False, True):
+        low = -1 if signs else 0
+        scores = [
+            sum(t * x for t, x in zip(theta, y, strict=True)) + sum(w * y[i] * y[j] for i, j, w in pairs)
+            for y in itertools.product((low, 1), repeat=3)
+        ]
+        model = SpaceModel.hypercube(theta, pairs, signs=signs)
+        assert model.log_partition().value == pytest.approx(log_sum(scores), abs=1e-10)
+        assert model.log_count == pytest.approx(3 * math.log(2))
+        assert model.range[0] <= min(scores) + 1e-12
+        assert model.range[1] >= max(scores) - 1e-12
+        assert model.map().value.score == pytest.approx(max(scores))
+
+
+def test_labels_times_inputs():
+    weights, x = matrix(3, 1)[:, :2], np.array([0.5, -2.0])
+    model = SpaceModel.hypercube(weights, inputs=x)
+    assert model.log_partition().value == pytest.approx(np.log1p(np.exp(weights @ x)).sum(), abs=1e-10)
+
+
+def test_permutations():
+    scores = matrix(5, 2)
+    position = [sum(scores[item, place] for place, item in enumerate(y)) for y in orders(5)]
+    assert SpaceModel.permutations(position=scores).log_partition().value == pytest.approx(log_sum(position))
+    precedence = [sum(scores[i, j] for i, j in itertools.combinations(y, 2)) for y in orders(5)]
+    model = SpaceModel.permutations(precedence=scores)
+    assert model.log_partition().value == pytest.approx(log_sum(precedence))
+    assert model.score([2, 0, 1, 4, 3]) == pytest.approx(
+        sum(scores[i, j] for i, j in itertools.combinations([2, 0, 1, 4, 3], 2))
+    )
+
+
+@pytest.mark.parametrize(
+    ("distance", "want"),
+    [("kendall", 7.334398364439), ("cayley", 11.755114853640), ("hamming", 10.753133843657)],
+)
+def test_distances_have_closed_forms(distance, want):
+    model = SpaceModel.permutations(**{distance: range(10)}, spread=0.5)
+    answer = model.log_partition()
+    assert answer.value == pytest.approx(want, abs=1e-9)
+    assert answer.guarantee.kind == "exact"
+
+
+def test_subtrees():
+    parents = [None, 0, 0, 1, 1, 2, 2]
+    unary = [math.sin(v + 1) for v in range(7)]
+    closed = [
+        y for y in itertools.product((0, 1), repeat=7) if all(y[parents[v]] or not y[v] for v in range(1, 7))
+    ]
+    scores = [sum(s * x for s, x in zip(unary, y, strict=True)) for y in closed]
+    assert SpaceModel.subtrees(parents, unary).log_partition().value == pytest.approx(log_sum(scores))
+    nonempty = [score for y, score in zip(closed, scores, strict=True) if any(y)]
+    assert SpaceModel.subtrees(parents, unary, empty=False).log_partition().value == pytest.approx(
+        log_sum(nonempty)
+    )
+
+
+def test_cycles_and_partitions():
+    links = symmetric(5, 3)
+    cycles = [
+        sum(links[y[k - 1], y[k]] for k in range(size))
+        for size in range(3, 6)
+        for chosen in itertools.combinations(range(5), size)
+        for rest in itertools.permutations(chosen[1:])
+        if rest[0] < rest[-1]
+        for y in [(chosen[0], *rest)]
+    ]
+    assert SpaceModel.cycles(links).log_partition().value == pytest.approx(log_sum(cycles))
+    blocks = [
+        y
+        for y in itertools.product(range(5), repeat=5)
+        if all(y[k] <= max((-1, *y[:k])) + 1 for k in range(5))
+    ]
+    assert len(blocks) == 52
+    scores = [
+        sum(links[i, j] for i, j in itertools.combinations(range(5), 2) if y[i] == y[j]) for y in blocks
+    ]
+    assert SpaceModel.partitions(links).log_partition().value == pytest.approx(log_sum(scores))
+
+
+@pytest.mark.parametrize("method", ["importance", "tpa", "telescoped", "annealed"])
+def test_estimates_cover(method):
+    scores = 0.4 * matrix(6, 4)
+    model = SpaceModel.permutations(precedence=scores)
+    want = model.log_partition().value
+    answer = model.log_partition(method=method, seed=1)
+    assert answer.value == pytest.approx(want, abs=0.3)
+    if answer.guarantee.kind == "interval":
+        assert answer.guarantee.low <= want <= answer.guarantee.high
+
+
+def test_gradients_and_samples():
+    scores = matrix(4, 5)
+    model = SpaceModel.permutations(position=scores)
+    gradient = model.factor_marginals().value.reshape(4, 4)
+    step = 1e-5
+    moved = scores.copy()
+    moved[1, 2] += step
+    slope = (
+        SpaceModel.permutations(position=moved).log_partition().value - model.log_partition().value
+    ) / step
+    assert gradient[1, 2] == pytest.approx(slope, abs=1e-4)
+    assert gradient.sum(axis=0) == pytest.approx(np.ones(4))
+    states = model.sample(2000, seed=2).value.states
+    assert (np.sort(states, axis=1) == np.arange(4)).all()
+    shares = np.array([[(states[:, place] == item).mean() for place in range(4)] for item in range(4)])
+    assert np.abs(shares - gradient).max() < 0.06
+
+
+def test_functions_and_what_they_may_not_do():
+    model = SpaceModel.of_function("partitions", 4, lambda y: float(max(y)), low=0, high=3)
+    want = log_sum(
+        [
+            float(max(y))
+            for y in itertools.product(range(4), repeat=4)
+            if all(y[k] <= max((-1, *y[:k])) + 1 for k in range(4))
+        ]
+    )
+    assert model.log_partition().value == pytest.approx(want)
+    outside = SpaceModel.of_function("hypercube", 3, lambda y: 5.0, low=0, high=1)
+    with pytest.raises(zhat.Error):
+        outside.log_partition()
+    missing = SpaceModel.of_function("hypercube", 3, lambda y: float("nan"), low=0, high=1)
+    with pytest.raises(zhat.Error):
+        missing.log_partition()
+
+    def fails(y):
+        raise ValueError("no score here")
+
+    with pytest.raises((zhat.Error, ValueError), match="no score here"):
+        SpaceModel.of_function("permutations", 3, fails, low=0, high=1).log_partition()
+
+
+def test_bad_input_is_refused():
+    for make in (
+        lambda: SpaceModel.subtrees([1, 2, 0], [0.0] * 3),
+        lambda: SpaceModel.subtrees([None, 0], [0.0, math.inf]),
+        lambda: SpaceModel.hypercube([0.0, math.nan]),
+        lambda: SpaceModel.permutations(position=[[0.0, 1.0]]),
+        lambda: SpaceModel.permutations(),
+        lambda: SpaceModel.permutations(kendall=[0, 0, 1]),
+        lambda: SpaceModel.cycles([[0.0, 1.0], [1.0, 0.0]]),
+        lambda: SpaceModel.hypercube([0.0, 1.0], [(0, 2, 1.0)]),
+    ):
+        with pytest.raises(zhat.Error):
+            make()
+
+
+def test_models_are_saved_and_copied(tmp_path):
+    model = SpaceModel.subtrees([None, 0, 0], [0.1, -0.2, 0.3])
+    path = tmp_path / "t.zhat"
+    model.save(path)
+    for other in (SpaceModel.read(path), pickle.loads(pickle.dumps(model))):
+        assert other == model
+        assert other.log_partition().value == model.log_partition().value
+    assert "subtrees" in repr(model)
