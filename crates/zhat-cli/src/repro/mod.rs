@@ -11,6 +11,7 @@ mod sccq;
 mod sccq_error;
 mod sccq_fig2_1;
 mod sccq_fig2_2;
+mod structured;
 
 use std::path::Path;
 
@@ -103,6 +104,21 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "sccq-mushroom",
         about: "mushrooms on a graph with circles: what fits by sccq, bp, trw and the published quadrature end with",
         run: mushroom::circles,
+    },
+    Experiment {
+        name: "structured-bounds",
+        about: "Vembu et al. 2009: samples and time for the same promise, the paper's scheme beside ours",
+        run: structured::bounds,
+    },
+    Experiment {
+        name: "structured-cftp",
+        about: "Vembu et al. 2009: expected and measured times until coupled chains meet",
+        run: structured::cftp,
+    },
+    Experiment {
+        name: "structured-hardness",
+        about: "Vembu et al. 2009, Theorem 2.1: Hamiltonian or not, read off log Z",
+        run: structured::hardness,
     },
 ];
 

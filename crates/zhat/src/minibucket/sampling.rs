@@ -145,7 +145,9 @@ impl WeightedMiniBucketSampling {
             Query::FactorMarginals => free.bytes() as f64,
             _ => 0.0,
         };
-        let each = 512.0 + 16.0 * n + masses;
+        // Two vectors of a variable's states to draw with, which may have grown by doubling.
+        let largest = free.cardinalities().iter().fold(0, |most, &states| states.max(most)) as f64;
+        let each = 512.0 + 16.0 * n + 32.0 * largest + masses;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
         let operands: usize =
             plan.nodes.iter().map(|node| node.factors.len() + node.children.len() + node.links.len()).sum();

@@ -1,0 +1,211 @@
+//! Vembu, Gärtner & Boley (2009): samples that a proven error takes, times until chains meet, and why none of it can be easy in general.
+
+use std::time::Instant;
+
+use zhat::random::Streams;
+use zhat::space::estimate::schedule::{Published, telescoped_levels};
+use zhat::space::{
+    Cycles, Hypercube, Oracle, PerfectSampling, PublishedScheme, Sampler, Scores, SpaceModel, Telescoped,
+    TootsiePop, UniformImportance,
+};
+use zhat::{Answer, Estimate, LogPartition, Result, Run, Sample};
+
+use super::{Setting, header, line, short};
+use crate::output;
+
+/// What is promised: Ẑ within a factor 1 ± ε of Z with this confidence.
+const ERROR: f64 = 0.1;
+const CONFIDENCE: f64 = 0.75;
+/// The paper's p.
+const P: f64 = 3.0;
+/// The error at which a slice of the published scheme is timed; its samples grow as 1/ε².
+const SLICE: f64 = 0.9;
+const LABELS: usize = 20;
+
+/// Labels −1 and 1 with scores from −BR to BR: Δ = 2BR.
+fn labels(norm: f64) -> Result<SpaceModel> {
+    let raw: Vec<f64> = (1..=LABELS).map(|i| (i as f64).sin()).collect();
+    let total: f64 = raw.iter().map(|x| x.abs()).sum();
+    let unary = raw.iter().map(|x| norm * x / total).collect();
+    SpaceModel::new(Hypercube::signs(LABELS)?, Scores::Unary(unary))
+}
+
+fn noted<T>(answer: &Answer<T>, name: &str) -> f64 {
+    answer.diagnostics.to_json().get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
+}
+
+/// Mean samples and seconds of some runs, and how many of them kept the promise.
+fn measured(
+    model: &SpaceModel,
+    setting: &Setting<'_>,
+    method: &dyn Fn(&Run) -> Result<Estimate>,
+) -> Result<(f64, f64, usize)> {
+    let truth = Oracle::default().log_partition(model, &setting.run)?.value;
+    let (mut samples, mut kept) = (0.0, 0);
+    let started = Instant::now();
+    for number in 0..setting.runs {
+        let run = setting.run.clone().with_seed(setting.run.seed() + number as u64);
+        let answer = method(&run)?;
+        samples += noted(&answer, "samples");
+        kept += usize::from(((answer.value - truth).exp() - 1.0).abs() <= ERROR);
+    }
+    let runs = setting.runs.max(1) as f64;
+    Ok((samples / runs, started.elapsed().as_secs_f64() / runs, kept))
+}
+
+/// Samples and time for the same promise.
+pub fn bounds(setting: &Setting<'_>) -> Result<()> {
+    output::print(&format!(
+        "Samples and time for Ẑ within {ERROR} of Z, relatively, with probability {CONFIDENCE}, by counting as printed, as corrected and as measured; subsets of {LABELS} labels, \
+         scores from −BR to BR. The published scheme is timed at ε = {SLICE} and its time multiplied by {:.0}.\n\n{}",
+        (SLICE / ERROR).powi(2),
+        header(&["BR", "scheme", "exact draws by", "samples", "s", "kept the promise"])
+    ))?;
+    for norm in [5.0, 20.0, 100.0] {
+        let model = labels(norm)?;
+        let printed = Published::printed(norm, ERROR, P);
+        let corrected = Published::corrected(norm, ERROR, P);
+        let row = |scheme: &str, by: &str, samples: f64, seconds: String, kept: String| {
+            output::print(&line(&[
+                short(norm),
+                scheme.into(),
+                by.into(),
+                format!("{samples:.0}"),
+                seconds,
+                kept,
+            ]))
+        };
+        row("published, as printed", "", printed.total(), String::new(), "promises nothing".into())?;
+        // META takes e^Δ uniform draws, and nobody has the time for that beyond BR = 5.
+        let by = if norm <= 5.0 { (Sampler::Meta, "META") } else { (Sampler::Oracle, "oracle") };
+        let mut clock = "unknown".to_owned();
+        if norm <= 20.0 && !(setting.quick && by.0 == Sampler::Meta) {
+            let scheme = PublishedScheme { error: SLICE, sampler: by.0, ..Default::default() };
+            let started = Instant::now();
+            scheme.log_partition(&model, &setting.run)?;
+            clock = short((SLICE / ERROR).powi(2) * started.elapsed().as_secs_f64()) + " (extrapolated)";
+        }
+        row("published, corrected", by.1, corrected.total(), clock, String::new())?;
+        for (sampler, name) in [(Sampler::Rejection, "rejection"), (Sampler::Oracle, "oracle")] {
+            if sampler == Sampler::Rejection && norm > 5.0 {
+                continue;
+            }
+            let telescoped = Telescoped { error: ERROR, confidence: CONFIDENCE, sampler };
+            let (samples, seconds, kept) =
+                measured(&model, setting, &|run| telescoped.log_partition(&model, run))?;
+            debug_assert!((samples - telescoped_levels(2.0 * norm, ERROR)).abs() < 1.0);
+            row("telescoped", name, samples, short(seconds), format!("{kept} of {}", setting.runs))?;
+            if setting.quick && norm > 20.0 {
+                continue;
+            }
+            let tpa = TootsiePop { error: ERROR, confidence: CONFIDENCE, sampler };
+            let (samples, seconds, kept) = measured(&model, setting, &|run| tpa.log_partition(&model, run))?;
+            row("tpa", name, samples, short(seconds), format!("{kept} of {}", setting.runs))?;
+        }
+        if norm <= 5.0 {
+            let uniform = UniformImportance { error: ERROR, confidence: CONFIDENCE, ..Default::default() };
+            let (samples, seconds, kept) =
+                measured(&model, setting, &|run| uniform.log_partition(&model, run))?;
+            row("importance", "none needed", samples, short(seconds), format!("{kept} of {}", setting.runs))?;
+        }
+    }
+    output::print(
+        "\nUniform importance sampling takes about |Y|·exp(s_max)/Z draws: too many from BR = 20 on.\n",
+    )
+}
+
+/// How long it takes until chains meet.
+pub fn cftp(setting: &Setting<'_>) -> Result<()> {
+    let draws = if setting.quick { 200 } else { 2000 };
+    output::print(&format!(
+        "Uniform draws for one exact sample, mean of {draws}: META by coupling from the past, whose chains meet after a geometric time of mean exp(Δ), and rejection, \
+         which takes |Y|·exp(s_max)/Z. Subsets of {LABELS} labels.\n\n{}",
+        header(&["Δ", "META", "exp(Δ)", "rejection", "|Y|·exp(s_max)/Z"])
+    ))?;
+    for spread in [1.0, 2.0, 4.0, 6.0, 8.0] {
+        let model = labels(0.5 * spread)?;
+        let cost = |sampler: Sampler| -> Result<f64> {
+            let perfect = PerfectSampling { sampler, ..Default::default() };
+            Ok(noted(&perfect.sample(&model, draws, &setting.run)?, "uniform_draws") / draws as f64)
+        };
+        let log_z = Oracle::default().log_partition(&model, &setting.run)?.value;
+        let expected = (LABELS as f64 * 2f64.ln() + model.range().1 - log_z).exp();
+        output::print(&line(
+            &[spread, cost(Sampler::Meta)?, spread.exp(), cost(Sampler::Rejection)?, expected].map(short),
+        ))?;
+    }
+    output::print(&format!(
+        "\nSweeps of Gibbs steps for one exact sample by monotone coupling from the past: a ring of 100 labels, every two neighbours with the score w if both are 1, \
+         fields −w.\n\n{}",
+        header(&["w", "sweeps"])
+    ))?;
+    for coupling in [0.5, 1.0, 2.0, 4.0] {
+        let n = 100;
+        let pairs: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, (i + 1) % n, coupling)).collect();
+        let model = SpaceModel::new(Hypercube::new(n)?, Scores::pairwise(vec![-coupling; n], &pairs)?)?;
+        let perfect = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+        let draws = draws / 10;
+        let sweeps = noted(&perfect.sample(&model, draws, &setting.run)?, "sweeps") / draws as f64;
+        output::print(&line(&[short(coupling), short(sweeps)]))?;
+    }
+    Ok(())
+}
+
+/// Theorem 2.1: whether a graph has a Hamiltonian cycle can be read off log Z.
+pub fn hardness(setting: &Setting<'_>) -> Result<()> {
+    output::print(&format!(
+        "Cycles of random graphs; every edge that is there scores θ = ln n! + ln n, so that all cycles but the Hamiltonian ones together weigh less than one of those. \
+         log Z ≥ nθ exactly where there is one; a search says the same.\n\n{}",
+        header(&["n", "edges", "log Z", "nθ", "by log Z", "by search"])
+    ))?;
+    let mut random = Streams::new(setting.run.seed(), "random graphs").block(0);
+    for n in [5usize, 6, 8, 10] {
+        for _ in 0..3 {
+            let theta = (1..=n).map(|k| (k as f64).ln()).sum::<f64>() + (n as f64).ln();
+            let mut linked = vec![false; n * n];
+            let mut pairs = Vec::new();
+            for u in 0..n {
+                for v in u + 1..n {
+                    if random.uniform() < 2.5 / (n as f64 - 1.0) {
+                        (linked[u * n + v], linked[v * n + u]) = (true, true);
+                        pairs.push((u, v, theta));
+                    }
+                }
+            }
+            let model = SpaceModel::new(Cycles::new(n)?, Scores::links(n, &pairs)?)?;
+            let answer = Oracle::default().log_partition(&model, &setting.run)?;
+            let target = n as f64 * theta;
+            let yes = |yes: bool| if yes { "Hamiltonian" } else { "not" }.to_owned();
+            let read = answer.value >= target - answer.diagnostics.rounding;
+            let searched = closes(n, &linked, &mut vec![0]);
+            let cells = [
+                n.to_string(),
+                pairs.len().to_string(),
+                format!("{:.4}", answer.value),
+                format!("{target:.4}"),
+                yes(read),
+                yes(searched),
+            ];
+            output::print(&line(&cells))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path can be continued to a Hamiltonian cycle; `linked` is the matrix of edges.
+fn closes(n: usize, linked: &[bool], path: &mut Vec<usize>) -> bool {
+    let last = path[path.len() - 1];
+    if path.len() == n {
+        return linked[last * n + path[0]];
+    }
+    for next in 0..n {
+        if linked[last * n + next] && !path.contains(&next) {
+            path.push(next);
+            if closes(n, linked, path) {
+                return true;
+            }
+            path.pop();
+        }
+    }
+    false
+}
