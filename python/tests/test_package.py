@@ -43,10 +43,9 @@ def test_the_stubs_describe_the_native_module() -> None:
 
 
 def test_the_catalogue() -> None:
-    methods = {method.name: method for method in zhat.methods()}
+    methods = {method.name: method for method in zhat.methods() if method.kind == "factor-graph"}
     assert {"elimination", "enumeration", "importance"} <= set(methods)
     importance = methods["importance"]
-    assert importance.kind == "factor-graph"
     assert importance.about
     assert importance.queries == (
         "log_partition",

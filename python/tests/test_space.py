@@ -22,6 +22,7 @@ def matrix(n, seed):
 
 def symmetric(n, seed):
     square = matrix(n, seed)
+    np.fill_diagonal(square, 0.0)
     return square + square.T
 
 

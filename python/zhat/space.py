@@ -157,7 +157,7 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
         >>> import zhat
         >>> model = zhat.SpaceModel.of_function("hypercube", 3, lambda y: float(y[0] * y[2]), low=0, high=1)
         >>> round(model.log_partition().value, 6)
-        2.436796
+        2.436816
         """
         native = _zhat.space_model_of(
             text("space", space),
