@@ -445,3 +445,28 @@ fn hamiltonian_cycles_are_read_off_the_partition_function() {
     }
     assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
 }
+
+/// Ten thousand items: the closed form keeps its digits and says so. Uniform at θ = 0, where it is ln n!.
+#[test]
+fn large_rankings_keep_their_digits() {
+    let n = 10_000;
+    let reference: Vec<usize> = (0..n).collect();
+    for distance in [Distance::Kendall, Distance::Cayley, Distance::Hamming] {
+        let at = |spread: f64| {
+            let scores = Scores::distance(distance, &reference, spread).unwrap();
+            let model = SpaceModel::new(Permutations::new(n).unwrap(), scores).unwrap();
+            Oracle::default().log_partition(&model, &Run::default()).unwrap()
+        };
+        let flat = at(0.0);
+        let want: f64 = (1..=n).map(|k| (k as f64).ln()).sum();
+        assert!(
+            (flat.value - want).abs() <= flat.diagnostics.rounding,
+            "{distance:?}: {} {want}",
+            flat.value
+        );
+        assert!(flat.diagnostics.rounding < 1e-4, "{distance:?}: {}", flat.diagnostics.rounding);
+        // A small spread changes ln Z by no more than its product with the largest distance.
+        let near = at(1e-9);
+        assert!(near.value < flat.value && near.value > flat.value - 0.1, "{distance:?}");
+    }
+}

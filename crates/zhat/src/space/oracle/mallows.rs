@@ -92,6 +92,15 @@ pub(super) fn log_partition(distance: Distance, n: usize, theta: f64) -> (f64, f
     }
 }
 
+/// The size of the numbers that log Z is made of. Kendall's and Cayley's logarithms are all positive, so none of their sums is larger than the last one;
+/// besides there is ln(1 − e^{−θ}), where it is taken, no larger than ln 10⁴n.
+pub(super) fn magnitude(distance: Distance, n: usize, theta: f64, log_partition: f64) -> f64 {
+    match distance {
+        Distance::Kendall | Distance::Cayley => log_partition.abs() + (1e4 * n.max(1) as f64).ln() + 4.0,
+        _ => 2.0 * log_factorial(n) + theta.abs() * n as f64,
+    }
+}
+
 /// What draws need besides the stream.
 pub(super) struct Draws {
     distance: Distance,

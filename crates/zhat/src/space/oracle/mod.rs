@@ -158,6 +158,7 @@ impl<'a> Prepared<'a> {
             (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
                 operations = 8.0 * n as f64;
                 let (log_partition, _) = mallows::log_partition(*distance, n, *spread);
+                magnitude = mallows::magnitude(*distance, n, *spread, log_partition);
                 (Table::Mallows(mallows::Draws::new(*distance, places, *spread)), log_partition)
             }
             (Some(Way::Orders), ..) => {
