@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from . import _zhat, queries
+from ._html import table
 from .errors import InputError
 from .queries import B, F, K, M, N, S
 from .runtime import run
+
+Self = TypeVar("Self", bound="Model[Any, Any, Any, Any, Any, Any]")
 
 
 class Model(ABC, Generic[N, M, F, B, K, S]):
@@ -30,6 +33,16 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     _given: bool = False
     """Whether states were observed to make this model, where the native module does not know."""
 
+    @classmethod
+    def _wrap(cls: type[Self], native: _zhat.Model) -> Self:
+        model = cls.__new__(cls)
+        model._native = native
+        return model
+
+    @abstractmethod
+    def _figures(self) -> dict[str, str]:
+        """The sizes, by their names."""
+
     @abstractmethod
     def _numbers(self, raw: Any) -> N: ...
     @abstractmethod
@@ -49,6 +62,32 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         for method, query, can, cost in entries:
             methods.setdefault(method, {})[query] = {"can": can, **cost}
         return {**sizes, "methods": methods}
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        return f"{type(self).__name__}({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same, down to every number."""
+        if not isinstance(other, Model) or type(other) is not type(self):
+            return NotImplemented
+        return self._native == other._native
+
+    @abstractmethod
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (type(self), self._native.to_bytes())
+
+
+def _restore(kind: type[Self], data: bytes) -> Self:
+    return kind._wrap(_zhat.Model.from_bytes(data))
 
 
 def of_kind(kind: str, native: _zhat.Model) -> _zhat.Model:

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from . import _zhat
 from ._arguments import FilePath, integer, real, text
-from ._html import table
 from ._model import Model, of_kind
 from .errors import InputError
 
@@ -46,12 +45,6 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
             [_domain(v, domain) for v, domain in enumerate(domains)],
             [_term(j, term) for j, term in enumerate(terms)],
         )
-
-    @classmethod
-    def _wrap(cls, native: _zhat.Model) -> MixedModel:
-        model = cls.__new__(cls)
-        model._native = native
-        return model
 
     @classmethod
     def read(cls, path: FilePath) -> MixedModel:
@@ -172,25 +165,9 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
             "terms": count(len(self._parts[1]), "term"),
         }
 
-    def __repr__(self) -> str:
-        """The sizes, in a line."""
-        return f"{type(self).__name__}({', '.join(self._figures().values())})"
-
-    def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
-        return table(self._figures())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two models are the same: all variables and terms."""
-        return self._native == other._native if isinstance(other, MixedModel) else NotImplemented
-
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((len(self._parts[0]), len(self._parts[1])))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
-        return _restore, (self._native.to_bytes(),)
 
 
 def _domain(v: int, domain: object) -> tuple[int, float, float]:
@@ -215,7 +192,3 @@ def _term(j: int, term: Any) -> tuple[float, list[tuple[int, str, float]]]:
         argument = real(name, factor[2]) if len(factor) == 3 else 1.0
         built.append((integer(name, factor[0]), text(name, factor[1]), argument))
     return real(name, weight), built
-
-
-def _restore(data: bytes) -> MixedModel:
-    return MixedModel._wrap(_zhat.Model.from_bytes(data))

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, log_table, text, texts
-from ._html import table
 from ._model import Model, of_kind
 from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
@@ -64,12 +63,6 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
             [_factor(f"factors[{f}]", factor, log) for f, factor in enumerate(factors)],
             _names(len(sizes), names, state_names),
         )
-
-    @classmethod
-    def _wrap(cls, native: _zhat.Model) -> FactorGraph:
-        model = cls.__new__(cls)
-        model._native = native
-        return model
 
     @classmethod
     def read(cls, path: FilePath, evidence: FilePath | None = None) -> FactorGraph:
@@ -185,14 +178,13 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
         variables = f"{self.n_variables} variables, {self._domains()}"
         return f"FactorGraph({variables}, {self.n_factors} factors{observed})"
 
-    def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
+    def _figures(self) -> dict[str, str]:
         rows = {"variables": f"{self.n_variables}, {self._domains()}", "factors": str(self.n_factors)}
         if self.names:
             rows["names"] = ", ".join(self.names[:8]) + (", …" if len(self.names) > 8 else "")
         if self.evidence:
             rows["evidence"] = f"{len(self.evidence)} observed"
-        return table(rows)
+        return rows
 
     def _domains(self) -> str:
         sizes = sorted(Counter(self.cardinalities))
@@ -200,17 +192,9 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
             return f"{sizes[0]} states each" if sizes else "1 state in all"
         return f"{sizes[0]} to {sizes[-1]} states"
 
-    def __eq__(self, other: object) -> bool:
-        """Whether two models are the same: factors in order, names, evidence."""
-        return self._native == other._native if isinstance(other, FactorGraph) else NotImplemented
-
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((self.cardinalities, self.n_factors))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
-        return _restore, (self._native.to_bytes(),)
 
 
 def read(
@@ -242,10 +226,6 @@ def read(
             return SpaceModel._wrap(native)
         case _:
             return FactorGraph._wrap(native)
-
-
-def _restore(data: bytes) -> FactorGraph:
-    return FactorGraph._wrap(_zhat.Model.from_bytes(data))
 
 
 def _factor(

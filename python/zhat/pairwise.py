@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, real, scores, settings
-from ._html import table
 from ._model import Model, of_kind
 from .errors import InputError
 from .runtime import Progress, run
@@ -83,12 +82,6 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
             like("left", left),
             like("right", right),
         )
-
-    @classmethod
-    def _wrap(cls, native: _zhat.Model) -> PairwiseGraph:
-        model = cls.__new__(cls)
-        model._native = native
-        return model
 
     @classmethod
     def read(cls, path: FilePath) -> PairwiseGraph:
@@ -225,25 +218,9 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
             "precision": str(self.dtype),
         }
 
-    def __repr__(self) -> str:
-        """The sizes, in a line."""
-        return f"{type(self).__name__}({', '.join(self._figures().values())})"
-
-    def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
-        return table(self._figures())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two models are the same: all numbers and edges."""
-        return self._native == other._native if isinstance(other, PairwiseGraph) else NotImplemented
-
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((self.n_variables, self.n_states, len(self.edges)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
-        return _restore, (self._native.to_bytes(),)
 
 
 def _pair(edge: Any) -> tuple[int, int]:
@@ -252,7 +229,3 @@ def _pair(edge: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         raise InputError(f"edges: expected pairs of variables, found {edge!r}") from None
     return integer("edges", i), integer("edges", j)
-
-
-def _restore(data: bytes) -> PairwiseGraph:
-    return PairwiseGraph._wrap(_zhat.Model.from_bytes(data))

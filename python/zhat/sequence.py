@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, scores
-from ._html import table
 from ._model import Model, of_kind
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
@@ -181,14 +180,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
             "transitions": transitions,
             "precision": str(self.dtype),
         }
-
-    def __repr__(self) -> str:
-        """The sizes, in a line."""
-        return f"{type(self).__name__}({', '.join(self._figures().values())})"
-
-    def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
-        return table(self._figures())
 
     def __eq__(self, other: object) -> bool:
         """Whether two models are the same: all numbers, and whether they are a batch."""

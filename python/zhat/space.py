@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, real, scores, text
-from ._html import table
 from ._model import Model, of_kind
 from .answer import BestState, Samples
 from .errors import InputError
@@ -33,12 +32,6 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
     >>> round(model.log_partition().value, 9)
     7.334398364
     """
-
-    @classmethod
-    def _wrap(cls, native: _zhat.Model) -> SpaceModel:
-        model = cls.__new__(cls)
-        model._native = native
-        return model
 
     @classmethod
     def read(cls, path: FilePath) -> SpaceModel:
@@ -252,25 +245,9 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
         space, kind, width, _, _ = _zhat.space_figures(self._native)
         return {"space": space, "scores": f"{kind} scores", "width": f"width {width}"}
 
-    def __repr__(self) -> str:
-        """The space and its scores, in a line."""
-        return f"{type(self).__name__}({', '.join(self._figures().values())})"
-
-    def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
-        return table(self._figures())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two models are the same."""
-        return self._native == other._native if isinstance(other, SpaceModel) else NotImplemented
-
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash(_zhat.space_figures(self._native))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
-        return _restore, (self._native.to_bytes(),)
 
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
@@ -283,7 +260,3 @@ def _pairs(pairs: Iterable[Any]) -> list[Pair]:
 
 def _parent(parent: int | None) -> int | None:
     return None if parent is None else integer("parents", parent)
-
-
-def _restore(data: bytes) -> SpaceModel:
-    return SpaceModel._wrap(_zhat.Model.from_bytes(data))
