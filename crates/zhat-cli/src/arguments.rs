@@ -87,6 +87,13 @@ pub struct RunArguments {
     /// An option of the method, such as samples=1000000; may be repeated
     #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',')]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub budget: BudgetArguments,
+}
+
+/// What the work may take, and how it is told of.
+#[derive(Args, Debug)]
+pub struct BudgetArguments {
     /// Seed of everything random; the same seed gives the same answer
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

@@ -58,7 +58,7 @@ fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
 
 pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     io::Format::of(&arguments.output)?;
-    let run = progress::attend(budgeted(&arguments.run));
+    let run = progress::attend(budgeted(&arguments.run.budget));
     let started = Instant::now();
     let statistics = read_statistics(&arguments.table.data, &options(&arguments.table)?, &run)?;
     let counting = started.elapsed().as_secs_f64();
@@ -89,7 +89,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     io::write_model(&Model::FactorGraph(fitted.graph.clone()), &arguments.output)?;
     let (progress, likelihood_answer) = (fitted.progress, &fitted.log_likelihood);
     let kept_edges = used_edges(&fitted.graph);
-    if arguments.run.json {
+    if arguments.run.budget.json {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
             "rows": statistics.rows(), "dropped": statistics.dropped(), "columns": statistics.columns().len(),
@@ -177,7 +177,7 @@ fn log_partition(
 }
 
 pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
-    let run = progress::attend(budgeted(&arguments.run));
+    let run = progress::attend(budgeted(&arguments.run.budget));
     let graph = read_graph(&arguments.model)?;
     let options = options(&arguments.table)?;
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
@@ -198,7 +198,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         })?;
     output::print(&lines)?;
     let mean = &scores.mean;
-    if arguments.run.json {
+    if arguments.run.budget.json {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "score",
             "rows": scores.rows, "dropped": scores.dropped, "log_likelihood": mean.value,
@@ -222,7 +222,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
 }
 
 pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
-    let run = progress::attend(budgeted(&arguments.run));
+    let run = progress::attend(budgeted(&arguments.run.budget));
     let graph = read_graph(&arguments.model)?;
     let options = options(&arguments.table)?;
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;

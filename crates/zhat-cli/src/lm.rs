@@ -11,12 +11,14 @@ use zhat::language::{
 };
 use zhat::{Error, Result, Run, units};
 
+use crate::arguments::BudgetArguments;
 use crate::lm_arguments::{
-    BoundArgument, BudgetArguments, EvalArguments, ExportArguments, LmArguments, LmCommand,
-    NeighboursArguments, SentencesArguments, TrainArguments,
+    BoundArgument, EvalArguments, ExportArguments, LmArguments, LmCommand, NeighboursArguments,
+    SentencesArguments, TrainArguments,
 };
 use crate::output::{self, Exit};
 use crate::progress;
+use crate::query::budgeted;
 
 /// How often the state of learning is kept.
 const KEPT: Duration = Duration::from_secs(30);
@@ -33,22 +35,8 @@ pub fn run(arguments: &LmArguments) -> Result<Exit> {
     }
 }
 
-fn budgeted(arguments: &BudgetArguments) -> Run {
-    let mut run = Run::default().with_seed(arguments.seed);
-    if let Some(threads) = arguments.threads {
-        run = run.with_threads(threads.into());
-    }
-    if let Some(memory) = arguments.memory {
-        run = run.with_memory(memory);
-    }
-    if let Some(time) = arguments.time {
-        run = run.with_time(time);
-    }
-    progress::attend(run)
-}
-
 fn train(arguments: &TrainArguments) -> Result<Exit> {
-    let run = budgeted(&arguments.budget);
+    let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
     let context = usize::from(arguments.context);
     let mut counts = None::<language::Counts>;
@@ -162,7 +150,7 @@ fn score_json(score: &TextScore) -> Value {
 }
 
 fn eval(arguments: &EvalArguments) -> Result<Exit> {
-    let run = budgeted(&arguments.budget);
+    let run = progress::attend(budgeted(&arguments.budget));
     let model = read_language_model(&arguments.model)?;
     if arguments.pseudo && arguments.text == Path::new("-") {
         return Err(Error::argument(
@@ -237,7 +225,7 @@ fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
 }
 
 fn sample(arguments: &SentencesArguments) -> Result<Exit> {
-    let run = budgeted(&arguments.budget);
+    let run = progress::attend(budgeted(&arguments.budget));
     let model = read_language_model(&arguments.model)?;
     let sentences = model.sample(arguments.count, arguments.sweeps, &run)?;
     let lines: Vec<String> = sentences.iter().map(|sentence| model.words(sentence)).collect();

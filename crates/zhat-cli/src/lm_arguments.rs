@@ -1,11 +1,10 @@
 //! What the command line of `zhat lm` looks like.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::arguments::{parse_bytes, parse_duration};
+use crate::arguments::BudgetArguments;
 
 #[derive(Args, Debug)]
 pub struct LmArguments {
@@ -25,26 +24,6 @@ pub enum LmCommand {
     Sample(SentencesArguments),
     /// The embeddings in other formats
     Export(ExportArguments),
-}
-
-/// How to run.
-#[derive(Args, Debug)]
-pub struct BudgetArguments {
-    /// Seed of everything random; the same seed gives the same answer
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Threads; all processors by default. Answers do not depend on it
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-    /// Memory budget, such as 4GiB; 80% of what is free by default
-    #[arg(long, value_parser = parse_bytes)]
-    pub memory: Option<u64>,
-    /// Time budget, such as 60s or 5min; learning ends with the best model so far
-    #[arg(long, value_parser = parse_duration)]
-    pub time: Option<Duration>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -13,8 +13,8 @@ use zhat::io::{self, uai};
 use zhat::{Answer, Answers, Divergence, Error, Model, Query, Result, Run};
 
 use crate::arguments::{
-    DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments, ModelArguments,
-    PlainQueryArguments, QueryArguments, RunArguments, SampleArguments,
+    BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
+    ModelArguments, PlainQueryArguments, QueryArguments, SampleArguments,
 };
 use crate::output::{self, Exit};
 use crate::progress;
@@ -57,7 +57,7 @@ pub fn settings(items: &[String]) -> Result<Settings> {
     Ok(settings)
 }
 
-pub fn budgeted(arguments: &RunArguments) -> Run {
+pub fn budgeted(arguments: &BudgetArguments) -> Run {
     let mut run = Run::default().with_seed(arguments.seed);
     if let Some(threads) = arguments.threads {
         run = run.with_threads(threads.into());
@@ -86,7 +86,7 @@ impl Style {
     }
 
     fn plain(arguments: &PlainQueryArguments) -> Style {
-        if arguments.run.json { Style::Json } else { Style::Plain }
+        if arguments.run.budget.json { Style::Json } else { Style::Plain }
     }
 }
 
@@ -142,7 +142,7 @@ fn answer_with(
     style: Style,
     settings: Settings,
 ) -> Result<Exit> {
-    let run = budgeted(&arguments.run);
+    let run = budgeted(&arguments.run.budget);
     let model = load(&arguments.model)?;
     if style == Style::Uai && !matches!(model, Model::FactorGraph(_)) {
         let message = format!(
@@ -180,7 +180,7 @@ fn show(answered: &Answered, style: Style) -> Result<Exit> {
 
 /// KL(p ‖ q) of two models of sequences, or their cross-entropy.
 pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
-    let run = budgeted(&arguments.run);
+    let run = budgeted(&arguments.run.budget);
     let attended = progress::attend(run.clone());
     if !["auto", "exact", "forward-backward"].contains(&arguments.run.method.as_str()) {
         let message = format!("`{}` does not answer this; forward-backward does", arguments.run.method);
@@ -207,7 +207,7 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
         }
     };
     let name = if kl { "kl" } else { "cross_entropy" };
-    let style = if arguments.run.json { Style::Json } else { Style::Plain };
+    let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
     show(&Answered { model: p, name, plan: None, answer: answer.into(), run }, style)
 }
 

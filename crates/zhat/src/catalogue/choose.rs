@@ -1,0 +1,221 @@
+//! The one chooser: which row of the catalogue answers a query within the budget.
+
+use std::time::{Duration, Instant};
+
+use super::{AnyAnswer, CATALOGUE, DEFAULT_HORIZON, Row, Settings, rows, unsupported};
+use crate::answer::Promise;
+use crate::error::{Error, Result};
+use crate::forecast::Forecast;
+use crate::model::Model;
+use crate::query::Query;
+use crate::run::Run;
+use crate::units;
+
+/// The part of the time that is kept back for a second method where an exact one may not end in time.
+const RESERVE: f64 = 0.25;
+
+/// How the method is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The strongest promise among the methods whose forecast fits the budget.
+    Auto,
+    /// The cheapest method with a promise of this kind or a stronger one.
+    AtLeast(Promise),
+    /// The method of this name.
+    Named(String),
+}
+
+impl Choice {
+    /// The words that are not method names.
+    pub const WORDS: [&'static str; 4] = ["auto", "exact", "bounds", "unbiased"];
+
+    /// Reads `auto`, a kind of promise, or a method's name.
+    pub fn parse(text: &str) -> Choice {
+        let named = CATALOGUE.iter().any(|row| row.method == text);
+        match text {
+            _ if named => Choice::Named(text.into()),
+            "auto" => Choice::Auto,
+            "exact" => Choice::AtLeast(Promise::Exact),
+            "bounds" => Choice::AtLeast(Promise::Bounds),
+            "unbiased" => Choice::AtLeast(Promise::Unbiased),
+            _ => Choice::Named(text.into()),
+        }
+    }
+}
+
+/// Every value that `--method` and `method=` take.
+pub fn method_names() -> Vec<&'static str> {
+    let mut names = Choice::WORDS.to_vec();
+    for row in CATALOGUE {
+        if !names.contains(&row.method) {
+            names.push(row.method);
+        }
+    }
+    names
+}
+
+/// A chosen row and its forecast.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    /// The row.
+    pub row: &'static Row,
+    /// What it will cost.
+    pub forecast: Forecast,
+    /// What is left to do if that was too hopeful: the best method that takes a small part of the time.
+    reserve: Option<&'static Row>,
+    /// How long it took to choose.
+    spent: Duration,
+}
+
+/// Chooses the method for a query.
+///
+/// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
+/// methods the fastest, of others the one that stands first in the catalogue.
+pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
+    let started = Instant::now();
+    let plan = choose_from(model, query, choice, settings, run)?;
+    Ok(Plan { spent: started.elapsed(), ..plan })
+}
+
+fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
+    // `bounds` is a method of some models and a promise that others have methods for.
+    let own = |name: &str| rows(model.kind()).any(|row| row.method == name && row.answers(query));
+    let choice = match choice {
+        Choice::Named(name) if name == "bounds" && !own(name) => &Choice::AtLeast(Promise::Bounds),
+        choice => choice,
+    };
+    if let Choice::Named(name) = choice {
+        return choose_named(model, query, name, settings, run);
+    }
+    let least = if let Choice::AtLeast(promise) = choice { *promise } else { Promise::Heuristic };
+    let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+    let mut plans = Vec::new();
+    let mut refusal = None;
+    for row in rows(model.kind()).filter(|row| row.answers(query)) {
+        match row.forecast(model, query, settings, run) {
+            Ok(forecast) => plans.push(Plan { row, forecast, reserve: None, spent: Duration::ZERO }),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    plans.retain(|plan| plan.forecast.promise >= least);
+    if plans.is_empty() {
+        let wanted = if let Choice::AtLeast(promise) = choice { promise.name() } else { "auto" };
+        return Err(refusal.unwrap_or_else(|| unsupported(wanted, query, model.kind())));
+    }
+    let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
+    let better = |best: Plan, plan: Plan| {
+        let (new, old) = (plan.forecast, best.forecast);
+        let faster = new.promise == Promise::Exact && new.seconds < old.seconds;
+        if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
+    };
+    let best = plans.iter().filter(fits).copied().reduce(better);
+    // Forecasts may be wrong by a factor; a method that stops with what it has needs no reserve.
+    let quick =
+        |plan: &&Plan| plan.forecast.promise < Promise::Exact && plan.forecast.fits(run, RESERVE * horizon);
+    let reserve = plans.iter().filter(quick).copied().reduce(better).map(|plan| plan.row);
+    let exact = |plan: &Plan| plan.forecast.promise == Promise::Exact;
+    let best = best.map(|plan| if exact(&plan) { Plan { reserve, ..plan } } else { plan });
+    best.ok_or_else(|| {
+        let need = |plan: &Plan| match plan.forecast {
+            Forecast { bytes, .. } if bytes > run.memory() as f64 => {
+                format!("{} needs {} of memory", plan.row.method, units::bytes(bytes))
+            }
+            Forecast { seconds, .. } => {
+                format!("{} needs about {}", plan.row.method, units::seconds(seconds))
+            }
+        };
+        Error::OverBudget {
+            needs: plans.iter().map(need).collect::<Vec<_>>().join(", "),
+            budget: format!("{} and {}", units::bytes(run.memory() as f64), units::seconds(horizon)),
+            fitting: fitting(model, query, run, horizon),
+        }
+    })
+}
+
+fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, run: &Run) -> Result<Plan> {
+    let kind = model.kind();
+    if !CATALOGUE.iter().any(|row| row.method == name) {
+        let known = method_names().join(", ");
+        return Err(Error::argument("method", format!("there is no method `{name}`; there are {known}")));
+    }
+    let row = rows(kind)
+        .find(|row| row.method == name && row.answers(query))
+        .ok_or_else(|| unsupported(name, query, kind))?;
+    let forecast = row.forecast(model, query, settings, run)?;
+    run.require_memory(name, forecast.bytes).map_err(|error| {
+        let others = fitting(model, query, run, DEFAULT_HORIZON).into_iter().filter(|method| *method != name);
+        with_fitting(error, others.collect())
+    })?;
+    Ok(Plan { row, forecast, reserve: None, spent: Duration::ZERO })
+}
+
+/// The methods that would answer within the budget.
+fn fitting(model: &Model, query: Query, run: &Run, horizon: f64) -> Vec<&'static str> {
+    let fits = |row: &&Row| {
+        let forecast = row.forecast(model, query, &Settings::new(), run);
+        row.answers(query) && forecast.is_ok_and(|forecast| forecast.fits(run, horizon))
+    };
+    rows(model.kind()).filter(fits).map(|row| row.method).collect()
+}
+
+fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
+    match error {
+        Error::OverBudget { needs, budget, .. } => Error::OverBudget { needs, budget, fitting: methods },
+        other => other,
+    }
+}
+
+impl Plan {
+    /// Runs the chosen method.
+    pub fn answer(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<AnyAnswer> {
+        let Some(time) = run.time() else {
+            return explained(model, (self.row.run)(model, query, settings, run));
+        };
+        // However long the choice took, something is left for the answer.
+        let left = if self.spent < time / 50 { time } else { time.saturating_sub(self.spent).max(time / 10) };
+        let Some(reserve) = self.reserve else {
+            return explained(model, (self.row.run)(model, query, settings, &run.clone().with_time(left)));
+        };
+        let clock = Instant::now();
+        let first = run.clone().with_time(left.mul_f64(1.0 - RESERVE));
+        match (self.row.run)(model, query, settings, &first) {
+            Err(Error::OverBudget { .. }) => {
+                let rest = run.clone().with_time(left.saturating_sub(clock.elapsed()));
+                explained(model, (reserve.run)(model, query, settings, &rest))
+            }
+            answer => explained(model, answer),
+        }
+    }
+}
+
+/// Says what contradicts what, where evidence is impossible.
+fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
+    answer.map_err(|error| match (error, model) {
+        (Error::ImpossibleEvidence { conflict: None }, Model::FactorGraph(graph)) => {
+            let found = graph.contradiction();
+            Error::ImpossibleEvidence { conflict: found.map(|found| graph.explain(&found)) }
+        }
+        (error, _) => error,
+    })
+}
+
+/// Chooses a method and runs it.
+///
+/// ```
+/// use zhat::catalogue::{AnyAnswer, Choice, Settings, answer};
+/// use zhat::{Promise, Query, Run, model::generate};
+/// let model = generate::tree(20, 3, 1.0, 0)?.into();
+/// let z = answer(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &Run::default())?;
+/// assert_eq!(z.guarantee().promise(), Promise::Exact);
+/// assert!(matches!(z, AnyAnswer::Estimate(_)));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+pub fn answer(
+    model: &Model,
+    query: Query,
+    choice: &Choice,
+    settings: &Settings,
+    run: &Run,
+) -> Result<AnyAnswer> {
+    choose(model, query, choice, settings, run)?.answer(model, query, settings, run)
+}
