@@ -49,6 +49,15 @@ pub struct TrainArguments {
     /// At most so many words, <unk> among them
     #[arg(long)]
     pub vocabulary: Option<usize>,
+    /// What learning makes likelier
+    #[arg(long, default_value = "lifted")]
+    pub objective: ObjectiveArgument,
+    /// Passes over the texts at most, for the objectives of stochastic gradients
+    #[arg(long, default_value_t = 20)]
+    pub epochs: usize,
+    /// Their first rate
+    #[arg(long)]
+    pub rate: Option<f64>,
     /// The bound that is made less
     #[arg(long, default_value = "spectral")]
     pub bound: BoundArgument,
@@ -72,6 +81,16 @@ pub struct TrainArguments {
     pub output: PathBuf,
     #[command(flatten)]
     pub budget: BudgetArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArgument {
+    /// The certified bound on the likelihood; its cost does not depend on the texts' length
+    Lifted,
+    /// The pseudo-likelihood of the same model, by stochastic gradients
+    Pseudo,
+    /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
+    Lbl,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -18,16 +18,19 @@
 //! ```
 
 mod annealed;
+mod baselines;
 mod chains;
 mod conditional;
 mod counts;
 mod export;
 mod model;
 mod moments;
+mod neighbours;
 mod training;
 mod vocabulary;
 
 pub use annealed::Annealed;
+pub use baselines::{Epoch, LogBilinear, Stochastic, train_log_bilinear, train_pseudo};
 pub use counts::Counts;
 pub(crate) use counts::PairTable;
 pub use model::{Certificate, LanguageModel, TextScore};

@@ -35,7 +35,11 @@ const KIND: &str = "language-model";
 const CHECKPOINT: &str = "language-model-checkpoint";
 
 /// The tensors and the metadata of a file of this kind.
-fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>, HashMap<String, String>)> {
+pub(super) fn opened<'a>(
+    bytes: &'a [u8],
+    name: &'a str,
+    kind: &str,
+) -> Result<(Tensors<'a>, HashMap<String, String>)> {
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
     let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
@@ -47,6 +51,12 @@ fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>
     Ok((Tensors { tensors: SafeTensors::deserialize(bytes).map_err(broken)?, name }, metadata))
 }
 
+/// The words of a file's metadata.
+pub(super) fn words(tensors: &Tensors<'_>, metadata: &HashMap<String, String>) -> Result<Vec<String>> {
+    let words = metadata.get("words").and_then(|words| serde_json::from_str::<Vec<String>>(words).ok());
+    words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))
+}
+
 fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
     let length = values.len().checked_div(rows).unwrap_or(0);
     (0..rows).map(|row| values[row * length..(row + 1) * length].to_vec()).collect()
@@ -55,8 +65,7 @@ fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
 /// Reads a language model; `name` is the file's name for messages.
 pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
     let (tensors, metadata) = opened(bytes, name, KIND)?;
-    let words = metadata.get("words").and_then(|words| serde_json::from_str::<Vec<String>>(words).ok());
-    let words = words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))?;
+    let words = words(&tensors, &metadata)?;
     let states = words.len() + 1;
     let unary: Vec<f64> = tensors.shaped("unary", &[states], "[C]")?;
     let length = tensors.integers("length")?.first().copied().unwrap_or(0);

@@ -62,6 +62,7 @@
 
 mod factor_graph;
 mod language;
+mod log_bilinear;
 mod mixed;
 mod pairwise;
 mod sequences;
@@ -79,6 +80,7 @@ use tensors::{Tensors, Writer};
 pub use language::{
     parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
 };
+pub use log_bilinear::{parse_log_bilinear, read_log_bilinear, write_log_bilinear};
 
 /// The version written; older ones are read, newer ones refused.
 const VERSION: u32 = 1;
