@@ -13,8 +13,8 @@ use zhat::{Error, Result, Run, units};
 
 use crate::arguments::BudgetArguments;
 use crate::lm_arguments::{
-    BoundArgument, EvalArguments, ExportArguments, LmArguments, LmCommand, NeighboursArguments,
-    ObjectiveArgument, SentencesArguments, TrainArguments,
+    BoundArgument, EvalArguments, ExportArguments, FormatArgument, LmArguments, LmCommand,
+    NeighboursArguments, ObjectiveArgument, SentencesArguments, TrainArguments,
 };
 use crate::lm_baselines::{self, AnyModel};
 use crate::output::{self, Exit};
@@ -212,7 +212,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
 }
 
 /// The likelihood a word with log Z from a shorter cycle, by its share of every position.
-fn annealed(model: &LanguageModel, moments: &Moments, levels: usize, run: &Run) -> Result<f64> {
+pub fn annealed(model: &LanguageModel, moments: &Moments, levels: usize, run: &Run) -> Result<f64> {
     let how = Annealed { levels, ..Annealed::default() };
     // Any start will do; that of the text is near.
     let weights: Vec<f64> = moments.unary().iter().map(|&count| count as f64 + 0.5).collect();
@@ -260,16 +260,21 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
 }
 
 fn export(arguments: &ExportArguments) -> Result<Exit> {
-    let model: LanguageModel = read_language_model(&arguments.model)?;
-    if arguments.output == Path::new("-") {
-        let mut bytes = Vec::new();
-        model.write_word2vec(&mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+    let model = lm_baselines::read(&arguments.model)?;
+    let named = arguments.output.extension().is_some_and(|extension| extension == "safetensors");
+    let usual = if named { FormatArgument::Safetensors } else { FormatArgument::Word2vec };
+    let format = arguments.format.unwrap_or(usual);
+    let mut bytes = Vec::new();
+    model.export(format, &mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+    if arguments.output != Path::new("-") {
+        write_atomically(&arguments.output, |out| out.write_all(&bytes))?;
+    } else if format == FormatArgument::Word2vec {
         output::print(&String::from_utf8_lossy(&bytes))?;
     } else {
-        model.embeddings()?;
-        write_atomically(&arguments.output, |out| {
-            model.write_word2vec(out).map_err(std::io::Error::other)?
-        })?;
+        return Err(Error::argument(
+            "--output",
+            "safetensors is no text; expected a file, such as m.safetensors",
+        ));
     }
     Ok(Exit::Answered)
 }

@@ -150,7 +150,18 @@ pub struct SentencesArguments {
 pub struct ExportArguments {
     /// The model
     pub model: PathBuf,
-    /// The file: .txt for word2vec's text format; - is the standard output
+    /// The file; - is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// The format; if it is not given, that of a file .safetensors is safetensors and that of others word2vec
+    #[arg(long)]
+    pub format: Option<FormatArgument>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArgument {
+    /// Text: a line with the number of words and D, then a line a word
+    Word2vec,
+    /// A tensor `embeddings`, the words in the metadata
+    Safetensors,
 }

@@ -1,6 +1,7 @@
 //! `zhat lm` with the models of stochastic gradients: learning and evaluating them.
 
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
@@ -9,12 +10,12 @@ use zhat::io::model_file::{
 };
 use zhat::io::{text, write_atomically};
 use zhat::language::{
-    Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, Vocabulary, train_log_bilinear, train_pseudo,
+    Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
 };
 use zhat::{Error, Result, Run, units};
 
 use crate::lm::{budgeted_again, certified, counted, score_json, texts};
-use crate::lm_arguments::{EvalArguments, ObjectiveArgument, TrainArguments};
+use crate::lm_arguments::{EvalArguments, FormatArgument, ObjectiveArgument, TrainArguments};
 use crate::output::{self, Exit};
 use crate::progress;
 
@@ -29,6 +30,16 @@ impl AnyModel {
         match self {
             AnyModel::Field(model) => model.neighbours(word, count),
             AnyModel::LogBilinear(model) => model.neighbours(word, count),
+        }
+    }
+
+    /// The embeddings in a format of others.
+    pub fn export(&self, format: FormatArgument, out: &mut dyn Write) -> Result<std::io::Result<()>> {
+        match (self, format) {
+            (AnyModel::Field(model), FormatArgument::Word2vec) => model.write_word2vec(out),
+            (AnyModel::Field(model), FormatArgument::Safetensors) => model.write_safetensors(out),
+            (AnyModel::LogBilinear(model), FormatArgument::Word2vec) => Ok(model.write_word2vec(out)),
+            (AnyModel::LogBilinear(model), FormatArgument::Safetensors) => Ok(model.write_safetensors(out)),
         }
     }
 }
@@ -95,19 +106,28 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
         let model = train_log_bilinear(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
         write_atomically(&arguments.output, |out| write_log_bilinear(&model, out))?;
         let of = |sentences: &Vec<Vec<u32>>| model.evaluate(sentences, &again);
-        (of(&sentences)?, valid.as_ref().map(of).transpose()?, exact as fn(&TextScore) -> String)
+        (None, valid.as_ref().map(of).transpose()?, exact as fn(&TextScore) -> String)
     } else {
         let model = train_pseudo(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
         write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
-        let of = |paths: &[std::path::PathBuf]| certified_score(&model, paths, &again);
+        let of = |paths: &[PathBuf]| certified_score(&model, paths, &again);
         let other = arguments.valid.as_ref().map(|path| of(std::slice::from_ref(path))).transpose()?;
-        (of(&arguments.texts)?, other, certified as fn(&TextScore) -> String)
+        (Some(of(&arguments.texts)?), other, certified as fn(&TextScore) -> String)
     };
-    report(arguments, &vocabulary, last, &own, other.as_ref(), promise, started.elapsed().as_secs_f64())?;
+    let report = Report {
+        arguments,
+        states: vocabulary.states(),
+        last,
+        size: (sentences.iter().map(|sentence| sentence.len() as u64).sum(), sentences.len()),
+        own,
+        other,
+        promise,
+    };
+    report.print(started.elapsed().as_secs_f64())?;
     Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
 }
 
-fn certified_score(model: &LanguageModel, paths: &[std::path::PathBuf], run: &Run) -> Result<TextScore> {
+fn certified_score(model: &LanguageModel, paths: &[PathBuf], run: &Run) -> Result<TextScore> {
     let mut counts = None::<zhat::language::Counts>;
     for path in paths {
         let more = text::count(path, model.mrf().context(), run)?;
@@ -120,51 +140,48 @@ fn certified_score(model: &LanguageModel, paths: &[std::path::PathBuf], run: &Ru
     model.evaluate(&counts.moments(model.vocabulary())?, run)
 }
 
-fn report(
-    arguments: &TrainArguments,
-    vocabulary: &Vocabulary,
+/// What is told at the end.
+struct Report<'a> {
+    arguments: &'a TrainArguments,
+    states: usize,
     last: Option<Epoch>,
-    own: &TextScore,
-    other: Option<&TextScore>,
+    /// Words and sentences.
+    size: (u64, usize),
+    own: Option<TextScore>,
+    other: Option<TextScore>,
     promise: fn(&TextScore) -> String,
-    seconds: f64,
-) -> Result<()> {
-    let (epochs, best) = last.map_or((0, 0), |epoch| (epoch.epoch, epoch.best));
-    let name = if arguments.objective == ObjectiveArgument::Lbl { "lbl" } else { "pseudo" };
-    if arguments.budget.json {
-        let score = |score: &TextScore| {
-            if arguments.objective == ObjectiveArgument::Lbl { exact_json(score) } else { score_json(score) }
-        };
-        let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
-            "tokens": own.tokens, "sentences": own.sentences, "states": vocabulary.states(),
-            "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
-            "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
-            "train": score(own), "valid": other.map(score), "seconds": {"all": seconds},
-        });
-        return output::print(&format!("{object}\n"));
+}
+
+impl Report<'_> {
+    fn print(&self, seconds: f64) -> Result<()> {
+        let Report { arguments, states, last, size, own, other, promise } = self;
+        let (epochs, best) = last.map_or((0, 0), |epoch| (epoch.epoch, epoch.best));
+        let bilinear = arguments.objective == ObjectiveArgument::Lbl;
+        let name = if bilinear { "lbl" } else { "pseudo" };
+        if arguments.budget.json {
+            let score = if bilinear { exact_json } else { score_json };
+            let object = json!({
+                "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
+                "tokens": size.0, "sentences": size.1, "states": states,
+                "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
+                "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
+                "train": own.as_ref().map(score), "valid": other.as_ref().map(score), "seconds": {"all": seconds},
+            });
+            return output::print(&format!("{object}\n"));
+        }
+        let model = format!(
+            "{name}: {states} states, context {}, embeddings of length {}",
+            arguments.context, arguments.rank
+        );
+        let mut facts = vec![("text", format!("{} words in {} sentences", size.0, size.1)), ("model", model)];
+        facts.extend(own.as_ref().map(|own| ("text's likelihood", promise(own))));
+        facts.extend(other.as_ref().map(|other| ("validation", promise(other))));
+        facts.extend([
+            ("learning", format!("{epochs} epochs, the best {best}; {}", units::seconds(seconds))),
+            ("written", arguments.output.display().to_string()),
+        ]);
+        output::print(&output::facts(&facts))
     }
-    let mut facts = vec![
-        ("text", texts(own)),
-        (
-            "model",
-            format!(
-                "{name}: {} states, context {}, embeddings of length {}",
-                vocabulary.states(),
-                arguments.context,
-                arguments.rank
-            ),
-        ),
-        ("text's likelihood", promise(own)),
-    ];
-    if let Some(other) = other {
-        facts.push(("validation", promise(other)));
-    }
-    facts.extend([
-        ("learning", format!("{epochs} epochs, the best {best}; {}", units::seconds(seconds))),
-        ("written", arguments.output.display().to_string()),
-    ]);
-    output::print(&output::facts(&facts))
 }
 
 fn exact(score: &TextScore) -> String {

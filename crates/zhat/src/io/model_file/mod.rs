@@ -60,6 +60,7 @@
 //! | `matrix` | F64 \[n, n\] | scores by item and position, by item before and item after, or of links |
 //! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
 
+mod embeddings;
 mod factor_graph;
 mod language;
 mod log_bilinear;
@@ -77,6 +78,7 @@ use crate::error::{Error, Result};
 use crate::model::{Kind, Model};
 use tensors::{Tensors, Writer};
 
+pub(crate) use embeddings::write_embeddings;
 pub use language::{
     parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
 };
