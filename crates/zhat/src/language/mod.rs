@@ -17,7 +17,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-mod annealed;
 mod chains;
 mod conditional;
 mod counts;
@@ -27,7 +26,6 @@ mod moments;
 mod training;
 mod vocabulary;
 
-pub use annealed::Annealed;
 pub use counts::Counts;
 pub(crate) use counts::PairTable;
 pub use model::{Certificate, LanguageModel, TextScore};
