@@ -16,6 +16,7 @@ mod relaxed;
 mod run;
 mod sequence;
 mod sequence_answer;
+mod sequence_mrf;
 mod space;
 
 use std::ffi::OsString;
@@ -122,6 +123,8 @@ mod _zhat {
     use super::sequence::{
         chain, hmm, lengths, observe, parameters, path_score, segments_score, semi_markov,
     };
+    #[pymodule_export]
+    use super::sequence_mrf::{cycle_score, random_sequence_mrf, sequence_mrf, sequence_mrf_parts};
     #[pymodule_export]
     use super::space::{random_space, space_figures, space_model, space_model_of, space_score};
     #[pymodule_export]

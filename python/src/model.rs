@@ -81,12 +81,23 @@ struct SpaceSizes {
     bytes: usize,
 }
 
+/// The figures of a cyclic sequence model.
+#[derive(IntoPyObject)]
+struct CycleSizes {
+    kind: &'static str,
+    length: usize,
+    states: usize,
+    context: usize,
+    bytes: usize,
+}
+
 /// The figures of any model.
 #[derive(IntoPyObject)]
 enum AnySizes {
     Graph(Sizes),
     Mixed(MixedSizes),
     Space(SpaceSizes),
+    Cycle(CycleSizes),
     Sequences(Figures),
 }
 
@@ -345,6 +356,15 @@ fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<AnySizes> {
             log_count: space.space().log_count(),
             features: space.dimension(),
             bytes: space.bytes(),
+        }));
+    }
+    if let zhat::Model::SequenceMrf(mrf) = model {
+        return Ok(AnySizes::Cycle(CycleSizes {
+            kind: model.kind().name(),
+            length: mrf.length(),
+            states: mrf.states(),
+            context: mrf.context(),
+            bytes: mrf.bytes(),
         }));
     }
     let graph = graph_of(model)?;

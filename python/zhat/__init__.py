@@ -37,6 +37,7 @@ from .queries import entropy, factor_marginals, k_best, log_partition, map, marg
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
+from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "Samples",
     "Segmentation",
     "SemiMarkov",
+    "SequenceMrf",
     "SpaceModel",
     "ZeroPartitionError",
     "__version__",

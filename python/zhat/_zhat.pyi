@@ -15,6 +15,7 @@ __all__ = [
     "__version__",
     "bayes",
     "chain",
+    "cycle_score",
     "family",
     "fit",
     "format_bytes",
@@ -43,6 +44,7 @@ __all__ = [
     "random_chain",
     "random_mixture",
     "random_pairwise",
+    "random_sequence_mrf",
     "random_space",
     "rdp_chain",
     "relaxed_sample",
@@ -50,6 +52,8 @@ __all__ = [
     "score_rows",
     "segments_score",
     "semi_markov",
+    "sequence_mrf",
+    "sequence_mrf_parts",
     "space_figures",
     "space_model",
     "space_model_of",
@@ -214,6 +218,18 @@ def gaussian_mixture(
     weights: list[float], means: list[float], deviations: list[float], bounds: tuple[float, float]
 ) -> Model: ...
 def random_mixture(classes: int, bounds: tuple[float, float], seed: int) -> Model: ...
+def sequence_mrf(
+    length: int,
+    unary: NDArray[np.float64],
+    interactions: NDArray[np.float32] | None,
+    left: NDArray[np.float32] | None,
+    right: NDArray[np.float32] | None,
+) -> Model: ...
+def sequence_mrf_parts(model: Model) -> dict[str, Any]: ...
+def cycle_score(model: Model, states: list[int]) -> float: ...
+def random_sequence_mrf(
+    sizes: tuple[int, int, int, int | None], strength: float, coupling: float, seed: int
+) -> Model: ...
 def space_model(
     space: str, size: int, parents: list[int | None], scores: str, numbers: dict[str, Any]
 ) -> Model: ...

@@ -11,6 +11,7 @@ from .mixed import MixedModel
 from .model import FactorGraph
 from .pairwise import PairwiseGraph
 from .sequence import Chain, SemiMarkov, precision
+from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 
 
@@ -199,6 +200,37 @@ def pairwise(
         _seed(seed),
     )
     return PairwiseGraph._wrap(native)
+
+
+def sequence_mrf(
+    length: int = 1000,
+    *,
+    states: int = 10,
+    context: int = 1,
+    rank: int | None = None,
+    strength: float = 1.0,
+    coupling: float = 0.5,
+    seed: int = 0,
+) -> SequenceMrf:
+    """A cycle of `length` positions with shared normal scores, of deviation `strength` and `coupling`.
+
+    With a `rank` the interactions are products of embeddings.
+
+    >>> sequence_mrf(states=20, context=2, rank=5)
+    SequenceMrf(1000 positions, 20 states, context 2, embeddings of length 5)
+    """
+    native = _zhat.random_sequence_mrf(
+        (
+            integer("length", length),
+            integer("states", states),
+            integer("context", context),
+            None if rank is None else integer("rank", rank),
+        ),
+        real("strength", strength),
+        real("coupling", coupling),
+        _seed(seed),
+    )
+    return SequenceMrf._wrap(native)
 
 
 def gaussian_mixture(

@@ -18,6 +18,7 @@ from .errors import InputError
 from .mixed import MixedModel
 from .pairwise import PairwiseGraph
 from .sequence import Chain, SemiMarkov
+from .sequence_mrf import SequenceMrf
 from .space import SpaceModel
 
 Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
@@ -199,7 +200,7 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
 
 def read(
     path: FilePath, evidence: FilePath | None = None
-) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph | MixedModel | SpaceModel:
+) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph | MixedModel | SpaceModel | SequenceMrf:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
     The content tells the format and the kind of model, not the name; `FactorGraph.read`, `Chain.read` and
@@ -224,6 +225,8 @@ def read(
             return MixedModel._wrap(native)
         case "space":
             return SpaceModel._wrap(native)
+        case "sequence-mrf":
+            return SequenceMrf._wrap(native)
         case _:
             return FactorGraph._wrap(native)
 

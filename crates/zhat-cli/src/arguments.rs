@@ -452,6 +452,27 @@ pub enum Generate {
         #[arg(long, allow_negative_numbers = true)]
         high: Option<f64>,
     },
+    /// A cycle of positions with shared parameters, of order K; written to a .zhat file
+    SequenceMrf {
+        /// N, the positions of the cycle
+        #[arg(long, default_value_t = 1000)]
+        length: usize,
+        /// C
+        #[arg(long, default_value_t = 10)]
+        states: usize,
+        /// K: how many positions apart two may be that interact
+        #[arg(long, default_value_t = 1)]
+        context: usize,
+        /// Dimension of embeddings; full matrices without
+        #[arg(long)]
+        rank: Option<usize>,
+        /// Standard deviation of the scores of states
+        #[arg(long, default_value_t = 1.0)]
+        strength: f64,
+        /// Standard deviation of the interactions
+        #[arg(long, default_value_t = 0.5)]
+        coupling: f64,
+    },
     /// Subsets of labels, with scores of labels or pairs; written to a .zhat file
     Hypercube(SpaceArguments),
     /// Orders of items, with scores of positions or precedences, or by the distance to one order

@@ -2,7 +2,9 @@
 
 use zhat::io;
 use zhat::model::Family;
-use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, Sharpness, TransitionForm};
+use zhat::model::generate::{
+    self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness, TransitionForm,
+};
 use zhat::{Model, Result};
 
 use crate::arguments::{
@@ -79,6 +81,10 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             };
             let family = Family::named(family, parameters)?;
             family.on(bounds(family.usual_box()))?.into()
+        }
+        Generate::SequenceMrf { length, states, context, rank, strength, coupling } => {
+            let shape = SequenceMrfShape { length, states, context, rank, strength, coupling };
+            generate::sequence_mrf(&shape, seed)?.into()
         }
         Generate::Hypercube(ref space) => random_space("hypercube", space, seed)?,
         Generate::Permutation(ref space) => random_space("permutation", space, seed)?,

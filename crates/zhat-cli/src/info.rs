@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::model::{Form, Kind, MixedModel, SequenceSizes};
+use zhat::model::{Form, Interactions, Kind, MixedModel, SequenceMrf, SequenceSizes};
 use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, SpaceModel, units};
 
 use crate::arguments::InfoArguments;
@@ -20,6 +20,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
         (Model::FactorGraph(graph), _) => graph_facts(graph, &run),
         (Model::MixedModel(mixed), _) => mixed_facts(mixed),
         (Model::Space(model), _) => space_facts(model),
+        (Model::SequenceMrf(model), _) => cycle_facts(model),
         (_, Some(sizes)) => sequence_facts(&sizes, model.kind()),
         _ => return Err(Error::argument("MODEL", "this kind of model is not known to the program")),
     };
@@ -145,6 +146,24 @@ fn space_facts(model: &SpaceModel) -> Described {
         ("kind", format!("{}, {}", Kind::Space.name(), space.name())),
         ("structures", format!("{count}, {} numbers each", space.width())),
         ("scores", format!("{scores}, {} features, within {low:.3} and {high:.3}", model.dimension())),
+    ];
+    (figures, facts)
+}
+
+fn cycle_facts(model: &SequenceMrf) -> Described {
+    let (length, states, context) = (model.length(), model.states(), model.context());
+    let (rank, form) = match model.interactions() {
+        Interactions::Full(_) => (None, "full matrices".to_owned()),
+        Interactions::LowRank { rank, .. } => (Some(*rank), format!("embeddings of length {rank}")),
+    };
+    let figures = json!({
+        "length": length, "states": states, "context": context, "rank": rank, "bytes": model.bytes(),
+    });
+    let facts = vec![
+        ("kind", Kind::SequenceMrf.name().to_owned()),
+        ("cycle", format!("{length} positions of {states} states")),
+        ("interactions", format!("up to {context} apart, {form}")),
+        ("numbers", units::bytes(model.bytes() as f64)),
     ];
     (figures, facts)
 }

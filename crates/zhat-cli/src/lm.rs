@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zhat::io::model_file::{read_checkpoint, read_language_model, write_checkpoint, write_language_model};
 use zhat::io::{text, write_atomically};
-use zhat::language::{
-    self, Annealed, Fold, LanguageModel, Moments, Objective, TextScore, Training, Vocabulary,
-};
+use zhat::language::{self, Fold, Moments, Objective, TextScore, Training, Vocabulary};
+use zhat::lifted::Annealed;
 use zhat::{Error, Result, Run, units};
 
 use crate::arguments::BudgetArguments;
@@ -178,8 +177,13 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let counts = text::count(&arguments.text, model.mrf().context(), &run)?;
     let moments = counts.moments(model.vocabulary())?;
     let score = model.evaluate(&moments, &run)?;
-    let annealed =
-        arguments.annealed.map(|levels| annealed(&model, &moments, levels as usize, &run)).transpose()?;
+    let annealed = match arguments.annealed {
+        Some(levels) => {
+            let how = Annealed { levels: levels as usize, ..Annealed::default() };
+            Some(model.annealed(&moments, &how, &run)? / moments.tokens() as f64)
+        }
+        None => None,
+    };
     let pseudo = if arguments.pseudo {
         let sentences = text::sentences(&arguments.text, model.vocabulary())?;
         Some(model.pseudo_log_likelihood(&sentences, &run)?)
@@ -209,15 +213,6 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     }
     output::print(&output::facts(&facts))?;
     Ok(Exit::Answered)
-}
-
-/// The likelihood a word with log Z from a shorter cycle, by its share of every position.
-pub fn annealed(model: &LanguageModel, moments: &Moments, levels: usize, run: &Run) -> Result<f64> {
-    let how = Annealed { levels, ..Annealed::default() };
-    // Any start will do; that of the text is near.
-    let weights: Vec<f64> = moments.unary().iter().map(|&count| count as f64 + 0.5).collect();
-    let log_z = model.annealed(&weights, &how, run)?.value / how.length(model.mrf().context()) as f64;
-    Ok((model.score(moments)?.0 - moments.positions() as f64 * log_z) / moments.tokens() as f64)
 }
 
 fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {

@@ -20,7 +20,9 @@ use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
 use crate::space::{self, Expectations};
-use crate::{bounds, exact, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized};
+use crate::{
+    bounds, exact, lifted, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized,
+};
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -473,6 +475,34 @@ pub static CATALOGUE: &[Row] = &[
         [LogPartition],
         "the approximation scheme as published, corrected or as printed; for reference"
     ),
+    row!(
+        "transfer-matrix",
+        SequenceMrf,
+        lifted::TransferMatrix,
+        [LogPartition],
+        "the trace of a power of the matrix that leads from the last K states to the next"
+    ),
+    row!(
+        "spectral",
+        SequenceMrf,
+        lifted::Spectral,
+        [LogPartition],
+        "one matrix for each distance, its spectral radius certified: an upper bound whose cost does not depend on the length"
+    ),
+    row!(
+        "star",
+        SequenceMrf,
+        lifted::Star,
+        [LogPartition],
+        "the lifted star as published: an upper bound whose cost does not depend on the length"
+    ),
+    row!(
+        "annealed",
+        SequenceMrf,
+        lifted::Annealed,
+        [LogPartition],
+        "walks from independent positions to the model by Gibbs sampling: unbiased"
+    ),
 ];
 
 /// The configuration of a method from options by name.
@@ -536,7 +566,8 @@ fn plain(value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::model::{
-        Chain, FactorGraph, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions, generate,
+        Chain, FactorGraph, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
+        Transitions, generate,
     };
     use std::time::Duration;
 
@@ -566,6 +597,10 @@ mod tests {
                 let cube = space::Hypercube::new(3).unwrap();
                 let scores = space::Scores::Unary(vec![0.5, -0.25, 0.125]);
                 space::SpaceModel::new(cube, scores).unwrap().into()
+            }
+            Kind::SequenceMrf => {
+                let theta = Interactions::Full(vec![vec![0.5, -0.5, 0.25, 1.0]]);
+                SequenceMrf::new(5, vec![0.25, 0.0], theta).unwrap().into()
             }
             Kind::SemiMarkov => {
                 SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into()

@@ -8,11 +8,11 @@ use zhat::language::{
     self, Certificate, Counts, Epoch, Fold, LanguageModel, Moments, Objective, Stochastic, Training,
     Vocabulary,
 };
+use zhat::lifted::Annealed;
 use zhat::model::Interactions;
 use zhat::{Error, Result};
 
 use super::Setting;
-use crate::lm;
 use crate::output;
 
 /// The length of the embeddings, as in the paper.
@@ -76,7 +76,9 @@ impl Learned {
 
     /// An estimate of the likelihood itself.
     pub fn annealed(&self, setting: &Setting<'_>) -> Result<f64> {
-        lm::annealed(&self.model, &self.valid, if setting.quick { LEVELS / 5 } else { LEVELS }, &setting.run)
+        let levels = if setting.quick { LEVELS / 5 } else { LEVELS };
+        let how = Annealed { levels, ..Annealed::default() };
+        Ok(self.model.annealed(&self.valid, &how, &setting.run)? / self.valid.tokens() as f64)
     }
 
     /// ρ, or what the star has instead.

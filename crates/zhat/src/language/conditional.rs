@@ -1,120 +1,45 @@
-//! A word given the words around it: p(y | x₋ₗ, xₗ) ∝ exp(θ⁰(y) + Σ_l θˡ(x₋ₗ, y) + θˡ(y, xₗ)) over words y, separators being where they are.
-//!
-//! With embeddings the scores of all words are one product: those of y are (U(y), W¹(y), …, Wᴷ(y)) times (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ)). From these come the pseudo-likelihood of a text, which
+//! A word given the words around it, separators being where they are. From these laws come the pseudo-likelihood of a text, which
 //! is exact but no likelihood, and Gibbs sampling, which is exact in the limit of many sweeps only.
 
 use rayon::prelude::*;
 
 use super::LanguageModel;
 use crate::error::Result;
-use crate::model::Interactions;
-use crate::numeric::{Elementwise, Matrix, log_sum_exp, multiply_here};
+use crate::lifted::{BATCH, Conditional};
+use crate::numeric::{Elementwise, log_sum_exp};
 use crate::random::{Stream, Streams};
 use crate::run::Run;
 
-/// Positions whose scores are found at once.
-pub(super) const BATCH: usize = 32;
-
-/// A model made ready for conditional laws.
-pub(super) struct Conditional<'a> {
-    model: &'a LanguageModel,
-    /// C × D·(K+1), or nothing for full matrices.
-    features: Vec<f64>,
-    width: usize,
-}
-
-impl<'a> Conditional<'a> {
-    pub fn new(model: &'a LanguageModel) -> Self {
-        let states = model.mrf().states();
-        let (features, width) = match model.mrf().interactions() {
-            Interactions::Full(_) => (Vec::new(), 0),
-            Interactions::LowRank { rank, left, right } => {
-                let mut features = Vec::with_capacity(states * rank * (1 + right.len()));
-                for y in 0..states {
-                    for matrix in [left].into_iter().chain(right) {
-                        features.extend(matrix[y * rank..(y + 1) * rank].iter().map(|&x| f64::from(x)));
-                    }
-                }
-                (features, rank * (1 + right.len()))
-            }
-        };
-        Conditional { model, features, width }
-    }
-
-    pub fn bytes(model: &LanguageModel, run: &Run) -> f64 {
-        let states = model.mrf().states() as f64;
-        let width = model.embeddings().map_or(0, |(_, rank)| rank * (1 + model.mrf().context()));
-        8.0 * states * (width as f64 + (BATCH * run.threads()) as f64)
-    }
-
-    /// The state at a place of a sentence, the separator outside of it.
-    fn at(sentence: &[u32], place: isize) -> usize {
-        usize::try_from(place).ok().and_then(|place| sentence.get(place)).map_or(0, |&state| state as usize)
-    }
-
-    /// The scores of all states at some places of sentences, row after row. With `ahead` false what stands to the right counts for nothing.
-    pub fn scores(&self, places: &[(&[u32], usize)], ahead: bool, scores: &mut [f64]) {
-        let mrf = self.model.mrf();
-        let (states, context) = (mrf.states(), mrf.context());
-        if self.width == 0 {
-            for (&(sentence, place), row) in places.iter().zip(scores.chunks_exact_mut(states)) {
-                row.copy_from_slice(mrf.unary());
-                for l in 1..=context {
-                    let before = Self::at(sentence, place as isize - l as isize);
-                    let after = Self::at(sentence, (place + l) as isize);
-                    for (y, score) in row.iter_mut().enumerate() {
-                        *score += mrf.interaction(l, before, y);
-                        *score += if ahead { mrf.interaction(l, y, after) } else { 0.0 };
-                    }
-                }
-            }
-            return;
-        }
-        let rank = self.width / (context + 1);
-        let mut around = vec![0.0; places.len() * self.width];
-        for (&(sentence, place), around) in places.iter().zip(around.chunks_exact_mut(self.width)) {
-            for l in 1..=context {
-                let before = Self::at(sentence, place as isize - l as isize);
-                around[l * rank..(l + 1) * rank]
-                    .copy_from_slice(&self.features[before * self.width..][..rank]);
-                if ahead {
-                    let after = Self::at(sentence, (place + l) as isize);
-                    let right = &self.features[after * self.width + l * rank..][..rank];
-                    around[..rank].iter_mut().zip(right).for_each(|(a, w)| *a += w);
-                }
-            }
-        }
-        let around = Matrix::row_major(&around, places.len(), self.width);
-        let features = Matrix::row_major(&self.features, states, self.width);
-        multiply_here(around, features.transposed(), scores, false);
-        scores.chunks_exact_mut(states).for_each(|row| f64::add_to(row, mrf.unary()));
-    }
-
-    /// Draws a word at a place, into the sentence.
-    fn draw(&self, sentence: &mut [u32], place: usize, ahead: bool, scores: &mut [f64], random: &mut Stream) {
-        self.scores(&[(sentence, place)], ahead, scores);
-        let words = &mut scores[1..];
-        let top = crate::numeric::max(words);
-        if top > f64::NEG_INFINITY {
-            f64::lower(words, top);
-            crate::numeric::exp_in_place(words);
-            sentence[place] = 1 + random.categorical(words) as u32;
-        }
+/// Draws a word at a place, into the sentence.
+fn draw(
+    conditional: &Conditional<'_>,
+    sentence: &mut [u32],
+    place: usize,
+    ahead: bool,
+    scores: &mut [f64],
+    random: &mut Stream,
+) {
+    conditional.scores(&[(sentence, place)], ahead, scores);
+    let words = &mut scores[1..];
+    let top = crate::numeric::max(words);
+    if top > f64::NEG_INFINITY {
+        f64::lower(words, top);
+        crate::numeric::exp_in_place(words);
+        sentence[place] = 1 + random.categorical(words) as u32;
     }
 }
-
 impl LanguageModel {
     /// Σ log p(word | the words around it) over all words of some sentences, by summing over the vocabulary at each: C·D·(K+1) operations a word.
     pub fn pseudo_log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("pseudo-likelihood");
-        run.require_memory("pseudo-likelihood", Conditional::bytes(self, run))?;
+        run.require_memory("pseudo-likelihood", Conditional::bytes(self.mrf(), run))?;
         let states = self.mrf().states();
         let places: Vec<(&[u32], usize)> = sentences
             .iter()
             .flat_map(|sentence| (0..sentence.len()).map(move |place| (sentence.as_slice(), place)))
             .collect();
         let sums: Vec<f64> = run.install(|| {
-            let conditional = Conditional::new(self);
+            let conditional = Conditional::new(self.mrf());
             let batches = places.par_chunks(BATCH).map_init(
                 || vec![0.0; BATCH * states],
                 |scores, places| {
@@ -137,10 +62,10 @@ impl LanguageModel {
     /// Sentences: a length from τ, then Gibbs sampling with the separators clamped, from left to right so many times. The law is the model's in the limit of many sweeps.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
-        run.require_memory("sampling", Conditional::bytes(self, run))?;
+        run.require_memory("sampling", Conditional::bytes(self.mrf(), run))?;
         let streams = Streams::new(run.seed(), "sentences");
         run.install(|| {
-            let conditional = Conditional::new(self);
+            let conditional = Conditional::new(self.mrf());
             let sentence = |i: usize| {
                 let mut random = streams.block(i as u64);
                 let mut scores = vec![0.0; self.mrf().states()];
@@ -150,7 +75,7 @@ impl LanguageModel {
                     clock.check()?;
                     // The first time there is nothing to the right yet.
                     for place in 0..length {
-                        conditional.draw(&mut sentence, place, sweep > 0, &mut scores, &mut random);
+                        draw(&conditional, &mut sentence, place, sweep > 0, &mut scores, &mut random);
                     }
                 }
                 Ok(sentence)
@@ -170,7 +95,7 @@ impl LanguageModel {
 pub(super) mod tests {
     use super::*;
     use crate::language::{Certificate, Lengths, Vocabulary};
-    use crate::model::SequenceMrf;
+    use crate::model::{Interactions, SequenceMrf};
 
     pub fn models() -> Vec<LanguageModel> {
         let vocabulary = Vocabulary::new(vec!["a".into(), "b".into()]).unwrap();

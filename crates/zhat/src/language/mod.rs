@@ -17,7 +17,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-mod annealed;
 mod baselines;
 mod chains;
 mod conditional;
@@ -29,7 +28,6 @@ mod neighbours;
 mod training;
 mod vocabulary;
 
-pub use annealed::Annealed;
 pub use baselines::{Epoch, LogBilinear, Stochastic, train_log_bilinear, train_pseudo};
 pub use counts::Counts;
 pub(crate) use counts::PairTable;

@@ -3,10 +3,13 @@
 use super::{Lengths, Moments, Vocabulary};
 use crate::answer::Guarantee;
 use crate::error::{Error, Result};
-use crate::lifted::{Bounded, Passes, Point, Spectral, Vectors, checked_shares, evaluate, star};
+use crate::lifted::{Annealed, Bounded, Passes, Point, Spectral, Vectors, checked_shares, evaluate, star};
 use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{CompensatedSum, rounding_allowance};
 use crate::run::Run;
+
+/// Positions of the cycle that an estimate of log Z is made on.
+const CYCLE: usize = 120;
 
 /// Where a bound on log Z is evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,6 +207,20 @@ impl LanguageModel {
             rounding: rounding + inexact,
             log_lengths: log_lengths.sum(),
         })
+    }
+
+    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below. log Z grows by the same amount with every position of a long cycle, up to something exponentially
+    /// small; so that of a short one tells what that of the text would be, by annealed importance sampling. It promises nothing: too few levels make log Z too small.
+    pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<f64> {
+        let (score, _) = self.score(moments)?;
+        let length = CYCLE.max(2 * (self.mrf.context() + 1)).next_multiple_of(self.mrf.context() + 1);
+        // Any start will do; that of the text is near.
+        let weights: Vec<f64> = moments.unary().iter().map(|&count| count as f64 + 0.5).collect();
+        let possible = weights.iter().zip(self.mrf.unary());
+        let weights: Vec<f64> =
+            possible.map(|(&w, &u)| if u > f64::NEG_INFINITY { w } else { 0.0 }).collect();
+        let log_z = how.estimate(&self.mrf.with_length(length)?, &weights, run)?.value;
+        Ok(score - moments.positions() as f64 * log_z / length as f64)
     }
 
     fn check(&self, moments: &Moments) -> Result<()> {

@@ -2,11 +2,15 @@
 //!
 //! All positions look alike, so one star, or one matrix for each distance, stands for all of them.
 
+mod annealed;
+mod conditional;
 mod passes;
 mod spectral;
 mod star;
 mod transfer;
 
+pub use annealed::Annealed;
+pub(crate) use conditional::{BATCH, Conditional};
 pub(crate) use passes::Passes;
 pub use spectral::Spectral;
 pub(crate) use spectral::{Point, Vectors, checked_shares, evaluate};

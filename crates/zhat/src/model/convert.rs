@@ -1,6 +1,6 @@
-//! A chain as a factor graph: a variable a position, a factor a score.
+//! A chain or a cycle as a factor graph: a variable a position, a factor a score.
 
-use super::{Chain, FactorGraph, Model, Transitions};
+use super::{Chain, FactorGraph, Model, SequenceMrf, Transitions};
 use crate::error::{Error, Result};
 use crate::numeric::Real;
 
@@ -16,12 +16,43 @@ impl Model {
             Model::Chain64(chain) => chain.to_factor_graph(),
             Model::Pairwise32(graph) => graph.to_factor_graph(),
             Model::Pairwise64(graph) => graph.to_factor_graph(),
+            Model::SequenceMrf(model) => model.to_factor_graph(),
             Model::MixedModel(_) => Err(Error::model("a mixed model is no factor graph")),
             Model::Space(_) => Err(Error::model("a model on a space is no factor graph")),
             Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => {
                 Err(Error::model("a semi-Markov chain is no factor graph over its positions"))
             }
         }
+    }
+}
+
+/// Refuses what would be too large as a factor graph.
+fn moderate(values: f64) -> Result<()> {
+    if values > MOST_VALUES {
+        return Err(Error::model(format!(
+            "as a factor graph the model would have {values:.0e} values, and at most {MOST_VALUES:.0e} are written"
+        )));
+    }
+    Ok(())
+}
+
+impl SequenceMrf {
+    /// The factor graph of the cycle: a factor for each position, and one for each pair that interacts.
+    pub fn to_factor_graph(&self) -> Result<FactorGraph> {
+        let (length, states) = (self.length(), self.states());
+        moderate(length as f64 * self.context() as f64 * (states as f64).powi(2))?;
+        let mut graph = FactorGraph::new(vec![states; length])?;
+        for i in 0..length {
+            graph.add_factor(&[i], self.unary())?;
+        }
+        for l in 1..=self.context() {
+            let entries = (0..states * states).map(|e| self.interaction(l, e / states, e % states));
+            let table: Vec<f64> = entries.collect();
+            for i in 0..length {
+                graph.add_factor(&[i, (i + l) % length], &table)?;
+            }
+        }
+        Ok(graph)
     }
 }
 
@@ -43,12 +74,7 @@ impl<F: Real> Chain<F> {
             return Err(Error::model(message));
         };
         let states = self.states();
-        let values = (length - 1) as f64 * (states as f64).powi(2);
-        if values > MOST_VALUES {
-            return Err(Error::model(format!(
-                "as a factor graph the chain would have {values:.0e} values, and at most {MOST_VALUES:.0e} are written"
-            )));
-        }
+        moderate((length - 1) as f64 * (states as f64).powi(2))?;
         let mut graph = FactorGraph::new(vec![states; length])?;
         let as_double = |values: &[F]| values.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
         graph.add_factor(&[0], &as_double(self.start()))?;

@@ -2,11 +2,13 @@
 
 mod mixed;
 mod pairwise;
+mod sequence_mrf;
 mod sequences;
 mod space;
 
 pub use mixed::gaussian_mixture;
 pub use pairwise::{PairwiseShape, pairwise};
+pub use sequence_mrf::{SequenceMrfShape, sequence_mrf};
 pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
 pub use space::space;
 

@@ -58,17 +58,20 @@ pub enum Kind {
     MixedModel,
     /// [`SpaceModel`].
     Space,
+    /// [`SequenceMrf`].
+    SequenceMrf,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 6] = [
+    pub const ALL: [Kind; 7] = [
         Kind::FactorGraph,
         Kind::Chain,
         Kind::SemiMarkov,
         Kind::PairwiseGraph,
         Kind::MixedModel,
         Kind::Space,
+        Kind::SequenceMrf,
     ];
 
     /// The name in files, JSON and messages.
@@ -80,6 +83,7 @@ impl Kind {
             Kind::PairwiseGraph => "pairwise-graph",
             Kind::MixedModel => "mixed-model",
             Kind::Space => "space",
+            Kind::SequenceMrf => "sequence-mrf",
         }
     }
 }
@@ -106,6 +110,8 @@ pub enum Model {
     MixedModel(MixedModel),
     /// Structures of a combinatorial space.
     Space(SpaceModel),
+    /// A cycle of positions with shared parameters.
+    SequenceMrf(SequenceMrf),
 }
 
 impl Model {
@@ -118,6 +124,7 @@ impl Model {
             Model::Pairwise32(_) | Model::Pairwise64(_) => Kind::PairwiseGraph,
             Model::MixedModel(_) => Kind::MixedModel,
             Model::Space(_) => Kind::Space,
+            Model::SequenceMrf(_) => Kind::SequenceMrf,
         }
     }
 }
@@ -141,5 +148,6 @@ from_each!(
     Pairwise32(PairwiseGraph<f32>),
     Pairwise64(PairwiseGraph<f64>),
     MixedModel(MixedModel),
-    Space(SpaceModel)
+    Space(SpaceModel),
+    SequenceMrf(SequenceMrf)
 );

@@ -144,6 +144,17 @@ impl SequenceMrf {
         }
     }
 
+    /// The memory that its numbers take.
+    pub fn bytes(&self) -> usize {
+        let numbers = match &self.interactions {
+            Interactions::Full(matrices) => matrices.iter().map(Vec::len).sum::<usize>(),
+            Interactions::LowRank { left, right, .. } => {
+                left.len() + right.iter().map(Vec::len).sum::<usize>()
+            }
+        };
+        8 * self.unary.len() + 4 * numbers
+    }
+
     /// θ⁰.
     pub fn unary(&self) -> &[f64] {
         &self.unary

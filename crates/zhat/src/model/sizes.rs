@@ -38,7 +38,7 @@ impl Model {
     /// The sizes of a chain, semi-Markov chain or pairwise graph.
     pub fn sequence_sizes(&self) -> Option<SequenceSizes> {
         match self {
-            Model::FactorGraph(_) | Model::MixedModel(_) | Model::Space(_) => None,
+            Model::FactorGraph(_) | Model::MixedModel(_) | Model::Space(_) | Model::SequenceMrf(_) => None,
             Model::Chain32(chain) => Some(chain.sizes()),
             Model::Chain64(chain) => Some(chain.sizes()),
             Model::SemiMarkov32(model) => Some(model.sizes()),
@@ -61,7 +61,7 @@ impl Model {
     /// none.
     pub fn lengths(&self) -> &[usize] {
         match self {
-            Model::FactorGraph(_) | Model::MixedModel(_) | Model::Space(_) => &[],
+            Model::FactorGraph(_) | Model::MixedModel(_) | Model::Space(_) | Model::SequenceMrf(_) => &[],
             Model::Chain32(chain) => chain.lengths(),
             Model::Chain64(chain) => chain.lengths(),
             Model::SemiMarkov32(model) => model.chain().lengths(),

@@ -213,3 +213,26 @@ fn models_that_make_no_sense_are_refused() {
     let model = SequenceMrf::new(5, vec![0.0], Interactions::Full(vec![vec![0.0]; 2])).unwrap();
     assert!(shares.log_partition(&model, &Run::default()).unwrap_err().to_string().contains("add up to 1"));
 }
+
+#[test]
+fn as_a_factor_graph_it_has_the_same_partition_function() {
+    let mut random = Streams::new(12, "lifted tests").block(0);
+    for _ in 0..40 {
+        let model = random_model(&mut random, 3.0, 0.1);
+        let run = Run::default();
+        let graph =
+            zhat::exact::Elimination::default().log_partition(&model.to_factor_graph().unwrap(), &run);
+        match (TransferMatrix::default().log_partition(&model, &run), graph) {
+            (Ok(own), Ok(graph)) => assert!((own.value - graph.value).abs() < 1e-9),
+            (own, graph) => {
+                assert!(matches!((own, graph), (Err(Error::ZeroPartition), Err(Error::ZeroPartition))))
+            }
+        }
+    }
+    let long = SequenceMrf::new(1 << 40, vec![0.0; 10], Interactions::Full(vec![vec![0.0; 100]])).unwrap();
+    assert!(long.to_factor_graph().unwrap_err().to_string().contains("values"));
+    // However long it is: 2⁴⁰ positions in 40 squarings.
+    let z = TransferMatrix::default().log_partition(&long, &Run::default()).unwrap();
+    assert!((z.value - (1u64 << 40) as f64 * 10f64.ln()).abs() <= z.diagnostics.rounding);
+    assert!(z.diagnostics.rounding < 1e-12 * z.value, "{z}");
+}

@@ -1,15 +1,11 @@
 //! Language models in `.zhat` files, and where learning stands.
 //!
-//! A language model (kind `language-model`) with C states, the separator first, context K and rank D; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
+//! A language model (kind `language-model`) has the tensors of its sequence model with C states, the separator first; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
 //! `star`):
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `length` | U64 \[1\] | N of the text it was learned from |
-//! | `lengths` | U64 | the number of sentences with 0, 1, … words |
-//! | `unary` | F64 \[C\] | θ⁰ |
-//! | `left`, `right` | F32 \[C, D\], \[K, C, D\] | U and Wˡ; or instead |
-//! | `interactions` | F32 \[K, C, C\] | θˡ |
+//! | `lengths` | U64 \[m\] | the number of sentences with 0, 1, … words |
 //! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | of the spectral bound: ρ, u_l and log r_l |
 //! | `delta` | F64 \[K, C\] | of the star bound: δˡ |
 //!
@@ -22,13 +18,13 @@ use std::path::Path;
 use safetensors::{SafeTensors, tensor::Metadata};
 use serde::{Deserialize, Serialize};
 
+use super::sequence_mrf::{self, rows};
 use super::tensors::{Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::io::write_atomically;
 use crate::language::{
     Certificate, Checkpoint, LanguageModel, Lengths, Training, TrainingProgress, Vocabulary,
 };
-use crate::model::{Interactions, SequenceMrf};
 use crate::optimize::Lbfgs;
 
 const KIND: &str = "language-model";
@@ -57,33 +53,13 @@ pub(super) fn words(tensors: &Tensors<'_>, metadata: &HashMap<String, String>) -
     words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))
 }
 
-fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
-    let length = values.len().checked_div(rows).unwrap_or(0);
-    (0..rows).map(|row| values[row * length..(row + 1) * length].to_vec()).collect()
-}
-
 /// Reads a language model; `name` is the file's name for messages.
 pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
     let (tensors, metadata) = opened(bytes, name, KIND)?;
     let words = words(&tensors, &metadata)?;
     let states = words.len() + 1;
-    let unary: Vec<f64> = tensors.shaped("unary", &[states], "[C]")?;
-    let length = tensors.integers("length")?.first().copied().unwrap_or(0);
     let counts = tensors.integers("lengths")?.into_iter().map(|count| count as u64).collect();
-    let interactions = if tensors.has("left") {
-        let (left, right) = (tensors.shape("left")?, tensors.shape("right")?);
-        let (&[_, rank], &[context, ..]) = (left.as_slice(), right.as_slice()) else {
-            return Err(tensors.fail("the embeddings have other shapes than [C, D] and [K, C, D]"));
-        };
-        let left = tensors.shaped("left", &[states, rank], "[C, D]")?;
-        let right: Vec<f32> = tensors.shaped("right", &[context, states, rank], "[K, C, D]")?;
-        Interactions::LowRank { rank, left, right: rows(&right, context) }
-    } else {
-        let context = tensors.shape("interactions")?.first().copied().unwrap_or(0);
-        let matrices: Vec<f32> = tensors.shaped("interactions", &[context, states, states], "[K, C, C]")?;
-        Interactions::Full(rows(&matrices, context))
-    };
-    let mrf = SequenceMrf::new(length, unary, interactions)?;
+    let mrf = sequence_mrf::read(&tensors)?;
     let context = mrf.context();
     let vectors = |tensor: &str| -> Result<Vec<Vec<f64>>> {
         Ok(rows(&tensors.shaped::<f64>(tensor, &[context, states], "[K, C]")?, context))
@@ -106,10 +82,8 @@ pub fn write_language_model(model: &LanguageModel, out: &mut dyn Write) -> std::
     let (states, context) = (model.mrf().states(), model.mrf().context());
     let mut writer = Writer::new(KIND);
     writer.metadata("words", serde_json::to_string(model.vocabulary().words())?);
-    writer.integers("length", &[1], vec![model.mrf().length()]);
     let counts = model.lengths().counts();
     writer.integers("lengths", &[counts.len()], counts.iter().map(|&count| count as usize).collect());
-    writer.numbers("unary", &[states], vec![model.mrf().unary()]);
     let slices = |vectors: &'_ [Vec<f64>]| vectors.concat();
     match model.certificate() {
         Certificate::Star { delta } => {
@@ -123,17 +97,7 @@ pub fn write_language_model(model: &LanguageModel, out: &mut dyn Write) -> std::
             writer.owned("vectors", &[context, states], slices(right));
         }
     }
-    match model.mrf().interactions() {
-        Interactions::Full(matrices) => {
-            let matrices = matrices.iter().map(Vec::as_slice).collect();
-            writer.numbers("interactions", &[context, states, states], matrices);
-        }
-        Interactions::LowRank { rank, left, right } => {
-            writer.numbers("left", &[states, *rank], vec![left.as_slice()]);
-            let right = right.iter().map(Vec::as_slice).collect();
-            writer.numbers("right", &[context, states, *rank], right);
-        }
-    }
+    sequence_mrf::add(&mut writer, model.mrf());
     writer.write(out)
 }
 
@@ -222,6 +186,7 @@ pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Interactions, SequenceMrf};
 
     fn models() -> Vec<LanguageModel> {
         let vocabulary = Vocabulary::new(vec!["a".into(), "\"é\"".into()]).unwrap();
@@ -256,8 +221,8 @@ mod tests {
                     let _ = parse_language_model(&altered, "");
                 }
             }
-            let message = crate::io::model_file::parse(&bytes, "m.zhat").unwrap_err().to_string();
-            assert!(message.contains("`zhat lm` uses it"), "{message}");
+            let inside = crate::io::model_file::parse(&bytes, "m.zhat").unwrap();
+            assert_eq!(inside, model.mrf().clone().into());
         }
         let chain = crate::model::generate::chain::<f32>(&Default::default(), 1).unwrap();
         let bytes = crate::io::model_file::to_bytes(&chain.into());

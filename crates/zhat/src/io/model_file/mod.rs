@@ -1,6 +1,6 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`, `space`); of a factor graph also `form` (`markov` or
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`); of a factor graph also `form` (`markov` or
 //! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
 //! and m factors:
 //!
@@ -59,6 +59,17 @@
 //! | `pairs`, `pair_scores` | U64 \[m, 2\], F64 \[m\] | the pairs of `pairwise` |
 //! | `matrix` | F64 \[n, n\] | scores by item and position, by item before and item after, or of links |
 //! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
+//!
+//! Of a cyclic sequence model with C states, context K and rank D:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `length` | U64 \[1\] | N |
+//! | `unary` | F64 \[C\] | θ⁰ |
+//! | `left`, `right` | F32 \[C, D\], \[K, C, D\] | U and Wˡ; or instead |
+//! | `interactions` | F32 \[K, C, C\] | θˡ |
+//!
+//! A language model is such a model with words, see `language`; asked about log Z it is that of its text.
 
 mod embeddings;
 mod factor_graph;
@@ -66,6 +77,7 @@ mod language;
 mod log_bilinear;
 mod mixed;
 mod pairwise;
+mod sequence_mrf;
 mod sequences;
 mod space;
 mod tensors;
@@ -115,6 +127,8 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
         Some(Kind::PairwiseGraph) => pairwise::read(&tensors),
         Some(Kind::MixedModel) => Ok(mixed::read(&tensors)?.into()),
         Some(Kind::Space) => Ok(space::read(&tensors, &metadata)?.into()),
+        Some(Kind::SequenceMrf) => Ok(sequence_mrf::read(&tensors)?.into()),
+        None if kind == "language-model" => Ok(sequence_mrf::read(&tensors)?.into()),
         None if kind.starts_with("language-model") => {
             Err(fail(format!("a file of kind `{kind}`, not a model to ask about; `zhat lm` uses it")))
         }
@@ -144,6 +158,7 @@ fn writer(model: &Model) -> Writer<'_> {
         Model::Pairwise64(graph) => pairwise::write(graph),
         Model::MixedModel(model) => mixed::write(model),
         Model::Space(model) => space::write(model),
+        Model::SequenceMrf(model) => sequence_mrf::write(model),
     }
 }
 
@@ -164,7 +179,10 @@ pub fn to_bytes(model: &Model) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::model::generate::{self, ChainShape, TransitionForm};
-    use crate::model::{FactorGraph, Family, MixedModel, PairwiseGraph, Segments, SemiMarkov, Transitions};
+    use crate::model::{
+        FactorGraph, Family, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
+        Transitions,
+    };
 
     fn models() -> Vec<Model> {
         let plain = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
@@ -208,6 +226,10 @@ mod tests {
         models.push(Family::Weibull { shape: 1.5, scale: 2.0 }.on((0.1, 9.0)).unwrap().into());
         models.push(Family::Beta { alpha: 2.0, beta: 3.5 }.on((0.1, 0.9)).unwrap().into());
         models.push(MixedModel::new(vec![], vec![]).unwrap().into());
+        let embeddings = Interactions::LowRank { rank: 1, left: vec![0.5; 3], right: vec![vec![-1.0; 3]; 2] };
+        for interactions in [embeddings, Interactions::Full(vec![vec![f32::NEG_INFINITY; 9]])] {
+            models.push(SequenceMrf::new(4, vec![0.5, 1.0, f64::NEG_INFINITY], interactions).unwrap().into());
+        }
         models.extend(space::examples().into_iter().map(Model::from));
         models
     }

@@ -1,0 +1,154 @@
+"""Cycles of positions with shared parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _zhat
+from ._arguments import FilePath, integer, integers
+from ._model import Model, of_kind
+from .errors import InputError
+
+
+class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
+    """N positions on a cycle: p(x) ∝ exp(Σᵢ θ⁰(xᵢ) + Σᵢ Σₗ θˡ(xᵢ, xᵢ₊ₗ)), l = 1 … K, the same for every i.
+
+    `unary` is θ⁰ (C,), float64. `interactions` are θ¹ … θᴷ (K, C, C), float32; or there are embeddings
+    instead, `left` (C, D) and `right` (K, C, D), with θˡ(x, y) = left[x] · right[l, y]. All are logarithms,
+    −inf forbids (but not in embeddings). The cost of the bounds does not depend on `length`.
+
+    `log_partition` is answered by "transfer-matrix" (exact, for few states), "spectral" and "star" (certified
+    upper bounds) and "annealed" (unbiased).
+
+    >>> import numpy as np, zhat
+    >>> model = zhat.SequenceMrf(1_000_000, np.zeros(2), np.array([[[0.5, -1.0], [0.0, 2.0]]]))
+    >>> model
+    SequenceMrf(1000000 positions, 2 states, context 1, full matrices)
+    >>> round(model.log_partition().value)
+    2050870
+    >>> model.log_partition("spectral").guarantee.kind
+    'interval'
+    """
+
+    def __init__(
+        self,
+        length: int,
+        unary: ArrayLike,
+        interactions: ArrayLike | None = None,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+    ) -> None:
+        """Builds and checks the model."""
+        if (interactions is None) == (left is None) or (left is None) != (right is None):
+            raise InputError("interactions: expected either these, or left and right")
+        states = _array("unary", unary, np.float64, 1)
+        assert states is not None
+        self._native = _zhat.sequence_mrf(
+            integer("length", length),
+            states,
+            _array("interactions", interactions, np.float32, 3),
+            _array("left", left, np.float32, 2),
+            _array("right", right, np.float32, 3),
+        )
+
+    @classmethod
+    def read(cls, path: FilePath) -> SequenceMrf:
+        """Reads a model from a `.zhat` file; of a language model what is inside."""
+        return cls._wrap(of_kind("sequence-mrf", _zhat.Model.read(path, None)))
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        return _zhat.sequence_mrf_parts(self._native)
+
+    @property
+    def length(self) -> int:
+        """N."""
+        return int(self._parts["length"])
+
+    @property
+    def unary(self) -> NDArray[np.float64]:
+        """θ⁰, a view that cannot be written to."""
+        array: NDArray[np.float64] = self._parts["unary"]
+        return array
+
+    @property
+    def interactions(self) -> list[NDArray[np.float32]] | None:
+        """θ¹ … θᴷ, views that cannot be written to; none where there are embeddings."""
+        return self._parts.get("interactions")
+
+    @property
+    def left(self) -> NDArray[np.float32] | None:
+        """The embeddings U, a view that cannot be written to; none where there are full matrices."""
+        return self._parts.get("left")
+
+    @property
+    def right(self) -> list[NDArray[np.float32]] | None:
+        """The embeddings W¹ … Wᴷ, views that cannot be written to; none where there are full matrices."""
+        return self._parts.get("right")
+
+    def score(self, states: Iterable[int]) -> float:
+        """The log weight of a cycle of states.
+
+        >>> import numpy as np, zhat
+        >>> zhat.SequenceMrf(3, np.zeros(2), np.array([[[0.5, -1.0], [0.0, 2.0]]])).score([1, 1, 0])
+        1.0
+        """
+        return _zhat.cycle_score(self._native, integers("states", states))
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model to a `.zhat` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
+        return self._info(memory, time)
+
+    def _numbers(self, raw: Any) -> float:
+        return float(raw)
+
+    def _marginals(self, raw: Any) -> Any:
+        return raw
+
+    def _factor_marginals(self, raw: Any) -> Any:
+        return raw
+
+    def _best(self, raw: Any) -> Any:
+        return raw
+
+    def _ranked(self, raw: Any) -> Any:
+        return raw
+
+    def _samples(self, raw: Any) -> Any:
+        return raw
+
+    def _figures(self) -> dict[str, str]:
+        right, full = self.right, self.interactions
+        form = "full matrices" if right is None else f"embeddings of length {right[0].shape[1]}"
+        return {
+            "positions": f"{self.length} positions",
+            "states": f"{len(self.unary)} states",
+            "context": f"context {len(right or full or [])}",
+            "interactions": form,
+        }
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((self.length, len(self.unary)))
+
+
+def _array(name: str, values: ArrayLike | None, dtype: type[Any], axes: int) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    try:
+        array = np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: {error}") from None
+    if array.ndim != axes:
+        raise InputError(f"{name}: found shape {array.shape}, expected {axes} axes")
+    return array
