@@ -6,13 +6,13 @@ use std::time::Instant;
 use zhat::io::text;
 use zhat::language::{
     self, Certificate, Counts, Epoch, Fold, LanguageModel, Moments, Objective, Stochastic, Training,
-    Vocabulary,
+    Vocabulary, train_pseudo,
 };
 use zhat::lifted::Annealed;
 use zhat::model::Interactions;
 use zhat::{Error, Result};
 
-use super::Setting;
+use super::{Setting, short};
 use crate::output;
 
 /// The length of the embeddings, as in the paper.
@@ -86,7 +86,7 @@ impl Learned {
         match self.model.certificate() {
             Certificate::Star { delta } => format!("1/{} each", delta.len() + 1),
             Certificate::Spectral { shares, .. } => {
-                shares.iter().map(|share| format!("{share}")).collect::<Vec<_>>().join(", ")
+                shares.iter().map(|share| short(*share)).collect::<Vec<_>>().join(", ")
             }
         }
     }
@@ -143,9 +143,26 @@ pub fn learned(
     Ok(Learned { model, course, valid, seconds: started.elapsed().as_secs_f64() })
 }
 
+/// The same model, K = 2, by its pseudo-likelihood. Its course is left out: that is of something else than the likelihood.
+pub fn by_pseudo_likelihood(
+    treebank: &Treebank,
+    [text, valid]: &[Vec<Vec<u32>>; 2],
+    setting: &Setting<'_>,
+) -> Result<Learned> {
+    let started = Instant::now();
+    let how = stochastic(2, setting);
+    let model = train_pseudo(text, &treebank.vocabulary, Some(valid), &how, &setting.run, &mut |epoch| {
+        told("pseudo-likelihood", epoch);
+        Ok(true)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let (_, valid) = treebank.moments(2, setting)?;
+    Ok(Learned { model, course: Vec::new(), valid, seconds })
+}
+
 /// Options of stochastic gradients.
 pub fn stochastic(context: usize, setting: &Setting<'_>) -> Stochastic {
-    Stochastic { context, rank: RANK, epochs: if setting.quick { 1 } else { 8 }, ..Stochastic::default() }
+    Stochastic { context, rank: RANK, epochs: if setting.quick { 1 } else { 6 }, ..Stochastic::default() }
 }
 
 /// Says where learning stands.

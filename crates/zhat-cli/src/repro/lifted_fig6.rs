@@ -5,7 +5,7 @@ use std::time::Instant;
 use zhat::Result;
 use zhat::language::{Objective, train_log_bilinear};
 
-use super::lifted::{Treebank, learned, stochastic, told};
+use super::lifted::{Treebank, by_pseudo_likelihood, learned, stochastic, told};
 use super::{Setting, header, line, short};
 use crate::chart::{self, Axes, Curve};
 use crate::output;
@@ -38,7 +38,18 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         curves
             .push(Curve { name: format!("{name}, {bound}, ρ = {}", found.shares()), points: found.course });
     }
-    let [text, valid] = treebank.sentences()?;
+    let sentences = treebank.sentences()?;
+    let found = by_pseudo_likelihood(&treebank, &sentences, setting)?;
+    output::print(&line(&[
+        "K = 2, pseudo-likelihood".into(),
+        "spectral".into(),
+        found.shares(),
+        format!("{:.4}", found.certified(setting)?),
+        format!("{:.3}", found.annealed(setting)?),
+        found.second_norm().map_or_else(|| "none".into(), short),
+        short(found.seconds),
+    ]))?;
+    let [text, valid] = sentences;
     let started = Instant::now();
     let mut best = f64::NEG_INFINITY;
     train_log_bilinear(

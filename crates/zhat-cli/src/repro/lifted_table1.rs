@@ -1,12 +1,11 @@
 //! Jernite, Rush & Sontag (2015), Table 1: nearest neighbours of a few words by their embeddings.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use zhat::Result;
-use zhat::language::{LanguageModel, Objective, train_pseudo};
+use zhat::language::{LanguageModel, Objective};
 
-use super::lifted::{Treebank, learned, stochastic, told};
+use super::lifted::{Treebank, by_pseudo_likelihood, learned};
 use super::{Setting, header, line, short};
 use crate::output;
 
@@ -43,27 +42,14 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let treebank = Treebank::open(setting)?;
     let one = learned(&treebank, 1, Objective::Spectral(Vec::new()), setting)?;
     let two = learned(&treebank, 2, Objective::Spectral(vec![0.6, 0.4]), setting)?;
-    let [text, valid] = treebank.sentences()?;
-    let started = Instant::now();
-    let pseudo = train_pseudo(
-        &text,
-        &treebank.vocabulary,
-        Some(&valid),
-        &stochastic(2, setting),
-        &setting.run,
-        &mut |epoch| {
-            told("pseudo-likelihood", epoch);
-            Ok(true)
-        },
-    )?;
-    let seconds = started.elapsed().as_secs_f64();
+    let pseudo = by_pseudo_likelihood(&treebank, &treebank.sentences()?, setting)?;
     let others = word2vec(setting);
     output::print(&format!(
         "The three nearest words by the cosine of their embeddings. Ours: K = 1 ({} s), K = 2 with ρ = (0.6, 0.4) ({} s), pseudo-likelihood with K = 2 ({} s).\n\
          The paper: K = 2, star (45 min on a GPU); pseudo-likelihood (48 h, not converged).\n{}\n{}",
         short(one.seconds),
         short(two.seconds),
-        short(seconds),
+        short(pseudo.seconds),
         if others.is_empty() {
             "word2vec is left out: `python bench/word2vec/run.py FOLDER` makes its column.\n"
         } else {
@@ -86,7 +72,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             word.into(),
             near(&one.model, word),
             near(&two.model, word),
-            near(&pseudo, word),
+            near(&pseudo.model, word),
             own,
             lifted.into(),
             sgd.into(),
