@@ -126,6 +126,11 @@ impl SequenceMrf {
         SequenceMrf::new(length, self.unary.clone(), self.interactions.clone())
     }
 
+    /// The same interactions with other scores of states.
+    pub(crate) fn with_unary(self, unary: Vec<f64>) -> Result<Self> {
+        SequenceMrf::new(self.length, unary, self.interactions)
+    }
+
     /// N.
     pub fn length(&self) -> usize {
         self.length
