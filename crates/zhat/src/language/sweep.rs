@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::numeric::{Elementwise, Matrix, multiply_here};
 
 /// Rows of a tile.
-pub(super) const ROWS: usize = 32;
+pub(super) const ROWS: usize = 64;
 /// Parts that rows are shared out in.
 pub(super) const PARTS: usize = 16;
 
@@ -67,6 +67,12 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
     let length = part_length(states);
     // With a column for the marginal of y.
     let width = rank + 1;
+    // Scores are found fastest with the words side by side, U's gradient with their numbers side by side.
+    let mut turned = vec![0.0f32; right.len()];
+    for (y, row) in right.chunks_exact(rank).enumerate() {
+        row.iter().enumerate().for_each(|(d, &w)| turned[d * states + y] = w);
+    }
+    let turned = Matrix::row_major(&turned, rank, states);
     let part = |room: &mut Room, first: usize| {
         let end = (first + length).min(states);
         let mut normalizers = Vec::with_capacity(end - first);
@@ -78,8 +84,7 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
             let rows = ROWS.min(end - row);
             let tile = &mut room.tile[..rows * states];
             let own = &left[row * rank..(row + rows) * rank];
-            let other = Matrix::row_major(right, states, rank);
-            multiply_here(Matrix::row_major(own, rows, rank), other.transposed(), tile, false);
+            multiply_here(Matrix::row_major(own, rows, rank), turned, tile, false);
             room.weighted.clear();
             for ((values, own), law) in
                 tile.chunks_exact_mut(states).zip(own.chunks_exact(rank)).zip(&law[row..])
@@ -92,7 +97,7 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
             }
             let matrix = Matrix::row_major(tile, rows, states);
             let product = &mut room.product[..rows * rank];
-            multiply_here(matrix, other, product, false);
+            multiply_here(matrix, Matrix::row_major(right, states, rank), product, false);
             for (product, weighted) in product.chunks_exact(rank).zip(room.weighted.chunks_exact(width)) {
                 let factor = f64::from(weighted[rank]);
                 to_left.extend(product.iter().map(|&x| factor * f64::from(x)));
