@@ -7,6 +7,7 @@ mod answer;
 mod array;
 mod error;
 mod generate;
+mod language;
 mod learn;
 mod mixed;
 mod model;
@@ -105,6 +106,8 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 mod _zhat {
     #[pymodule_export]
     use super::generate::{bayes, ising, potts, random, random_chain, random_pairwise, rdp_chain, tree};
+    #[pymodule_export]
+    use super::language::{LanguageModel, train_language_model};
     #[pymodule_export]
     use super::learn::{Statistics, fit, impute_rows, score_rows};
     #[pymodule_export]

@@ -29,6 +29,7 @@ from .errors import (
     OverBudgetError,
     ZeroPartitionError,
 )
+from .language import LanguageModel, TextScore, load
 from .learning import Fitted, LogLikelihood, fit, impute, score
 from .mixed import MixedModel
 from .model import FactorGraph, read
@@ -54,6 +55,7 @@ __all__ = [
     "Guarantee",
     "ImpossibleEvidenceError",
     "InputError",
+    "LanguageModel",
     "LogLikelihood",
     "Method",
     "MissingFileError",
@@ -68,6 +70,7 @@ __all__ = [
     "SemiMarkov",
     "SequenceMrf",
     "SpaceModel",
+    "TextScore",
     "ZeroPartitionError",
     "__version__",
     "config",
@@ -78,6 +81,7 @@ __all__ = [
     "get_num_threads",
     "impute",
     "k_best",
+    "load",
     "log_partition",
     "map",
     "marginals",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "LanguageModel",
     "Model",
     "Run",
     "Statistics",
@@ -59,6 +60,7 @@ __all__ = [
     "space_model_of",
     "space_score",
     "sparse_relaxed_sample",
+    "train_language_model",
     "tree",
 ]
 
@@ -307,3 +309,42 @@ def sparse_relaxed_sample(
     scores: NDArray[np.float64] | None,
     run: Run,
 ) -> Sparse: ...
+
+@final
+class LanguageModel:
+    def __eq__(self, value: object, /) -> bool: ...
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> LanguageModel: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> LanguageModel: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def export(self, path: str | os.PathLike[str], safetensors: bool) -> None: ...
+    @property
+    def words(self) -> list[str]: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def embeddings(self) -> NDArray[np.float32]: ...
+    def neighbours(self, word: str, count: int) -> list[tuple[str, float]]: ...
+    def sample(self, count: int, sweeps: int, run: Run) -> list[str]: ...
+    def evaluate(
+        self,
+        source: list[str | os.PathLike[str]] | str,
+        pseudo: bool,
+        annealed: int | None,
+        run: Run,
+    ) -> tuple[int, int, float, str, str, float, float, float | None, float | None]: ...
+
+def train_language_model(
+    texts: list[str | os.PathLike[str]] | str,
+    valid: list[str | os.PathLike[str]] | str | None,
+    context: int,
+    min_count: int,
+    vocabulary: int | None,
+    how: str,
+    checkpoint: str | os.PathLike[str] | None,
+    run: Run,
+) -> tuple[LanguageModel, list[tuple[int, float, float | None]], int]: ...

@@ -1,4 +1,4 @@
-//! Curves on logarithmic axes, as SVG.
+//! Curves on logarithmic and plain axes, as SVG.
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 
@@ -23,7 +23,8 @@ const INK: RGBColor = RGBColor(40, 44, 52);
 /// Draws curves through their points, both axes logarithmic; points that are not positive are left out.
 pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     let across = range(curves, |p| p.0).log_scale();
-    svg(|svg| draw(axes, curves, &[], across, &|x| format!("{x:.0e}"), svg))
+    let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
+    svg(|svg| draw(axes, (&shown, &[]), (across, up), (&|x| format!("{x:.0e}"), &scientific), svg))
 }
 
 /// The same with whole numbers along x; `bars` has for every curve how far its points spread, or nothing.
@@ -32,7 +33,27 @@ pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<Str
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     let across = if low < high { low - 0.3..high + 0.3 } else { 0.0..10.0 };
     let whole = |x: &f64| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() };
-    svg(|svg| draw(axes, curves, bars, across, &whole, svg))
+    let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
+    svg(|svg| draw(axes, (&shown, bars), (across, up), (&whole, &scientific), svg))
+}
+
+/// Both axes plain; points that are not finite are left out.
+pub fn plain(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
+    let finite: Vec<Curve> = curves
+        .iter()
+        .map(|curve| {
+            let points = curve.points.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite());
+            Curve { name: curve.name.clone(), points: points.collect() }
+        })
+        .collect();
+    let range = |pick: fn(&(f64, f64)) -> f64| {
+        let all = || finite.iter().flat_map(|curve| curve.points.iter().map(pick));
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        let margin = 0.04 * (high - low);
+        if low < high { low - margin..high + margin } else { -1.0..1.0 }
+    };
+    let (across, up) = (range(|p| p.0), range(|p| p.1));
+    svg(|svg| draw(axes, (&finite, &[]), (across, up), (&|x| format!("{x}"), &|y| format!("{y:.2}")), svg))
 }
 
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -41,6 +62,14 @@ fn svg(draw: impl FnOnce(&mut String) -> Drawn) -> Result<String> {
     let mut svg = String::new();
     draw(&mut svg).map_err(|error| Error::argument("picture", error.to_string()))?;
     Ok(svg)
+}
+
+fn scientific(y: &f64) -> String {
+    format!("{y:.0e}")
+}
+
+fn all_shown(curves: &[Curve]) -> Vec<Curve> {
+    curves.iter().map(|curve| Curve { name: curve.name.clone(), points: shown(curve) }).collect()
 }
 
 /// The points that a logarithmic axis can have.
@@ -55,17 +84,22 @@ fn range(curves: &[Curve], pick: fn(&(f64, f64)) -> f64) -> std::ops::Range<f64>
     if low < high { low / 1.5..high * 1.5 } else { 0.1..10.0 }
 }
 
-fn draw<X>(
+/// How a number is written along an axis.
+type Label<'a> = &'a dyn Fn(&f64) -> String;
+
+/// Draws curves with their bars on two axes with their labels.
+fn draw<X, Y>(
     axes: &Axes<'_>,
-    curves: &[Curve],
-    bars: &[Vec<f64>],
-    across: X,
-    label: &dyn Fn(&f64) -> String,
+    (curves, bars): (&[Curve], &[Vec<f64>]),
+    (across, up): (X, Y),
+    (x_label, y_label): (Label<'_>, Label<'_>),
     svg: &mut String,
 ) -> Drawn
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
 {
     let root = SVGBackend::with_string(svg, (900, 600)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -74,19 +108,19 @@ where
         .margin(14)
         .x_label_area_size(48)
         .y_label_area_size(80)
-        .build_cartesian_2d(across, range(curves, |p| p.1).log_scale())?;
+        .build_cartesian_2d(across, up)?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
         .x_desc(axes.x)
         .y_desc(axes.y)
-        .x_label_formatter(&label)
-        .y_label_formatter(&|y| format!("{y:.0e}"))
+        .x_label_formatter(&x_label)
+        .y_label_formatter(&y_label)
         .label_style(("sans-serif", 14).into_font().color(&INK))
         .draw()?;
     for (i, curve) in curves.iter().enumerate() {
         let colour = Palette99::pick(i).to_rgba();
-        let points = shown(curve);
+        let points = &curve.points;
         chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
         for (&(x, y), &spread) in points.iter().zip(bars.get(i).into_iter().flatten()) {
             let ends = [(x, (y - spread).max(0.1 * y)), (x, y + spread)];

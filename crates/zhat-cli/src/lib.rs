@@ -10,6 +10,7 @@ mod info;
 mod learn;
 mod lm;
 mod lm_arguments;
+mod lm_baselines;
 mod output;
 mod picture;
 mod progress;

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zhat::io::model_file::{read_checkpoint, read_language_model, write_checkpoint, write_language_model};
 use zhat::io::{text, write_atomically};
-use zhat::language::{self, Fold, Form, LanguageModel, Moments, Objective, TextScore, Training, Vocabulary};
+use zhat::language::{self, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary};
 use zhat::lifted::Annealed;
 use zhat::{Error, Result, Run, units};
 
 use crate::arguments::BudgetArguments;
 use crate::lm_arguments::{
-    BoundArgument, EvalArguments, ExportArguments, LmArguments, LmCommand, NeighboursArguments,
-    SentencesArguments, TrainArguments,
+    BoundArgument, EvalArguments, ExportArguments, FormatArgument, LmArguments, LmCommand,
+    NeighboursArguments, ObjectiveArgument, SentencesArguments, TrainArguments,
 };
+use crate::lm_baselines::{self, AnyModel};
 use crate::output::{self, Exit};
 use crate::progress;
 use crate::query::budgeted;
@@ -32,22 +33,35 @@ pub fn run(arguments: &LmArguments) -> Result<Exit> {
     }
 }
 
-fn train(arguments: &TrainArguments) -> Result<Exit> {
-    let run = progress::attend(budgeted(&arguments.budget));
-    let started = Instant::now();
-    let context = usize::from(arguments.context);
+/// Counts all texts, and their words.
+pub fn counted(
+    arguments: &TrainArguments,
+    context: usize,
+    run: &Run,
+) -> Result<(language::Counts, Vocabulary)> {
     let mut counts = None::<language::Counts>;
     for path in &arguments.texts {
-        let more = text::count(path, context, &run)?;
+        let more = text::count(path, context, run)?;
         match &mut counts {
             Some(counts) => counts.merge(more)?,
             None => counts = Some(more),
         }
     }
     let counts = counts.ok_or_else(|| Error::argument("TEXTS", "there is none"))?;
-    let counting = started.elapsed().as_secs_f64();
     let vocabulary =
         Vocabulary::of(&counts, &Fold { min_count: arguments.min_count, size: arguments.vocabulary })?;
+    Ok((counts, vocabulary))
+}
+
+fn train(arguments: &TrainArguments) -> Result<Exit> {
+    let run = progress::attend(budgeted(&arguments.budget));
+    let started = Instant::now();
+    let context = usize::from(arguments.context);
+    if arguments.objective != ObjectiveArgument::Lifted {
+        return lm_baselines::train(arguments, &run);
+    }
+    let (counts, vocabulary) = counted(arguments, context, &run)?;
+    let counting = started.elapsed().as_secs_f64();
     let moments = counts.moments(&vocabulary)?;
     drop(counts);
     let valid: Option<Moments> = match &arguments.valid {
@@ -125,7 +139,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
 }
 
 /// What is certified at the end must not fail for the time that learning has taken.
-fn budgeted_again(arguments: &BudgetArguments) -> Run {
+pub fn budgeted_again(arguments: &BudgetArguments) -> Run {
     let threads = arguments.threads.map_or(Run::default().threads(), usize::from);
     Run::default().with_threads(threads)
 }
@@ -135,15 +149,15 @@ fn note(progress: &language::TrainingProgress) -> String {
     format!("step {}: {:.4} nats a word{valid}", progress.iteration, progress.train)
 }
 
-fn texts(score: &TextScore) -> String {
+pub fn texts(score: &TextScore) -> String {
     format!("{} words in {} sentences", score.tokens, score.sentences)
 }
 
-fn certified(score: &TextScore) -> String {
+pub fn certified(score: &TextScore) -> String {
     format!("at least {:.4} nats a word, certified", score.per_word())
 }
 
-fn score_json(score: &TextScore) -> Value {
+pub fn score_json(score: &TextScore) -> Value {
     json!({
         "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
         "per_word": score.per_word(), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
@@ -153,7 +167,10 @@ fn score_json(score: &TextScore) -> Value {
 
 fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
-    let model = read_language_model(&arguments.model)?;
+    let model = match lm_baselines::read(&arguments.model)? {
+        AnyModel::Field(model) => model,
+        AnyModel::LogBilinear(model) => return lm_baselines::eval(&model, arguments, &run),
+    };
     if arguments.pseudo && arguments.text == Path::new("-") {
         return Err(Error::argument(
             "--pseudo",
@@ -202,7 +219,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
 }
 
 fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
-    let model = read_language_model(&arguments.model)?;
+    let model = lm_baselines::read(&arguments.model)?;
     let each = arguments.words.iter().map(|word| Ok((word, model.neighbours(word, arguments.count)?)));
     let each = each.collect::<Result<Vec<_>>>()?;
     if arguments.json {
@@ -241,16 +258,21 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
 }
 
 fn export(arguments: &ExportArguments) -> Result<Exit> {
-    let model: LanguageModel = read_language_model(&arguments.model)?;
-    if arguments.output == Path::new("-") {
-        let mut bytes = Vec::new();
-        model.write_word2vec(&mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+    let model = lm_baselines::read(&arguments.model)?;
+    let named = arguments.output.extension().is_some_and(|extension| extension == "safetensors");
+    let usual = if named { FormatArgument::Safetensors } else { FormatArgument::Word2vec };
+    let format = arguments.format.unwrap_or(usual);
+    let mut bytes = Vec::new();
+    model.export(format, &mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+    if arguments.output != Path::new("-") {
+        write_atomically(&arguments.output, |out| out.write_all(&bytes))?;
+    } else if format == FormatArgument::Word2vec {
         output::print(&String::from_utf8_lossy(&bytes))?;
     } else {
-        model.embeddings()?;
-        write_atomically(&arguments.output, |out| {
-            model.write_word2vec(out).map_err(std::io::Error::other)?
-        })?;
+        return Err(Error::argument(
+            "--output",
+            "safetensors is no text; expected a file, such as m.safetensors",
+        ));
     }
     Ok(Exit::Answered)
 }

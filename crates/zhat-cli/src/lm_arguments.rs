@@ -52,6 +52,15 @@ pub struct TrainArguments {
     /// At most so many words, <unk> among them
     #[arg(long)]
     pub vocabulary: Option<usize>,
+    /// What learning makes likelier
+    #[arg(long, default_value = "lifted")]
+    pub objective: ObjectiveArgument,
+    /// Passes over the texts at most, for the objectives of stochastic gradients
+    #[arg(long, default_value_t = 20)]
+    pub epochs: usize,
+    /// Their first rate
+    #[arg(long)]
+    pub rate: Option<f64>,
     /// The bound that is made less
     #[arg(long, default_value = "spectral")]
     pub bound: BoundArgument,
@@ -78,6 +87,16 @@ pub struct TrainArguments {
     pub output: PathBuf,
     #[command(flatten)]
     pub budget: BudgetArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArgument {
+    /// The certified bound on the likelihood; its cost does not depend on the texts' length
+    Lifted,
+    /// The pseudo-likelihood of the same model, by stochastic gradients
+    Pseudo,
+    /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
+    Lbl,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -137,7 +156,18 @@ pub struct SentencesArguments {
 pub struct ExportArguments {
     /// The model
     pub model: PathBuf,
-    /// The file: .txt for word2vec's text format; - is the standard output
+    /// The file; - is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// The format; if it is not given, that of a file .safetensors is safetensors and that of others word2vec
+    #[arg(long)]
+    pub format: Option<FormatArgument>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArgument {
+    /// Text: a line with the number of words and D, then a line a word
+    Word2vec,
+    /// A tensor `embeddings`, the words in the metadata
+    Safetensors,
 }

@@ -52,6 +52,52 @@ fn a_model_is_learned_evaluated_and_used() {
     let table = folder.ok(&["lm", "export", "m.zhat"]);
     assert_eq!(table.lines().next().unwrap().split(' ').nth(1), Some("4"));
     assert_eq!(table.lines().nth(1).unwrap().split(' ').count(), 5);
+    folder.ok(&["lm", "export", "m.zhat", "-o", "m.safetensors"]);
+    let bytes = read("m.safetensors");
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let words: Vec<String> = serde_json::from_str(header["__metadata__"]["words"].as_str().unwrap()).unwrap();
+    assert_eq!(header["embeddings"]["shape"], serde_json::json!([words.len(), 4]));
+    assert_eq!(bytes.len(), 8 + length + 16 * words.len());
+    // The same numbers as in the text.
+    let first: f32 = table.lines().nth(1).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    assert_eq!(bytes[8 + length..12 + length], first.to_le_bytes());
+    assert!(table.lines().nth(1).unwrap().starts_with(&words[0]));
+    assert_ne!(folder.run(&["lm", "export", "m.zhat", "--format", "safetensors"]).status(), 0);
+}
+
+#[test]
+fn models_of_stochastic_gradients_are_learned_and_evaluated() {
+    let folder = Folder::new("lm-baselines");
+    std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
+    std::fs::write(folder.path().join("valid.txt"), text(37)).unwrap();
+    let learn = |more: &str| {
+        let line = format!("lm train train.txt --valid valid.txt -K 2 --rank 4 --epochs 2 {more}");
+        folder.json(&line.split_whitespace().collect::<Vec<_>>())
+    };
+    let learned = learn("--objective lbl -o l.zhat");
+    let score = folder.json(&["lm", "eval", "l.zhat", "valid.txt"]);
+    assert_eq!(score["per_word"], learned["valid"]["per_word"]);
+    assert!(
+        score["per_word"].as_f64().unwrap() < 0.0 && score["guarantee"]["kind"] == "heuristic",
+        "{score}"
+    );
+    let near = folder.json(&["lm", "neighbours", "l.zhat", "cat", "-n", "3"]);
+    assert_eq!(near["words"][0]["neighbours"].as_array().unwrap().len(), 3);
+    let learned = learn("--objective pseudo -o p.zhat");
+    assert_eq!(learned["valid"]["guarantee"]["kind"], "lower");
+    let score = folder.json(&["lm", "eval", "p.zhat", "valid.txt", "--pseudo"]);
+    assert_eq!(score["per_word"], learned["valid"]["per_word"]);
+    folder.ok(&["lm", "sample", "p.zhat", "-n", "2", "--sweeps", "2"]);
+    let refused = |line: &str| {
+        let ran = folder.run(&line.split_whitespace().collect::<Vec<_>>());
+        assert_ne!(ran.status(), 0, "{line}");
+        ran.stderr()
+    };
+    assert!(refused("lm train train.txt --objective lbl --l2 1 -o m.zhat").contains("`--objective lifted`"));
+    assert!(refused("lm train - --objective lbl -o m.zhat").contains("read twice"));
+    assert!(refused("lm eval l.zhat valid.txt --pseudo").contains("exact likelihood"));
+    assert!(refused("lm sample l.zhat").contains("expected `language-model`"));
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
 
+mod lifted;
+mod lifted_fig5;
+mod lifted_fig6;
+mod lifted_table1;
 mod mushroom;
 mod rdp;
 mod rdp_graph;
@@ -104,6 +108,21 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "sccq-mushroom",
         about: "mushrooms on a graph with circles: what fits by sccq, bp, trw and the published quadrature end with",
         run: mushroom::circles,
+    },
+    Experiment {
+        name: "lifted-fig5",
+        about: "Jernite et al. 2015, Figure 5: twelve letters, learned exactly and by the bounds, with a picture",
+        run: lifted_fig5::run,
+    },
+    Experiment {
+        name: "lifted-fig6",
+        about: "Jernite et al. 2015, Figure 6: Penn Treebank, certified likelihood by time, a log-bilinear model beside, with a picture",
+        run: lifted_fig6::run,
+    },
+    Experiment {
+        name: "lifted-table1",
+        about: "Jernite et al. 2015, Table 1: nearest neighbours by embeddings, ours beside the paper's",
+        run: lifted_table1::run,
     },
     Experiment {
         name: "structured-bounds",

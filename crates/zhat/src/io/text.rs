@@ -109,6 +109,24 @@ pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
     let name = shown(path);
     let take = |worker: &mut Worker, block: &Block| worker.take(block, &name, run);
     let workers = share_out(Blocks::lines(path)?, run, || Worker::new(context), take)?;
+    merged(workers, context, name)
+}
+
+/// The same for a text in memory, in one thread.
+///
+/// ```
+/// let counts = zhat::io::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
+/// assert_eq!((counts.tokens(), counts.sentences()), (5, 2));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+pub fn count_text(text: &str, context: usize, run: &Run) -> Result<Counts> {
+    let mut worker = Worker::new(context);
+    worker.take(&Block { bytes: text.into(), line: 1 }, "", run)?;
+    merged(vec![worker], context, String::new())
+}
+
+/// What all threads have counted.
+fn merged(workers: Vec<Worker>, context: usize, name: String) -> Result<Counts> {
     let mut counts = Counts::new(Vec::new(), vec![0], vec![PairTable::default(); context], Vec::new());
     for worker in workers {
         counts.merge(worker.counts())?;
@@ -125,22 +143,39 @@ pub fn sentences(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> 
     let mut blocks = Blocks::lines(path)?;
     let mut sentences = Vec::new();
     while let Some(block) = blocks.next()? {
-        check_text(&block, &name)?;
-        for (i, line) in block.bytes.split(|&byte| byte == b'\n').enumerate() {
-            let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            let states = words.map(|word| {
-                let word = String::from_utf8_lossy(word);
-                vocabulary.state_or_unknown(&word).map_err(|error| Error::Parse {
-                    source_name: name.clone(),
-                    line: block.line + i,
-                    message: error.to_string(),
-                })
-            });
-            let sentence = states.collect::<Result<Vec<u32>>>()?;
-            if !sentence.is_empty() {
-                sentences.push(sentence);
-            }
-        }
+        add_sentences(&block, &name, vocabulary, &mut sentences)?;
     }
     Ok(sentences)
+}
+
+/// The same for a text in memory.
+pub fn sentences_of_text(text: &str, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> {
+    let mut sentences = Vec::new();
+    add_sentences(&Block { bytes: text.into(), line: 1 }, "", vocabulary, &mut sentences)?;
+    Ok(sentences)
+}
+
+fn add_sentences(
+    block: &Block,
+    name: &str,
+    vocabulary: &Vocabulary,
+    sentences: &mut Vec<Vec<u32>>,
+) -> Result<()> {
+    check_text(block, name)?;
+    for (i, line) in block.bytes.split(|&byte| byte == b'\n').enumerate() {
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let states = words.map(|word| {
+            let word = String::from_utf8_lossy(word);
+            vocabulary.state_or_unknown(&word).map_err(|error| Error::Parse {
+                source_name: name.into(),
+                line: block.line + i,
+                message: error.to_string(),
+            })
+        });
+        let sentence = states.collect::<Result<Vec<u32>>>()?;
+        if !sentence.is_empty() {
+            sentences.push(sentence);
+        }
+    }
+    Ok(())
 }

@@ -2,23 +2,45 @@
 
 use std::io::Write;
 
-use super::LanguageModel;
+use super::{LanguageModel, LogBilinear, Vocabulary};
 use crate::error::Result;
+use crate::io::model_file::write_embeddings;
 
 impl LanguageModel {
     /// Writes the embeddings as word2vec's text format does: a line with the number of words and D, then a line a word.
     pub fn write_word2vec(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
-        let (left, rank) = self.embeddings()?;
-        let write = |out: &mut dyn Write| {
-            writeln!(out, "{} {rank}", self.vocabulary().words().len())?;
-            // Row 0 is the separator's.
-            for (word, row) in self.vocabulary().words().iter().zip(left.chunks_exact(rank).skip(1)) {
-                write!(out, "{word}")?;
-                row.iter().try_for_each(|x| write!(out, " {x}"))?;
-                writeln!(out)?;
-            }
-            Ok(())
-        };
-        Ok(write(out))
+        Ok(word2vec(self.vocabulary(), self.embeddings()?, out))
     }
+
+    /// Writes the embeddings as a safetensors file: a tensor `embeddings`, a row a word, and the words as a JSON list in the metadata `words`.
+    pub fn write_safetensors(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
+        Ok(write_embeddings(self.vocabulary(), self.embeddings()?, out))
+    }
+}
+
+impl LogBilinear {
+    /// As [`LanguageModel::write_word2vec`].
+    pub fn write_word2vec(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        word2vec(self.vocabulary(), self.embeddings(), out)
+    }
+
+    /// As [`LanguageModel::write_safetensors`].
+    pub fn write_safetensors(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        write_embeddings(self.vocabulary(), self.embeddings(), out)
+    }
+}
+
+fn word2vec(
+    vocabulary: &Vocabulary,
+    (left, rank): (&[f32], usize),
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    writeln!(out, "{} {rank}", vocabulary.words().len())?;
+    // Row 0 is the separator's.
+    for (word, row) in vocabulary.words().iter().zip(left.chunks_exact(rank).skip(1)) {
+        write!(out, "{word}")?;
+        row.iter().try_for_each(|x| write!(out, " {x}"))?;
+        writeln!(out)?;
+    }
+    Ok(())
 }

@@ -17,6 +17,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod baselines;
 mod chains;
 mod conditional;
 mod counts;
@@ -24,11 +25,13 @@ mod export;
 mod finish;
 mod model;
 mod moments;
+mod neighbours;
 mod scaling;
 mod sweep;
 mod training;
 mod vocabulary;
 
+pub use baselines::{Epoch, LogBilinear, Stochastic, train_log_bilinear, train_pseudo};
 pub use chains::Form;
 pub(crate) use chains::Parameters;
 pub use counts::Counts;

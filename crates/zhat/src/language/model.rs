@@ -5,7 +5,7 @@ use crate::answer::Guarantee;
 use crate::error::{Error, Result};
 use crate::lifted::{Annealed, Bounded, Passes, Point, Spectral, Vectors, checked_shares, evaluate, star};
 use crate::model::{Interactions, SequenceMrf};
-use crate::numeric::{CompensatedSum, Elementwise, rounding_allowance};
+use crate::numeric::{CompensatedSum, rounding_allowance};
 use crate::run::Run;
 
 /// Positions of the cycle that an estimate of log Z is made on.
@@ -231,31 +231,5 @@ impl LanguageModel {
             ));
         }
         Ok(())
-    }
-
-    /// The words whose embeddings make the smallest angles with that of a word, and the cosines.
-    pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
-        let (left, rank) = self.embeddings()?;
-        let state = self.vocabulary.state(word).ok_or_else(|| {
-            Error::argument(
-                "word",
-                format!("`{word}` is not among the {} words", self.vocabulary.words().len()),
-            )
-        })? as usize;
-        let row = |state: usize| &left[state * rank..(state + 1) * rank];
-        let norm = |state: usize| f32::dot(row(state), row(state)).sqrt();
-        let own = norm(state);
-        let cosine = |other: usize| {
-            let product = own * norm(other);
-            if product > 0.0 { f32::dot(row(state), row(other)) / product } else { 0.0 }
-        };
-        let others = (1..self.mrf.states()).filter(|&other| other != state);
-        let mut ranked: Vec<(usize, f64)> = others.map(|other| (other, cosine(other))).collect();
-        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        ranked.truncate(count);
-        Ok(ranked
-            .into_iter()
-            .map(|(other, cosine)| (self.vocabulary.word(other).to_owned(), cosine))
-            .collect())
     }
 }

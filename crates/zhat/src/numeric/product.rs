@@ -20,6 +20,20 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
+    /// Some of the columns; nothing is moved.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn columns(self, range: std::ops::Range<usize>) -> Self {
+        assert!(
+            range.start <= range.end && range.end <= self.columns,
+            "columns {range:?} of {}",
+            self.columns
+        );
+        let first = (range.start * self.column_stride).min(self.data.len());
+        Matrix { data: &self.data[first..], columns: range.end - range.start, ..self }
+    }
+
     /// The same numbers with rows and columns exchanged; nothing is moved.
     pub fn transposed(self) -> Self {
         Matrix {
@@ -163,5 +177,10 @@ mod tests {
         multiply(Matrix::row_major(&a, 3, 4).transposed(), Matrix::row_major(&a, 3, 4), &mut c, false);
         let want: f32 = (0..3).map(|i| a[i * 4 + 1] * a[i * 4 + 2]).sum();
         assert_eq!(c[6], want);
+        let some = Matrix::row_major(&a, 3, 4).columns(1..3);
+        multiply(some.transposed(), some, &mut c[..4], false);
+        assert_eq!(c[1], want);
+        multiply(some, Matrix::row_major(&a[..2], 2, 1), &mut c[..3], false);
+        assert_eq!(c[..3], [2.0, 6.0, 10.0]);
     }
 }

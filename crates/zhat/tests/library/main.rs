@@ -19,6 +19,7 @@ mod importance;
 mod importance_bounds;
 mod k_best;
 mod language;
+mod language_baselines;
 mod learn;
 mod lifted;
 mod mean_field;

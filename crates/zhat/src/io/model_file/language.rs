@@ -32,7 +32,11 @@ const KIND: &str = "language-model";
 const CHECKPOINT: &str = "language-model-checkpoint";
 
 /// The tensors and the metadata of a file of this kind.
-fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>, HashMap<String, String>)> {
+pub(super) fn opened<'a>(
+    bytes: &'a [u8],
+    name: &'a str,
+    kind: &str,
+) -> Result<(Tensors<'a>, HashMap<String, String>)> {
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
     let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
@@ -44,11 +48,16 @@ fn opened<'a>(bytes: &'a [u8], name: &'a str, kind: &str) -> Result<(Tensors<'a>
     Ok((Tensors { tensors: SafeTensors::deserialize(bytes).map_err(broken)?, name }, metadata))
 }
 
+/// The words of a file's metadata.
+pub(super) fn words(tensors: &Tensors<'_>, metadata: &HashMap<String, String>) -> Result<Vec<String>> {
+    let words = metadata.get("words").and_then(|words| serde_json::from_str::<Vec<String>>(words).ok());
+    words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))
+}
+
 /// Reads a language model; `name` is the file's name for messages.
 pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
     let (tensors, metadata) = opened(bytes, name, KIND)?;
-    let words = metadata.get("words").and_then(|words| serde_json::from_str::<Vec<String>>(words).ok());
-    let words = words.ok_or_else(|| tensors.fail("its metadata has no list of `words`"))?;
+    let words = words(&tensors, &metadata)?;
     let states = words.len() + 1;
     let counts = tensors.integers("lengths")?.into_iter().map(|count| count as u64).collect();
     let mrf = sequence_mrf::read(&tensors)?;

@@ -1,0 +1,221 @@
+//! `zhat lm` with the models of stochastic gradients: learning and evaluating them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::json;
+use zhat::io::model_file::{
+    parse_language_model, parse_log_bilinear, write_language_model, write_log_bilinear,
+};
+use zhat::io::{text, write_atomically};
+use zhat::language::{
+    Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
+};
+use zhat::{Error, Result, Run, units};
+
+use crate::lm::{budgeted_again, certified, counted, score_json, texts};
+use crate::lm_arguments::{EvalArguments, FormatArgument, ObjectiveArgument, TrainArguments};
+use crate::output::{self, Exit};
+use crate::progress;
+
+/// What `zhat lm train` writes.
+pub enum AnyModel {
+    Field(LanguageModel),
+    LogBilinear(LogBilinear),
+}
+
+impl AnyModel {
+    pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
+        match self {
+            AnyModel::Field(model) => model.neighbours(word, count),
+            AnyModel::LogBilinear(model) => model.neighbours(word, count),
+        }
+    }
+
+    /// The embeddings in a format of others.
+    pub fn export(&self, format: FormatArgument, out: &mut dyn Write) -> Result<std::io::Result<()>> {
+        match (self, format) {
+            (AnyModel::Field(model), FormatArgument::Word2vec) => model.write_word2vec(out),
+            (AnyModel::Field(model), FormatArgument::Safetensors) => model.write_safetensors(out),
+            (AnyModel::LogBilinear(model), FormatArgument::Word2vec) => Ok(model.write_word2vec(out)),
+            (AnyModel::LogBilinear(model), FormatArgument::Safetensors) => Ok(model.write_safetensors(out)),
+        }
+    }
+}
+
+/// Reads a model of either kind.
+pub fn read(path: &Path) -> Result<AnyModel> {
+    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
+    let name = path.display().to_string();
+    match (parse_language_model(&bytes, &name), parse_log_bilinear(&bytes, &name)) {
+        (Ok(model), _) => Ok(AnyModel::Field(model)),
+        (_, Ok(model)) => Ok(AnyModel::LogBilinear(model)),
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// The options that belong to the lifted objective only.
+fn refuse_others(arguments: &TrainArguments) -> Result<()> {
+    let given = [
+        (arguments.full_rank, "--full-rank"),
+        (!arguments.shares.is_empty(), "--shares"),
+        (arguments.l2.is_some(), "--l2"),
+        (arguments.checkpoint.is_some(), "--checkpoint"),
+    ];
+    match given.iter().find(|given| given.0) {
+        Some((_, name)) => Err(Error::argument(*name, "belongs to `--objective lifted` only")),
+        None => Ok(()),
+    }
+}
+
+fn note(epoch: &Epoch) -> String {
+    let valid = epoch.valid.map_or_else(String::new, |valid| format!(", validation {valid:.4}"));
+    format!("epoch {}: {:.4} nats a word{valid}, rate {}", epoch.epoch, epoch.train, epoch.rate)
+}
+
+/// `lm train --objective pseudo` and `lbl`.
+pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
+    refuse_others(arguments)?;
+    if arguments.texts.iter().any(|path| path == Path::new("-")) {
+        return Err(Error::argument("TEXTS", "are read twice, which the standard input does not allow"));
+    }
+    let started = Instant::now();
+    let context = usize::from(arguments.context);
+    let (_, vocabulary) = counted(arguments, 1, run)?;
+    let mut sentences = Vec::new();
+    for path in &arguments.texts {
+        sentences.extend(text::sentences(path, &vocabulary)?);
+    }
+    let valid = arguments.valid.as_ref().map(|path| text::sentences(path, &vocabulary)).transpose()?;
+    let how = Stochastic {
+        context,
+        rank: arguments.rank.into(),
+        epochs: arguments.epochs,
+        rate: arguments.rate.unwrap_or(Stochastic::default().rate),
+        ..Stochastic::default()
+    };
+    let mut last = None;
+    let mut watch = |epoch: &Epoch| {
+        eprintln!("{}", note(epoch));
+        last = Some(*epoch);
+        Ok(true)
+    };
+    let again = budgeted_again(&arguments.budget);
+    let (own, other, promise) = if arguments.objective == ObjectiveArgument::Lbl {
+        let model = train_log_bilinear(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
+        write_atomically(&arguments.output, |out| write_log_bilinear(&model, out))?;
+        let of = |sentences: &Vec<Vec<u32>>| model.evaluate(sentences, &again);
+        (None, valid.as_ref().map(of).transpose()?, exact as fn(&TextScore) -> String)
+    } else {
+        let model = train_pseudo(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
+        write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
+        let of = |paths: &[PathBuf]| certified_score(&model, paths, &again);
+        let other = arguments.valid.as_ref().map(|path| of(std::slice::from_ref(path))).transpose()?;
+        (Some(of(&arguments.texts)?), other, certified as fn(&TextScore) -> String)
+    };
+    let report = Report {
+        arguments,
+        states: vocabulary.states(),
+        last,
+        size: (sentences.iter().map(|sentence| sentence.len() as u64).sum(), sentences.len()),
+        own,
+        other,
+        promise,
+    };
+    report.print(started.elapsed().as_secs_f64())?;
+    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+}
+
+fn certified_score(model: &LanguageModel, paths: &[PathBuf], run: &Run) -> Result<TextScore> {
+    let mut counts = None::<zhat::language::Counts>;
+    for path in paths {
+        let more = text::count(path, model.mrf().context(), run)?;
+        match &mut counts {
+            Some(counts) => counts.merge(more)?,
+            None => counts = Some(more),
+        }
+    }
+    let counts = counts.ok_or_else(|| Error::argument("TEXTS", "there is none"))?;
+    model.evaluate(&counts.moments(model.vocabulary())?, run)
+}
+
+/// What is told at the end.
+struct Report<'a> {
+    arguments: &'a TrainArguments,
+    states: usize,
+    last: Option<Epoch>,
+    /// Words and sentences.
+    size: (u64, usize),
+    own: Option<TextScore>,
+    other: Option<TextScore>,
+    promise: fn(&TextScore) -> String,
+}
+
+impl Report<'_> {
+    fn print(&self, seconds: f64) -> Result<()> {
+        let Report { arguments, states, last, size, own, other, promise } = self;
+        let (epochs, best) = last.map_or((0, 0), |epoch| (epoch.epoch, epoch.best));
+        let bilinear = arguments.objective == ObjectiveArgument::Lbl;
+        let name = if bilinear { "lbl" } else { "pseudo" };
+        if arguments.budget.json {
+            let score = if bilinear { exact_json } else { score_json };
+            let object = json!({
+                "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
+                "tokens": size.0, "sentences": size.1, "states": states,
+                "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
+                "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
+                "train": own.as_ref().map(score), "valid": other.as_ref().map(score), "seconds": {"all": seconds},
+            });
+            return output::print(&format!("{object}\n"));
+        }
+        let model = format!(
+            "{name}: {states} states, context {}, embeddings of length {}",
+            arguments.context, arguments.rank
+        );
+        let mut facts = vec![("text", format!("{} words in {} sentences", size.0, size.1)), ("model", model)];
+        facts.extend(own.as_ref().map(|own| ("text's likelihood", promise(own))));
+        facts.extend(other.as_ref().map(|other| ("validation", promise(other))));
+        facts.extend([
+            ("learning", format!("{epochs} epochs, the best {best}; {}", units::seconds(seconds))),
+            ("written", arguments.output.display().to_string()),
+        ]);
+        output::print(&output::facts(&facts))
+    }
+}
+
+fn exact(score: &TextScore) -> String {
+    format!("{:.4} nats a word, the ends of sentences included", score.per_word())
+}
+
+fn exact_json(score: &TextScore) -> serde_json::Value {
+    json!({
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
+        "per_word": score.per_word(),
+        "guarantee": {"kind": "heuristic", "reason": "normalised at every word, but added up in single precision"},
+    })
+}
+
+/// `lm eval` of a log-bilinear model.
+pub fn eval(model: &LogBilinear, arguments: &EvalArguments, run: &Run) -> Result<Exit> {
+    if arguments.pseudo || arguments.annealed.is_some() {
+        return Err(Error::argument(
+            "--pseudo",
+            "and `--annealed` are of Markov random fields; a log-bilinear model has an exact likelihood",
+        ));
+    }
+    let score = model.evaluate(&text::sentences(&arguments.text, model.vocabulary())?, run)?;
+    if score.tokens == 0 {
+        return Err(Error::argument("TEXT", "has no words"));
+    }
+    if arguments.budget.json {
+        let mut object = exact_json(&score);
+        object["schema"] = 1.into();
+        object["version"] = env!("CARGO_PKG_VERSION").into();
+        object["command"] = "lm eval".into();
+        output::print(&format!("{object}\n"))?;
+    } else {
+        output::print(&output::facts(&[("text", texts(&score)), ("likelihood", exact(&score))]))?;
+    }
+    Ok(Exit::Answered)
+}

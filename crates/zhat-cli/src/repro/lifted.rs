@@ -1,0 +1,154 @@
+//! What the experiments with language models share: the Penn Treebank, models learned while their validation text is watched.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use zhat::io::text;
+use zhat::language::{
+    self, Certificate, Counts, Epoch, Fold, Form, LanguageModel, Moments, Objective, Stochastic, Training,
+    Vocabulary,
+};
+use zhat::lifted::Annealed;
+use zhat::model::Interactions;
+use zhat::{Error, Result};
+
+use super::Setting;
+use crate::output;
+
+/// The length of the embeddings, as in the paper.
+pub const RANK: usize = 30;
+/// Levels of the annealed estimate.
+const LEVELS: usize = 100;
+
+/// The texts of the Penn Treebank, and the words of the first.
+pub struct Treebank {
+    pub train: PathBuf,
+    pub valid: PathBuf,
+    pub vocabulary: Vocabulary,
+}
+
+impl Treebank {
+    pub fn open(setting: &Setting<'_>) -> Result<Self> {
+        let folder = std::env::var_os("ZHAT_DATA").map(PathBuf::from).ok_or_else(|| {
+            let message = "is not set: it must name a folder with data/ptb/ptb.train.txt and ptb.valid.txt, a sentence a line";
+            Error::argument("ZHAT_DATA", message)
+        })?;
+        let folder = folder.join("data/ptb");
+        let (train, valid) = (folder.join("ptb.train.txt"), folder.join("ptb.valid.txt"));
+        let counts = text::count(&train, 1, &setting.run)?;
+        let size = setting.quick.then_some(1000);
+        let vocabulary = Vocabulary::of(&counts, &Fold { size, ..Fold::default() })?;
+        output::print(&format!(
+            "Penn Treebank: {} words in {} sentences, {} states with the separator, embeddings of length {RANK}.\n",
+            counts.tokens(),
+            counts.sentences(),
+            vocabulary.states()
+        ))?;
+        Ok(Treebank { train, valid, vocabulary })
+    }
+
+    pub fn moments(&self, context: usize, setting: &Setting<'_>) -> Result<(Moments, Moments)> {
+        let of = |path| {
+            text::count(path, context, &setting.run)
+                .and_then(|counts: Counts| counts.moments(&self.vocabulary))
+        };
+        Ok((of(&self.train)?, of(&self.valid)?))
+    }
+
+    pub fn sentences(&self) -> Result<[Vec<Vec<u32>>; 2]> {
+        Ok([text::sentences(&self.train, &self.vocabulary)?, text::sentences(&self.valid, &self.vocabulary)?])
+    }
+}
+
+/// A model and how it came about: seconds and nats a word of the validation text.
+pub struct Learned {
+    pub model: LanguageModel,
+    pub course: Vec<(f64, f64)>,
+    pub valid: Moments,
+    pub seconds: f64,
+}
+
+impl Learned {
+    /// What is certified about the validation text, nats a word.
+    pub fn certified(&self, setting: &Setting<'_>) -> Result<f64> {
+        Ok(self.model.evaluate(&self.valid, &setting.run)?.per_word())
+    }
+
+    /// An estimate of the likelihood itself.
+    pub fn annealed(&self, setting: &Setting<'_>) -> Result<f64> {
+        let levels = if setting.quick { LEVELS / 5 } else { LEVELS };
+        let how = Annealed { levels, ..Annealed::default() };
+        Ok(self.model.annealed(&self.valid, &how, &setting.run)? / self.valid.tokens() as f64)
+    }
+
+    /// ρ, or what the star has instead.
+    pub fn shares(&self) -> String {
+        match self.model.certificate() {
+            Certificate::Star { delta } => format!("1/{} each", delta.len() + 1),
+            Certificate::Spectral { shares, .. } => {
+                shares.iter().map(|share| format!("{share}")).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// ‖θ²‖, the root of the sum of squares.
+    pub fn second_norm(&self) -> Option<f64> {
+        let Interactions::LowRank { rank, left, right } = self.model.mrf().interactions() else {
+            return None;
+        };
+        let right = right.get(1)?;
+        // ‖U·Wᵀ‖² = Σ (UᵀU) ⊙ (WᵀW).
+        let gram = |matrix: &[f32]| {
+            let mut gram = vec![0.0; rank * rank];
+            for row in matrix.chunks_exact(*rank) {
+                for (i, &x) in row.iter().enumerate() {
+                    let to = &mut gram[i * rank..(i + 1) * rank];
+                    to.iter_mut().zip(row).for_each(|(g, &y)| *g += f64::from(x) * f64::from(y));
+                }
+            }
+            gram
+        };
+        Some(gram(left).iter().zip(gram(right)).map(|(a, b)| a * b).sum::<f64>().max(0.0).sqrt())
+    }
+}
+
+/// Learns by a bound.
+pub fn learned(
+    treebank: &Treebank,
+    context: usize,
+    objective: Objective,
+    setting: &Setting<'_>,
+) -> Result<Learned> {
+    let (moments, valid) = treebank.moments(context, setting)?;
+    let how = Training {
+        form: Form::Products(RANK),
+        objective,
+        iterations: if setting.quick { 40 } else { Training::default().iterations },
+        ..Training::default()
+    };
+    let started = Instant::now();
+    let mut course = Vec::new();
+    let model = language::train(
+        &moments,
+        &treebank.vocabulary,
+        Some(&valid),
+        &how,
+        None,
+        &setting.run,
+        &mut |now| {
+            course.extend(now.progress().valid.map(|valid| (started.elapsed().as_secs_f64(), valid)));
+            Ok(true)
+        },
+    )?;
+    Ok(Learned { model, course, valid, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// Options of stochastic gradients.
+pub fn stochastic(context: usize, setting: &Setting<'_>) -> Stochastic {
+    Stochastic { context, rank: RANK, epochs: if setting.quick { 1 } else { 8 }, ..Stochastic::default() }
+}
+
+/// Says where learning stands.
+pub fn told(name: &str, epoch: &Epoch) {
+    eprintln!("{name}, epoch {}: validation {:.4} nats a word", epoch.epoch, epoch.valid.unwrap_or(f64::NAN));
+}

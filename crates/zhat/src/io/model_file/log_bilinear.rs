@@ -1,0 +1,72 @@
+//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a language model, `context` U64 \[1\] and `rank` U64 \[1\], and `matrix` F32 \[C, (K + 1)·D + 1\] with
+//! the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
+
+use std::io::Write;
+use std::path::Path;
+
+use super::language::{opened, words};
+use super::tensors::Writer;
+use crate::error::{Error, Result};
+use crate::language::{LogBilinear, Vocabulary};
+
+const KIND: &str = "language-model-log-bilinear";
+
+/// Reads a log-bilinear model; `name` is the file's name for messages.
+pub fn parse_log_bilinear(bytes: &[u8], name: &str) -> Result<LogBilinear> {
+    let (tensors, metadata) = opened(bytes, name, KIND)?;
+    let words = words(&tensors, &metadata)?;
+    let one = |tensor: &str| Ok::<_, Error>(tensors.integers(tensor)?.first().copied().unwrap_or(0));
+    let (context, rank) = (one("context")?, one("rank")?);
+    LogBilinear::new(Vocabulary::new(words)?, context, rank, tensors.numbers("matrix")?)
+        .map_err(|error| tensors.fail(error.to_string()))
+}
+
+/// Writes a log-bilinear model; the same model gives the same bytes.
+pub fn write_log_bilinear(model: &LogBilinear, out: &mut dyn Write) -> std::io::Result<()> {
+    let states = model.vocabulary().states();
+    let mut writer = Writer::new(KIND);
+    writer.metadata("words", serde_json::to_string(model.vocabulary().words())?);
+    writer.integers("context", &[1], vec![model.context()]);
+    writer.integers("rank", &[1], vec![model.embeddings().1]);
+    writer.numbers("matrix", &[states, model.matrix().len() / states], vec![model.matrix()]);
+    writer.write(out)
+}
+
+/// Reads a log-bilinear model from a file.
+pub fn read_log_bilinear(path: &Path) -> Result<LogBilinear> {
+    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
+    parse_log_bilinear(&bytes, &path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {
+        let vocabulary = Vocabulary::new(vec!["a".into(), "\"é\"".into()]).unwrap();
+        let matrix: Vec<f32> = (0..21).map(|i| i as f32 / 8.0 - 1.0).collect();
+        let model = LogBilinear::new(vocabulary.clone(), 2, 2, matrix.clone()).unwrap();
+        let mut bytes = Vec::new();
+        write_log_bilinear(&model, &mut bytes).unwrap();
+        assert_eq!(parse_log_bilinear(&bytes, "").unwrap(), model);
+        for length in 0..bytes.len() {
+            assert!(parse_log_bilinear(&bytes[..length], "").is_err());
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 0xff, b'9', bytes[at] ^ 1] {
+                let mut altered = bytes.clone();
+                altered[at] = value;
+                let _ = parse_log_bilinear(&altered, "");
+            }
+        }
+        let message = super::super::parse_language_model(&bytes, "m.zhat").unwrap_err().to_string();
+        assert!(message.contains("expected `language-model`"), "{message}");
+        for (context, rank) in [(2, 3), (0, 20), (20, 0), (usize::MAX, 2)] {
+            assert!(LogBilinear::new(vocabulary.clone(), context, rank, matrix.clone()).is_err());
+        }
+        let mut bad = matrix;
+        bad[4] = f32::NAN;
+        assert!(LogBilinear::new(vocabulary, 2, 2, bad).is_err());
+    }
+}

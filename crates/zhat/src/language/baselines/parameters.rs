@@ -1,0 +1,256 @@
+//! The parameters as one matrix, and the likelihood of places with its gradient.
+//!
+//! Row y of the matrix is (U(y), W¹(y), …, Wᴷ(y), b(y)). The scores of all states at a place are its product with (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ), 1); who does not look ahead leaves the
+//! first D columns away. So a batch is three products of matrices: scores, the gradient in what stands around, the gradient in the rows of all states.
+
+use rayon::prelude::*;
+
+use super::windows::Windows;
+use crate::numeric::{Elementwise, Matrix, multiply};
+use crate::random::Streams;
+
+/// Standard deviation of the first U.
+const SPREAD: f64 = 0.1;
+/// Numbers of the first embeddings that share a random stream.
+const BLOCK: usize = 1024;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Parameters {
+    pub context: usize,
+    pub rank: usize,
+    /// Whether the words behind count, too.
+    pub ahead: bool,
+    pub matrix: Vec<f32>,
+}
+
+/// What a batch needs besides, and the gradient that it leaves.
+pub(super) struct Work {
+    around: Vec<f32>,
+    to_around: Vec<f32>,
+    scores: Vec<f32>,
+    zeros: Vec<f32>,
+    /// In the columns that are multiplied, row by row.
+    pub dense: Vec<f32>,
+    /// In U where it is not among those columns, and the rows that are not 0.
+    pub left: Vec<f32>,
+    pub touched: Vec<usize>,
+}
+
+impl Parameters {
+    /// Words that are independent, and embeddings that are small: U random and Wˡ 0, or both random.
+    pub fn first(counts: &[u64], context: usize, rank: usize, ahead: bool, seed: u64) -> Self {
+        let (states, width) = (counts.len(), (context + 1) * rank + 1);
+        let total: u64 = counts.iter().sum();
+        let mut matrix = vec![0.0; states * width];
+        let streams = Streams::new(seed, "first embeddings");
+        for (block, rows) in matrix.chunks_mut(BLOCK * width).enumerate() {
+            let mut random = streams.block(block as u64);
+            for row in rows.chunks_exact_mut(width) {
+                row[..rank].iter_mut().for_each(|u| *u = (SPREAD * random.normal()) as f32);
+            }
+        }
+        for (row, &count) in matrix.chunks_exact_mut(width).zip(counts) {
+            row[width - 1] = (count.max(1) as f64 / total.max(1) as f64).ln() as f32;
+        }
+        Parameters { context, rank, ahead, matrix }
+    }
+
+    pub fn width(&self) -> usize {
+        (self.context + 1) * self.rank + 1
+    }
+
+    pub fn states(&self) -> usize {
+        self.matrix.len() / self.width()
+    }
+
+    /// The first column that is multiplied.
+    pub fn first_column(&self) -> usize {
+        if self.ahead { 0 } else { self.rank }
+    }
+
+    /// Bytes of a batch.
+    pub fn bytes(states: usize, context: usize, rank: usize, batch: usize) -> f64 {
+        4.0 * states as f64 * (batch as f64 + (context + 2) as f64 * rank as f64)
+    }
+
+    /// One block of columns: U for 0, Wˡ for l.
+    pub fn embedding(&self, l: usize) -> Vec<f32> {
+        let rows = self.matrix.chunks_exact(self.width());
+        rows.flat_map(|row| &row[l * self.rank..(l + 1) * self.rank]).copied().collect()
+    }
+
+    /// b.
+    pub fn biases(&self) -> impl Iterator<Item = f64> + '_ {
+        self.matrix.chunks_exact(self.width()).map(|row| f64::from(row[row.len() - 1]))
+    }
+
+    fn row(&self, state: usize, l: usize) -> &[f32] {
+        &self.matrix[state * self.width() + l * self.rank..][..self.rank]
+    }
+
+    fn columns(&self) -> Matrix<'_, f32> {
+        let width = self.width();
+        Matrix::row_major(&self.matrix, self.states(), width).columns(self.first_column()..width)
+    }
+
+    /// Scores, then log p of what stands at each place; the scores become p less 1 at that state.
+    fn forward(&self, windows: &Windows, places: &[u32], work: &mut Work) -> f64 {
+        let (states, rank, first) = (self.states(), self.rank, self.first_column());
+        let width = self.width() - first;
+        let around = &mut work.around[..places.len() * width];
+        around.fill(0.0);
+        for (&place, around) in places.iter().zip(around.chunks_exact_mut(width)) {
+            around[width - 1] = 1.0;
+            for l in 1..=self.context {
+                let from = l * rank - first;
+                around[from..from + rank].copy_from_slice(self.row(windows.before(place, l), 0));
+                if self.ahead {
+                    let behind = self.row(windows.behind(place, l), l);
+                    around[..rank].iter_mut().zip(behind).for_each(|(a, w)| *a += w);
+                }
+            }
+        }
+        let scores = &mut work.scores[..places.len() * states];
+        multiply(Matrix::row_major(around, places.len(), width), self.columns().transposed(), scores, false);
+        let zeros = &work.zeros;
+        let row = |(row, &place): (&mut [f32], &u32)| {
+            let state = windows.at(place);
+            let shift = f32::max_sum(row, zeros);
+            let own = f64::from(row[state] - shift);
+            f32::exp_shifted(row, shift, zeros);
+            // In pieces, as a long sum in single precision would lose digits.
+            let sum: f64 = row.chunks(256).map(|piece| f64::from(piece.iter().sum::<f32>())).sum();
+            f32::multiply(row, sum.recip() as f32);
+            row[state] -= 1.0;
+            own - sum.ln()
+        };
+        let logarithms: Vec<f64> = scores.par_chunks_exact_mut(states).zip(places).map(row).collect();
+        logarithms.iter().sum()
+    }
+
+    /// Σ log p over some places; the work has the gradient of −Σ log p.
+    pub fn gradient(&self, windows: &Windows, places: &[u32], work: &mut Work) -> f64 {
+        let value = self.forward(windows, places, work);
+        let (states, rank, first) = (self.states(), self.rank, self.first_column());
+        let width = self.width() - first;
+        let errors = Matrix::row_major(&work.scores[..places.len() * states], places.len(), states);
+        let around = Matrix::row_major(&work.around[..places.len() * width], places.len(), width);
+        multiply(errors, self.columns(), &mut work.to_around[..places.len() * width], false);
+        multiply(errors.transposed(), around, &mut work.dense, false);
+        for &state in &work.touched {
+            work.left[state * rank..(state + 1) * rank].fill(0.0);
+        }
+        work.touched.clear();
+        for (&place, gradient) in places.iter().zip(work.to_around.chunks_exact(width)) {
+            for l in 1..=self.context {
+                let before = windows.before(place, l);
+                let to = if self.ahead {
+                    &mut work.dense[before * width..][..rank]
+                } else {
+                    work.touched.push(before);
+                    &mut work.left[before * rank..][..rank]
+                };
+                to.iter_mut().zip(&gradient[l * rank - first..]).for_each(|(t, g)| *t += g);
+                if self.ahead {
+                    let to = &mut work.dense[windows.behind(place, l) * width + l * rank..][..rank];
+                    to.iter_mut().zip(gradient).for_each(|(t, g)| *t += g);
+                }
+            }
+        }
+        work.touched.sort_unstable();
+        work.touched.dedup();
+        value
+    }
+
+    /// Σ log p over all places of a text.
+    pub fn log_likelihood(&self, windows: &Windows, work: &mut Work) -> f64 {
+        let batch = work.around.len() / (self.width() - self.first_column());
+        windows.places().chunks(batch.max(1)).map(|places| self.forward(windows, places, work)).sum()
+    }
+}
+
+impl Work {
+    pub fn new(of: &Parameters, batch: usize, gradient: bool) -> Self {
+        let (states, width) = (of.states(), of.width() - of.first_column());
+        let sized = |wanted: bool, length: usize| vec![0.0; if wanted { length } else { 0 }];
+        Work {
+            around: vec![0.0; batch * width],
+            to_around: sized(gradient, batch * width),
+            scores: vec![0.0; batch * states],
+            zeros: vec![0.0; states],
+            dense: sized(gradient, states * width),
+            left: sized(gradient && !of.ahead, states * of.rank),
+            touched: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gradient_is_that_of_the_value() {
+        let mut random = Streams::new(3, "baseline tests").block(0);
+        let sentences: Vec<Vec<u32>> =
+            (0..6).map(|i| (0..=i).map(|_| 1 + random.below(5) as u32).collect()).collect();
+        for (ahead, context) in [(false, 2), (true, 2), (false, 1), (true, 3)] {
+            let windows = Windows::new(&sentences, context);
+            let mut parameters = Parameters::first(&[3, 9, 1, 4, 2, 2], context, 3, ahead, 1);
+            parameters.matrix.iter_mut().for_each(|x| *x += 0.5 * random.normal() as f32);
+            let places = windows.places();
+            let mut work = Work::new(&parameters, places.len(), true);
+            // Twice: what the last batch has left must not count.
+            parameters.gradient(&windows, &places[..5], &mut work);
+            let value = parameters.gradient(&windows, places, &mut work);
+            let mut small = Work::new(&parameters, 4, false);
+            assert!((parameters.log_likelihood(&windows, &mut small) - value).abs() < 1e-4);
+            let (width, first) = (parameters.width(), parameters.first_column());
+            for at in 0..parameters.matrix.len() {
+                let (state, column) = (at / width, at % width);
+                let found = match column.checked_sub(first) {
+                    Some(column) => work.dense[state * (width - first) + column],
+                    None => work.left[state * 3 + column],
+                };
+                let mut moved = |step: f32| {
+                    let mut other = parameters.clone();
+                    other.matrix[at] += step;
+                    other.log_likelihood(&windows, &mut small)
+                };
+                let want = -(moved(0.01) - moved(-0.01)) / 0.02;
+                assert!((f64::from(found) - want).abs() < 5e-3 * (1.0 + want.abs()), "{found} {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn probabilities_add_up_and_are_those_of_the_formula() {
+        let mut random = Streams::new(4, "baseline tests").block(0);
+        for ahead in [false, true] {
+            let mut parameters = Parameters::first(&[3, 9, 1], 2, 2, ahead, 1);
+            parameters.matrix.iter_mut().for_each(|x| *x += random.normal() as f32);
+            let row = |y: usize, l: usize| parameters.row(y, l).to_vec();
+            let dot = |a: Vec<f32>, b: Vec<f32>| a.iter().zip(&b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+            let biases: Vec<f64> = parameters.biases().collect();
+            let padded = [0usize, 0, 2, 1, 0, 0, 0];
+            let score = |place: usize, y: usize| {
+                let each = (1..=2).map(|l| {
+                    let behind = if ahead { dot(row(y, 0), row(padded[place + l], l)) } else { 0.0 };
+                    dot(row(padded[place - l], 0), row(y, l)) + behind
+                });
+                biases[y] + each.sum::<f64>()
+            };
+            let want: f64 = (2..5)
+                .map(|place| {
+                    let scores: Vec<f64> = (0..3).map(|y| score(place, y)).collect();
+                    scores[padded[place]] - crate::numeric::log_sum_exp(&scores)
+                })
+                .sum();
+            let windows = Windows::new(&[vec![2, 1]], 2);
+            assert_eq!((windows.words(), windows.places().len()), (2, 3));
+            let mut work = Work::new(&parameters, 2, false);
+            assert!((parameters.log_likelihood(&windows, &mut work) - want).abs() < 1e-5);
+        }
+    }
+}

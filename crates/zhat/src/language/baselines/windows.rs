@@ -1,0 +1,54 @@
+//! A text as one row of states, and the places of it that are predicted.
+
+/// Sentences one after the other with K separators before, between and behind them.
+pub(super) struct Windows {
+    states: Vec<u32>,
+    /// Where a word stands, or the separator that ends a sentence.
+    places: Vec<u32>,
+    words: usize,
+}
+
+impl Windows {
+    pub fn new(sentences: &[Vec<u32>], context: usize) -> Self {
+        let words: usize = sentences.iter().map(Vec::len).sum();
+        let mut states = vec![0; context];
+        let mut places = Vec::with_capacity(words + sentences.len());
+        for sentence in sentences {
+            let first = states.len() as u32;
+            places.extend(first..=first + sentence.len() as u32);
+            states.extend_from_slice(sentence);
+            states.resize(states.len() + context, 0);
+        }
+        // The end of the last sentence has nothing behind it.
+        states.resize(states.len() + context, 0);
+        Windows { states, places, words }
+    }
+
+    /// Bytes for a text of so many words and sentences.
+    pub fn bytes(words: usize, sentences: usize, context: usize) -> f64 {
+        4.0 * (2 * words + sentences * (context + 1)) as f64
+    }
+
+    pub fn places(&self) -> &[u32] {
+        &self.places
+    }
+
+    /// The number of words, the ends of sentences not among them.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    pub fn at(&self, place: u32) -> usize {
+        self.states[place as usize] as usize
+    }
+
+    /// The state so many places before.
+    pub fn before(&self, place: u32, apart: usize) -> usize {
+        self.states[place as usize - apart] as usize
+    }
+
+    /// The state so many places behind.
+    pub fn behind(&self, place: u32, apart: usize) -> usize {
+        self.states[place as usize + apart] as usize
+    }
+}

@@ -1,0 +1,241 @@
+//! Language models: learned from texts, evaluated, sampled.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use numpy::PyArrayDyn;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use zhat::io::model_file::{
+    parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
+};
+use zhat::io::{text, write_atomically};
+use zhat::language::{self, Counts, Fold, Training, Vocabulary};
+use zhat::lifted::Annealed;
+use zhat::{Error, Result};
+
+use crate::array;
+use crate::error::{self, Failure};
+use crate::run::Run;
+
+/// How often the state of learning is kept.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// A text: files, or sentences, one a line.
+#[derive(FromPyObject)]
+pub enum Source {
+    Files(Vec<PathBuf>),
+    Lines(String),
+}
+
+impl Source {
+    fn count(&self, context: usize, run: &zhat::Run) -> Result<Counts> {
+        let paths = match self {
+            Source::Lines(lines) => return text::count_text(lines, context, run),
+            Source::Files(paths) => paths,
+        };
+        let mut counts = None::<Counts>;
+        for path in paths {
+            let more = text::count(path, context, run)?;
+            match &mut counts {
+                Some(counts) => counts.merge(more)?,
+                None => counts = Some(more),
+            }
+        }
+        counts.ok_or_else(|| Error::argument("texts", "there is none"))
+    }
+
+    fn sentences(&self, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> {
+        match self {
+            Source::Lines(lines) => text::sentences_of_text(lines, vocabulary),
+            Source::Files(paths) => {
+                let mut all = Vec::new();
+                for path in paths {
+                    all.extend(text::sentences(path, vocabulary)?);
+                }
+                Ok(all)
+            }
+        }
+    }
+}
+
+/// A step: its number, nats a word of the text and of the validation text.
+type Step = (usize, f64, Option<f64>);
+/// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood, annealed estimate a word.
+type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<f64>);
+
+/// A language model, never changed once made.
+#[pyclass(frozen, eq, module = "zhat._zhat")]
+#[derive(PartialEq)]
+pub struct LanguageModel {
+    model: Arc<language::LanguageModel>,
+}
+
+impl LanguageModel {
+    fn of(model: language::LanguageModel) -> Self {
+        LanguageModel { model: Arc::new(model) }
+    }
+}
+
+/// Learns; `how` is a JSON object. The model, its steps and the best of them.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
+pub fn train_language_model(
+    py: Python<'_>,
+    texts: Source,
+    valid: Option<Source>,
+    context: usize,
+    min_count: u64,
+    vocabulary: Option<usize>,
+    how: &str,
+    checkpoint: Option<PathBuf>,
+    run: &Run,
+) -> PyResult<(LanguageModel, Vec<Step>, usize)> {
+    let how: Training =
+        serde_json::from_str(how).map_err(|error| error::argument("train", error.to_string()))?;
+    let (model, steps, best) = run.supervise(py, move |run| {
+        let counts = texts.count(context, run)?;
+        let vocabulary = Vocabulary::of(&counts, &Fold { min_count, size: vocabulary })?;
+        let moments = counts.moments(&vocabulary)?;
+        drop(counts);
+        let valid = match &valid {
+            Some(valid) => Some(valid.count(context, run)?.moments(&vocabulary)?),
+            None => None,
+        };
+        let path: Option<&Path> = checkpoint.as_deref();
+        let from = path.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
+        let (mut steps, mut best, mut kept) = (Vec::new(), 0, Instant::now());
+        let mut watch = |now: &language::Checkpoint| {
+            let progress = now.progress();
+            steps.push((progress.iteration, progress.train, progress.valid));
+            best = progress.best;
+            if let Some(path) = path
+                && kept.elapsed() >= KEPT
+            {
+                write_checkpoint(now, path)?;
+                kept = Instant::now();
+            }
+            Ok(true)
+        };
+        let model = language::train(&moments, &vocabulary, valid.as_ref(), &how, from, run, &mut watch)?;
+        Ok((model, steps, best))
+    })?;
+    Ok((LanguageModel::of(model), steps, best))
+}
+
+#[pymethods]
+impl LanguageModel {
+    /// Reads a model from a file.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(LanguageModel::of(py.detach(|| read_language_model(&path)).map_err(Failure)?))
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        Ok(LanguageModel::of(parse_language_model(data, "").map_err(Failure)?))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = Vec::new();
+        write_language_model(&self.model, &mut bytes)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let write = || write_atomically(&path, |out| write_language_model(&self.model, out));
+        Ok(py.detach(write).map_err(Failure)?)
+    }
+
+    /// Writes the embeddings in a format of others.
+    fn export(&self, py: Python<'_>, path: PathBuf, safetensors: bool) -> PyResult<()> {
+        let write = || {
+            let mut bytes = Vec::new();
+            let written = if safetensors {
+                self.model.write_safetensors(&mut bytes)?
+            } else {
+                self.model.write_word2vec(&mut bytes)?
+            };
+            written.map_err(|source| Error::io(&path, source))?;
+            write_atomically(&path, |out| out.write_all(&bytes))
+        };
+        Ok(py.detach(write).map_err(Failure)?)
+    }
+
+    #[getter]
+    fn words(&self) -> Vec<String> {
+        self.model.vocabulary().words().to_vec()
+    }
+
+    #[getter]
+    fn context(&self) -> usize {
+        self.model.mrf().context()
+    }
+
+    /// D, if there are embeddings.
+    #[getter]
+    fn rank(&self) -> Option<usize> {
+        self.model.embeddings().ok().map(|(_, rank)| rank)
+    }
+
+    /// The rows of the words, in place; that of the separator is left out.
+    #[getter]
+    fn embeddings<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
+        let model = &this.get().model;
+        let (left, rank) = model.embeddings().map_err(Failure)?;
+        // SAFETY: the class is frozen and its model behind an `Arc` that is never written to.
+        unsafe { array::view(&left[rank..], &[left.len() / rank - 1, rank], this.as_any()) }
+    }
+
+    fn neighbours(&self, word: &str, count: usize) -> PyResult<Vec<(String, f64)>> {
+        Ok(self.model.neighbours(word, count).map_err(Failure)?)
+    }
+
+    fn sample(&self, py: Python<'_>, count: usize, sweeps: usize, run: &Run) -> PyResult<Vec<String>> {
+        let model = self.model.clone();
+        run.supervise(py, move |run| {
+            let drawn = model.sample(count, sweeps, run)?;
+            Ok(drawn.iter().map(|sentence| model.words(sentence)).collect())
+        })
+    }
+
+    fn evaluate(
+        &self,
+        py: Python<'_>,
+        source: Source,
+        pseudo: bool,
+        annealed: Option<usize>,
+        run: &Run,
+    ) -> PyResult<Score> {
+        let model = self.model.clone();
+        run.supervise(py, move |run| {
+            let moments = source.count(model.mrf().context(), run)?.moments(model.vocabulary())?;
+            let score = model.evaluate(&moments, run)?;
+            let pseudo = if pseudo {
+                Some(model.pseudo_log_likelihood(&source.sentences(model.vocabulary())?, run)?)
+            } else {
+                None
+            };
+            let annealed = match annealed {
+                Some(levels) => {
+                    let how = Annealed { levels, ..Annealed::default() };
+                    Some(model.annealed(&moments, &how, run)? / moments.tokens() as f64)
+                }
+                None => None,
+            };
+            let guarantee = score.guarantee();
+            Ok((
+                score.tokens,
+                score.sentences,
+                score.log_likelihood,
+                guarantee.to_json().to_string(),
+                guarantee.to_string(),
+                score.rounding,
+                score.log_lengths,
+                pseudo,
+                annealed,
+            ))
+        })
+    }
+}

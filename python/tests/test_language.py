@@ -1,0 +1,210 @@
+"""Language models: learning, bounds by enumeration, embeddings in place, files, interruption."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import itertools
+import json
+import math
+import pickle
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zhat
+
+
+def sentences(seed: int, count: int) -> list[list[str]]:
+    draw = random.Random(seed)
+    subjects, verbs, objects = ["the cat", "a dog", "she"], ["sees", "has"], ["bread", "the cat", "a house"]
+    return [
+        f"{draw.choice(subjects)} {draw.choice(verbs)} {draw.choice(objects)}".split() for _ in range(count)
+    ]
+
+
+TEXT, VALID = sentences(1, 120), sentences(2, 30)
+MODEL = zhat.LanguageModel.train(TEXT, context=2, rank=4, valid=VALID, iterations=40)
+
+
+def written(path: Path, text: list[list[str]]) -> Path:
+    path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
+    return path
+
+
+def test_files_and_lists_of_words_are_the_same_text(tmp_path: Path) -> None:
+    whole = written(tmp_path / "train.txt", TEXT)
+    parts = [written(tmp_path / "one.txt", TEXT[:50]), written(tmp_path / "two.txt", TEXT[50:])]
+    packed = tmp_path / "train.txt.gz"
+    packed.write_bytes(gzip.compress(whole.read_bytes()))
+    valid = written(tmp_path / "valid.txt", VALID)
+    for source in (whole, str(whole), parts, [packed]):
+        again = zhat.LanguageModel.train(source, context=2, rank=4, valid=[valid], iterations=40, threads=1)
+        assert again == MODEL
+        assert hash(again) == hash(MODEL)
+    assert MODEL.eval(valid) == MODEL.eval(VALID, threads=2)
+
+
+def test_the_bound_is_below_the_likelihood() -> None:
+    text = [["a", "b"], ["b", "a"], ["a", "a", "b"]] * 5
+    for bound in ("spectral", "star"):
+        for rank in (2, None):
+            model = zhat.LanguageModel.train(text, context=1, rank=rank, bound=bound, l2=1e-3, iterations=25)
+            score = model.eval(text, pseudo=True)
+            # The likelihood itself, from the pseudo-likelihoods of all sentences of a length.
+            exact = sum(_log_probability(model, sentence) for sentence in text)
+            assert score.log_likelihood <= exact < 0
+            assert score.guarantee.kind == "lower"
+            assert (score.tokens, score.sentences) == (35, 15)
+            assert score.per_word == float(score) == score.log_likelihood / 35
+            assert score.pseudo_log_likelihood is not None
+            assert score.pseudo_log_likelihood < 0
+
+
+def _log_probability(model: zhat.LanguageModel, sentence: list[str]) -> float:
+    """By the scores of all sentences of the length; the bound is the same for all of them."""
+    alike = [list(words) for words in itertools.product(model.words, repeat=len(sentence))]
+    own = model.eval([sentence]).log_likelihood
+    scores = [model.eval([words]).log_likelihood for words in alike]
+    top = max(scores)
+    return own - top - math.log(sum(math.exp(score - top) for score in scores))
+
+
+def test_learning_tells_its_steps() -> None:
+    assert [step for step, _, _ in MODEL.history] == list(range(1, len(MODEL.history) + 1))
+    assert MODEL.best is not None
+    reached = MODEL.history[MODEL.best - 1][2]
+    assert reached is not None
+    assert reached == max(valid for _, _, valid in MODEL.history if valid is not None)
+    assert MODEL.eval(VALID).per_word == pytest.approx(reached, abs=0.05)
+    full = zhat.LanguageModel.train(TEXT, rank=None, iterations=5)
+    assert full.rank is None
+    assert repr(full) == f"LanguageModel({len(full.words)} words, context 1, full matrices)"
+    with pytest.raises(zhat.InputError, match="no embeddings"):
+        _ = full.embeddings
+
+
+def test_embeddings_are_a_view() -> None:
+    array = MODEL.embeddings
+    assert array.shape == (len(MODEL.words), 4)
+    assert array.dtype == np.float32
+    assert not array.flags.owndata
+    assert not array.flags.writeable
+    assert np.shares_memory(array, MODEL.embeddings)
+    model = zhat.LanguageModel.train(TEXT, rank=3, iterations=3)
+    alone, values = model.embeddings, model.embeddings.copy()
+    del model
+    assert np.array_equal(alone, values)
+    # Cosines by hand.
+    word = MODEL.words.index("cat")
+    norms = np.linalg.norm(array.astype(float), axis=1)
+    cosines = array.astype(float) @ array[word] / (norms * norms[word])
+    cosines[word] = -np.inf
+    near = MODEL.neighbours("cat", 3)
+    assert [name for name, _ in near] == [MODEL.words[i] for i in np.argsort(-cosines)[:3]]
+    assert near[0][1] == pytest.approx(cosines.max(), abs=1e-6)
+
+
+def test_samples_are_sentences_of_the_words() -> None:
+    drawn = MODEL.sample(20, sweeps=5, seed=3)
+    assert drawn == MODEL.sample(20, sweeps=5, seed=3, threads=1)
+    assert drawn != MODEL.sample(20, sweeps=5, seed=4)
+    lengths = {len(sentence) for sentence in TEXT}
+    for sentence in drawn:
+        assert set(sentence.split()) <= set(MODEL.words)
+        assert len(sentence.split()) in lengths
+
+
+def test_files_pickles_and_exports(tmp_path: Path) -> None:
+    path = tmp_path / "m.zhat"
+    MODEL.save(path)
+    assert zhat.LanguageModel.load(path) == MODEL == zhat.load(path)
+    assert pickle.loads(pickle.dumps(MODEL)) == MODEL
+    assert copy.deepcopy(MODEL) == MODEL
+    assert MODEL != "a model"
+    assert "context" in MODEL._repr_html_()
+    assert repr(MODEL) == f"LanguageModel({len(MODEL.words)} words, context 2, rank 4)"
+    MODEL.export(tmp_path / "m.txt")
+    lines = (tmp_path / "m.txt").read_text().splitlines()
+    assert lines[0] == f"{len(MODEL.words)} 4"
+    assert lines[1].split()[0] == MODEL.words[0]
+    MODEL.export(tmp_path / "m.safetensors")
+    data = (tmp_path / "m.safetensors").read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    assert json.loads(header["__metadata__"]["words"]) == list(MODEL.words)
+    rows = np.frombuffer(data[8 + length :], "<f4").reshape(header["embeddings"]["shape"])
+    assert np.array_equal(rows, MODEL.embeddings)
+    with pytest.raises(zhat.InputError, match="kind"):
+        zhat.load(_other(tmp_path))
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(zhat.InputError, match="whole"):
+        zhat.load(path)
+    with pytest.raises(zhat.MissingFileError):
+        zhat.load(tmp_path / "none.zhat")
+
+
+def _other(folder: Path) -> Path:
+    zhat.generate.tree(variables=3).save(folder / "tree.zhat")
+    return folder / "tree.zhat"
+
+
+def test_progress_and_interruption() -> None:
+    seen: list[str] = []
+    zhat.LanguageModel.train(
+        TEXT, rank=3, iterations=200, progress=lambda phase, done, total: seen.append(phase)
+    )
+    assert set(seen) <= {"learning"}
+
+    def enough(phase: str, done: int, total: int) -> None:
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        zhat.LanguageModel.train(sentences(3, 3000), context=5, iterations=10**9, l2=0.0, progress=enough)
+    short = zhat.LanguageModel.train(TEXT, iterations=10**9, tolerance=0.0, time=0.2)
+    assert isinstance(short, zhat.LanguageModel)
+
+
+def test_a_checkpoint_of_another_text_is_refused(tmp_path: Path) -> None:
+    broken = tmp_path / "kept"
+    broken.write_bytes(b"nothing")
+    with pytest.raises(zhat.InputError, match="whole"):
+        zhat.LanguageModel.train(TEXT, iterations=3, checkpoint=broken)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"texts": 3}, "texts: expected"),
+        ({"texts": []}, "no words"),
+        ({"texts": [["a b"]]}, "no word"),
+        ({"texts": [["a"], "b"]}, r"texts\[1\]"),
+        ({"texts": [[3]]}, r"texts\[0\]"),
+        ({"context": 0}, "context"),
+        ({"rank": 0}, "rank"),
+        ({"bound": "sun"}, "bound"),
+        ({"bound": "star", "shares": [1.0]}, "shares"),
+        ({"shares": [0.5, 0.5]}, "shares"),
+        ({"l2": -1.0}, "l2"),
+        ({"vocabulary": 0}, "vocabulary"),
+        ({"valid": [["zebra"]]}, "zebra"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(zhat.InputError, match=words):
+        zhat.LanguageModel.train(**{"texts": TEXT, "iterations": 2, **arguments})
+
+
+def test_other_mistakes(tmp_path: Path) -> None:
+    with pytest.raises(zhat.MissingFileError):
+        zhat.LanguageModel.train(tmp_path / "none.txt")
+    with pytest.raises(zhat.OverBudgetError):
+        zhat.LanguageModel.train(TEXT, memory=100)
+    with pytest.raises(zhat.InputError, match="zebra"):
+        MODEL.neighbours("zebra")
+    with pytest.raises(zhat.InputError, match="format"):
+        MODEL.export(tmp_path / "m.bin", format="numpy")

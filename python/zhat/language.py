@@ -1,0 +1,284 @@
+"""Globally normalised language models: `LanguageModel`, and what it says about a text, `TextScore`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _zhat
+from ._arguments import FilePath, integer, real, settings, text
+from ._html import table
+from .answer import Guarantee
+from .errors import InputError
+from .runtime import Progress, run
+
+Texts: TypeAlias = "FilePath | Iterable[FilePath] | Iterable[Sequence[str]]"
+"""A file of a sentence a line (plain, `.gz` or `.zst`), several of them, or sentences as lists of words."""
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """What a model says about a text: a certified lower bound on its log-likelihood, given the lengths."""
+
+    tokens: int
+    sentences: int
+    log_likelihood: float
+    guarantee: Guarantee
+    rounding: float
+    log_lengths: float
+    pseudo_log_likelihood: float | None
+    annealed_per_word: float | None
+
+    @property
+    def per_word(self) -> float:
+        """Nats a word, the separators' share included."""
+        return self.log_likelihood / self.tokens
+
+    def __float__(self) -> float:
+        """Nats a word."""
+        return self.per_word
+
+    def __repr__(self) -> str:
+        """The bound and the size of the text."""
+        return f"TextScore(at least {self.per_word:.4f} nats a word, {self.tokens} words)"
+
+
+class LanguageModel:
+    """A Markov random field over whole texts, in which a word interacts with the K words on either side.
+
+    `LanguageModel.train` learns one; the cost of a step does not depend on how long the texts are.
+
+    >>> import zhat
+    >>> text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 20
+    >>> model = zhat.LanguageModel.train(text, context=1, rank=3, iterations=30)
+    >>> model
+    LanguageModel(6 words, context 1, rank 3)
+    >>> model.embeddings.shape
+    (6, 3)
+    >>> model.eval(text).per_word > -2.0
+    True
+    >>> [len(model.sample(4)), len(model.neighbours("cat", 2))]
+    [4, 2]
+    """
+
+    _native: _zhat.LanguageModel
+
+    history: list[tuple[int, float, float | None]]
+    """Of a model that was learned just now: every step with nats a word of the text and of `valid`."""
+
+    best: int | None
+    """The step whose parameters it has."""
+
+    @classmethod
+    def _wrap(cls, native: _zhat.LanguageModel) -> LanguageModel:
+        model = cls.__new__(cls)
+        model._native = native
+        model.history = []
+        model.best = None
+        return model
+
+    @classmethod
+    def train(
+        cls,
+        texts: Texts,
+        *,
+        context: int = 1,
+        rank: int | None = 30,
+        rotations: bool = False,
+        valid: Texts | None = None,
+        min_count: int = 1,
+        vocabulary: int | None = None,
+        bound: str = "spectral",
+        shares: Sequence[float] = (),
+        l2: float = 4e-6,
+        iterations: int = 1000,
+        patience: int = 30,
+        tolerance: float = 1e-9,
+        checkpoint: FilePath | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        time: float | str | None = None,
+        progress: Progress | None = None,
+    ) -> LanguageModel:
+        """Learns a model: ascent on a certified bound on the likelihood.
+
+        `rank` is the length of the embeddings; None is for full matrices. With `rotations` there is one right
+        embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur less often than
+        `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`. `bound` is
+        "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has not become
+        likelier for `patience` steps. With `checkpoint` its state is kept in that file now and then, and it
+        goes on from there if the file exists, to the same bits.
+        """
+        if bound not in ("spectral", "star"):
+            raise InputError(f'bound: expected "spectral" or "star", found {bound!r}')
+        if bound == "star" and len(shares):
+            raise InputError("shares: are of the spectral bound")
+        objective: Any = "star" if bound == "star" else {"spectral": [real("shares", x) for x in shares]}
+        form: Any = "full"
+        if rank is not None:
+            form = {"rotated" if rotations else "products": integer("rank", rank, 1, 2**16)}
+        how = {
+            "form": form,
+            "objective": objective,
+            "l2": real("l2", l2),
+            "iterations": integer("iterations", iterations),
+            "patience": integer("patience", patience),
+            "tolerance": real("tolerance", tolerance),
+        }
+        native, steps, best = _zhat.train_language_model(
+            _source("texts", texts),
+            None if valid is None else _source("valid", valid),
+            integer("context", context, 1, 64),
+            integer("min_count", min_count),
+            None if vocabulary is None else integer("vocabulary", vocabulary, 1),
+            settings(how),
+            checkpoint,
+            run(seed, threads, memory, time, progress),
+        )
+        model = cls._wrap(native)
+        model.history, model.best = steps, best
+        return model
+
+    @classmethod
+    def load(cls, path: FilePath) -> LanguageModel:
+        """Reads a model from a `.zhat` file, such as `zhat lm train` writes."""
+        return cls._wrap(_zhat.LanguageModel.read(path))
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model to a `.zhat` file."""
+        self._native.save(path)
+
+    def export(self, path: FilePath, format: str | None = None) -> None:
+        """Writes the embeddings as "word2vec" text or "safetensors"; the file's ending tells if not given."""
+        if format is None:
+            format = "safetensors" if os.fspath(path).endswith(".safetensors") else "word2vec"
+        if format not in ("word2vec", "safetensors"):
+            raise InputError(f'format: expected "word2vec" or "safetensors", found {format!r}')
+        self._native.export(path, format == "safetensors")
+
+    @property
+    def context(self) -> int:
+        """K: how many words apart two words may be that interact."""
+        return self._native.context
+
+    @property
+    def rank(self) -> int | None:
+        """D: the length of the embeddings; None for full matrices."""
+        return self._native.rank
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words, from the most frequent one down."""
+        return tuple(self._native.words)
+
+    @property
+    def embeddings(self) -> NDArray[np.float32]:
+        """The embeddings, a row a word in the order of `words`: a view that cannot be written to, no copy."""
+        return self._native.embeddings
+
+    def eval(
+        self,
+        texts: Texts,
+        *,
+        pseudo: bool = False,
+        annealed: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        time: float | str | None = None,
+        progress: Progress | None = None,
+    ) -> TextScore:
+        """A certified lower bound on the log-likelihood of a text.
+
+        With `pseudo` also the exact pseudo-likelihood, which looks at the whole vocabulary for each word;
+        with `annealed` also an estimate of the likelihood itself, in nats a word, with so many levels.
+        """
+        levels = None if annealed is None else integer("annealed", annealed, 1)
+        how = run(seed, threads, memory, time, progress)
+        told = self._native.evaluate(_source("texts", texts), bool(pseudo), levels, how)
+        tokens, sentences, value, guarantee, words, rounding, lengths, exact, estimate = told
+        promise = Guarantee(words=words, **json.loads(guarantee))
+        return TextScore(tokens, sentences, value, promise, rounding, lengths, exact, estimate)
+
+    def neighbours(self, word: str, count: int = 10) -> list[tuple[str, float]]:
+        """The words whose embeddings make the smallest angles with that of a word, and the cosines."""
+        return self._native.neighbours(text("word", word), integer("count", count))
+
+    def sample(
+        self,
+        count: int = 1,
+        *,
+        sweeps: int = 50,
+        seed: int = 0,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        time: float | str | None = None,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Sentences by Gibbs sampling, every word drawn anew `sweeps` times: the law is a limit."""
+        how = run(seed, threads, memory, time, progress)
+        return self._native.sample(integer("count", count), integer("sweeps", sweeps), how)
+
+    def _figures(self) -> dict[str, str]:
+        size = "full matrices" if self.rank is None else f"rank {self.rank}"
+        return {"words": f"{len(self.words)} words", "context": f"context {self.context}", "size": size}
+
+    def __repr__(self) -> str:
+        """The sizes, in a line."""
+        return f"LanguageModel({', '.join(self._figures().values())})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return table(self._figures())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two models are the same, down to every number."""
+        return self._native == other._native if isinstance(other, LanguageModel) else NotImplemented
+
+    def __hash__(self) -> int:
+        """A hash that equal models share."""
+        return hash((self.words, self.context, self.rank))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as the bytes of a `.zhat` file."""
+        return _restore, (self._native.to_bytes(),)
+
+
+def _restore(data: bytes) -> LanguageModel:
+    return LanguageModel._wrap(_zhat.LanguageModel.from_bytes(data))
+
+
+def load(path: FilePath) -> LanguageModel:
+    """Reads a language model from a `.zhat` file; other models are for `read`."""
+    return LanguageModel.load(path)
+
+
+def _source(name: str, texts: Texts) -> list[str | os.PathLike[str]] | str:
+    """The paths, or the sentences as lines."""
+    if isinstance(texts, (str, os.PathLike)):
+        return [texts]
+    if not isinstance(texts, Iterable):
+        raise InputError(f"{name}: expected a path, paths or lists of words, found {texts!r}")
+    items = list(texts)
+    if items and all(isinstance(item, (str, os.PathLike)) for item in items):
+        return cast("list[str | os.PathLike[str]]", items)
+    lines = [_line(f"{name}[{i}]", item) for i, item in enumerate(items)]
+    return "\n".join(lines)
+
+
+def _line(name: str, sentence: object) -> str:
+    if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
+        raise InputError(f"{name}: expected a list of words, found {sentence!r}")
+    words = [text(name, word) for word in sentence]
+    for word in words:
+        if not word or any(letter in " \t\n\r\x0b\x0c" for letter in word):
+            raise InputError(f"{name}: {word!r} is no word; a word has no blanks")
+    return " ".join(words)
