@@ -97,6 +97,8 @@ pub enum ObjectiveArgument {
     Pseudo,
     /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
     Lbl,
+    /// The same on the text as a cycle: a Markov random field that is exactly normalised, its likelihood certified
+    Exact,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
