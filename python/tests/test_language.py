@@ -84,6 +84,9 @@ def test_learning_tells_its_steps() -> None:
     full = zhat.LanguageModel.train(TEXT, rank=None, iterations=5)
     assert full.rank is None
     assert repr(full) == f"LanguageModel({len(full.words)} words, context 1, full matrices)"
+    rotated = zhat.LanguageModel.train(TEXT, context=2, rank=3, rotations=True, iterations=5)
+    assert rotated.embeddings.shape == (len(rotated.words), 3)
+    assert rotated != zhat.LanguageModel.train(TEXT, context=2, rank=3, iterations=5)
     with pytest.raises(zhat.InputError, match="no embeddings"):
         _ = full.embeddings
 
@@ -186,6 +189,7 @@ def test_a_checkpoint_of_another_text_is_refused(tmp_path: Path) -> None:
         ({"texts": [[3]]}, r"texts\[0\]"),
         ({"context": 0}, "context"),
         ({"rank": 0}, "rank"),
+        ({"rank": None, "rotations": True}, "rotations"),
         ({"bound": "sun"}, "bound"),
         ({"bound": "star", "shares": [1.0]}, "shares"),
         ({"shares": [0.5, 0.5]}, "shares"),

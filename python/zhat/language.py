@@ -91,6 +91,7 @@ class LanguageModel:
         *,
         context: int = 1,
         rank: int | None = 30,
+        rotations: bool = False,
         valid: Texts | None = None,
         min_count: int = 1,
         vocabulary: int | None = None,
@@ -109,19 +110,25 @@ class LanguageModel:
     ) -> LanguageModel:
         """Learns a model: ascent on a certified bound on the likelihood.
 
-        `rank` is the length of the embeddings; None is for full matrices. Words that occur less often than
-        `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`. `bound` is
-        "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has not become
-        likelier for `patience` steps. With `checkpoint` its state is kept in that file now and then, and it
-        goes on from there if the file exists, to the same bits.
+        `rank` is the length of the embeddings; None is for full matrices. With `rotations` there is one right
+        embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur
+        less often than `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`.
+        `bound` is "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has
+        not become likelier for `patience` steps. With `checkpoint` its state is kept in that file now and
+        then, and it goes on from there if the file exists, to the same bits.
         """
         if bound not in ("spectral", "star"):
             raise InputError(f'bound: expected "spectral" or "star", found {bound!r}')
+        if rotations and rank is None:
+            raise InputError("rotations: are of embeddings; expected a rank")
         if bound == "star" and len(shares):
             raise InputError("shares: are of the spectral bound")
         objective: Any = "star" if bound == "star" else {"spectral": [real("shares", x) for x in shares]}
+        form: Any = "full"
+        if rank is not None:
+            form = {"rotated" if rotations else "products": integer("rank", rank, 1, 2**16)}
         how = {
-            "rank": None if rank is None else integer("rank", rank, 1, 2**16),
+            "form": form,
             "objective": objective,
             "l2": real("l2", l2),
             "iterations": integer("iterations", iterations),

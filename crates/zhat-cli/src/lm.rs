@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zhat::io::model_file::{read_checkpoint, read_language_model, write_checkpoint, write_language_model};
 use zhat::io::{text, write_atomically};
-use zhat::language::{self, Fold, Moments, Objective, TextScore, Training, Vocabulary};
+use zhat::language::{self, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary};
 use zhat::lifted::Annealed;
 use zhat::{Error, Result, Run, units};
 
@@ -20,8 +20,6 @@ use crate::output::{self, Exit};
 use crate::progress;
 use crate::query::budgeted;
 
-/// How often the state of learning is kept.
-const KEPT: Duration = Duration::from_secs(30);
 /// How often a line tells where it stands.
 const TOLD: Duration = Duration::from_secs(10);
 
@@ -71,7 +69,11 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         None => None,
     };
     let how = Training {
-        rank: (!arguments.full_rank).then_some(arguments.rank.into()),
+        form: match usize::from(arguments.rank) {
+            _ if arguments.full_rank => Form::Full,
+            rank if arguments.rotations => Form::Rotated(rank),
+            rank => Form::Products(rank),
+        },
         objective: match arguments.bound {
             BoundArgument::Spectral => Objective::Spectral(arguments.shares.clone()),
             BoundArgument::Star => Objective::Star,
@@ -92,7 +94,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
             told = Instant::now();
         }
         if let Some(path) = kept
-            && last.elapsed() >= KEPT
+            && last.elapsed().as_secs_f64() >= arguments.keep_every
         {
             write_checkpoint(now, path)?;
             last = Instant::now();
@@ -108,15 +110,16 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train",
             "tokens": moments.tokens(), "sentences": moments.sentences(), "states": moments.states(),
-            "context": context, "rank": how.rank, "l2": how.l2, "iterations": iterations, "best": best,
+            "context": context, "rank": how.form.rank(), "l2": how.l2, "iterations": iterations, "best": best,
             "train": score_json(&own), "valid": other.as_ref().map(score_json),
             "seconds": {"counting": counting, "all": seconds},
         });
         output::print(&format!("{object}\n"))?;
     } else {
-        let size = match how.rank {
-            Some(rank) => format!("embeddings of length {rank}"),
-            None => "full matrices".into(),
+        let size = match how.form {
+            Form::Products(rank) => format!("embeddings of length {rank}"),
+            Form::Rotated(rank) => format!("embeddings of length {rank}, rotated for each distance"),
+            Form::Full => "full matrices".into(),
         };
         let mut facts = vec![
             ("text", texts(&own)),

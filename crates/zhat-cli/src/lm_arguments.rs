@@ -37,8 +37,11 @@ pub struct TrainArguments {
     /// D: the length of the embeddings
     #[arg(long, short = 'D', default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pub rank: u16,
+    /// One right embedding for all distances, turned by a D × D matrix for each, instead of one for each
+    #[arg(long)]
+    pub rotations: bool,
     /// Full matrices instead of embeddings; for small vocabularies
-    #[arg(long, conflicts_with = "rank")]
+    #[arg(long, conflicts_with_all = ["rank", "rotations"])]
     pub full_rank: bool,
     /// A text to end by: learning stops when it does not become likelier
     #[arg(long, value_name = "FILE")]
@@ -76,6 +79,9 @@ pub struct TrainArguments {
     /// A file that keeps where learning stands; if it exists, learning goes on from there, to the same bits
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
+    /// It is written after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint")]
+    pub keep_every: f64,
     /// The model file
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
@@ -91,6 +97,8 @@ pub enum ObjectiveArgument {
     Pseudo,
     /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
     Lbl,
+    /// The same on the text as a cycle: a Markov random field that is exactly normalised, its likelihood certified
+    Exact,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -92,6 +92,7 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
         context,
         rank: arguments.rank.into(),
         epochs: arguments.epochs,
+        cyclic: arguments.objective == ObjectiveArgument::Exact,
         rate: arguments.rate.unwrap_or(Stochastic::default().rate),
         ..Stochastic::default()
     };
@@ -102,11 +103,11 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
         Ok(true)
     };
     let again = budgeted_again(&arguments.budget);
-    let (own, other, promise) = if arguments.objective == ObjectiveArgument::Lbl {
+    let (own, other, promise) = if arguments.objective != ObjectiveArgument::Pseudo {
         let model = train_log_bilinear(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
         write_atomically(&arguments.output, |out| write_log_bilinear(&model, out))?;
         let of = |sentences: &Vec<Vec<u32>>| model.evaluate(sentences, &again);
-        (None, valid.as_ref().map(of).transpose()?, exact as fn(&TextScore) -> String)
+        (None, valid.as_ref().map(of).transpose()?, promised(&model))
     } else {
         let model = train_pseudo(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
         write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
@@ -157,7 +158,11 @@ impl Report<'_> {
         let Report { arguments, states, last, size, own, other, promise } = self;
         let (epochs, best) = last.map_or((0, 0), |epoch| (epoch.epoch, epoch.best));
         let bilinear = arguments.objective == ObjectiveArgument::Lbl;
-        let name = if bilinear { "lbl" } else { "pseudo" };
+        let name = match arguments.objective {
+            ObjectiveArgument::Lbl => "lbl",
+            ObjectiveArgument::Exact => "exact",
+            ObjectiveArgument::Pseudo | ObjectiveArgument::Lifted => "pseudo",
+        };
         if arguments.budget.json {
             let score = if bilinear { exact_json } else { score_json };
             let object = json!({
@@ -182,6 +187,11 @@ impl Report<'_> {
         ]);
         output::print(&output::facts(&facts))
     }
+}
+
+/// How the likelihood under a log-bilinear model is told.
+fn promised(model: &LogBilinear) -> fn(&TextScore) -> String {
+    if model.cyclic() { certified } else { exact }
 }
 
 fn exact(score: &TextScore) -> String {
@@ -209,13 +219,13 @@ pub fn eval(model: &LogBilinear, arguments: &EvalArguments, run: &Run) -> Result
         return Err(Error::argument("TEXT", "has no words"));
     }
     if arguments.budget.json {
-        let mut object = exact_json(&score);
+        let mut object = if model.cyclic() { score_json(&score) } else { exact_json(&score) };
         object["schema"] = 1.into();
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
         output::print(&format!("{object}\n"))?;
     } else {
-        output::print(&output::facts(&[("text", texts(&score)), ("likelihood", exact(&score))]))?;
+        output::print(&output::facts(&[("text", texts(&score)), ("likelihood", promised(model)(&score))]))?;
     }
     Ok(Exit::Answered)
 }

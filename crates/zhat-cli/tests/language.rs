@@ -22,7 +22,12 @@ fn a_model_is_learned_evaluated_and_used() {
         let line = format!("lm train train.txt --valid valid.txt --rank 4 --iterations 40 {more}");
         folder.json(&line.split_whitespace().collect::<Vec<_>>())
     };
-    for more in ["-o m.zhat", "-K 2 --bound star -o s.zhat", "-K 2 --shares 0.8,0.2 -o t.zhat"] {
+    for more in [
+        "-o m.zhat",
+        "-K 2 --bound star -o s.zhat",
+        "-K 2 --shares 0.8,0.2 -o t.zhat",
+        "-K 2 --rotations -o r.zhat",
+    ] {
         let learned = learn(more);
         assert_eq!(learned["valid"]["guarantee"]["kind"], "lower");
         assert!(learned["valid"]["per_word"].as_f64().unwrap() < 0.0, "{learned}");
@@ -35,6 +40,11 @@ fn a_model_is_learned_evaluated_and_used() {
     assert!(score["pseudo_log_likelihood"].as_f64().unwrap() < 0.0);
     let plain = folder.ok(&["lm", "eval", "m.zhat", "valid.txt"]);
     assert!(plain.contains("certified") && plain.contains("37 sentences"), "{plain}");
+    // log Z of the model on the text's cycle.
+    let bound = folder.json(&["logz", "m.zhat", "--method", "spectral"]);
+    let exact = folder.json(&["logz", "m.zhat"]);
+    assert_eq!(exact["guarantee"]["kind"], "exact");
+    assert!(exact["log_partition"].as_f64().unwrap() <= bound["log_partition"].as_f64().unwrap());
     let near = folder.json(&["lm", "neighbours", "m.zhat", "cat", "she", "-n", "3"]);
     assert_eq!(near["words"][1]["neighbours"].as_array().unwrap().len(), 3);
     let sentences = folder.ok(&["lm", "sample", "m.zhat", "-n", "5", "--sweeps", "3", "--seed", "1"]);
@@ -110,9 +120,39 @@ fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
     folder.ok(&["lm", "train", "train.txt", "--iterations", "3", "-o", "m.zhat"]);
     assert!(refused("lm eval m.zhat other.txt").contains("not in the vocabulary"));
     assert!(refused("lm neighbours m.zhat zebra").contains("`zebra` is not among"));
-    assert!(refused("logz m.zhat").contains("`zhat lm` uses it"));
+    assert!(refused("lm eval train.txt train.txt").contains("train.txt"));
+    let model = std::fs::read(folder.path().join("m.zhat")).unwrap();
+    std::fs::write(folder.path().join("cut.zhat"), &model[..model.len() - 9]).unwrap();
+    assert!(refused("lm eval cut.zhat train.txt").contains("not a whole .zhat file"));
+    // A context longer than any sentence, and a text of one word, are fine.
+    folder.ok(&["lm", "train", "train.txt", "-K", "9", "--iterations", "3", "-o", "long.zhat"]);
+    std::fs::write(folder.path().join("one.txt"), "word\n").unwrap();
+    folder.ok(&["lm", "train", "one.txt", "--iterations", "3", "-o", "one.zhat"]);
     folder.ok(&["generate", "chain", "-o", "chain.zhat"]);
     assert!(refused("lm eval chain.zhat train.txt").contains("expected `language-model`"));
     folder.ok(&["lm", "train", "train.txt", "--full-rank", "--iterations", "3", "-o", "f.zhat"]);
     assert!(refused("lm export f.zhat").contains("no embeddings"));
+}
+
+#[test]
+fn learning_that_is_killed_and_resumed_ends_with_the_same_bytes() {
+    let folder = Folder::new("lm-killed");
+    let words = |i: usize| format!("w{} w{} w{}\n", i * i % 97, i * 31 % 89, i * i * i % 101);
+    std::fs::write(folder.path().join("train.txt"), (0..3000).map(words).collect::<String>()).unwrap();
+    let line = "lm train train.txt -K 2 --rank 8 --iterations 60 --seed 5";
+    let line: Vec<&str> = line.split(' ').collect();
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    folder.ok(&[line.as_slice(), &["-o", "whole.zhat"]].concat());
+    let kept = [line.as_slice(), &["-o", "m.zhat", "--checkpoint", "at.zhat", "--keep-every", "0"]].concat();
+    let mut child = folder.command(&kept).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !folder.path().join("at.zhat").exists() && begun.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!folder.path().join("m.zhat").exists(), "it had ended before it was killed");
+    // The file that was kept is whole, whenever that was.
+    folder.ok(&kept);
+    assert!(read("m.zhat") == read("whole.zhat"));
 }

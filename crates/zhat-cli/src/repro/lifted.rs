@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zhat::io::text;
 use zhat::language::{
-    self, Certificate, Counts, Epoch, Fold, LanguageModel, Moments, Objective, Stochastic, Training,
+    self, Certificate, Counts, Epoch, Fold, Form, LanguageModel, Moments, Objective, Stochastic, Training,
     Vocabulary, train_pseudo,
 };
 use zhat::lifted::Annealed;
@@ -121,7 +121,7 @@ pub fn learned(
 ) -> Result<Learned> {
     let (moments, valid) = treebank.moments(context, setting)?;
     let how = Training {
-        rank: Some(RANK),
+        form: Form::Products(RANK),
         objective,
         iterations: if setting.quick { 40 } else { Training::default().iterations },
         ..Training::default()

@@ -1,7 +1,7 @@
 //! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, learned by the exact likelihood and by the bounds.
 
 use zhat::io::{text, write_atomically};
-use zhat::language::{Fold, LanguageModel, Objective, Training, Vocabulary, train};
+use zhat::language::{Fold, Form, LanguageModel, Objective, Training, Vocabulary, train};
 use zhat::numeric::log_sum_exp;
 use zhat::optimize::Lbfgs;
 use zhat::random::Streams;
@@ -119,7 +119,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         let (mut bounds, mut truths) = (Vec::new(), Vec::new());
         for steps in 1..=iterations {
             let how = Training {
-                rank: None,
+                form: Form::Full,
                 objective: bound.clone(),
                 l2: L2,
                 iterations: steps,

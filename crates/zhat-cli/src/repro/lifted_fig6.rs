@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use zhat::Result;
-use zhat::language::{Objective, train_log_bilinear};
+use zhat::language::{Epoch, Objective, Stochastic, train_log_bilinear};
 
 use super::lifted::{Treebank, by_pseudo_likelihood, learned, stochastic, told};
 use super::{Setting, header, line, short};
@@ -13,7 +13,7 @@ use crate::output;
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     let treebank = Treebank::open(setting)?;
     output::print(&format!(
-        "Nats a word of the validation text, separators included, divided by words. The bounds are certified, the likelihood of the log-bilinear model (LBL) is exact, the annealed \
+        "Nats a word of the validation text, separators included, divided by words. The bounds are certified, the likelihood of the log-bilinear model (LBL) is exact up to single precision, the annealed \
          figure is an estimate that errs towards too much.\nThe paper shows a plot without figures: its bound (K = 2, star) ends only slightly below the LBL; 45 minutes on a GPU.\n\n{}",
         header(&["model", "bound", "ρ", "validation", "annealed", "‖θ²‖", "seconds"])
     ))?;
@@ -50,33 +50,38 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         short(found.seconds),
     ]))?;
     let [text, valid] = sentences;
-    let started = Instant::now();
-    let mut best = f64::NEG_INFINITY;
-    train_log_bilinear(
-        &text,
-        &treebank.vocabulary,
-        Some(&valid),
-        &stochastic(2, setting),
-        &setting.run,
-        &mut |epoch| {
-            told("LBL", epoch);
-            best = best.max(epoch.valid.unwrap_or(best));
-            Ok(true)
-        },
-    )?;
-    let seconds = started.elapsed().as_secs_f64();
-    let exact = format!("{best:.4}");
-    output::print(&line(&[
-        "LBL, K = 2".into(),
-        "exact".into(),
-        String::new(),
-        exact.clone(),
-        exact,
-        String::new(),
-        short(seconds),
-    ]))?;
     let end = curves.iter().flat_map(|curve| &curve.points).fold(0.0f64, |end, point| end.max(point.0));
-    curves.push(Curve { name: "LBL, K = 2, exact".into(), points: vec![(0.0, best), (end, best)] });
+    let mut best = f64::NEG_INFINITY;
+    for (name, cyclic) in [("LBL, K = 2", false), ("K = 2, exact", true)] {
+        let started = Instant::now();
+        let how = Stochastic { cyclic, ..stochastic(2, setting) };
+        let mut course = Vec::new();
+        let mut watch = |epoch: &Epoch| {
+            told(name, epoch);
+            course.extend(epoch.valid.map(|valid| (started.elapsed().as_secs_f64(), valid)));
+            Ok(true)
+        };
+        let model =
+            train_log_bilinear(&text, &treebank.vocabulary, Some(&valid), &how, &setting.run, &mut watch)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let reached = model.evaluate(&valid, &setting.run)?.per_word();
+        best = best.max(reached);
+        output::print(&line(&[
+            name.into(),
+            if cyclic { "certified" } else { "no bound" }.into(),
+            String::new(),
+            format!("{reached:.4}"),
+            format!("{reached:.4}"),
+            String::new(),
+            short(seconds),
+        ]))?;
+        course.retain(|point| point.0 <= end);
+        course.push((end, reached));
+        curves.push(Curve { name: name.into(), points: course });
+    }
+    output::print(
+        "\nThe last row is a pairwise field of order 2 as well, its log Z at most 2·log C: what the longer context is worth once no bound stands between.\n",
+    )?;
     // The first steps would hide all the rest.
     let least =
         curves.iter().filter_map(|curve| curve.points.last()).fold(best, |least, point| least.min(point.1));

@@ -6,35 +6,55 @@
 //! iteration. The star bound has the same form: with w_l = 1/(K+1), θˡ = w_l·φˡ and the best root score log p̂ − Σ_l log Z_l its objective is Σ_l w_l·CE_l plus H(p̂)/(K+1), where H is the entropy of single
 //! words. So both bounds are averages over distances of what chains that see one word each can do (the star's with one that sees none).
 //!
-//! The value is convex in (φ, b). An evaluation is one pass over tiles of rows: scores from the embeddings, exponentials, sums, and both products of the gradient while a tile is in the cache; no
-//! C × C matrix is ever in memory. 6·K·C²·D operations and K·C² exponentials, however long the text. Tiles are in single precision, sums over rows and everything else in double precision; work is
-//! cut into a constant number of parts, so the bits do not depend on the threads.
+//! The value is convex in (φ, b). An evaluation is one sweep over all pairs for each distance (the module `sweep`): with embeddings no C × C matrix is ever in memory. 6·K·C²·D operations and
+//! K·C² exponentials, however long the text.
+//!
+//! Three forms of φ: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated as the second with Wˡ = W·(Rˡ)ᵀ, and its gradient brought back by the chain rule.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
+use super::sweep::{self, PARTS, ROWS};
 use super::{Moments, Sparse};
-use crate::numeric::{Elementwise, Matrix, multiply_here};
+use crate::numeric::{Matrix, multiply_here};
 
-/// Rows of a tile.
-const ROWS: usize = 32;
-/// Parts that rows are shared out in.
-const PARTS: usize = 16;
+/// What φ is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// A matrix for each distance.
+    Full,
+    /// φˡ = U·(Wˡ)ᵀ, embeddings of length D.
+    Products(usize),
+    /// φˡ = U·Rˡ·Wᵀ, embeddings of length D and a D × D matrix for each distance.
+    Rotated(usize),
+}
 
-/// The shape of the parameters: b₁, …, b_K, then U and W¹, …, Wᴷ, or φ¹, …, φᴷ.
+impl Form {
+    /// D.
+    pub fn rank(self) -> Option<usize> {
+        match self {
+            Form::Full => None,
+            Form::Products(rank) | Form::Rotated(rank) => Some(rank),
+        }
+    }
+}
+
+/// The shape of the parameters: b₁, …, b_K, then φ¹, …, φᴷ, or U and W¹, …, Wᴷ, or U, W and R¹, …, Rᴷ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub states: usize,
     pub context: usize,
-    /// D, or none for full matrices.
-    pub rank: Option<usize>,
+    pub form: Form,
 }
 
 impl Shape {
     /// The numbers of φ.
     pub fn interactions(&self) -> usize {
-        match self.rank {
-            Some(rank) => (1 + self.context) * self.states * rank,
-            None => self.context * self.states * self.states,
+        match self.form {
+            Form::Full => self.context * self.states * self.states,
+            Form::Products(rank) => (1 + self.context) * self.states * rank,
+            Form::Rotated(rank) => 2 * self.states * rank + self.context * rank * rank,
         }
     }
 
@@ -46,6 +66,34 @@ impl Shape {
     /// All parameters.
     pub fn parameters(&self) -> usize {
         self.columns() + self.interactions()
+    }
+}
+
+/// Parameters in the precision they are used in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Parameters {
+    /// b.
+    pub columns: Vec<f64>,
+    /// φ.
+    pub interactions: Vec<f32>,
+}
+
+impl Parameters {
+    /// Rotated embeddings written out as products; others as they are.
+    pub fn products(&self, shape: Shape) -> std::borrow::Cow<'_, [f32]> {
+        let Form::Rotated(rank) = shape.form else { return (&self.interactions).into() };
+        let size = shape.states * rank;
+        let (left, rest) = self.interactions.split_at(size);
+        let (right, rotations) = rest.split_at(size);
+        let mut products = left.to_vec();
+        products.resize((1 + shape.context) * size, 0.0);
+        for (product, rotation) in
+            products[size..].chunks_exact_mut(size).zip(rotations.chunks_exact(rank * rank))
+        {
+            let rotation = Matrix::row_major(rotation, rank, rank).transposed();
+            multiply_here(Matrix::row_major(right, shape.states, rank), rotation, product, false);
+        }
+        products.into()
     }
 }
 
@@ -61,101 +109,52 @@ pub(crate) struct Chains<'a> {
     pub normalizers: Vec<Vec<f64>>,
 }
 
-/// φ of one distance.
-#[derive(Clone, Copy)]
-enum Scores<'a> {
-    Full(&'a [f32]),
-    LowRank(&'a [f32], &'a [f32], usize),
-}
-
-/// What a pass has found: log Z, and the gradient of Σ_x p̂(x)·log Z(x).
-struct Gradient {
-    normalizers: Vec<f64>,
-    columns: Vec<f64>,
-    /// In U, or in φ.
-    left: Vec<f64>,
-    /// In W, or nothing.
-    right: Vec<f64>,
-}
-
 impl<'a> Chains<'a> {
-    pub fn new(moments: &'a Moments, rank: Option<usize>, weights: Vec<f64>, l2: f64) -> Self {
-        let shape = Shape { states: moments.states(), context: moments.context(), rank };
-        let transposed = match rank {
-            Some(_) => moments.pairs().iter().map(Sparse::transposed).collect(),
-            None => Vec::new(),
+    pub fn new(moments: &'a Moments, form: Form, weights: Vec<f64>, l2: f64) -> Self {
+        let shape = Shape { states: moments.states(), context: moments.context(), form };
+        let transposed = match form {
+            Form::Full => Vec::new(),
+            _ => moments.pairs().iter().map(Sparse::transposed).collect(),
         };
         let normalizers = vec![vec![0.0; shape.states]; shape.context];
         Chains { moments, transposed, shape, weights, l2, normalizers }
     }
 
     /// Bytes beside the parameters.
-    pub fn bytes(moments: &Moments, rank: Option<usize>, threads: usize) -> f64 {
-        let states = moments.states() as f64;
-        let rest = match rank {
+    pub fn bytes(moments: &Moments, form: Form, threads: usize) -> f64 {
+        let (states, context) = (moments.states() as f64, moments.context() as f64);
+        let rest = match form.rank() {
             Some(rank) => {
                 let pairs: usize = moments.pairs().iter().map(Sparse::pairs).sum();
-                states * rank as f64 * (4.0 * PARTS as f64 + 40.0) + 16.0 * pairs as f64
+                let copies = if matches!(form, Form::Rotated(_)) { 12.0 * (1.0 + context) } else { 0.0 };
+                states * rank as f64 * (4.0 * PARTS as f64 + 40.0 + copies) + 16.0 * pairs as f64
             }
-            None => 12.0 * states * states,
+            None => 0.0,
         };
         rest + states * (4.0 * (ROWS * threads) as f64 + 12.0 * PARTS as f64)
     }
 
     /// The value at a point, and its gradient.
-    pub fn evaluate(&mut self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        let Shape { states, context, rank } = self.shape;
-        let (columns, interactions) = point.split_at(self.shape.columns());
-        let single: Vec<f32> = interactions.iter().map(|&x| x as f32).collect();
-        gradient.fill(0.0);
-        let (to_columns, to) = gradient.split_at_mut(self.shape.columns());
-        let n = self.moments.positions() as f64;
-        let law: Vec<f64> = self.moments.unary().iter().map(|&count| count as f64 / n).collect();
-        let mut value = 0.0;
-        for l in 0..context {
-            let weight = self.weights[l];
-            let columns = &columns[l * states..(l + 1) * states];
-            let to_columns = &mut to_columns[l * states..(l + 1) * states];
-            let found = pass(scores(&single, self.shape, l), columns, &law);
-            for (((g, m), p), (b, z)) in to_columns
-                .iter_mut()
-                .zip(&found.columns)
-                .zip(&law)
-                .zip(columns.iter().zip(&found.normalizers))
-            {
-                *g = weight * (m - p);
-                if *p > 0.0 {
-                    value += weight * p * (z - b);
-                }
+    pub fn evaluate(&mut self, point: &Parameters, gradient: &mut [f64]) -> f64 {
+        let shape = self.shape;
+        let (to_columns, to) = gradient.split_at_mut(shape.columns());
+        let mut value = match shape.form {
+            Form::Full => self.evaluate_full(point, to_columns, to),
+            Form::Products(rank) => {
+                self.evaluate_products(&point.columns, &point.interactions, rank, to_columns, to)
             }
-            match rank {
-                None => {
-                    let to = &mut to[l * states * states..][..states * states];
-                    to.par_iter_mut().zip(&found.left).for_each(|(g, x)| *g = weight * x);
-                    for x in 0..states {
-                        let row = (l * states + x) * states;
-                        for (y, count) in self.moments.pairs()[l].row(x) {
-                            to[x * states + y] -= weight * count as f64 / n;
-                            value -= weight * count as f64 / n * f64::from(single[row + y]);
-                        }
-                    }
-                }
-                Some(rank) => {
-                    let size = states * rank;
-                    let (left, right) = (&single[..size], &single[(1 + l) * size..][..size]);
-                    let (to_left, to_right) = to.split_at_mut(size);
-                    let to_right = &mut to_right[l * size..][..size];
-                    let data = products(&self.moments.pairs()[l], right, rank, n);
-                    value -= weight * data.iter().zip(left).map(|(v, &u)| v * f64::from(u)).sum::<f64>();
-                    add_difference(to_left, &found.left, &data, weight);
-                    let data = products(&self.transposed[l], left, rank, n);
-                    add_difference(to_right, &found.right, &data, weight);
-                }
+            Form::Rotated(rank) => {
+                let products = point.products(shape);
+                let mut expanded = vec![0.0; products.len()];
+                let value =
+                    self.evaluate_products(&point.columns, &products, rank, to_columns, &mut expanded);
+                self.bring_back(&point.interactions, &expanded, rank, to);
+                value
             }
-            self.normalizers[l] = found.normalizers;
-        }
+        };
         if self.l2 > 0.0 {
-            for (g, x) in to.iter_mut().zip(interactions) {
+            for (g, &x) in to.iter_mut().zip(&point.interactions) {
+                let x = f64::from(x);
                 value += 0.5 * self.l2 * x * x;
                 *g += self.l2 * x;
             }
@@ -163,140 +162,138 @@ impl<'a> Chains<'a> {
         if value.is_finite() { value } else { f64::INFINITY }
     }
 
-    /// Σ_l w_l·CE_l of another text under the chains of the last evaluation, for the same vocabulary.
-    pub fn cross_entropy(&self, point: &[f64], moments: &Moments) -> f64 {
-        let Shape { states, context, .. } = self.shape;
-        let (columns, interactions) = point.split_at(self.shape.columns());
-        let n = moments.positions() as f64;
-        let each = (0..context).map(|l| {
+    /// p̂.
+    fn law(&self) -> Vec<f64> {
+        let n = self.moments.positions() as f64;
+        self.moments.unary().iter().map(|&count| count as f64 / n).collect()
+    }
+
+    /// The part of the value that b has, and its gradient, after a sweep.
+    fn note(&mut self, l: usize, swept: sweep::Swept, columns: &[f64], law: &[f64], to: &mut [f64]) -> f64 {
+        let weight = self.weights[l];
+        let mut value = 0.0;
+        let each = swept.columns.iter().zip(law).zip(columns.iter().zip(&swept.normalizers));
+        for (g, ((m, p), (b, z))) in to.iter_mut().zip(each) {
+            *g = weight * (m - p);
+            if *p > 0.0 {
+                value += weight * p * (z - b);
+            }
+        }
+        self.normalizers[l] = swept.normalizers;
+        value
+    }
+
+    fn evaluate_full(&mut self, point: &Parameters, to_columns: &mut [f64], to: &mut [f64]) -> f64 {
+        let states = self.shape.states;
+        let (n, law) = (self.moments.positions() as f64, self.law());
+        let mut value = 0.0;
+        for l in 0..self.shape.context {
+            let columns = &point.columns[l * states..(l + 1) * states];
+            let range = l * states * states..(l + 1) * states * states;
+            let (matrix, to) = (&point.interactions[range.clone()], &mut to[range]);
+            let weight = self.weights[l];
+            let swept = sweep::full(matrix, columns, &law, weight, to);
+            value += self.note(l, swept, columns, &law, &mut to_columns[l * states..(l + 1) * states]);
+            for x in 0..states {
+                for (y, count) in self.moments.pairs()[l].row(x) {
+                    let share = weight * count as f64 / n;
+                    to[x * states + y] -= share;
+                    value -= share * f64::from(matrix[x * states + y]);
+                }
+            }
+        }
+        value
+    }
+
+    fn evaluate_products(
+        &mut self,
+        columns: &[f64],
+        products: &[f32],
+        rank: usize,
+        to_columns: &mut [f64],
+        to: &mut [f64],
+    ) -> f64 {
+        let states = self.shape.states;
+        let (n, law) = (self.moments.positions() as f64, self.law());
+        let size = states * rank;
+        let (left, right) = products.split_at(size);
+        let (to_left, to_right) = to.split_at_mut(size);
+        to_left.fill(0.0);
+        let mut value = 0.0;
+        for l in 0..self.shape.context {
+            let weight = self.weights[l];
             let columns = &columns[l * states..(l + 1) * states];
+            let (right, to_right) =
+                (&right[l * size..(l + 1) * size], &mut to_right[l * size..(l + 1) * size]);
+            let swept = sweep::low_rank(left, right, rank, columns, &law);
+            let data = counted(&self.moments.pairs()[l], right, rank, n);
+            value -= weight * data.iter().zip(left).map(|(v, &u)| v * f64::from(u)).sum::<f64>();
+            for (t, (a, b)) in to_left.iter_mut().zip(swept.left.iter().zip(&data)) {
+                *t += weight * (a - b);
+            }
+            let data = counted(&self.transposed[l], left, rank, n);
+            for (t, (a, b)) in to_right.iter_mut().zip(swept.right.iter().zip(&data)) {
+                *t = weight * (a - b);
+            }
+            value += self.note(l, swept, columns, &law, &mut to_columns[l * states..(l + 1) * states]);
+        }
+        value
+    }
+
+    /// The gradient in U, W and Rˡ from that in U and Wˡ = W·(Rˡ)ᵀ.
+    fn bring_back(&self, interactions: &[f32], expanded: &[f64], rank: usize, to: &mut [f64]) {
+        let states = self.shape.states;
+        let size = states * rank;
+        let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+        let (right, rotations) = interactions[size..].split_at(size);
+        let (right, rotations) = (wide(right), wide(rotations));
+        to[..size].copy_from_slice(&expanded[..size]);
+        let (to_right, to_rotations) = to[size..].split_at_mut(size);
+        to_right.fill(0.0);
+        for (l, from) in expanded[size..].chunks_exact(size).enumerate() {
+            let square = l * rank * rank..(l + 1) * rank * rank;
+            let rotation = Matrix::row_major(&rotations[square.clone()], rank, rank);
+            let from = Matrix::row_major(from, states, rank);
+            multiply_here(from, rotation, to_right, true);
+            multiply_here(
+                from.transposed(),
+                Matrix::row_major(&right, states, rank),
+                &mut to_rotations[square],
+                false,
+            );
+        }
+    }
+
+    /// Σ_l w_l·CE_l of another text under the chains of the last evaluation, which was at this point, for the same vocabulary.
+    pub fn cross_entropy(&self, point: &Parameters, moments: &Moments) -> f64 {
+        let Shape { states, context, form } = self.shape;
+        let products = point.products(self.shape);
+        let n = moments.positions() as f64;
+        let score = |l: usize, x: usize, y: usize| match form.rank() {
+            None => f64::from(products[(l * states + x) * states + y]),
+            Some(rank) => {
+                let (left, right) = (&products[x * rank..], &products[((1 + l) * states + y) * rank..]);
+                let pairs = left[..rank].iter().zip(&right[..rank]);
+                pairs.map(|(&u, &w)| f64::from(u) * f64::from(w)).sum()
+            }
+        };
+        let each = (0..context).map(|l| {
+            let columns = &point.columns[l * states..(l + 1) * states];
             let normalizers = &self.normalizers[l];
             let rows = (0..states).into_par_iter().map(|x| {
                 let pairs = moments.pairs()[l].row(x);
                 pairs
-                    .map(|(y, count)| {
-                        count as f64 * (normalizers[x] - columns[y] - self.score(interactions, l, x, y))
-                    })
+                    .map(|(y, count)| count as f64 * (normalizers[x] - columns[y] - score(l, x, y)))
                     .sum::<f64>()
             });
             self.weights[l] * rows.collect::<Vec<f64>>().iter().sum::<f64>() / n
         });
         each.sum()
     }
-
-    fn score(&self, interactions: &[f64], l: usize, x: usize, y: usize) -> f64 {
-        let states = self.shape.states;
-        match self.shape.rank {
-            None => interactions[(l * states + x) * states + y],
-            Some(rank) => {
-                let (left, right) =
-                    (&interactions[x * rank..], &interactions[((1 + l) * states + y) * rank..]);
-                left[..rank].iter().zip(&right[..rank]).map(|(u, w)| u * w).sum()
-            }
-        }
-    }
-}
-
-/// φ of a distance among the interactions.
-fn scores(single: &[f32], shape: Shape, l: usize) -> Scores<'_> {
-    let states = shape.states;
-    match shape.rank {
-        None => Scores::Full(&single[l * states * states..][..states * states]),
-        Some(rank) => {
-            let size = states * rank;
-            Scores::LowRank(&single[..size], &single[(1 + l) * size..][..size], rank)
-        }
-    }
-}
-
-/// The pass over all tiles.
-fn pass(scores: Scores<'_>, columns: &[f64], law: &[f64]) -> Gradient {
-    let states = columns.len();
-    let single: Vec<f32> = columns.iter().map(|&b| b as f32).collect();
-    let ones = vec![1.0f32; states];
-    let negated: Vec<f32> = single.iter().map(|b| -b).collect();
-    let length = states.div_ceil(ROWS).div_ceil(PARTS).max(1) * ROWS;
-    let part = |first: usize| {
-        let end = (first + length).min(states);
-        let mut normalizers = Vec::with_capacity(end - first);
-        let mut factors = Vec::with_capacity(ROWS);
-        let mut tile = vec![0.0f32; ROWS * states];
-        let mut left = Vec::new();
-        // With a column for the marginal of y.
-        let width = if let Scores::LowRank(_, _, rank) = scores { rank + 1 } else { 1 };
-        let mut right = vec![0.0f32; states * width];
-        let mut weighted = Vec::with_capacity(ROWS * width);
-        let mut row = first;
-        while row < end {
-            let rows = ROWS.min(end - row);
-            let tile = &mut tile[..rows * states];
-            match scores {
-                Scores::Full(matrix) => tile.copy_from_slice(&matrix[row * states..(row + rows) * states]),
-                Scores::LowRank(left, right, rank) => {
-                    let left = Matrix::row_major(&left[row * rank..(row + rows) * rank], rows, rank);
-                    let right = Matrix::row_major(right, states, rank);
-                    multiply_here(left, right.transposed(), tile, false);
-                }
-            }
-            factors.clear();
-            for (i, values) in tile.chunks_exact_mut(states).enumerate() {
-                let shift = f32::max_sum(values, &single);
-                f32::exp_shifted(values, shift, &negated);
-                let sum = f32::dot(values, &ones);
-                normalizers.push(f64::from(shift) + sum.ln());
-                factors.push((law[row + i] / sum) as f32);
-            }
-            weighted.clear();
-            let matrix = Matrix::row_major(tile, rows, states);
-            match scores {
-                Scores::Full(_) => {
-                    weighted.extend_from_slice(&factors);
-                    for (values, &factor) in tile.chunks_exact(states).zip(&factors) {
-                        left.extend(values.iter().map(|&e| f64::from(factor) * f64::from(e)));
-                    }
-                }
-                Scores::LowRank(own, other, rank) => {
-                    let mut product = vec![0.0f32; rows * rank];
-                    multiply_here(matrix, Matrix::row_major(other, states, rank), &mut product, false);
-                    for (i, &factor) in factors.iter().enumerate() {
-                        left.extend(
-                            product[i * rank..(i + 1) * rank]
-                                .iter()
-                                .map(|&x| f64::from(factor) * f64::from(x)),
-                        );
-                        weighted.extend(own[(row + i) * rank..][..rank].iter().map(|&u| factor * u));
-                        weighted.push(factor);
-                    }
-                }
-            }
-            multiply_here(matrix.transposed(), Matrix::row_major(&weighted, rows, width), &mut right, true);
-            row += rows;
-        }
-        (normalizers, left, right, width)
-    };
-    let firsts: Vec<usize> = (0..states).step_by(length).collect();
-    let parts: Vec<_> = firsts.into_par_iter().map(part).collect();
-    let width = parts.first().map_or(1, |part| part.3);
-    let mut found = Gradient {
-        normalizers: Vec::with_capacity(states),
-        columns: vec![0.0; states],
-        left: Vec::new(),
-        right: vec![0.0; states * (width - 1)],
-    };
-    for (normalizers, left, right, _) in parts {
-        found.normalizers.extend(normalizers);
-        found.left.extend(left);
-        for (y, row) in right.chunks_exact(width).enumerate() {
-            found.columns[y] += f64::from(row[width - 1]);
-            let target = &mut found.right[y * (width - 1)..(y + 1) * (width - 1)];
-            target.iter_mut().zip(row).for_each(|(t, &x)| *t += f64::from(x));
-        }
-    }
-    found
 }
 
 /// counts/n times an embedding.
-fn products(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> {
+fn counted(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> {
     let mut products = vec![0.0; pairs.rows() * rank];
     products.par_chunks_exact_mut(rank).enumerate().for_each(|(x, product)| {
         for (y, count) in pairs.row(x) {
@@ -306,10 +303,6 @@ fn products(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> 
         }
     });
     products
-}
-
-fn add_difference(to: &mut [f64], a: &[f64], b: &[f64], weight: f64) {
-    to.iter_mut().zip(a.iter().zip(b)).for_each(|(t, (a, b))| *t += weight * (a - b));
 }
 
 #[cfg(test)]
@@ -330,24 +323,30 @@ mod tests {
             Sparse::new(states, pairs.collect())
         });
         let moments = Moments::new(unary, pairs.collect(), vec![0, 1]);
-        for rank in [Some(3), None] {
-            let mut chains = Chains::new(&moments, rank, vec![0.7, 0.3], 0.01);
+        for form in [Form::Products(3), Form::Rotated(3), Form::Full] {
+            let mut chains = Chains::new(&moments, form, vec![0.7, 0.3], 0.01);
             let size = chains.shape.parameters();
-            let point: Vec<f64> = (0..size).map(|_| 0.5 * random.normal()).collect();
+            let columns = (0..chains.shape.columns()).map(|_| 0.5 * random.normal()).collect();
+            let interactions =
+                (0..chains.shape.interactions()).map(|_| 0.5 * random.normal() as f32).collect();
+            let point = Parameters { columns, interactions };
             let mut gradient = vec![0.0; size];
             let value = chains.evaluate(&point, &mut gradient);
-            let penalty: f64 = point[chains.shape.columns()..].iter().map(|x| 0.005 * x * x).sum();
+            let penalty: f64 = point.interactions.iter().map(|x| 0.005 * f64::from(x * x)).sum();
             assert!((chains.cross_entropy(&point, &moments) + penalty - value).abs() < 1e-5);
             let mut ignored = vec![0.0; size];
-            for i in 0..size {
+            for (i, &found) in gradient.iter().enumerate() {
                 let mut at = |step: f64| {
                     let mut moved = point.clone();
-                    moved[i] += step;
+                    match i.checked_sub(moved.columns.len()) {
+                        None => moved.columns[i] += step,
+                        Some(i) => moved.interactions[i] += step as f32,
+                    }
                     chains.evaluate(&moved, &mut ignored)
                 };
                 // Single precision: differences of 10⁻² have errors of 10⁻⁵.
                 let slope = (at(1e-2) - at(-1e-2)) / 2e-2;
-                assert!((slope - gradient[i]).abs() < 1e-4, "{i}: {slope} {}", gradient[i]);
+                assert!((slope - found).abs() < 1e-4, "{form:?} {i}: {slope} {found}");
             }
         }
     }

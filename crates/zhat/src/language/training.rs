@@ -1,10 +1,10 @@
 //! Learning a language model from counts: joint descent on the parameters and the dual variables of a certified bound (Algorithm 2).
 //!
-//! The objective is that of the module `chains`; L-BFGS makes it less, on parameters divided by (p̂(x)·C)^{−1/4}, which lets rare words move without letting them run away. After each
+//! The objective is that of the module `chains`; L-BFGS makes it less, in the units of the module `scaling`, or FISTA where the memory is not enough for one pair of L-BFGS. After each
 //! step the objective of the validation text is evaluated (a sum over its pairs), the best parameters are kept, and learning ends once they have not become better for some steps. At the end the
 //! parameters are rounded to the model's precision and the certificate is made for those in double precision.
 //!
-//! Cost: one pass over tiles for each evaluation, about one evaluation a step; memory is that of L-BFGS, 2·m + 6 vectors of parameters.
+//! Cost: one sweep over all pairs of words for each evaluation, about one evaluation a step (two with FISTA); memory is 2·m + 8 vectors of parameters for m remembered pairs, at most 10, or 7.5 with FISTA.
 //!
 //! What goes on from step to step is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never stopped.
 //!
@@ -12,25 +12,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::chains::{Chains, Shape};
-use super::{Certificate, LanguageModel, Moments, Vocabulary};
+use super::chains::{Chains, Form, Parameters, Shape};
+use super::finish::finished;
+use super::scaling::Scaling;
+use super::{LanguageModel, Moments, Vocabulary};
 use crate::error::{Error, Result};
-use crate::lifted::{Passes, checked_shares};
-use crate::model::{Interactions, SequenceMrf};
-use crate::optimize::Lbfgs;
-use crate::random::Streams;
+use crate::lifted::checked_shares;
+use crate::optimize::{Fista, Lbfgs, Smooth, Step, StepSize};
 use crate::run::Run;
 use crate::units;
 
 const PHASE: &str = "learning";
 /// Pairs that L-BFGS remembers, if there is memory.
 const HISTORY: usize = 10;
-/// Standard deviation of the first embeddings.
-const SPREAD: f64 = 0.1;
-/// Numbers of the first embeddings that share a random stream.
-const BLOCK: usize = 1024;
-/// Brings the first step of L-BFGS to a length that helps.
-const STRETCH: f64 = 60.0;
+/// Vectors of L-BFGS without its pairs: point, gradient, direction, two places of the line search, the parameters, the best ones.
+const LBFGS_VECTORS: f64 = 8.0;
+/// Those of FISTA: point, the one ahead, the next one, two gradients, the parameters, the best ones, and one to spare.
+const FISTA_VECTORS: f64 = 7.5;
 /// Steps in a row without any gain end the work.
 const IDLE: usize = 10;
 
@@ -48,8 +46,8 @@ pub enum Objective {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Training {
-    /// D; full matrices without.
-    pub rank: Option<usize>,
+    /// What the interactions are made of.
+    pub form: Form,
     /// Which bound.
     pub objective: Objective,
     /// λ of λ/2·‖φ‖², in nats a position.
@@ -65,7 +63,7 @@ pub struct Training {
 impl Default for Training {
     fn default() -> Self {
         Training {
-            rank: Some(30),
+            form: Form::Products(30),
             objective: Objective::Spectral(Vec::new()),
             l2: 4e-6,
             iterations: 1000,
@@ -109,19 +107,43 @@ pub struct TrainingProgress {
     pub stationarity: f64,
 }
 
+/// Who looks for the minimum.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Search {
+    Lbfgs(Lbfgs),
+    /// In less memory.
+    Fista(Fista),
+}
+
+impl Search {
+    fn point(&self) -> &[f64] {
+        match self {
+            Search::Lbfgs(lbfgs) => lbfgs.point(),
+            Search::Fista(fista) => fista.point(),
+        }
+    }
+
+    fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
+        match self {
+            Search::Lbfgs(lbfgs) => lbfgs.step(f),
+            Search::Fista(fista) => fista.step(f),
+        }
+    }
+}
+
 /// Everything that goes on from one step to the next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     pub(crate) how: Training,
     /// Of the counts: positions, states, context, pairs.
     pub(crate) data: Vec<u64>,
     pub(crate) progress: TrainingProgress,
-    pub(crate) lbfgs: Lbfgs,
+    pub(crate) search: Search,
     /// The least objective so far.
     pub(crate) least: f64,
-    /// The objective of the validation text, or of the text without one, and the point it was found at.
+    /// The objective of the validation text, or of the text without one, and the parameters it was found at.
     pub(crate) best_value: f64,
-    pub(crate) best_point: Vec<f64>,
+    pub(crate) best: Option<Parameters>,
     pub(crate) idle: usize,
 }
 
@@ -148,25 +170,33 @@ fn fingerprint(moments: &Moments) -> Vec<u64> {
     [moments.positions(), moments.states() as u64].into_iter().chain(pairs).collect()
 }
 
-/// How many pairs L-BFGS can remember within the memory budget.
-fn history(moments: &Moments, how: &Training, shape: Shape, run: &Run) -> Result<usize> {
+/// A search from a point that fits into the memory budget.
+fn affordable(
+    point: impl FnOnce() -> Vec<f64>,
+    moments: &Moments,
+    how: &Training,
+    shape: Shape,
+    run: &Run,
+) -> Result<Search> {
     let vector = 8.0 * shape.parameters() as f64;
-    let fixed = Chains::bytes(moments, how.rank, run.threads()) + 12.0 * vector;
-    let left = run.memory() as f64 - fixed;
-    let pairs = (left / (2.0 * vector)).floor();
-    if pairs < 1.0 {
-        let least = fixed + 2.0 * vector;
-        return Err(Error::OverBudget {
-            needs: format!(
-                "learning {} parameters needs {} of memory; a rank, or fewer words, needs less",
-                shape.parameters(),
-                units::bytes(least)
-            ),
-            budget: units::bytes(run.memory() as f64),
-            fitting: Vec::new(),
-        });
+    let fixed = Chains::bytes(moments, how.form, run.threads());
+    let left = (run.memory() as f64 - fixed) / vector;
+    let pairs = ((left - LBFGS_VECTORS) / 2.0).floor();
+    if pairs >= 1.0 {
+        return Ok(Search::Lbfgs(Lbfgs::new(point(), (pairs as usize).min(HISTORY))));
     }
-    Ok((pairs as usize).min(HISTORY))
+    if left >= FISTA_VECTORS {
+        return Ok(Search::Fista(Fista::new(point(), 0.0, StepSize::Adaptive { now: 1.0, most: None })));
+    }
+    Err(Error::OverBudget {
+        needs: format!(
+            "learning {} parameters needs {} of memory; a rank, or fewer words, needs less",
+            shape.parameters(),
+            units::bytes(fixed + FISTA_VECTORS * vector)
+        ),
+        budget: units::bytes(run.memory() as f64),
+        fitting: Vec::new(),
+    })
 }
 
 /// Learns a model. `watch` is told of every step and ends the work by returning false; with `from` it goes on where that was left.
@@ -182,7 +212,7 @@ pub fn train(
     if !(how.l2 >= 0.0 && how.l2.is_finite()) {
         return Err(Error::argument("l2", format!("{} is not a number from 0 on", how.l2)));
     }
-    if how.rank == Some(0) {
+    if how.form.rank() == Some(0) {
         return Err(Error::argument("rank", "must be 1 at least"));
     }
     let others =
@@ -195,14 +225,28 @@ pub fn train(
     }
     let clock = run.start(PHASE);
     let (weights, alone) = how.weights(moments.context())?;
-    let mut chains = Chains::new(moments, how.rank, weights.clone(), how.l2);
+    let mut chains = Chains::new(moments, how.form, weights.clone(), how.l2);
     let shape = chains.shape;
-    let history = history(moments, how, shape, run)?;
-    let scale = scales(moments, shape);
+    let scaling = Scaling::new(moments, shape);
     let mut now = match from {
         Some(checkpoint) if checkpoint.fits(how, moments) => Checkpoint { how: how.clone(), ..checkpoint },
         Some(_) => return Err(Error::argument("checkpoint", "is of another text or of other options")),
-        None => begun(moments, how, shape, &scale, history, run),
+        None => Checkpoint {
+            how: how.clone(),
+            data: fingerprint(moments),
+            progress: TrainingProgress {
+                iteration: 0,
+                train: f64::NEG_INFINITY,
+                valid: None,
+                best: 0,
+                stationarity: f64::INFINITY,
+            },
+            search: affordable(|| scaling.begin(moments, run.seed()), moments, how, shape, run)?,
+            least: f64::INFINITY,
+            best_value: f64::INFINITY,
+            best: None,
+            idle: 0,
+        },
     };
     let n = moments.positions() as f64;
     // The star bound has the entropy of single words besides.
@@ -222,30 +266,29 @@ pub fn train(
     };
     while !done(&now) && !clock.is_cancelled() && !clock.is_out_of_time() {
         clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);
-        let mut last = Vec::new();
+        let mut last: Option<Parameters> = None;
         let mut objective = |z: &[f64], gradient: &mut [f64]| -> Result<f64> {
             if clock.is_cancelled() || clock.is_out_of_time() {
                 return Err(Error::Interrupted);
             }
-            let value = chains.evaluate(&scaled(z, &scale), gradient);
-            gradient.iter_mut().zip(&scale).for_each(|(g, s)| *g *= s);
-            last = z.to_vec();
+            drop(last.take());
+            let point = scaling.parameters(z);
+            let value = chains.evaluate(&point, gradient);
+            scaling.gradient(gradient);
+            last = Some(point);
             Ok(value)
         };
-        let before = now.lbfgs.clone();
-        let step = match run.install(|| now.lbfgs.step(&mut objective)) {
+        let step = match run.install(|| now.search.step(&mut objective)) {
             // Time was up within a step, which is then not taken.
-            Err(Error::Interrupted) => {
-                now.lbfgs = before;
-                break;
-            }
+            Err(Error::Interrupted) => break,
             step => step?,
         };
-        let point = scaled(now.lbfgs.point(), &scale);
-        if last != now.lbfgs.point() {
+        let point = scaling.parameters(now.search.point());
+        if last.as_ref() != Some(&point) {
             // The line search has ended elsewhere than it looked last, or did not look at all.
-            run.install(|| chains.evaluate(&point, &mut vec![0.0; point.len()]));
+            run.install(|| chains.evaluate(&point, &mut vec![0.0; shape.parameters()]));
         }
+        drop(last);
         let iteration = now.progress.iteration + 1;
         let train = chains.cross_entropy(&point, moments) + single_train;
         let watched = match (valid, single_valid) {
@@ -256,8 +299,8 @@ pub fn train(
         now.least = now.least.min(step.objective);
         let value = watched.unwrap_or(step.objective);
         let mut best = now.progress.best;
-        if value < now.best_value || now.best_point.is_empty() {
-            (now.best_value, now.best_point, best) = (value, now.lbfgs.point().to_vec(), iteration);
+        if value < now.best_value || now.best.is_none() {
+            (now.best_value, now.best, best) = (value, Some(point), iteration);
         }
         now.idle = if gained { 0 } else { now.idle + 1 };
         now.progress = TrainingProgress {
@@ -271,147 +314,6 @@ pub fn train(
             break;
         }
     }
-    let point = if now.best_point.is_empty() { now.lbfgs.point() } else { &now.best_point };
-    let point = scaled(point, &scale);
-    run.install(|| finished(moments, vocabulary, how, shape, &weights, &point))
-}
-
-fn scaled(z: &[f64], scale: &[f64]) -> Vec<f64> {
-    z.iter().zip(scale).map(|(z, s)| z * s).collect()
-}
-
-/// What parameters are divided by: (p̂·C)^{−1/4} for what belongs to one word, the product of two for a pair.
-fn scales(moments: &Moments, shape: Shape) -> Vec<f64> {
-    let (states, n) = (shape.states, moments.positions() as f64);
-    let scale = |&count: &u64| (count.max(1) as f64 / n * states as f64).powf(-0.25);
-    let words: Vec<f64> = moments.unary().iter().map(scale).collect();
-    let mut scales = Vec::with_capacity(shape.parameters());
-    (0..shape.context).for_each(|_| scales.extend(words.iter().map(|s| STRETCH * s)));
-    match shape.rank {
-        Some(rank) => {
-            for _ in 0..=shape.context {
-                words.iter().for_each(|s| scales.extend(std::iter::repeat_n(STRETCH * s, rank)));
-            }
-        }
-        None => {
-            for _ in 0..shape.context {
-                words.iter().for_each(|x| scales.extend(words.iter().map(|y| STRETCH * x * y)));
-            }
-        }
-    }
-    scales
-}
-
-/// The start: b is that of independent words, the embeddings are small and random, full matrices 0.
-fn begun(
-    moments: &Moments,
-    how: &Training,
-    shape: Shape,
-    scale: &[f64],
-    history: usize,
-    run: &Run,
-) -> Checkpoint {
-    let n = moments.positions() as f64;
-    let words: Vec<f64> = moments.unary().iter().map(|&count| (count.max(1) as f64 / n).ln()).collect();
-    let mut point = Vec::with_capacity(shape.parameters());
-    (0..shape.context).for_each(|_| point.extend_from_slice(&words));
-    match shape.rank {
-        Some(_) => {
-            let streams = Streams::new(run.seed(), "first embeddings");
-            let numbers = shape.interactions();
-            for (block, first) in (0..numbers).step_by(BLOCK).enumerate() {
-                let mut stream = streams.block(block as u64);
-                for i in first..(first + BLOCK).min(numbers) {
-                    // Frequent words start smaller, as their parameters move less.
-                    let small = (scale[shape.columns() + i] / STRETCH).min(1.0);
-                    point.push(SPREAD * small * stream.normal());
-                }
-            }
-        }
-        None => point.resize(shape.parameters(), 0.0),
-    }
-    let z = point.iter().zip(scale).map(|(x, s)| x / s).collect();
-    let progress = TrainingProgress {
-        iteration: 0,
-        train: f64::NEG_INFINITY,
-        valid: None,
-        best: 0,
-        stationarity: f64::INFINITY,
-    };
-    Checkpoint {
-        how: how.clone(),
-        data: fingerprint(moments),
-        progress,
-        lbfgs: Lbfgs::new(z, history),
-        least: f64::INFINITY,
-        best_value: f64::INFINITY,
-        best_point: Vec::new(),
-        idle: 0,
-    }
-}
-
-/// The model at a point, in its own precision, and its certificate.
-fn finished(
-    moments: &Moments,
-    vocabulary: &Vocabulary,
-    how: &Training,
-    shape: Shape,
-    weights: &[f64],
-    point: &[f64],
-) -> Result<LanguageModel> {
-    let Shape { states, context, rank } = shape;
-    let (columns, interactions) = point.split_at(shape.columns());
-    let columns: Vec<Vec<f64>> = columns.chunks_exact(states).map(<[f64]>::to_vec).collect();
-    // θˡ = w_l·φˡ: with embeddings the factor goes to the right one.
-    let weighted = |values: &[f64], weight: f64| values.iter().map(|x| (weight * x) as f32).collect();
-    let interactions = match rank {
-        None => {
-            let matrices = interactions.chunks_exact(states * states).zip(weights);
-            Interactions::Full(matrices.map(|(matrix, &weight)| weighted(matrix, weight)).collect())
-        }
-        Some(rank) => {
-            let (left, right) = interactions.split_at(states * rank);
-            let right = right.chunks_exact(states * rank).zip(weights);
-            Interactions::LowRank {
-                rank,
-                left: weighted(left, 1.0),
-                right: right.map(|(matrix, &weight)| weighted(matrix, weight)).collect(),
-            }
-        }
-    };
-    let length = moments.positions() as usize;
-    let bare = SequenceMrf::new(length, vec![0.0; states], interactions)?;
-    let passes = Passes::new(&bare);
-    let normalizers: Vec<Vec<f64>> =
-        (0..context).map(|l| passes.pass(l + 1, weights[l].recip(), &columns[l], None, false).up).collect();
-    let n = moments.positions() as f64;
-    let (unary, certificate) = match how.objective {
-        Objective::Spectral(_) => {
-            // u_l = b_l − log Z_l, for which Z_l is an eigenvector.
-            let own: Vec<Vec<f64>> =
-                columns.iter().zip(&normalizers).map(|(b, z)| difference(b, z)).collect();
-            let mut unary = vec![0.0; states];
-            for (own, weight) in own.iter().zip(weights) {
-                unary.iter_mut().zip(own).for_each(|(t, u)| *t += weight * u);
-            }
-            (unary, Certificate::Spectral { shares: weights.to_vec(), columns: own, right: normalizers })
-        }
-        Objective::Star => {
-            // The root's score is the best one, log p̂ − Σ log Z_l, and a leaf's b_l: θ⁰ is their mean.
-            let mut unary: Vec<f64> =
-                moments.unary().iter().map(|&count| (count.max(1) as f64 / n).ln()).collect();
-            for (b, z) in columns.iter().zip(&normalizers) {
-                unary.iter_mut().zip(difference(b, z)).for_each(|(t, d)| *t += d);
-            }
-            unary.iter_mut().for_each(|t| *t /= (context + 1) as f64);
-            let delta = columns.iter().map(|b| difference(b, &unary)).collect();
-            (unary, Certificate::Star { delta })
-        }
-    };
-    let mrf = SequenceMrf::new(length, unary, bare.interactions().clone())?;
-    LanguageModel::new(vocabulary.clone(), moments.lengths(), mrf, certificate)
-}
-
-fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(a, b)| a - b).collect()
+    let best = now.best.take().unwrap_or_else(|| scaling.parameters(now.search.point()));
+    run.install(|| finished(moments, vocabulary, how, shape, &weights, &best))
 }

@@ -20,8 +20,6 @@ pub(crate) struct Passes<'a> {
     left: Vec<f64>,
     right: Vec<Vec<f64>>,
     rank: usize,
-    /// Largest |θ⁰| and |θˡ|.
-    magnitude: (f64, f64),
 }
 
 /// What a pass has found.
@@ -43,7 +41,7 @@ impl<'a> Passes<'a> {
                 (wide(left), right.iter().map(|matrix| wide(matrix)).collect(), *rank)
             }
         };
-        Passes { model, left, right, rank, magnitude: model.magnitude() }
+        Passes { model, left, right, rank }
     }
 
     /// Bytes beside the model.
@@ -59,7 +57,7 @@ impl<'a> Passes<'a> {
     /// By how much a(x) may be off for this factor and columns not larger than this.
     pub fn rounding(&self, scale: f64, columns: f64) -> f64 {
         let operations = self.rank + self.model.states() + 8;
-        rounding_allowance(operations as f64, scale * self.magnitude.1 + columns)
+        rounding_allowance(operations as f64, scale * self.model.magnitude().1 + columns)
     }
 
     /// θ⁰.

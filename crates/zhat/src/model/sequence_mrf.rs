@@ -30,6 +30,8 @@ pub struct SequenceMrf {
     length: usize,
     unary: Vec<f64>,
     interactions: Interactions,
+    /// The largest |θ⁰| and |θˡ|.
+    magnitude: (f64, f64),
 }
 
 impl SequenceMrf {
@@ -89,7 +91,8 @@ impl SequenceMrf {
                 context + 1
             )));
         }
-        Ok(SequenceMrf { length, unary, interactions })
+        let magnitude = magnitude(&unary, &interactions);
+        Ok(SequenceMrf { length, unary, interactions, magnitude })
     }
 
     /// θˡ = U·Rˡ·Wᵀ with one D × D matrix a distance; it is kept as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single precision.
@@ -124,6 +127,11 @@ impl SequenceMrf {
     /// The same parameters on a cycle of another length.
     pub fn with_length(&self, length: usize) -> Result<Self> {
         SequenceMrf::new(length, self.unary.clone(), self.interactions.clone())
+    }
+
+    /// The same interactions with other scores of states.
+    pub(crate) fn with_unary(self, unary: Vec<f64>) -> Result<Self> {
+        SequenceMrf::new(self.length, unary, self.interactions)
     }
 
     /// N.
@@ -191,21 +199,26 @@ impl SequenceMrf {
 
     /// An upper bound on |θ⁰| and on |θˡ| where they are finite.
     pub(crate) fn magnitude(&self) -> (f64, f64) {
-        let finite = self.unary.iter().filter(|x| x.is_finite());
-        let unary = finite.fold(0.0f64, |m, x| m.max(x.abs()));
-        let pairs = match &self.interactions {
-            Interactions::Full(matrices) => {
-                matrices.iter().fold(0.0f64, |m, matrix| m.max(f32::extent(matrix).0.into()))
-            }
-            // Cauchy and Schwarz; it bounds the terms of the sums, too.
-            Interactions::LowRank { rank, left, right } => {
-                let longest = |matrix: &[f32]| {
-                    let rows = matrix.chunks_exact((*rank).max(1));
-                    rows.map(|row| f32::dot(row, row)).fold(0.0f64, f64::max).sqrt()
-                };
-                longest(left) * right.iter().map(|right| longest(right)).fold(0.0, f64::max) * (1.0 + 1e-6)
-            }
-        };
-        (unary, pairs)
+        self.magnitude
     }
+}
+
+/// See [`SequenceMrf::magnitude`].
+fn magnitude(unary: &[f64], interactions: &Interactions) -> (f64, f64) {
+    let finite = unary.iter().filter(|x| x.is_finite());
+    let unary = finite.fold(0.0f64, |m, x| m.max(x.abs()));
+    let pairs = match interactions {
+        Interactions::Full(matrices) => {
+            matrices.iter().fold(0.0f64, |m, matrix| m.max(f32::extent(matrix).0.into()))
+        }
+        // Cauchy and Schwarz; it bounds the terms of the sums, too.
+        Interactions::LowRank { rank, left, right } => {
+            let longest = |matrix: &[f32]| {
+                let rows = matrix.chunks_exact((*rank).max(1));
+                rows.map(|row| f32::dot(row, row)).fold(0.0f64, f64::max).sqrt()
+            };
+            longest(left) * right.iter().map(|right| longest(right)).fold(0.0, f64::max) * (1.0 + 1e-6)
+        }
+    };
+    (unary, pairs)
 }

@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Smooth, Step, dot, largest};
+use super::{Smooth, Step};
 use crate::error::Result;
 
 /// How fast L is tried to be made smaller.
@@ -66,6 +66,16 @@ impl Fista {
         &self.point
     }
 
+    /// What is in it without an l1 norm: the point, the one ahead, t and L.
+    pub(crate) fn parts(&self) -> (&[f64], &[f64], f64, StepSize) {
+        (&self.point, &self.ahead, self.momentum, self.size)
+    }
+
+    /// The inverse of `parts`; both vectors must be of one length.
+    pub(crate) fn from_parts(point: Vec<f64>, ahead: Vec<f64>, momentum: f64, size: StepSize) -> Self {
+        Fista { point, ahead, momentum, l1: 0.0, size }
+    }
+
     /// One step; f is asked once, or with an adaptive L twice and more.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let n = self.point.len();
@@ -80,13 +90,19 @@ impl Fista {
             self.proximal(&gradient, lipschitz, &mut next);
             let StepSize::Adaptive { most, .. } = self.size else { break value };
             let reached = f(&next, &mut there)?;
-            let moved: Vec<f64> = next.iter().zip(&self.ahead).map(|(x, y)| x - y).collect();
-            let square = dot(&moved, &moved);
+            let mut sums = [0.0; 3];
+            for ((x, y), (g, h)) in next.iter().zip(&self.ahead).zip(gradient.iter().zip(&there)) {
+                let moved = x - y;
+                sums[0] += moved * moved;
+                sums[1] += g * moved;
+                sums[2] += (h - g) * moved;
+            }
+            let [square, along, curved] = sums;
             let below = if lipschitz * square > ROUNDING * (1.0 + value.abs()) {
-                reached <= value + dot(&gradient, &moved) + 0.5 * lipschitz * square
+                reached <= value + along + 0.5 * lipschitz * square
             } else {
                 // So near, values are all rounding; gradients are not.
-                dot(&there, &moved) - dot(&gradient, &moved) <= lipschitz * square
+                curved <= lipschitz * square
             };
             let most_of_all = most.unwrap_or(1e300);
             if below || lipschitz >= most_of_all {
@@ -95,7 +111,8 @@ impl Fista {
             }
             lipschitz = (2.0 * lipschitz).min(most_of_all);
         };
-        let stationarity = largest(next.iter().zip(&self.ahead).map(|(x, y)| lipschitz * (x - y)));
+        let moved = next.iter().zip(&self.ahead).map(|(x, y)| lipschitz * (x - y));
+        let stationarity = moved.fold(0.0f64, |m, x| m.max(x.abs()));
         let uphill: f64 =
             next.iter().zip(&self.ahead).zip(&self.point).map(|((x, y), old)| (y - x) * (x - old)).sum();
         if uphill > 0.0 {

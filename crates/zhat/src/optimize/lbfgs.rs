@@ -1,7 +1,7 @@
 //! Limited-memory BFGS for smooth functions, with a line search for the strong Wolfe conditions.
 //!
 //! The direction is −H∇f with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop recursion, and the step α along d such
-//! that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory 2m + 4 vectors; about one evaluation a step.
+//! that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory 2m + 5 vectors, two more if a step is looked for; about one evaluation a step.
 //!
 //! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Smooth, Step, dot, largest};
+use super::{Smooth, Step, add_multiple, dot, largest, subtract_from};
 use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;
@@ -43,12 +43,17 @@ pub struct Lbfgs {
     pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
 }
 
-/// A place on the line.
-#[derive(Clone)]
-struct Place {
+/// A place on the line: the step to it, the value and the slope there.
+#[derive(Clone, Copy)]
+struct Mark {
     step: f64,
     value: f64,
     slope: f64,
+}
+
+/// A place with all that is known about it.
+struct Place {
+    mark: Mark,
     point: Vec<f64>,
     gradient: Vec<f64>,
 }
@@ -84,52 +89,60 @@ impl Lbfgs {
         Lbfgs { point, history: history.max(1), here, pairs: pairs.into() }
     }
 
-    /// One step. At a minimum, as far as numbers go, it stays where it is.
+    /// One step. At a minimum, as far as numbers go, it stays where it is; if f fails nothing has changed.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
-        let (value, gradient) = match self.here.take() {
+        let (value, mut gradient) = match self.here.take() {
             Some(here) => here,
             None => {
                 let mut gradient = vec![0.0; self.point.len()];
                 (f(&self.point, &mut gradient)?, gradient)
             }
         };
+        let stationarity = largest(&gradient);
         let mut direction = self.direction(&gradient);
         let mut slope = dot(&gradient, &direction);
-        if slope >= 0.0 || !slope.is_finite() {
+        let spoilt = slope >= 0.0 || !slope.is_finite();
+        if spoilt {
             // Rounding has spoilt the pairs.
-            self.pairs.clear();
-            direction = gradient.iter().map(|g| -g).collect();
+            direction.iter_mut().zip(&gradient).for_each(|(d, g)| *d = -g);
             slope = -dot(&gradient, &gradient);
         }
-        let stationarity = largest(gradient.iter().copied());
+        let stays = Step { objective: value, stationarity };
         if slope == 0.0 {
             self.here = Some((value, gradient));
-            return Ok(Step { objective: value, stationarity });
+            return Ok(stays);
         }
-        let first = if self.pairs.is_empty() { (1.0 / stationarity).min(1.0) } else { 1.0 };
-        let start = Place { step: 0.0, value, slope, point: self.point.clone(), gradient };
-        match search(f, &start, &direction, first)? {
-            Some(found) => {
-                let s: Vec<f64> = found.point.iter().zip(&start.point).map(|(a, b)| a - b).collect();
-                let y: Vec<f64> = found.gradient.iter().zip(&start.gradient).map(|(a, b)| a - b).collect();
-                if dot(&s, &y) > f64::EPSILON * dot(&y, &y).sqrt() * dot(&s, &s).sqrt() {
-                    if self.pairs.len() == self.history {
-                        self.pairs.pop_front();
-                    }
-                    self.pairs.push_back((s, y));
-                }
-                let step =
-                    Step { objective: found.value, stationarity: largest(found.gradient.iter().copied()) };
-                self.point = found.point;
-                self.here = Some((found.value, found.gradient));
-                Ok(step)
-            }
-            None => {
+        let first = if spoilt || self.pairs.is_empty() { (1.0 / stationarity).min(1.0) } else { 1.0 };
+        let found = search(f, &self.point, Mark { step: 0.0, value, slope }, &direction, first);
+        drop(direction);
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => {
                 self.pairs.clear();
-                self.here = Some((value, start.gradient));
-                Ok(Step { objective: value, stationarity })
+                self.here = Some((value, gradient));
+                return Ok(stays);
             }
+            Err(error) => {
+                self.here = Some((value, gradient));
+                return Err(error);
+            }
+        };
+        if spoilt {
+            self.pairs.clear();
         }
+        let step = Step { objective: found.mark.value, stationarity: largest(&found.gradient) };
+        // The old point and gradient become the differences, where they are.
+        subtract_from(&found.point, &mut self.point);
+        subtract_from(&found.gradient, &mut gradient);
+        let (s, y) = (std::mem::replace(&mut self.point, found.point), gradient);
+        if dot(&s, &y) > f64::EPSILON * dot(&y, &y).sqrt() * dot(&s, &s).sqrt() {
+            if self.pairs.len() == self.history {
+                self.pairs.pop_front();
+            }
+            self.pairs.push_back((s, y));
+        }
+        self.here = Some((found.mark.value, found.gradient));
+        Ok(step)
     }
 
     /// −H∇f.
@@ -138,7 +151,7 @@ impl Lbfgs {
         let mut factors = Vec::with_capacity(self.pairs.len());
         for (s, y) in self.pairs.iter().rev() {
             let factor = dot(s, &q) / dot(s, y);
-            q.iter_mut().zip(y).for_each(|(q, y)| *q -= factor * y);
+            add_multiple(&mut q, -factor, y);
             factors.push(factor);
         }
         if let Some((s, y)) = self.pairs.back() {
@@ -147,51 +160,52 @@ impl Lbfgs {
         }
         for ((s, y), factor) in self.pairs.iter().zip(factors.into_iter().rev()) {
             let change = factor - dot(y, &q) / dot(s, y);
-            q.iter_mut().zip(s).for_each(|(q, s)| *q += change * s);
+            add_multiple(&mut q, change, s);
         }
         q
     }
 }
 
-fn at(f: &mut Smooth<'_>, start: &Place, direction: &[f64], step: f64) -> Result<Place> {
-    let point: Vec<f64> = start.point.iter().zip(direction).map(|(x, d)| x + step * d).collect();
-    let mut gradient = vec![0.0; point.len()];
-    let value = f(&point, &mut gradient)?;
-    let slope = dot(&gradient, direction);
-    Ok(Place { step, value, slope, point, gradient })
-}
-
 /// A place with the strong Wolfe conditions, or the lowest one found; `None` if none is lower than the start.
-fn search(f: &mut Smooth<'_>, start: &Place, direction: &[f64], first: f64) -> Result<Option<Place>> {
-    let high = |place: &Place| {
-        !place.value.is_finite() || place.value > start.value + SUFFICIENT * place.step * start.slope
+fn search(
+    f: &mut Smooth<'_>,
+    from: &[f64],
+    start: Mark,
+    direction: &[f64],
+    first: f64,
+) -> Result<Option<Place>> {
+    let high = |mark: Mark| {
+        !mark.value.is_finite() || mark.value > start.value + SUFFICIENT * mark.step * start.slope
     };
-    let flat = |place: &Place| place.slope.abs() <= CURVATURE * start.slope.abs();
+    let flat = |mark: Mark| mark.slope.abs() <= CURVATURE * start.slope.abs();
     let mut best: Option<Place> = None;
-    let mut note = |place: &Place| {
-        if place.value < best.as_ref().map_or(start.value, |best| best.value) {
-            best = Some(place.clone());
-        }
-    };
-    let (mut low, mut up) = (start.clone(), None::<Place>);
+    let (mut low, mut up) = (start, None::<Mark>);
     let mut step = first;
     for _ in 0..TRIALS {
-        let place = at(f, start, direction, step)?;
-        note(&place);
-        if high(&place) || place.value >= low.value && low.step > 0.0 {
-            up = Some(place);
-        } else if flat(&place) {
+        let point: Vec<f64> = from.iter().zip(direction).map(|(x, d)| x + step * d).collect();
+        let mut gradient = vec![0.0; point.len()];
+        let value = f(&point, &mut gradient)?;
+        let mark = Mark { step, value, slope: dot(&gradient, direction) };
+        let place = Place { mark, point, gradient };
+        let too_far = high(mark) || mark.value >= low.value && low.step > 0.0;
+        if !too_far && flat(mark) {
             return Ok(Some(place));
-        } else if place.slope * (step - low.step) >= 0.0 {
-            up = Some(std::mem::replace(&mut low, place));
-        } else {
-            low = place;
         }
-        step = match &up {
+        if mark.value < best.as_ref().map_or(start.value, |best| best.mark.value) {
+            best = Some(place);
+        }
+        if too_far {
+            up = Some(mark);
+        } else if mark.slope * (step - low.step) >= 0.0 {
+            up = Some(std::mem::replace(&mut low, mark));
+        } else {
+            low = mark;
+        }
+        step = match up {
             None => 2.0 * step,
-            Some(up) => between(&low, up),
+            Some(up) => between(low, up),
         };
-        if up.as_ref().is_some_and(|up| (up.step - low.step).abs() <= 1e-16 * step.abs()) {
+        if up.is_some_and(|up| (up.step - low.step).abs() <= 1e-16 * step.abs()) {
             break;
         }
     }
@@ -199,7 +213,7 @@ fn search(f: &mut Smooth<'_>, start: &Place, direction: &[f64], first: f64) -> R
 }
 
 /// The minimum of the cubic through two places, kept away from both.
-fn between(low: &Place, up: &Place) -> f64 {
+fn between(low: Mark, up: Mark) -> f64 {
     let (a, b) = (low.step, up.step);
     let d1 = low.slope + up.slope - 3.0 * (low.value - up.value) / (a - b);
     let inside = d1 * d1 - low.slope * up.slope;

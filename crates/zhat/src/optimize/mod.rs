@@ -7,7 +7,10 @@ mod lbfgs;
 pub use fista::{Fista, StepSize};
 pub use lbfgs::Lbfgs;
 
+use rayon::prelude::*;
+
 use crate::error::Result;
+use crate::numeric::Elementwise;
 
 /// A function to minimise: its value at a point, and its gradient into the second argument.
 pub type Smooth<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
@@ -21,10 +24,41 @@ pub struct Step {
     pub stationarity: f64,
 }
 
+/// Numbers that are worked on at once: what is added up does not depend on the threads.
+const BLOCK: usize = 1 << 16;
+
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
+    if a.len() <= BLOCK {
+        return f64::dot(a, b);
+    }
+    let sums: Vec<f64> = a.par_chunks(BLOCK).zip(b.par_chunks(BLOCK)).map(|(a, b)| f64::dot(a, b)).collect();
+    sums.iter().sum()
 }
 
-fn largest(x: impl Iterator<Item = f64>) -> f64 {
-    x.fold(0.0, |m: f64, x| m.max(x.abs()))
+/// a ← a + f·b.
+fn add_multiple(a: &mut [f64], factor: f64, b: &[f64]) {
+    in_blocks(a, b, |a, b| a.iter_mut().zip(b).for_each(|(a, b)| *a += factor * b));
+}
+
+/// b ← a − b.
+fn subtract_from(a: &[f64], b: &mut [f64]) {
+    in_blocks(b, a, |b, a| b.iter_mut().zip(a).for_each(|(b, a)| *b = a - *b));
+}
+
+/// Small vectors do not leave the thread.
+fn in_blocks(a: &mut [f64], b: &[f64], work: impl Fn(&mut [f64], &[f64]) + Sync) {
+    if a.len() <= BLOCK {
+        work(a, b);
+    } else {
+        a.par_chunks_mut(BLOCK).zip(b.par_chunks(BLOCK)).for_each(|(a, b)| work(a, b));
+    }
+}
+
+fn largest(x: &[f64]) -> f64 {
+    let largest = |x: &[f64]| x.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    if x.len() <= BLOCK {
+        return largest(x);
+    }
+    let blocks: Vec<f64> = x.par_chunks(BLOCK).map(largest).collect();
+    largest(&blocks)
 }

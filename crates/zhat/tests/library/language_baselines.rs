@@ -37,7 +37,8 @@ fn independent(sentences: &[Vec<u32>]) -> f64 {
     sum / (total - counts[0])
 }
 
-const HOW: Stochastic = Stochastic { context: 2, rank: 6, batch: 16, rate: 0.3, epochs: 6, patience: 2 };
+const HOW: Stochastic =
+    Stochastic { context: 2, rank: 6, batch: 16, rate: 0.3, epochs: 6, cyclic: false, patience: 2 };
 
 fn bilinear(threads: usize, watch: &mut (dyn FnMut(&Epoch) -> bool + Send)) -> LogBilinear {
     let (text, valid) = (sentences(1, 300, 12), sentences(2, 60, 12));

@@ -9,7 +9,7 @@
 //! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | of the spectral bound: ρ, u_l and log r_l |
 //! | `delta` | F64 \[K, C\] | of the star bound: δˡ |
 //!
-//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS, and the rest as JSON in its metadata.
+//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS or FISTA, and the rest as JSON in its metadata.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,9 +23,10 @@ use super::tensors::{Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::io::write_atomically;
 use crate::language::{
-    Certificate, Checkpoint, LanguageModel, Lengths, Training, TrainingProgress, Vocabulary,
+    Certificate, Checkpoint, LanguageModel, Lengths, Parameters, Search, Training, TrainingProgress,
+    Vocabulary,
 };
-use crate::optimize::Lbfgs;
+use crate::optimize::{Fista, Lbfgs, StepSize};
 
 const KIND: &str = "language-model";
 const CHECKPOINT: &str = "language-model-checkpoint";
@@ -116,35 +117,52 @@ struct Rest {
     least: f64,
     best_value: f64,
     idle: usize,
+    /// Of L-BFGS: what is remembered at most, and the value at the point.
     history: usize,
     value: Option<f64>,
+    /// Of FISTA: t and L.
+    momentum: Option<(f64, StepSize)>,
 }
 
 /// Writes where learning stands, whole or not at all.
 pub fn write_checkpoint(now: &Checkpoint, path: &Path) -> Result<()> {
-    let (point, history, here, pairs) = now.lbfgs.parts();
-    let size = point.len();
-    let count = pairs.len();
-    let rest = Rest {
+    let mut rest = Rest {
         how: now.how.clone(),
         data: now.data.clone(),
         progress: now.progress,
         least: now.least,
         best_value: now.best_value,
         idle: now.idle,
-        history,
-        value: here.map(|here| here.0),
+        history: 0,
+        value: None,
+        momentum: None,
     };
     let mut writer = Writer::new(CHECKPOINT);
+    match &now.search {
+        Search::Lbfgs(lbfgs) => {
+            let (point, history, here, pairs) = lbfgs.parts();
+            (rest.history, rest.value) = (history, here.map(|here| here.0));
+            let (size, count) = (point.len(), pairs.len());
+            writer.numbers("point", &[size], vec![point]);
+            if let Some((_, gradient)) = here {
+                writer.numbers("gradient", &[size], vec![gradient]);
+            }
+            let pieces: Vec<&[f64]> = pairs.flat_map(|(s, y)| [s, y]).collect();
+            writer.numbers("pairs", &[count, 2, size], pieces);
+        }
+        Search::Fista(fista) => {
+            let (point, ahead, momentum, size) = fista.parts();
+            rest.momentum = Some((momentum, size));
+            writer.numbers("point", &[point.len()], vec![point]);
+            writer.numbers("ahead", &[ahead.len()], vec![ahead]);
+        }
+    }
+    if let Some(best) = &now.best {
+        writer.numbers("best_columns", &[best.columns.len()], vec![best.columns.as_slice()]);
+        writer.numbers("best", &[best.interactions.len()], vec![best.interactions.as_slice()]);
+    }
     let text = serde_json::to_string(&rest).map_err(|error| Error::io(path, error.into()))?;
     writer.metadata("state", text);
-    writer.numbers("point", &[size], vec![point]);
-    writer.numbers("best", &[now.best_point.len()], vec![now.best_point.as_slice()]);
-    if let Some((_, gradient)) = here {
-        writer.numbers("gradient", &[size], vec![gradient]);
-    }
-    let pieces: Vec<&[f64]> = pairs.flat_map(|(s, y)| [s, y]).collect();
-    writer.numbers("pairs", &[count, 2, size], pieces);
     write_atomically(path, |out| writer.write(out))
 }
 
@@ -157,28 +175,43 @@ pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
     let rest = rest.ok_or_else(|| tensors.fail("its metadata has no `state`"))?;
     let point: Vec<f64> = tensors.numbers("point")?;
     let size = point.len();
-    let best_point: Vec<f64> = tensors.numbers("best")?;
-    if !best_point.is_empty() && best_point.len() != size {
-        return Err(tensors.fail("the tensor `best` is not as long as `point`"));
-    }
-    let here = match rest.value {
-        Some(value) => Some((value, tensors.shaped::<f64>("gradient", &[size], "[n]")?)),
-        None => None,
+    let best = if tensors.has("best") {
+        let best =
+            Parameters { columns: tensors.numbers("best_columns")?, interactions: tensors.numbers("best")? };
+        if best.columns.len() + best.interactions.len() != size {
+            return Err(tensors.fail("the tensors of the best parameters are not as long as `point`"));
+        }
+        Some(best)
+    } else {
+        None
     };
-    let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
-    let pairs: Vec<f64> = tensors.shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
-    let pairs = pairs.chunks_exact((2 * size).max(1)).map(|pair| {
-        let (s, y) = pair.split_at(size);
-        (s.to_vec(), y.to_vec())
-    });
+    let search = match rest.momentum {
+        Some((momentum, step)) => {
+            let ahead = tensors.shaped("ahead", &[size], "[n]")?;
+            Search::Fista(Fista::from_parts(point, ahead, momentum, step))
+        }
+        None => {
+            let here = match rest.value {
+                Some(value) => Some((value, tensors.shaped::<f64>("gradient", &[size], "[n]")?)),
+                None => None,
+            };
+            let count = tensors.shape("pairs")?.first().copied().unwrap_or(0);
+            let pairs: Vec<f64> = tensors.shaped("pairs", &[count, 2, size], "[m, 2, n]")?;
+            let pairs = pairs.chunks_exact((2 * size).max(1)).map(|pair| {
+                let (s, y) = pair.split_at(size);
+                (s.to_vec(), y.to_vec())
+            });
+            Search::Lbfgs(Lbfgs::from_parts(point, rest.history, here, pairs.collect()))
+        }
+    };
     Ok(Checkpoint {
         how: rest.how,
         data: rest.data,
         progress: rest.progress,
-        lbfgs: Lbfgs::from_parts(point, rest.history, here, pairs.collect()),
+        search,
         least: rest.least,
         best_value: rest.best_value,
-        best_point,
+        best,
         idle: rest.idle,
     })
 }

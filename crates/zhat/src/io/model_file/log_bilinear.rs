@@ -1,4 +1,4 @@
-//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a language model, `context` U64 \[1\] and `rank` U64 \[1\], and `matrix` F32 \[C, (K + 1)·D + 1\] with
+//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a language model, `context`, `rank` and `cyclic` (0 or 1), U64 \[1\] each, and `matrix` F32 \[C, (K + 1)·D + 1\] with
 //! the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
 
 use std::io::Write;
@@ -17,7 +17,8 @@ pub fn parse_log_bilinear(bytes: &[u8], name: &str) -> Result<LogBilinear> {
     let words = words(&tensors, &metadata)?;
     let one = |tensor: &str| Ok::<_, Error>(tensors.integers(tensor)?.first().copied().unwrap_or(0));
     let (context, rank) = (one("context")?, one("rank")?);
-    LogBilinear::new(Vocabulary::new(words)?, context, rank, tensors.numbers("matrix")?)
+    let cyclic = one("cyclic")? != 0;
+    LogBilinear::new(Vocabulary::new(words)?, context, rank, tensors.numbers("matrix")?, cyclic)
         .map_err(|error| tensors.fail(error.to_string()))
 }
 
@@ -28,6 +29,7 @@ pub fn write_log_bilinear(model: &LogBilinear, out: &mut dyn Write) -> std::io::
     writer.metadata("words", serde_json::to_string(model.vocabulary().words())?);
     writer.integers("context", &[1], vec![model.context()]);
     writer.integers("rank", &[1], vec![model.embeddings().1]);
+    writer.integers("cyclic", &[1], vec![model.cyclic().into()]);
     writer.numbers("matrix", &[states, model.matrix().len() / states], vec![model.matrix()]);
     writer.write(out)
 }
@@ -46,7 +48,7 @@ mod tests {
     fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {
         let vocabulary = Vocabulary::new(vec!["a".into(), "\"é\"".into()]).unwrap();
         let matrix: Vec<f32> = (0..21).map(|i| i as f32 / 8.0 - 1.0).collect();
-        let model = LogBilinear::new(vocabulary.clone(), 2, 2, matrix.clone()).unwrap();
+        let model = LogBilinear::new(vocabulary.clone(), 2, 2, matrix.clone(), true).unwrap();
         let mut bytes = Vec::new();
         write_log_bilinear(&model, &mut bytes).unwrap();
         assert_eq!(parse_log_bilinear(&bytes, "").unwrap(), model);
@@ -63,10 +65,10 @@ mod tests {
         let message = super::super::parse_language_model(&bytes, "m.zhat").unwrap_err().to_string();
         assert!(message.contains("expected `language-model`"), "{message}");
         for (context, rank) in [(2, 3), (0, 20), (20, 0), (usize::MAX, 2)] {
-            assert!(LogBilinear::new(vocabulary.clone(), context, rank, matrix.clone()).is_err());
+            assert!(LogBilinear::new(vocabulary.clone(), context, rank, matrix.clone(), false).is_err());
         }
         let mut bad = matrix;
         bad[4] = f32::NAN;
-        assert!(LogBilinear::new(vocabulary, 2, 2, bad).is_err());
+        assert!(LogBilinear::new(vocabulary, 2, 2, bad, false).is_err());
     }
 }

@@ -29,13 +29,15 @@ pub struct Stochastic {
     pub rate: f64,
     /// Passes over the text at most.
     pub epochs: usize,
+    /// The text as a cycle with one separator between sentences instead of K: what is learned is then a Markov random field, see [`LogBilinear::field`](super::LogBilinear::field).
+    pub cyclic: bool,
     /// Ends after so many epochs in a row in which the validation text has not become likelier.
     pub patience: usize,
 }
 
 impl Default for Stochastic {
     fn default() -> Self {
-        Stochastic { context: 2, rank: 30, batch: 128, rate: 0.1, epochs: 20, patience: 2 }
+        Stochastic { context: 2, rank: 30, batch: 128, rate: 0.1, epochs: 20, cyclic: false, patience: 2 }
     }
 }
 
@@ -95,8 +97,9 @@ pub(super) fn learn(
     let numbers = states as f64 * ((context + 1) * rank + 1) as f64;
     let texts = Windows::bytes(words, sentences.len() + valid.map_or(0, <[_]>::len), context);
     run.require_memory(method, Parameters::bytes(states, context, rank, batch) + 12.0 * numbers + texts)?;
-    let windows = Windows::new(sentences, context);
-    let other = valid.map(|valid| Windows::new(valid, context));
+    let arranged = if how.cyclic { Windows::cycle } else { Windows::new };
+    let windows = arranged(sentences, context);
+    let other = valid.map(|valid| arranged(valid, context));
     let mut counts = vec![0u64; states];
     windows.places().iter().for_each(|&place| counts[windows.at(place)] += 1);
     let mut now = Parameters::first(&counts, context, rank, ahead, run.seed());

@@ -15,13 +15,20 @@ const BATCH: usize = 128;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogBilinear {
     vocabulary: Vocabulary,
-    parameters: Parameters,
+    pub(super) parameters: Parameters,
+    cyclic: bool,
     left: Vec<f32>,
 }
 
 impl LogBilinear {
-    /// From the words, K, D, and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
-    pub fn new(vocabulary: Vocabulary, context: usize, rank: usize, matrix: Vec<f32>) -> Result<Self> {
+    /// From the words, K, D, and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic` as in [`Stochastic`].
+    pub fn new(
+        vocabulary: Vocabulary,
+        context: usize,
+        rank: usize,
+        matrix: Vec<f32>,
+        cyclic: bool,
+    ) -> Result<Self> {
         let width = context
             .checked_add(1)
             .and_then(|blocks| blocks.checked_mul(rank))
@@ -41,7 +48,7 @@ impl LogBilinear {
         }
         let parameters = Parameters { context, rank, ahead: false, matrix };
         let left = parameters.embedding(0);
-        Ok(LogBilinear { vocabulary, parameters, left })
+        Ok(LogBilinear { vocabulary, parameters, cyclic, left })
     }
 
     /// The words.
@@ -52,6 +59,11 @@ impl LogBilinear {
     /// K.
     pub fn context(&self) -> usize {
         self.parameters.context
+    }
+
+    /// Whether texts are cycles with one separator between sentences.
+    pub fn cyclic(&self) -> bool {
+        self.cyclic
     }
 
     /// The matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
@@ -75,6 +87,9 @@ impl LogBilinear {
         run.install(|| {
             let mut work = Work::new(&self.parameters, BATCH, false);
             let mut total = 0.0;
+            if self.cyclic {
+                return Ok(self.parameters.log_likelihood(&Windows::cycle(sentences, context), &mut work));
+            }
             for part in sentences.chunks(BATCH) {
                 clock.check()?;
                 total += self.parameters.log_likelihood(&Windows::new(part, context), &mut work);
@@ -83,8 +98,11 @@ impl LogBilinear {
         })
     }
 
-    /// The likelihood with the numbers of words and sentences. Lengths are a part of the model, so they add nothing.
+    /// The likelihood with the numbers of words and sentences, certified if texts are cycles. Lengths are a part of the model, so they add nothing.
     pub fn evaluate(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
+        if self.cyclic {
+            return self.certified(sentences, run);
+        }
         Ok(TextScore {
             tokens: sentences.iter().map(|sentence| sentence.len() as u64).sum(),
             sentences: sentences.len() as u64,
@@ -110,5 +128,5 @@ pub fn train_log_bilinear(
     watch: &mut (dyn FnMut(&Epoch) -> Result<bool> + Send),
 ) -> Result<LogBilinear> {
     let found = learn(sentences, vocabulary, valid, how, false, run, watch)?;
-    LogBilinear::new(vocabulary.clone(), how.context, how.rank, found.matrix)
+    LogBilinear::new(vocabulary.clone(), how.context, how.rank, found.matrix, how.cyclic)
 }

@@ -85,7 +85,7 @@ impl Parameters {
         self.matrix.chunks_exact(self.width()).map(|row| f64::from(row[row.len() - 1]))
     }
 
-    fn row(&self, state: usize, l: usize) -> &[f32] {
+    pub fn row(&self, state: usize, l: usize) -> &[f32] {
         &self.matrix[state * self.width() + l * self.rank..][..self.rank]
     }
 

@@ -1,6 +1,6 @@
 //! A text as one row of states, and the places of it that are predicted.
 
-/// Sentences one after the other with K separators before, between and behind them.
+/// Sentences one after the other with K separators before, between and behind them; or as a cycle, with one separator behind each.
 pub(super) struct Windows {
     states: Vec<u32>,
     /// Where a word stands, or the separator that ends a sentence.
@@ -22,6 +22,26 @@ impl Windows {
         // The end of the last sentence has nothing behind it.
         states.resize(states.len() + context, 0);
         Windows { states, places, words }
+    }
+
+    /// The text as a cycle: every place is predicted, and the first ones follow the last ones.
+    pub fn cycle(sentences: &[Vec<u32>], context: usize) -> Self {
+        let words: usize = sentences.iter().map(Vec::len).sum();
+        let length = words + sentences.len();
+        let mut states = Vec::with_capacity(length + 2 * context);
+        states.resize(context, 0);
+        for sentence in sentences {
+            states.extend_from_slice(sentence);
+            states.push(0);
+        }
+        // A cycle shorter than the context goes around more than once.
+        for l in 1..=context.min(length * context) {
+            states[context - l] = states[context + length - 1 - (l - 1) % length];
+        }
+        for i in 0..if length > 0 { context } else { 0 } {
+            states.push(states[context + i % length]);
+        }
+        Windows { places: (context as u32..(context + length) as u32).collect(), states, words }
     }
 
     /// Bytes for a text of so many words and sentences.
