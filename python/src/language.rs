@@ -1,8 +1,8 @@
 //! Language models: learned from texts, evaluated, sampled.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
@@ -18,9 +18,6 @@ use zhat::{Error, Result};
 use crate::array;
 use crate::error::{self, Failure};
 use crate::run::Run;
-
-/// How often the state of learning is kept.
-const KEPT: Duration = Duration::from_secs(30);
 
 /// A text: files, or sentences, one a line.
 #[derive(FromPyObject)]
@@ -78,7 +75,7 @@ impl LanguageModel {
     }
 }
 
-/// Learns; `how` is a JSON object. The model, its steps and the best of them.
+/// Learns; `how` is a JSON object, `checkpoint` a file and the seconds after which it is written again. The model, its steps and the best of them.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_language_model(
@@ -89,7 +86,7 @@ pub fn train_language_model(
     min_count: u64,
     vocabulary: Option<usize>,
     how: &str,
-    checkpoint: Option<PathBuf>,
+    checkpoint: Option<(PathBuf, f64)>,
     run: &Run,
 ) -> PyResult<(LanguageModel, Vec<Step>, usize)> {
     let how: Training =
@@ -103,18 +100,18 @@ pub fn train_language_model(
             Some(valid) => Some(valid.count(context, run)?.moments(&vocabulary)?),
             None => None,
         };
-        let path: Option<&Path> = checkpoint.as_deref();
-        let from = path.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
-        let (mut steps, mut best, mut kept) = (Vec::new(), 0, Instant::now());
+        let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
+        let from = kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_checkpoint).transpose()?;
+        let (mut steps, mut best, mut last) = (Vec::new(), 0, Instant::now());
         let mut watch = |now: &language::Checkpoint| {
             let progress = now.progress();
             steps.push((progress.iteration, progress.train, progress.valid));
             best = progress.best;
-            if let Some(path) = path
-                && kept.elapsed() >= KEPT
+            if let Some((path, every)) = kept
+                && last.elapsed().as_secs_f64() >= every
             {
                 write_checkpoint(now, path)?;
-                kept = Instant::now();
+                last = Instant::now();
             }
             Ok(true)
         };

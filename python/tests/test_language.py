@@ -172,11 +172,23 @@ def test_progress_and_interruption() -> None:
     assert isinstance(short, zhat.LanguageModel)
 
 
-def test_a_checkpoint_of_another_text_is_refused(tmp_path: Path) -> None:
-    broken = tmp_path / "kept"
-    broken.write_bytes(b"nothing")
+def test_learning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+
+    def learn(iterations: int) -> zhat.LanguageModel:
+        return zhat.LanguageModel.train(
+            TEXT, context=2, rank=4, valid=VALID, iterations=iterations, checkpoint=kept, keep_every=0
+        )
+
+    learn(15)
+    resumed = learn(40)
+    assert resumed == MODEL
+    assert [step for step, _, _ in resumed.history] == list(range(16, len(MODEL.history) + 1))
+    with pytest.raises(zhat.InputError, match="another text"):
+        zhat.LanguageModel.train(VALID, context=2, rank=4, checkpoint=kept)
+    kept.write_bytes(b"nothing")
     with pytest.raises(zhat.InputError, match="whole"):
-        zhat.LanguageModel.train(TEXT, iterations=3, checkpoint=broken)
+        learn(3)
 
 
 @pytest.mark.parametrize(

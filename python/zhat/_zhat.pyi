@@ -345,6 +345,6 @@ def train_language_model(
     min_count: int,
     vocabulary: int | None,
     how: str,
-    checkpoint: str | os.PathLike[str] | None,
+    checkpoint: tuple[str | os.PathLike[str], float] | None,
     run: Run,
 ) -> tuple[LanguageModel, list[tuple[int, float, float | None]], int]: ...

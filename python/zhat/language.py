@@ -102,6 +102,7 @@ class LanguageModel:
         patience: int = 30,
         tolerance: float = 1e-9,
         checkpoint: FilePath | None = None,
+        keep_every: float = 30.0,
         seed: int = 0,
         threads: int | None = None,
         memory: int | str | None = None,
@@ -114,8 +115,8 @@ class LanguageModel:
         embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur
         less often than `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`.
         `bound` is "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has
-        not become likelier for `patience` steps. With `checkpoint` its state is kept in that file now and
-        then, and it goes on from there if the file exists, to the same bits.
+        not become likelier for `patience` steps. With `checkpoint` its state is kept in that file every
+        `keep_every` seconds, and it goes on from there if the file exists, to the same bits.
         """
         if bound not in ("spectral", "star"):
             raise InputError(f'bound: expected "spectral" or "star", found {bound!r}')
@@ -142,7 +143,7 @@ class LanguageModel:
             integer("min_count", min_count),
             None if vocabulary is None else integer("vocabulary", vocabulary, 1),
             settings(how),
-            checkpoint,
+            None if checkpoint is None else (checkpoint, real("keep_every", keep_every)),
             run(seed, threads, memory, time, progress),
         )
         model = cls._wrap(native)
