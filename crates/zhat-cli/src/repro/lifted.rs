@@ -112,16 +112,27 @@ impl Learned {
     }
 }
 
-/// Learns by a bound.
+/// Learns embeddings by a bound.
 pub fn learned(
     treebank: &Treebank,
     context: usize,
     objective: Objective,
     setting: &Setting<'_>,
 ) -> Result<Learned> {
+    learned_as(treebank, context, Form::Products(RANK), objective, setting)
+}
+
+/// Learns by a bound.
+pub fn learned_as(
+    treebank: &Treebank,
+    context: usize,
+    form: Form,
+    objective: Objective,
+    setting: &Setting<'_>,
+) -> Result<Learned> {
     let (moments, valid) = treebank.moments(context, setting)?;
     let how = Training {
-        form: Form::Products(RANK),
+        form,
         objective,
         iterations: if setting.quick { 40 } else { Training::default().iterations },
         ..Training::default()

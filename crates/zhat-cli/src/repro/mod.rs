@@ -1,8 +1,10 @@
 //! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
 
 mod lifted;
+mod lifted_cost;
 mod lifted_fig5;
 mod lifted_fig6;
+mod lifted_rank;
 mod lifted_table1;
 mod mushroom;
 mod rdp;
@@ -123,6 +125,16 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "lifted-table1",
         about: "Jernite et al. 2015, Table 1: nearest neighbours by embeddings, ours beside the paper's",
         run: lifted_table1::run,
+    },
+    Experiment {
+        name: "lifted-rank",
+        about: "Jernite et al. 2015: embeddings of several lengths against full matrices, Penn Treebank",
+        run: lifted_rank::run,
+    },
+    Experiment {
+        name: "lifted-cost",
+        about: "language models: counting, a step of learning for a text and ten of it, a pass beside the memory's bandwidth",
+        run: lifted_cost::run,
     },
     Experiment {
         name: "structured-bounds",

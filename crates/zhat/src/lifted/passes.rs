@@ -82,9 +82,26 @@ impl<'a> Passes<'a> {
         }
     }
 
+    /// a(x) for a matrix, which is read once and nothing written.
+    fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Vec<f64> {
+        let rows = matrix.par_chunks_exact(columns.len()).with_min_len(ROWS);
+        rows.map(|row| {
+            let shift = numeric::max_affine(scale, row, columns);
+            if shift == f64::NEG_INFINITY {
+                return shift;
+            }
+            shift + numeric::sum_exp_affine(scale, row, columns, shift).ln()
+        })
+        .collect()
+    }
+
     /// A pass at a distance; a row of zeros has a(x) = −∞ and adds nothing.
     pub fn pass(&self, apart: usize, scale: f64, columns: &[f64], law: Option<&[f64]>, energy: bool) -> Pass {
         let states = self.model.states();
+        if let (Interactions::Full(matrices), None) = (self.model.interactions(), law) {
+            let up = self.sums(&matrices[apart - 1], scale, columns);
+            return Pass { up, down: Vec::new(), energy: 0.0 };
+        }
         let negated: Vec<f64> = columns.iter().map(|v| -v).collect();
         let length = states.div_ceil(ROWS).div_ceil(PARTS).max(1) * ROWS;
         let part = |first: usize| {

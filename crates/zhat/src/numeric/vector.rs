@@ -186,6 +186,41 @@ fn sum_exp_kernel<const FMA: bool>(values: &[f64], shift: f64) -> f64 {
     fold_lanes(lanes, |a, b| a + b)
 }
 
+/// Calls `f` with each lane and a·xᵢ + bᵢ.
+#[inline(always)]
+fn each_affine<const FMA: bool>(
+    lanes: &mut [f64; LANES],
+    a: f64,
+    x: &[f32],
+    b: &[f64],
+    f: impl Fn(&mut f64, f64),
+) {
+    let len = x.len().min(b.len());
+    let ((x, x_rest), (b, b_rest)) = (x[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
+    for (x, b) in x.iter().zip(b) {
+        for ((lane, &x), &b) in lanes.iter_mut().zip(x).zip(b) {
+            f(lane, multiply_add::<FMA>(a, f64::from(x), b));
+        }
+    }
+    for ((lane, &x), &b) in lanes.iter_mut().zip(x_rest).zip(b_rest) {
+        f(lane, multiply_add::<FMA>(a, f64::from(x), b));
+    }
+}
+
+#[inline(always)]
+fn max_affine_kernel<const FMA: bool>(a: f64, x: &[f32], b: &[f64]) -> f64 {
+    let mut lanes = [f64::NEG_INFINITY; LANES];
+    each_affine::<FMA>(&mut lanes, a, x, b, |lane, t| *lane = larger(t, *lane));
+    fold_lanes(lanes, larger)
+}
+
+#[inline(always)]
+fn sum_exp_affine_kernel<const FMA: bool>(a: f64, x: &[f32], b: &[f64], shift: f64) -> f64 {
+    let mut lanes = [0.0; LANES];
+    each_affine::<FMA>(&mut lanes, a, x, b, |lane, t| *lane += exp_one::<FMA>(t - shift));
+    fold_lanes(lanes, |a, b| a + b)
+}
+
 #[inline(always)]
 fn sum_x_ln_x_kernel<const FMA: bool>(values: &[f64]) -> f64 {
     let mut lanes = [0.0; LANES];
@@ -294,6 +329,14 @@ dispatched! {
 dispatched! {
     /// Σᵢ exp(xᵢ − shift).
     pub(crate) fn sum_exp(values: &[f64], shift: f64) -> f64 => sum_exp_kernel
+}
+dispatched! {
+    /// The largest a·xᵢ + bᵢ; −∞ for none.
+    pub(crate) fn max_affine(a: f64, x: &[f32], b: &[f64]) -> f64 => max_affine_kernel
+}
+dispatched! {
+    /// Σᵢ exp(a·xᵢ + bᵢ − shift), each number read once.
+    pub(crate) fn sum_exp_affine(a: f64, x: &[f32], b: &[f64], shift: f64) -> f64 => sum_exp_affine_kernel
 }
 dispatched! {
     /// Σ xᵢ ln xᵢ over values ≥ 0, with 0 ln 0 = 0.

@@ -1,0 +1,120 @@
+//! What language models cost: counting, a step of learning for a text and for the same text ten times, and a pass through full matrices beside the memory's bandwidth.
+
+use std::io::Write;
+use std::time::Instant;
+
+use zhat::io::text;
+use zhat::language::{self, Form, Training, Vocabulary};
+use zhat::lifted::Star;
+use zhat::model::generate::{self, SequenceMrfShape};
+use zhat::{Error, LogPartition, Result};
+
+use super::lifted::{RANK, Treebank};
+use super::{Setting, header, line, short};
+use crate::output;
+
+/// Every time is the best of so many.
+const TIMES: usize = 5;
+/// How often the text is repeated.
+const COPIES: usize = 10;
+
+fn best(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut best = f64::INFINITY;
+    for _ in 0..TIMES {
+        let started = Instant::now();
+        work()?;
+        best = best.min(started.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// Seconds that all threads need to read the numbers of some matrices once, and do next to nothing with them.
+fn reading(matrices: &[Vec<f32>], threads: usize) -> Result<f64> {
+    best(|| {
+        for matrix in matrices {
+            let part = matrix.len().div_ceil(threads).max(1);
+            std::thread::scope(|scope| {
+                for part in matrix.chunks(part) {
+                    scope.spawn(move || {
+                        let mut bits = [0u32; 64];
+                        for piece in part.as_chunks::<64>().0 {
+                            bits.iter_mut().zip(piece).for_each(|(bits, x)| *bits ^= x.to_bits());
+                        }
+                        std::hint::black_box(bits)
+                    });
+                }
+            });
+        }
+        Ok(())
+    })
+}
+
+pub fn run(setting: &Setting<'_>) -> Result<()> {
+    let (states, context) = (if setting.quick { 2000 } else { 10_000 }, 2);
+    let shape = SequenceMrfShape { length: 1_000_000, states, context, ..Default::default() };
+    let model = generate::sequence_mrf(&shape, 1)?;
+    let zhat::model::Interactions::Full(matrices) = model.interactions() else {
+        return Err(Error::argument("shape", "full matrices were expected"));
+    };
+    let gigabytes = 4e-9 * (context * states * states) as f64;
+    let bare = reading(matrices, setting.run.threads())?;
+    let pass = Star { iterations: 0, ..Star::default() };
+    let pass = best(|| pass.log_partition(&model, &setting.run).map(|_| ()))?;
+    output::print(&format!(
+        "A certified pass through full matrices, {states} states, K = {context}: {} s, {:.1} GB/s; reading them alone {} s, {:.1} GB/s: {:.0}%.\n\n",
+        short(pass),
+        gigabytes / pass,
+        short(bare),
+        gigabytes / bare,
+        100.0 * bare / pass
+    ))?;
+    drop(model);
+    let treebank = Treebank::open(setting)?;
+    let once = std::fs::read(&treebank.train).map_err(|source| Error::io(&treebank.train, source))?;
+    let many = std::env::temp_dir().join(format!("zhat-treebank-{}.txt", std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut out = std::fs::File::create(&many)?;
+        (0..COPIES).try_for_each(|_| out.write_all(&once))
+    };
+    write().map_err(|source| Error::io(&many, source))?;
+    let told = table(setting, &treebank, &[(1, &treebank.train), (COPIES, &many)]);
+    let _ = std::fs::remove_file(&many);
+    told
+}
+
+fn table(setting: &Setting<'_>, treebank: &Treebank, texts: &[(usize, &std::path::PathBuf)]) -> Result<()> {
+    output::print(&header(&["text", "words", "counting", "words a second", "K", "a step of learning"]))?;
+    for context in [1, 2] {
+        for (copies, path) in texts {
+            let mut counts = None;
+            let counting = best(|| {
+                counts = Some(text::count(path, context, &setting.run)?);
+                Ok(())
+            })?;
+            let counts = counts.ok_or_else(|| Error::argument("text", "was not counted"))?;
+            let vocabulary: &Vocabulary = &treebank.vocabulary;
+            let moments = counts.moments(vocabulary)?;
+            let steps = if setting.quick { 4 } else { 12 };
+            let how =
+                Training { form: Form::Products(RANK), iterations: steps, l2: 0.0, ..Training::default() };
+            let mut times = Vec::new();
+            let mut last = Instant::now();
+            language::train(&moments, vocabulary, None, &how, None, &setting.run, &mut |_| {
+                times.push(last.elapsed().as_secs_f64());
+                last = Instant::now();
+                Ok(true)
+            })?;
+            // The first steps look for their length.
+            let least = times.iter().skip(2).copied().fold(f64::INFINITY, f64::min);
+            output::print(&line(&[
+                if *copies == 1 { "once".into() } else { format!("{copies} times") },
+                counts.tokens().to_string(),
+                format!("{} s", short(counting)),
+                format!("{:.1} M", 1e-6 * counts.tokens() as f64 / counting),
+                context.to_string(),
+                format!("{} s", short(least)),
+            ]))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Jernite, Rush & Sontag (2015), Section 6: embeddings against full matrices, and how long they should be.
+
+use zhat::Result;
+use zhat::language::{Form, Objective};
+
+use super::lifted::{Treebank, learned_as};
+use super::{Setting, header, line, short};
+use crate::output;
+
+pub fn run(setting: &Setting<'_>) -> Result<()> {
+    let treebank = Treebank::open(setting)?;
+    output::print(&format!(
+        "Certified nats a word of the validation text, by the spectral bound; learning ends when it does not rise any more.\n\n{}",
+        header(&["φ", "K", "validation", "steps", "seconds"])
+    ))?;
+    let rows = [
+        ("D = 10", 1, Form::Products(10)),
+        ("D = 30", 1, Form::Products(30)),
+        ("D = 60", 1, Form::Products(60)),
+        ("full matrix", 1, Form::Full),
+        ("D = 30", 2, Form::Products(30)),
+        ("D = 30, rotated", 2, Form::Rotated(30)),
+    ];
+    for (name, context, form) in rows {
+        let found = learned_as(&treebank, context, form, Objective::Spectral(Vec::new()), setting)?;
+        output::print(&line(&[
+            name.into(),
+            context.to_string(),
+            format!("{:.4}", found.certified(setting)?),
+            found.course.len().to_string(),
+            short(found.seconds),
+        ]))?;
+    }
+    Ok(())
+}
