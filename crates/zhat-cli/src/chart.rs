@@ -24,7 +24,16 @@ const INK: RGBColor = RGBColor(40, 44, 52);
 pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     let across = range(curves, |p| p.0).log_scale();
     let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
-    svg(|svg| draw(axes, (&shown, &[]), (across, up), (&|x| format!("{x:.0e}"), &scientific), svg))
+    svg(|svg| {
+        draw(
+            axes,
+            (&shown, &[]),
+            (across, up),
+            (&|x| format!("{x:.0e}"), &scientific),
+            SeriesLabelPosition::UpperLeft,
+            svg,
+        )
+    })
 }
 
 /// The same with whole numbers along x; `bars` has for every curve how far its points spread, or nothing.
@@ -34,7 +43,9 @@ pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<Str
     let across = if low < high { low - 0.3..high + 0.3 } else { 0.0..10.0 };
     let whole = |x: &f64| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() };
     let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
-    svg(|svg| draw(axes, (&shown, bars), (across, up), (&whole, &scientific), svg))
+    svg(|svg| {
+        draw(axes, (&shown, bars), (across, up), (&whole, &scientific), SeriesLabelPosition::UpperLeft, svg)
+    })
 }
 
 /// Both axes plain; points that are not finite are left out.
@@ -53,7 +64,16 @@ pub fn plain(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
         if low < high { low - margin..high + margin } else { -1.0..1.0 }
     };
     let (across, up) = (range(|p| p.0), range(|p| p.1));
-    svg(|svg| draw(axes, (&finite, &[]), (across, up), (&|x| format!("{x}"), &|y| format!("{y:.2}")), svg))
+    svg(|svg| {
+        draw(
+            axes,
+            (&finite, &[]),
+            (across, up),
+            (&|x| format!("{x}"), &|y| format!("{y:.2}")),
+            SeriesLabelPosition::MiddleRight,
+            svg,
+        )
+    })
 }
 
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -93,6 +113,7 @@ fn draw<X, Y>(
     (curves, bars): (&[Curve], &[Vec<f64>]),
     (across, up): (X, Y),
     (x_label, y_label): (Label<'_>, Label<'_>),
+    legend: SeriesLabelPosition,
     svg: &mut String,
 ) -> Drawn
 where
@@ -133,7 +154,7 @@ where
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(legend)
         .background_style(WHITE.mix(0.9))
         .border_style(INK.mix(0.4))
         .label_font(("sans-serif", 14).into_font().color(&INK))
