@@ -156,3 +156,17 @@ fn learning_that_is_killed_and_resumed_ends_with_the_same_bytes() {
     folder.ok(&kept);
     assert!(read("m.zhat") == read("whole.zhat"));
 }
+
+#[test]
+fn figure_5_of_the_paper_is_drawn() {
+    let folder = Folder::new("lm-figure");
+    // It fails by itself if a bound is above the likelihood.
+    let told = folder.ok(&["repro", "lifted-fig5", "--quick"]);
+    let row = told.lines().find(|line| line.starts_with("| 15 |")).unwrap();
+    let cells: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).skip(1).collect();
+    let [exact, star, star_model, spectral, spectral_model] = cells[..] else { panic!("{told}") };
+    assert!(star < spectral && spectral < spectral_model && star < star_model, "{row}");
+    assert!((spectral_model - exact).abs() < 0.1 && star_model > exact - 3.0, "{row}");
+    let svg = std::fs::read_to_string(folder.path().join("lifted-fig5.svg")).unwrap();
+    assert!(svg.contains("the star bound"));
+}
