@@ -8,10 +8,13 @@ use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use zhat::io::model_file::{
-    parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
+    parse_any_language_model, read_any_language_model, read_checkpoint, write_any_language_model,
+    write_checkpoint,
 };
 use zhat::io::{text, write_atomically};
-use zhat::language::{self, Counts, Fold, Training, Vocabulary};
+use zhat::language::{
+    self, AnyLanguageModel, Counts, Fold, Stochastic, Training, Vocabulary, train_log_bilinear, train_pseudo,
+};
 use zhat::lifted::Annealed;
 use zhat::{Error, Result};
 
@@ -66,11 +69,11 @@ type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<f64>)
 #[pyclass(frozen, eq, module = "zhat._zhat")]
 #[derive(PartialEq)]
 pub struct LanguageModel {
-    model: Arc<language::LanguageModel>,
+    model: Arc<AnyLanguageModel>,
 }
 
 impl LanguageModel {
-    fn of(model: language::LanguageModel) -> Self {
+    fn of(model: AnyLanguageModel) -> Self {
         LanguageModel { model: Arc::new(model) }
     }
 }
@@ -118,7 +121,70 @@ pub fn train_language_model(
         let model = language::train(&moments, &vocabulary, valid.as_ref(), &how, from, run, &mut watch)?;
         Ok((model, steps, best))
     })?;
+    Ok((LanguageModel::of(AnyLanguageModel::Field(model)), steps, best))
+}
+
+/// Learns by stochastic gradients; `how` is a JSON object. The model, its epochs and the best of them.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
+pub fn train_stochastic(
+    py: Python<'_>,
+    texts: Source,
+    valid: Option<Source>,
+    pseudo: bool,
+    min_count: u64,
+    vocabulary: Option<usize>,
+    how: &str,
+    run: &Run,
+) -> PyResult<(LanguageModel, Vec<Step>, usize)> {
+    let how: Stochastic =
+        serde_json::from_str(how).map_err(|error| error::argument("train", error.to_string()))?;
+    let (model, steps, best) = run.supervise(py, move |run| {
+        let vocabulary = Vocabulary::of(&texts.count(1, run)?, &Fold { min_count, size: vocabulary })?;
+        let sentences = texts.sentences(&vocabulary)?;
+        let valid = valid.as_ref().map(|valid| valid.sentences(&vocabulary)).transpose()?;
+        let (mut steps, mut best) = (Vec::new(), 0);
+        let mut watch = |epoch: &language::Epoch| {
+            steps.push((epoch.epoch, epoch.train, epoch.valid));
+            best = epoch.best;
+            Ok(true)
+        };
+        let valid = valid.as_deref();
+        let model = if pseudo {
+            let model = train_pseudo(&sentences, &vocabulary, valid, &how, run, &mut watch)?;
+            AnyLanguageModel::Field(model)
+        } else {
+            let model = train_log_bilinear(&sentences, &vocabulary, valid, &how, run, &mut watch)?;
+            AnyLanguageModel::LogBilinear(model)
+        };
+        Ok((model, steps, best))
+    })?;
     Ok((LanguageModel::of(model), steps, best))
+}
+
+/// What a field says about a text: certified, its pseudo-likelihood, an estimate a word.
+fn evaluated(
+    model: &language::LanguageModel,
+    source: &Source,
+    pseudo: bool,
+    annealed: Option<usize>,
+    run: &zhat::Run,
+) -> Result<(language::TextScore, Option<f64>, Option<f64>)> {
+    let moments = source.count(model.mrf().context(), run)?.moments(model.vocabulary())?;
+    let score = model.evaluate(&moments, run)?;
+    let pseudo = if pseudo {
+        Some(model.pseudo_log_likelihood(&source.sentences(model.vocabulary())?, run)?)
+    } else {
+        None
+    };
+    let annealed = match annealed {
+        Some(levels) => {
+            let how = Annealed { levels, ..Annealed::default() };
+            Some(model.annealed(&moments, &how, run)? / moments.tokens() as f64)
+        }
+        None => None,
+    };
+    Ok((score, pseudo, annealed))
 }
 
 #[pymethods]
@@ -126,22 +192,22 @@ impl LanguageModel {
     /// Reads a model from a file.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(LanguageModel::of(py.detach(|| read_language_model(&path)).map_err(Failure)?))
+        Ok(LanguageModel::of(py.detach(|| read_any_language_model(&path)).map_err(Failure)?))
     }
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        Ok(LanguageModel::of(parse_language_model(data, "").map_err(Failure)?))
+        Ok(LanguageModel::of(parse_any_language_model(data, "").map_err(Failure)?))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::new();
-        write_language_model(&self.model, &mut bytes)?;
+        write_any_language_model(&self.model, &mut bytes)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let write = || write_atomically(&path, |out| write_language_model(&self.model, out));
+        let write = || write_atomically(&path, |out| write_any_language_model(&self.model, out));
         Ok(py.detach(write).map_err(Failure)?)
     }
 
@@ -149,12 +215,9 @@ impl LanguageModel {
     fn export(&self, py: Python<'_>, path: PathBuf, safetensors: bool) -> PyResult<()> {
         let write = || {
             let mut bytes = Vec::new();
-            let written = if safetensors {
-                self.model.write_safetensors(&mut bytes)?
-            } else {
-                self.model.write_word2vec(&mut bytes)?
-            };
-            written.map_err(|source| Error::io(&path, source))?;
+            self.model
+                .write_embeddings(safetensors, &mut bytes)?
+                .map_err(|source| Error::io(&path, source))?;
             write_atomically(&path, |out| out.write_all(&bytes))
         };
         Ok(py.detach(write).map_err(Failure)?)
@@ -167,13 +230,23 @@ impl LanguageModel {
 
     #[getter]
     fn context(&self) -> usize {
-        self.model.mrf().context()
+        self.model.context()
     }
 
     /// D, if there are embeddings.
     #[getter]
     fn rank(&self) -> Option<usize> {
         self.model.embeddings().ok().map(|(_, rank)| rank)
+    }
+
+    /// Whether it is a log-bilinear model, and whether of a cyclic text.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match &*self.model {
+            AnyLanguageModel::Field(_) => "field",
+            AnyLanguageModel::LogBilinear(model) if model.cyclic() => "exact",
+            AnyLanguageModel::LogBilinear(_) => "lbl",
+        }
     }
 
     /// The rows of the words, in place; that of the separator is left out.
@@ -191,10 +264,7 @@ impl LanguageModel {
 
     fn sample(&self, py: Python<'_>, count: usize, sweeps: usize, run: &Run) -> PyResult<Vec<String>> {
         let model = self.model.clone();
-        run.supervise(py, move |run| {
-            let drawn = model.sample(count, sweeps, run)?;
-            Ok(drawn.iter().map(|sentence| model.words(sentence)).collect())
-        })
+        run.supervise(py, move |run| model.sample(count, sweeps, run))
     }
 
     fn evaluate(
@@ -207,21 +277,16 @@ impl LanguageModel {
     ) -> PyResult<Score> {
         let model = self.model.clone();
         run.supervise(py, move |run| {
-            let moments = source.count(model.mrf().context(), run)?.moments(model.vocabulary())?;
-            let score = model.evaluate(&moments, run)?;
-            let pseudo = if pseudo {
-                Some(model.pseudo_log_likelihood(&source.sentences(model.vocabulary())?, run)?)
-            } else {
-                None
-            };
-            let annealed = match annealed {
-                Some(levels) => {
-                    let how = Annealed { levels, ..Annealed::default() };
-                    Some(model.annealed(&moments, &how, run)? / moments.tokens() as f64)
+            let (score, pseudo, annealed) = match &*model {
+                AnyLanguageModel::LogBilinear(bilinear) => {
+                    if pseudo || annealed.is_some() {
+                        model.field()?;
+                    }
+                    (bilinear.evaluate(&source.sentences(bilinear.vocabulary())?, run)?, None, None)
                 }
-                None => None,
+                AnyLanguageModel::Field(field) => evaluated(field, &source, pseudo, annealed, run)?,
             };
-            let guarantee = score.guarantee();
+            let guarantee = score.promise(model.is_certified());
             Ok((
                 score.tokens,
                 score.sentences,

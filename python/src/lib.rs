@@ -107,7 +107,7 @@ mod _zhat {
     #[pymodule_export]
     use super::generate::{bayes, ising, potts, random, random_chain, random_pairwise, rdp_chain, tree};
     #[pymodule_export]
-    use super::language::{LanguageModel, train_language_model};
+    use super::language::{LanguageModel, train_language_model, train_stochastic};
     #[pymodule_export]
     use super::learn::{Statistics, fit, impute_rows, score_rows};
     #[pymodule_export]

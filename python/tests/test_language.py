@@ -224,3 +224,33 @@ def test_other_mistakes(tmp_path: Path) -> None:
         MODEL.neighbours("zebra")
     with pytest.raises(zhat.InputError, match="format"):
         MODEL.export(tmp_path / "m.bin", format="numpy")
+
+
+@pytest.mark.parametrize("objective", ["exact", "lbl", "pseudo"])
+def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
+    text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 40
+    model = zhat.LanguageModel.train(
+        text, context=2, rank=4, objective=objective, epochs=4, rate=0.3, valid=text[:20], seed=1
+    )
+    assert model.kind == ("field" if objective == "pseudo" else objective)
+    assert len(model.history) <= 4
+    score = model.eval(text[:20])
+    assert score.guarantee.kind == ("heuristic" if objective == "lbl" else "lower")
+    assert score.per_word > (-12.0 if objective == "pseudo" else -2.0)
+    if objective == "exact":
+        # The field's log Z is 2·log C at most, and what was watched is the likelihood itself.
+        watched = model.history[model.best - 1][2] if model.best else None
+        assert watched is not None
+        assert abs(watched - 2 * np.log(7) / score.tokens - score.per_word) < 1e-3
+    assert len(model.sample(3, seed=2)) == 3
+    path = tmp_path / "m.zhat"
+    model.save(path)
+    for other in (zhat.load(path), pickle.loads(pickle.dumps(model))):
+        assert other == model
+    assert model.embeddings.shape == (6, 4)
+    assert not model.embeddings.flags.owndata
+    with pytest.raises(zhat.InputError, match="objective"):
+        zhat.LanguageModel.train(text, objective="other")
+    if objective != "pseudo":
+        with pytest.raises(zhat.InputError, match="exact likelihood"):
+            model.eval(text, annealed=5)

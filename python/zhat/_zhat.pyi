@@ -61,6 +61,7 @@ __all__ = [
     "space_score",
     "sparse_relaxed_sample",
     "train_language_model",
+    "train_stochastic",
     "tree",
 ]
 
@@ -327,6 +328,8 @@ class LanguageModel:
     @property
     def rank(self) -> int | None: ...
     @property
+    def kind(self) -> str: ...
+    @property
     def embeddings(self) -> NDArray[np.float32]: ...
     def neighbours(self, word: str, count: int) -> list[tuple[str, float]]: ...
     def sample(self, count: int, sweeps: int, run: Run) -> list[str]: ...
@@ -338,6 +341,15 @@ class LanguageModel:
         run: Run,
     ) -> tuple[int, int, float, str, str, float, float, float | None, float | None]: ...
 
+def train_stochastic(
+    texts: list[str | os.PathLike[str]] | str,
+    valid: list[str | os.PathLike[str]] | str | None,
+    pseudo: bool,
+    min_count: int,
+    vocabulary: int | None,
+    how: str,
+    run: Run,
+) -> tuple[LanguageModel, list[tuple[int, float, float | None]], int]: ...
 def train_language_model(
     texts: list[str | os.PathLike[str]] | str,
     valid: list[str | os.PathLike[str]] | str | None,

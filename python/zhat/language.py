@@ -92,6 +92,7 @@ class LanguageModel:
         context: int = 1,
         rank: int | None = 30,
         rotations: bool = False,
+        objective: str = "lifted",
         valid: Texts | None = None,
         min_count: int = 1,
         vocabulary: int | None = None,
@@ -101,6 +102,8 @@ class LanguageModel:
         iterations: int = 1000,
         patience: int = 30,
         tolerance: float = 1e-9,
+        epochs: int = 20,
+        rate: float = 0.1,
         checkpoint: FilePath | None = None,
         keep_every: float = 30.0,
         seed: int = 0,
@@ -109,7 +112,12 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> LanguageModel:
-        """Learns a model: ascent on a certified bound on the likelihood.
+        """Learns a model: ascent on a certified bound on the likelihood, or stochastic gradients.
+
+        `objective` is "lifted" for the bound, whose cost does not depend on the texts' length. The others
+        make `epochs` passes over the texts, from the rate `rate` on: "exact" gives a field that is normalised
+        at every word, so that its certified likelihood is its likelihood; "lbl" a log-bilinear model of the
+        words before; "pseudo" a field by its pseudo-likelihood.
 
         `rank` is the length of the embeddings; None is for full matrices. With `rotations` there is one right
         embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur
@@ -124,13 +132,31 @@ class LanguageModel:
             raise InputError("rotations: are of embeddings; expected a rank")
         if bound == "star" and len(shares):
             raise InputError("shares: are of the spectral bound")
-        objective: Any = "star" if bound == "star" else {"spectral": [real("shares", x) for x in shares]}
+        if objective not in ("lifted", "exact", "lbl", "pseudo"):
+            raise InputError(f'objective: expected "lifted", "exact", "lbl" or "pseudo", found {objective!r}')
+        if objective != "lifted":
+            return cls._stochastic(
+                texts,
+                valid,
+                objective == "pseudo",
+                integer("min_count", min_count),
+                None if vocabulary is None else integer("vocabulary", vocabulary, 1),
+                {
+                    "context": integer("context", context, 1, 64),
+                    "rank": integer("rank", rank, 1, 2**16),
+                    "cyclic": objective == "exact",
+                    "epochs": integer("epochs", epochs),
+                    "rate": real("rate", rate),
+                },
+                run(seed, threads, memory, time, progress),
+            )
+        bounded: Any = "star" if bound == "star" else {"spectral": [real("shares", x) for x in shares]}
         form: Any = "full"
         if rank is not None:
             form = {"rotated" if rotations else "products": integer("rank", rank, 1, 2**16)}
         how = {
             "form": form,
-            "objective": objective,
+            "objective": bounded,
             "l2": real("l2", l2),
             "iterations": integer("iterations", iterations),
             "patience": integer("patience", patience),
@@ -145,6 +171,26 @@ class LanguageModel:
             settings(how),
             None if checkpoint is None else (checkpoint, real("keep_every", keep_every)),
             run(seed, threads, memory, time, progress),
+        )
+        model = cls._wrap(native)
+        model.history, model.best = steps, best
+        return model
+
+    @classmethod
+    def _stochastic(
+        cls,
+        texts: Texts,
+        valid: Texts | None,
+        pseudo: bool,
+        min_count: int,
+        vocabulary: int | None,
+        how: dict[str, Any],
+        attended: _zhat.Run,
+    ) -> LanguageModel:
+        source = _source("texts", texts)
+        other = None if valid is None else _source("valid", valid)
+        native, steps, best = _zhat.train_stochastic(
+            source, other, pseudo, min_count, vocabulary, settings(how), attended
         )
         model = cls._wrap(native)
         model.history, model.best = steps, best
@@ -177,6 +223,11 @@ class LanguageModel:
         """D: the length of the embeddings; None for full matrices."""
         return self._native.rank
 
+    @property
+    def kind(self) -> str:
+        """What it is: a "field" with a bound, an "exact" one, or "lbl", a log-bilinear model."""
+        return self._native.kind
+
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The words, from the most frequent one down."""
@@ -199,7 +250,7 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> TextScore:
-        """A certified lower bound on the log-likelihood of a text.
+        """A certified lower bound on the log-likelihood of a text; of "lbl" the likelihood itself.
 
         With `pseudo` also the exact pseudo-likelihood, which looks at the whole vocabulary for each word;
         with `annealed` also an estimate of the likelihood itself, in nats a word, with so many levels.
@@ -226,13 +277,14 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> list[str]:
-        """Sentences by Gibbs sampling, every word drawn anew `sweeps` times: the law is a limit."""
+        """Sentences: of a "field" by Gibbs sampling, every word drawn anew `sweeps` times."""
         how = run(seed, threads, memory, time, progress)
         return self._native.sample(integer("count", count), integer("sweeps", sweeps), how)
 
     def _figures(self) -> dict[str, str]:
         size = "full matrices" if self.rank is None else f"rank {self.rank}"
-        return {"words": f"{len(self.words)} words", "context": f"context {self.context}", "size": size}
+        figures = {"words": f"{len(self.words)} words", "context": f"context {self.context}", "size": size}
+        return figures if self.kind == "field" else {**figures, "kind": self.kind}
 
     def __repr__(self) -> str:
         """The sizes, in a line."""

@@ -30,8 +30,8 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
     >>> model
     SequenceMrf(1000000 positions, 2 states, context 1, full matrices)
     >>> round(model.log_partition().value)
-    2050870
-    >>> model.log_partition("spectral").guarantee.kind
+    2008542
+    >>> model.log_partition(method="spectral").guarantee.kind
     'interval'
     """
 

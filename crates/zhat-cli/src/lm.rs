@@ -4,9 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::io::model_file::{read_checkpoint, read_language_model, write_checkpoint, write_language_model};
+use zhat::io::model_file::{
+    read_any_language_model, read_checkpoint, write_checkpoint, write_language_model,
+};
 use zhat::io::{text, write_atomically};
-use zhat::language::{self, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary};
+use zhat::language::{
+    self, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
+};
 use zhat::lifted::Annealed;
 use zhat::{Error, Result, Run, units};
 
@@ -15,7 +19,7 @@ use crate::lm_arguments::{
     BoundArgument, EvalArguments, ExportArguments, FormatArgument, LmArguments, LmCommand,
     NeighboursArguments, ObjectiveArgument, SentencesArguments, TrainArguments,
 };
-use crate::lm_baselines::{self, AnyModel};
+use crate::lm_baselines;
 use crate::output::{self, Exit};
 use crate::progress;
 use crate::query::budgeted;
@@ -167,9 +171,9 @@ pub fn score_json(score: &TextScore) -> Value {
 
 fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
-    let model = match lm_baselines::read(&arguments.model)? {
-        AnyModel::Field(model) => model,
-        AnyModel::LogBilinear(model) => return lm_baselines::eval(&model, arguments, &run),
+    let model = match read_any_language_model(&arguments.model)? {
+        AnyLanguageModel::Field(model) => model,
+        AnyLanguageModel::LogBilinear(model) => return lm_baselines::eval(&model, arguments, &run),
     };
     if arguments.pseudo && arguments.text == Path::new("-") {
         return Err(Error::argument(
@@ -219,7 +223,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
 }
 
 fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
-    let model = lm_baselines::read(&arguments.model)?;
+    let model = read_any_language_model(&arguments.model)?;
     let each = arguments.words.iter().map(|word| Ok((word, model.neighbours(word, arguments.count)?)));
     let each = each.collect::<Result<Vec<_>>>()?;
     if arguments.json {
@@ -241,14 +245,17 @@ fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
 
 fn sample(arguments: &SentencesArguments) -> Result<Exit> {
     let run = progress::attend(budgeted(&arguments.budget));
-    let model = read_language_model(&arguments.model)?;
-    let sentences = model.sample(arguments.count, arguments.sweeps, &run)?;
-    let lines: Vec<String> = sentences.iter().map(|sentence| model.words(sentence)).collect();
+    let model = read_any_language_model(&arguments.model)?;
+    let lines = model.sample(arguments.count, arguments.sweeps, &run)?;
+    let reason = match model {
+        AnyLanguageModel::Field(_) => "Gibbs sampling has the model's law after many sweeps only",
+        AnyLanguageModel::LogBilinear(_) => "drawn word by word, in single precision",
+    };
     if arguments.budget.json {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm sample", "sentences": lines,
             "seed": run.seed(), "sweeps": arguments.sweeps,
-            "guarantee": {"kind": "heuristic", "reason": "Gibbs sampling has the model's law after many sweeps only"},
+            "guarantee": {"kind": "heuristic", "reason": reason},
         });
         output::print(&format!("{object}\n"))?;
     } else {
@@ -258,12 +265,15 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
 }
 
 fn export(arguments: &ExportArguments) -> Result<Exit> {
-    let model = lm_baselines::read(&arguments.model)?;
+    let model = read_any_language_model(&arguments.model)?;
     let named = arguments.output.extension().is_some_and(|extension| extension == "safetensors");
     let usual = if named { FormatArgument::Safetensors } else { FormatArgument::Word2vec };
     let format = arguments.format.unwrap_or(usual);
     let mut bytes = Vec::new();
-    model.export(format, &mut bytes)?.map_err(|source| Error::io(&arguments.output, source))?;
+    let safetensors = format == FormatArgument::Safetensors;
+    model
+        .write_embeddings(safetensors, &mut bytes)?
+        .map_err(|source| Error::io(&arguments.output, source))?;
     if arguments.output != Path::new("-") {
         write_atomically(&arguments.output, |out| out.write_all(&bytes))?;
     } else if format == FormatArgument::Word2vec {

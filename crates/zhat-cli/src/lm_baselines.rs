@@ -1,13 +1,10 @@
 //! `zhat lm` with the models of stochastic gradients: learning and evaluating them.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::io::model_file::{
-    parse_language_model, parse_log_bilinear, write_language_model, write_log_bilinear,
-};
+use zhat::io::model_file::{write_language_model, write_log_bilinear};
 use zhat::io::{text, write_atomically};
 use zhat::language::{
     Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
@@ -15,50 +12,15 @@ use zhat::language::{
 use zhat::{Error, Result, Run, units};
 
 use crate::lm::{budgeted_again, certified, counted, score_json, texts};
-use crate::lm_arguments::{EvalArguments, FormatArgument, ObjectiveArgument, TrainArguments};
+use crate::lm_arguments::{EvalArguments, ObjectiveArgument, TrainArguments};
 use crate::output::{self, Exit};
 use crate::progress;
-
-/// What `zhat lm train` writes.
-pub enum AnyModel {
-    Field(LanguageModel),
-    LogBilinear(LogBilinear),
-}
-
-impl AnyModel {
-    pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
-        match self {
-            AnyModel::Field(model) => model.neighbours(word, count),
-            AnyModel::LogBilinear(model) => model.neighbours(word, count),
-        }
-    }
-
-    /// The embeddings in a format of others.
-    pub fn export(&self, format: FormatArgument, out: &mut dyn Write) -> Result<std::io::Result<()>> {
-        match (self, format) {
-            (AnyModel::Field(model), FormatArgument::Word2vec) => model.write_word2vec(out),
-            (AnyModel::Field(model), FormatArgument::Safetensors) => model.write_safetensors(out),
-            (AnyModel::LogBilinear(model), FormatArgument::Word2vec) => Ok(model.write_word2vec(out)),
-            (AnyModel::LogBilinear(model), FormatArgument::Safetensors) => Ok(model.write_safetensors(out)),
-        }
-    }
-}
-
-/// Reads a model of either kind.
-pub fn read(path: &Path) -> Result<AnyModel> {
-    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
-    let name = path.display().to_string();
-    match (parse_language_model(&bytes, &name), parse_log_bilinear(&bytes, &name)) {
-        (Ok(model), _) => Ok(AnyModel::Field(model)),
-        (_, Ok(model)) => Ok(AnyModel::LogBilinear(model)),
-        (Err(error), _) => Err(error),
-    }
-}
 
 /// The options that belong to the lifted objective only.
 fn refuse_others(arguments: &TrainArguments) -> Result<()> {
     let given = [
         (arguments.full_rank, "--full-rank"),
+        (arguments.rotations, "--rotations"),
         (!arguments.shares.is_empty(), "--shares"),
         (arguments.l2.is_some(), "--l2"),
         (arguments.checkpoint.is_some(), "--checkpoint"),
@@ -202,7 +164,7 @@ fn exact_json(score: &TextScore) -> serde_json::Value {
     json!({
         "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
         "per_word": score.per_word(),
-        "guarantee": {"kind": "heuristic", "reason": "normalised at every word, but added up in single precision"},
+        "guarantee": score.promise(false).to_json(),
     })
 }
 

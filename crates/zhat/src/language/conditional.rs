@@ -83,12 +83,6 @@ impl LanguageModel {
             (0..count).into_par_iter().map(sentence).collect()
         })
     }
-
-    /// The words of a sentence.
-    pub fn words(&self, sentence: &[u32]) -> String {
-        let words: Vec<&str> = sentence.iter().map(|&state| self.vocabulary().word(state as usize)).collect();
-        words.join(" ")
-    }
 }
 
 #[cfg(test)]

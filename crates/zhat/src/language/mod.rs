@@ -17,6 +17,7 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod any;
 mod baselines;
 mod chains;
 mod conditional;
@@ -31,6 +32,7 @@ mod sweep;
 mod training;
 mod vocabulary;
 
+pub use any::AnyLanguageModel;
 pub use baselines::{Epoch, LogBilinear, Stochastic, train_log_bilinear, train_pseudo};
 pub use chains::Form;
 pub(crate) use chains::Parameters;

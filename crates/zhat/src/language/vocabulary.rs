@@ -82,6 +82,11 @@ impl Vocabulary {
         &self.words
     }
 
+    /// The words of some states.
+    pub fn sentence(&self, states: &[u32]) -> String {
+        states.iter().map(|&state| self.word(state as usize)).collect::<Vec<&str>>().join(" ")
+    }
+
     /// The word of a state.
     pub fn word(&self, state: usize) -> &str {
         if state == 0 { SEPARATOR } else { self.words.get(state - 1).map_or(UNKNOWN, String::as_str) }

@@ -2,7 +2,6 @@
 //! the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
 
 use std::io::Write;
-use std::path::Path;
 
 use super::language::{opened, words};
 use super::tensors::Writer;
@@ -10,6 +9,14 @@ use crate::error::{Error, Result};
 use crate::language::{LogBilinear, Vocabulary};
 
 const KIND: &str = "language-model-log-bilinear";
+
+/// Whether a file says that it has one.
+pub(super) fn is_one(bytes: &[u8]) -> bool {
+    let header = safetensors::SafeTensors::read_metadata(bytes).ok();
+    header
+        .and_then(|(_, header)| header.metadata().as_ref()?.get("kind").map(|kind| kind == KIND))
+        .unwrap_or(false)
+}
 
 /// Reads a log-bilinear model; `name` is the file's name for messages.
 pub fn parse_log_bilinear(bytes: &[u8], name: &str) -> Result<LogBilinear> {
@@ -34,15 +41,11 @@ pub fn write_log_bilinear(model: &LogBilinear, out: &mut dyn Write) -> std::io::
     writer.write(out)
 }
 
-/// Reads a log-bilinear model from a file.
-pub fn read_log_bilinear(path: &Path) -> Result<LogBilinear> {
-    let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
-    parse_log_bilinear(&bytes, &path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::parse_any_language_model;
     use super::*;
+    use crate::language::AnyLanguageModel;
 
     #[test]
     fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {
@@ -52,6 +55,8 @@ mod tests {
         let mut bytes = Vec::new();
         write_log_bilinear(&model, &mut bytes).unwrap();
         assert_eq!(parse_log_bilinear(&bytes, "").unwrap(), model);
+        let any = AnyLanguageModel::LogBilinear(model.clone());
+        assert_eq!(parse_any_language_model(&bytes, "").unwrap(), any);
         for length in 0..bytes.len() {
             assert!(parse_log_bilinear(&bytes[..length], "").is_err());
         }

@@ -71,6 +71,7 @@
 //!
 //! A language model is such a model with words, see `language`; asked about log Z it is that of its text.
 
+mod any_language;
 mod embeddings;
 mod factor_graph;
 mod language;
@@ -90,11 +91,12 @@ use crate::error::{Error, Result};
 use crate::model::{Kind, Model};
 use tensors::{Tensors, Writer};
 
+pub use any_language::{parse_any_language_model, read_any_language_model, write_any_language_model};
 pub(crate) use embeddings::write_embeddings;
 pub use language::{
     parse_language_model, read_checkpoint, read_language_model, write_checkpoint, write_language_model,
 };
-pub use log_bilinear::{parse_log_bilinear, read_log_bilinear, write_log_bilinear};
+pub use log_bilinear::{parse_log_bilinear, write_log_bilinear};
 
 /// The version written; older ones are read, newer ones refused.
 const VERSION: u32 = 1;

@@ -19,6 +19,7 @@ mod learning;
 mod log_bilinear;
 mod parameters;
 mod pseudo;
+mod sampling;
 mod windows;
 
 pub use learning::{Epoch, Stochastic};

@@ -89,7 +89,7 @@ impl Parameters {
         &self.matrix[state * self.width() + l * self.rank..][..self.rank]
     }
 
-    fn columns(&self) -> Matrix<'_, f32> {
+    pub fn columns(&self) -> Matrix<'_, f32> {
         let width = self.width();
         Matrix::row_major(&self.matrix, self.states(), width).columns(self.first_column()..width)
     }
