@@ -123,7 +123,10 @@ mod _zhat {
         chain, hmm, lengths, observe, parameters, path_score, segments_score, semi_markov,
     };
     #[pymodule_export]
-    use super::space::{random_space, space_figures, space_model, space_model_of, space_score};
+    use super::space::{
+        random_space, space_conditions, space_figures, space_model, space_model_of, space_restrict,
+        space_score,
+    };
     #[pymodule_export]
     use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
 
