@@ -73,6 +73,10 @@ fn value<'py>(py: Python<'py>, model: &zhat::Model, answer: AnyAnswer) -> PyResu
         }
         AnyAnswer::Samples(answer) => samples(py, answer.value),
         AnyAnswer::Expectations(answer) => Ok(PyArray1::from_slice(py, &answer.value.values).into_any()),
+        AnyAnswer::SpaceMarginals(answer) => {
+            let values = PyArray1::from_slice(py, &answer.value.values);
+            Ok(values.reshape(answer.value.shape)?.into_any())
+        }
         AnyAnswer::Sequences(answer) => sequence_answer::value(py, model, answer.value),
         _ => Err(unknown()),
     }

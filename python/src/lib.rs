@@ -129,7 +129,10 @@ mod _zhat {
     #[pymodule_export]
     use super::sequence_mrf::{cycle_score, random_sequence_mrf, sequence_mrf, sequence_mrf_parts};
     #[pymodule_export]
-    use super::space::{random_space, space_figures, space_model, space_model_of, space_score};
+    use super::space::{
+        random_space, space_conditions, space_figures, space_model, space_model_of, space_restrict,
+        space_score,
+    };
     #[pymodule_export]
     use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
 

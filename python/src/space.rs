@@ -3,7 +3,9 @@
 use pyo3::prelude::*;
 use zhat::SpaceModel;
 use zhat::model::generate;
-use zhat::space::{Cycles, Distance, Hypercube, Partitions, Permutations, Scores, Structures, Subtrees};
+use zhat::space::{
+    Condition, Cycles, Distance, Hypercube, Partitions, Permutations, Scores, Structures, Subtrees,
+};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -86,6 +88,40 @@ pub fn space_model_of(
     );
     let space = structures(space, size, &parents)?;
     Ok(Model::of(SpaceModel::new(space, scores).map_err(Failure)?))
+}
+
+/// A condition: its text, or a function of a structure.
+#[derive(FromPyObject)]
+pub enum Given {
+    Text(String),
+    Function(Py<PyAny>),
+}
+
+/// The model on those structures that meet the conditions.
+#[pyfunction]
+pub fn space_restrict(model: &Model, conditions: Vec<Given>) -> PyResult<Model> {
+    let condition = |given: Given| match given {
+        Given::Text(text) => text.parse::<Condition>(),
+        Given::Function(function) => Ok(Condition::function(move |structure| {
+            Python::attach(|py| {
+                let said = function.call1(py, (structure.to_vec(),)).and_then(|said| said.is_truthy(py));
+                said.map_err(|error| {
+                    zhat::Error::argument("conditions", format!("the function failed: {error}"))
+                })
+            })
+        })),
+    };
+    let conditions: zhat::Result<Vec<Condition>> = conditions.into_iter().map(condition).collect();
+    Ok(Model::of(of(model)?.restrict(conditions.map_err(Failure)?).map_err(Failure)?))
+}
+
+/// The conditions on a model's structures, in words.
+#[pyfunction]
+pub fn space_conditions(model: &Model) -> PyResult<Vec<String>> {
+    Ok(match of(model)?.structures() {
+        Structures::Restricted(space) => space.conditions().iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    })
 }
 
 /// See `zhat.generate.space`.

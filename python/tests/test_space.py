@@ -165,8 +165,108 @@ def test_functions_and_what_they_may_not_do():
         SpaceModel.of_function("permutations", 3, fails, low=0, high=1).log_partition()
 
 
+def test_marginals_and_the_k_best():
+    theta = [0.5, -1.0, 2.0, 0.1]
+    model = SpaceModel.hypercube(theta)
+    assert model.marginals().value == pytest.approx(1 / (1 + np.exp(-np.array(theta))))
+    ranked = model.k_best(3).value
+    totals = sorted(
+        (sum(t * x for t, x in zip(theta, y, strict=True)) for y in itertools.product((0, 1), repeat=4)),
+        reverse=True,
+    )
+    assert [best.score for best in ranked] == pytest.approx(totals[:3])
+    scores = matrix(4, 6)
+    model = SpaceModel.permutations(position=scores)
+    p = model.marginals().value
+    assert p.shape == (4, 4)
+    assert p == pytest.approx(model.factor_marginals().value.reshape(4, 4))
+    drawn = model.marginals(method="perfect", error=0.02, confidence=0.999999, seed=1)
+    assert np.abs(drawn.value - p).max() < 0.02
+    assert drawn.guarantee.high == pytest.approx(0.02)
+    links = symmetric(5, 7)
+    for model in (SpaceModel.cycles(links), SpaceModel.partitions(links)):
+        p = model.marginals().value
+        assert p.shape == (5, 5)
+        assert (p == p.T).all()
+        listed = model.marginals(method="enumeration").value
+        assert p == pytest.approx(listed)
+        ranked = model.k_best(4).value
+        assert ranked[0].score == pytest.approx(model.map().value.score)
+        assert len({tuple(best.state) for best in ranked}) == 4
+        for best in ranked:
+            assert model.score(best.state) == pytest.approx(best.score)
+
+
+def test_conditions():
+    links = symmetric(5, 8)
+    model = SpaceModel.partitions(links)
+    some = model.restrict("linked 0 1", "not linked 2 3", "size 2 4")
+    assert some.conditions == ["linked 0 1", "not linked 2 3", "size 2 4"]
+    assert some.log_count is None
+    blocks = [
+        y
+        for y in itertools.product(range(5), repeat=5)
+        if all(y[k] <= max((-1, *y[:k])) + 1 for k in range(5))
+        and y[0] == y[1]
+        and y[2] != y[3]
+        and 2 <= len(set(y)) <= 4
+    ]
+    want = log_sum([model.score(y) for y in blocks])
+    assert some.log_partition().value == pytest.approx(want)
+    same = model.restrict(lambda y: y[0] == y[1] and y[2] != y[3], lambda y: 2 <= len(set(y)) <= 4)
+    assert same.conditions == ["a function", "a function"]
+    for method in ("enumeration", "importance", "annealed"):
+        for restricted in (some, same):
+            answer = restricted.log_partition(method=method, seed=3)
+            assert answer.value == pytest.approx(want, abs=0.5)
+            if answer.guarantee.kind == "interval":
+                assert answer.guarantee.low <= want <= answer.guarantee.high
+    states = some.sample(50, method="perfect").value.states
+    assert (states[:, 0] == states[:, 1]).all()
+    assert (states[:, 2] != states[:, 3]).all()
+    with pytest.raises(zhat.Error, match="meet the condition"):
+        some.score([0, 1, 0, 0, 0])
+
+    def fails(y):
+        raise ValueError("no condition here")
+
+    with pytest.raises((zhat.Error, ValueError), match="no condition here"):
+        model.restrict(fails).log_partition()
+    for bad in ("linked 0 9", "before 0 1", "magic", "size 4 2", "linked 1 1"):
+        with pytest.raises(zhat.Error):
+            model.restrict(bad)
+    with pytest.raises((zhat.Error, TypeError)):
+        model.restrict(3)
+    with pytest.raises(zhat.Error):
+        model.restrict("linked 0 1", "not linked 0 1").log_partition(method="enumeration")
+
+
+def test_bad_files_are_refused(tmp_path):
+    path = tmp_path / "t.zhat"
+    model = SpaceModel.subtrees([None, 0, 0], [0.1, -0.2, 0.3]).restrict("size 1 2")
+    model.save(path)
+    data = path.read_bytes()
+    assert SpaceModel.read(path) == model
+    for end in (0, 5, 60, len(data) - 8):
+        path.write_bytes(data[:end])
+        with pytest.raises(zhat.Error):
+            SpaceModel.read(path)
+    own = SpaceModel.of_function("hypercube", 3, lambda y: 0.0, low=0, high=0)
+    for program in (own, model.restrict(lambda y: True)):
+        with pytest.raises((zhat.Error, OSError), match="cannot be written"):
+            program.save(tmp_path / "program.zhat")
+        assert not (tmp_path / "program.zhat").exists()
+
+
 def test_bad_input_is_refused():
     for make in (
+        lambda: SpaceModel.hypercube([0.0, 1.0]).score([0, 1, 1]),
+        lambda: SpaceModel.hypercube([0.0, 1.0]).score([0, 2]),
+        lambda: SpaceModel.subtrees([None, 0, 0], [0.0, 1.0]),
+        lambda: SpaceModel.hypercube([0.0, 1.0]).marginals(method="tpa"),
+        lambda: SpaceModel.of_function("hypercube", 3, lambda y: 0.0, low=0, high=math.inf),
+        lambda: SpaceModel.of_function("riddles", 3, lambda y: 0.0, low=0, high=1),
+        lambda: SpaceModel.of_function("hypercube", 3, lambda y: "much", low=0, high=1).log_partition(),
         lambda: SpaceModel.subtrees([1, 2, 0], [0.0] * 3),
         lambda: SpaceModel.subtrees([None, 0], [0.0, math.inf]),
         lambda: SpaceModel.hypercube([0.0, math.nan]),

@@ -18,12 +18,20 @@ Pair = tuple[int, int, float]
 """Two elements and the score of having both."""
 
 
-class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestState], Samples]):
+Condition = str | Callable[[list[int]], bool]
+"""What structures must be like: words such as "before 0 3", or a function that says whether one is allowed."""
+
+
+class SpaceModel(
+    Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples]
+):
     """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
 
     A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
     position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the
-    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ.
+    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ; `marginals`
+    gives the probability that a label or node is chosen, [n], that an item is at a position, that two vertices
+    are neighbours on the cycle (on the diagonal: that one is on it), that two elements share a block, [n, n].
 
     >>> import zhat
     >>> model = zhat.SpaceModel.permutations(kendall=list(range(10)), spread=0.5)
@@ -162,6 +170,32 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
         )
         return cls._wrap(native)
 
+    def restrict(self, *conditions: Condition) -> SpaceModel:
+        """The same scores on those structures only that meet all conditions.
+
+        A condition is a function of a structure, or words: `chosen i` (a label or node is chosen, a vertex is
+        on the cycle), `at item position`, `before i j` (orders), `linked i j` (neighbours on the cycle, one
+        block), each with `not` before it, and `size least most` (labels, nodes, vertices, blocks). How many
+        structures are left is estimated where it has to be.
+
+        >>> import zhat
+        >>> orders = zhat.SpaceModel.permutations(kendall=range(6), spread=0.0)
+        >>> first = orders.restrict("before 5 0", "not at 5 0")
+        >>> round(first.log_partition().value, 6) == round(float(np.log(360 - 120)), 6)
+        True
+        >>> first
+        SpaceModel(restricted permutations, distance scores, width 6, 2 conditions)
+        """
+        given: list[Condition] = [
+            condition if callable(condition) else text("conditions", condition) for condition in conditions
+        ]
+        return self._wrap(_zhat.space_restrict(self._native, given))
+
+    @property
+    def conditions(self) -> list[str]:
+        """The conditions on the structures, in words."""
+        return _zhat.space_conditions(self._native)
+
     @classmethod
     def _make(
         cls,
@@ -197,7 +231,7 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
 
     @property
     def log_count(self) -> float | None:
-        """The logarithm of the number of structures."""
+        """The logarithm of the number of structures; None where it is not known."""
         return _zhat.space_figures(self._native)[3]
 
     @property
@@ -225,8 +259,8 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
     def _numbers(self, raw: Any) -> float:
         return float(raw)
 
-    def _marginals(self, raw: Any) -> Any:
-        return raw
+    def _marginals(self, raw: Any) -> NDArray[np.float64]:
+        return np.asarray(raw)
 
     def _factor_marginals(self, raw: Any) -> NDArray[np.float64]:
         return np.asarray(raw)
@@ -243,7 +277,11 @@ class SpaceModel(Model[float, Any, NDArray[np.float64], BestState, list[BestStat
 
     def _figures(self) -> dict[str, str]:
         space, kind, width, _, _ = _zhat.space_figures(self._native)
-        return {"space": space, "scores": f"{kind} scores", "width": f"width {width}"}
+        figures = {"space": space, "scores": f"{kind} scores", "width": f"width {width}"}
+        conditions = len(self.conditions)
+        if conditions:
+            figures["conditions"] = f"{conditions} condition{'s' if conditions > 1 else ''}"
+        return figures
 
     def __hash__(self) -> int:
         """A hash that equal models share."""

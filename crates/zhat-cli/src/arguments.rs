@@ -73,7 +73,8 @@ pub struct ModelArguments {
     /// Evidence in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12 of sequence 0
+    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12 of sequence 0; of
+    /// structures conditions: [not] chosen I, at ITEM POSITION, before I J, linked I J, and size LEAST MOST
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -521,6 +522,9 @@ pub struct SpaceArguments {
     /// Standard deviation of the scores, or how fast weights fall off with the distance
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub strength: f64,
+    /// Conditions on the structures, such as "before 0 3" or "not chosen 2"; see `zhat logz --help`
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',')]
+    pub given: Vec<String>,
 }
 
 #[derive(Args, Debug)]

@@ -12,6 +12,7 @@ use crate::arguments::{
     SpaceArguments,
 };
 use crate::output::Exit;
+use crate::query;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
     io::write_model(&model(&arguments.what, arguments.seed)?, &arguments.output)?;
@@ -106,7 +107,8 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
 }
 
 fn random_space(kind: &str, space: &SpaceArguments, seed: u64) -> Result<Model> {
-    Ok(generate::space(kind, space.size, &space.scores, space.strength, seed)?.into())
+    let model = generate::space(kind, space.size, &space.scores, space.strength, seed)?;
+    Ok(query::restrict(&model, &space.given)?.into())
 }
 
 fn chain_shape(arguments: &ChainArguments) -> ChainShape {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
 use zhat::model::{Form, Interactions, Kind, MixedModel, SequenceMrf, SequenceSizes};
+use zhat::space::Structures;
 use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, SpaceModel, units};
 
 use crate::arguments::InfoArguments;
@@ -135,18 +136,26 @@ fn mixed_facts(model: &MixedModel) -> Described {
 fn space_facts(model: &SpaceModel) -> Described {
     let (space, scores) = (model.space(), model.scores().name());
     let (low, high) = model.range();
+    let conditions: Vec<String> = match model.structures() {
+        Structures::Restricted(space) => space.conditions().iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
     let figures = json!({
-        "space": space.name(), "scores": scores, "width": space.width(), "log_count": space.log_count(),
+        "space": space.name(), "conditions": conditions, "scores": scores, "width": space.width(), "log_count": space.log_count(),
         "features": model.dimension(), "lowest_score": low, "highest_score": high, "bytes": model.bytes(),
     });
-    let count = space
-        .log_count()
-        .map_or_else(|| "unknown".into(), |log| format!("10^{:.2}", log / std::f64::consts::LN_10));
-    let facts = vec![
+    let count = space.log_count().map_or_else(
+        || "a number that is not known".into(),
+        |log| format!("10^{:.2}", log / std::f64::consts::LN_10),
+    );
+    let mut facts = vec![
         ("kind", format!("{}, {}", Kind::Space.name(), space.name())),
         ("structures", format!("{count}, {} numbers each", space.width())),
         ("scores", format!("{scores}, {} features, within {low:.3} and {high:.3}", model.dimension())),
     ];
+    if !conditions.is_empty() {
+        facts.push(("conditions", conditions.join(", ")));
+    }
     (figures, facts)
 }
 

@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::Folder;
+use insta::assert_snapshot;
+use support::{Folder, without_times};
 
 #[test]
 fn every_space_is_generated_described_and_answered_for() {
@@ -37,5 +38,112 @@ fn every_space_is_generated_described_and_answered_for() {
         assert_eq!(words("sample model.zhat -n 5").lines().count(), 6);
         assert_eq!(words("sample model.zhat -n 5 --method perfect --json").lines().count(), 5);
         assert!(words("entropy model.zhat").starts_with("entropy"));
+    }
+}
+
+/// What people see, for one model of each space.
+#[test]
+fn answers_in_words() {
+    let folder = Folder::new("space-words");
+    let ask = |text: &str| without_times(&folder.ok(&text.split_whitespace().collect::<Vec<_>>()));
+    for kind in ["hypercube", "permutation", "subtree", "cycle", "partition"] {
+        ask(&format!("generate {kind} --size 4 --strength 0.5 --seed 3 -o {kind}.zhat"));
+        let mut text = String::new();
+        for query in ["logz", "marginals", "marginals --factors", "entropy", "map", "map -k 3"] {
+            let (query, flags) = query.split_once(' ').unwrap_or((query, ""));
+            text += &format!("$ zhat {query} {kind}.zhat {flags}\n");
+            text += &ask(&format!("{query} {kind}.zhat {flags}"));
+            text += "\n";
+        }
+        assert_snapshot!(format!("answers_{kind}"), text);
+    }
+}
+
+#[test]
+fn conditions_are_evidence() {
+    let folder = Folder::new("space-given");
+    let words = |text: &str| folder.ok(&text.split_whitespace().collect::<Vec<_>>());
+    words("generate permutation --size 5 --scores precedence -o order.zhat");
+    let value = |given: &str| {
+        let mut arguments = vec!["logz", "order.zhat"];
+        if !given.is_empty() {
+            arguments.extend(["--given", given]);
+        }
+        folder.json(&arguments)["value"].as_f64().unwrap()
+    };
+    // One of two comes first.
+    let (forth, back) = (value("before 1 3"), value("not before 1 3"));
+    assert!((forth.exp() + back.exp() - value("").exp()).abs() < 1e-9 * value("").exp());
+    let both = value("before 1 3,not at 2 0");
+    assert!(both < forth);
+    for method in ["enumeration", "importance", "telescoped"] {
+        let drawn = folder.json(&[
+            "logz",
+            "order.zhat",
+            "--given",
+            "before 1 3",
+            "--method",
+            method,
+            "--set",
+            "error=0.5",
+        ]);
+        let found = drawn["value"].as_f64().unwrap();
+        assert!((found - forth).abs() < 0.6, "{method}: {found} {forth}");
+    }
+    // In the file itself.
+    let mut arguments: Vec<&str> =
+        "generate cycle --size 6 -o some.zhat --given".split_whitespace().collect();
+    arguments.push("not linked 0 1,size 4 5");
+    folder.ok(&arguments);
+    let info = words("info some.zhat");
+    assert!(info.contains("not linked 0 1, size 4 5") && info.contains("not known"), "{info}");
+    let listed = folder.json(&["logz", "some.zhat"]);
+    assert_eq!(listed["method"], "enumeration");
+    let drawn = folder.json(&["marginals", "some.zhat", "--method", "perfect"]);
+    assert_eq!(drawn["p"][1].as_f64(), Some(0.0));
+    for (arguments, said) in [
+        (vec!["logz", "order.zhat", "--given", "before 1 9"], "there is no 9"),
+        (vec!["logz", "order.zhat", "--given", "x3=1"], "is none of"),
+        (vec!["map", "order.zhat", "--given", "before 1 3,before 3 1"], "zero"),
+    ] {
+        let ran = folder.run(&arguments);
+        assert!(ran.status() != 0 && ran.stderr().contains(said), "{arguments:?}: {}", ran.stderr());
+    }
+}
+
+#[test]
+fn broken_files_are_refused_in_words() {
+    let folder = Folder::new("space-broken");
+    let words = |text: &str| folder.run(&text.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(words("generate subtree --size 5 -o tree.zhat").status(), 0);
+    let bytes = std::fs::read(folder.path().join("tree.zhat")).unwrap();
+    let broken = |bytes: &[u8]| {
+        std::fs::write(folder.path().join("broken.zhat"), bytes).unwrap();
+        let ran = words("logz broken.zhat");
+        assert_ne!(ran.status(), 0);
+        assert!(ran.stderr().contains("broken.zhat") && ran.stdout().is_empty(), "{}", ran.stderr());
+        ran.stderr()
+    };
+    for end in [9, bytes.len() / 2, bytes.len() - 1] {
+        broken(&bytes[..end]);
+    }
+    // The parents are the last integers or the first: find the row of U64 that holds them, and close a circle.
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..start]).unwrap();
+    let place = |name: &str| start + header[name]["data_offsets"][0].as_u64().unwrap() as usize;
+    let mut circle = bytes.clone();
+    circle[place("parents") + 8..][..8].copy_from_slice(&2u64.to_le_bytes());
+    circle[place("parents") + 16..][..8].copy_from_slice(&1u64.to_le_bytes());
+    assert!(broken(&circle).contains("cycle"));
+    let mut infinite = bytes.clone();
+    infinite[place("unary")..][..8].copy_from_slice(&f64::INFINITY.to_le_bytes());
+    assert!(broken(&infinite).contains("finite"));
+    for (arguments, said) in [
+        ("generate permutation --size 4 --scores magic", "scores"),
+        ("generate cycle --size 2", "at least 3"),
+        ("generate hypercube --size 4 --strength nan", "finite"),
+    ] {
+        let ran = words(arguments);
+        assert!(ran.status() != 0 && ran.stderr().contains(said), "{arguments}: {}", ran.stderr());
     }
 }

@@ -19,7 +19,7 @@ use crate::pairwise::PairwiseGradient;
 use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
 use crate::run::Run;
 use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
-use crate::space::{self, Expectations};
+use crate::space::{self, Expectations, SpaceMarginals};
 use crate::{
     bounds, exact, lifted, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized,
 };
@@ -64,6 +64,8 @@ pub enum AnyAnswer {
     Samples(Answer<Samples>),
     /// To [`Query::FactorMarginals`] of a model on a space.
     Expectations(Answer<Expectations>),
+    /// To [`Query::Marginals`] of a model on a space.
+    SpaceMarginals(Answer<SpaceMarginals>),
     /// To any query about a batch of sequences.
     Sequences(Answer<Sequences>),
 }
@@ -156,6 +158,7 @@ graph_answers!(
     Ranked: Vec<BestState>,
     Samples: Samples,
     Expectations: Expectations,
+    SpaceMarginals: SpaceMarginals,
 );
 
 impl AnyAnswer {
@@ -169,6 +172,7 @@ impl AnyAnswer {
             AnyAnswer::Ranked(answer) => &answer.guarantee,
             AnyAnswer::Samples(answer) => &answer.guarantee,
             AnyAnswer::Expectations(answer) => &answer.guarantee,
+            AnyAnswer::SpaceMarginals(answer) => &answer.guarantee,
             AnyAnswer::Sequences(answer) => &answer.guarantee,
         }
     }
@@ -183,6 +187,7 @@ impl AnyAnswer {
             AnyAnswer::Ranked(answer) => &answer.diagnostics,
             AnyAnswer::Samples(answer) => &answer.diagnostics,
             AnyAnswer::Expectations(answer) => &answer.diagnostics,
+            AnyAnswer::SpaceMarginals(answer) => &answer.diagnostics,
             AnyAnswer::Sequences(answer) => &answer.diagnostics,
         }
     }
@@ -423,22 +428,22 @@ pub static CATALOGUE: &[Row] = &[
         "oracle",
         Space,
         space::Oracle,
-        [LogPartition, FactorMarginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "the exact method that suits the space: closed forms, sums over subtrees, sets, tours or blocks, elimination"
     ),
     row!(
         "enumeration",
         Space,
         exact::Enumeration,
-        [LogPartition, FactorMarginals, Entropy, Map, Sample],
+        [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
         "adds up every structure; for small spaces, and to check the others"
     ),
     row!(
         "perfect",
         Space,
         space::PerfectSampling,
-        [FactorMarginals, Sample],
-        "exact draws by an oracle, coupling from the past or rejection; the gradient from them within a stated radius"
+        [Marginals, FactorMarginals, Sample],
+        "exact draws by an oracle, coupling from the past or rejection; marginals and the gradient from them within a stated radius"
     ),
     row!(
         "importance",

@@ -4,6 +4,8 @@ mod graph;
 mod sequences;
 mod space;
 
+pub use space::restrict;
+
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -34,8 +36,11 @@ pub fn load(arguments: &ModelArguments) -> Result<Model> {
         }
         model => {
             if arguments.evidence.is_some() {
-                let message = "evidence files are for factor graphs; give a sequence's states with --given SEQUENCE:POSITION=STATE";
+                let message = "evidence files are for factor graphs; give a sequence's states with --given SEQUENCE:POSITION=STATE, conditions on structures with --given \"before 0 3\"";
                 return Err(Error::argument("--evidence", message));
+            }
+            if let Model::Space(model) = model {
+                return Ok(restrict(&model, &arguments.given)?.into());
             }
             sequences::condition(model, &arguments.given)
         }

@@ -17,7 +17,7 @@ use crate::output::{self, json_text};
 
 /// Given what `SEQUENCE:POSITION=STATE` says; of a single sequence `POSITION=STATE` will do.
 pub fn condition(model: Model, given: &[String]) -> Result<Model> {
-    if matches!(model, Model::MixedModel(_) | Model::Space(_) | Model::SequenceMrf(_)) && !given.is_empty() {
+    if matches!(model, Model::MixedModel(_) | Model::SequenceMrf(_)) && !given.is_empty() {
         let message = format!("a {} takes no evidence", model.kind().name());
         return Err(Error::argument("--given", message));
     }

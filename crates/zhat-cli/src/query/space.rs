@@ -4,14 +4,27 @@ use std::fmt::Write;
 
 use serde_json::json;
 use zhat::catalogue::AnyAnswer;
-use zhat::space::{Expectations, SpaceModel};
-use zhat::{BestState, Law, Result, Samples};
+use zhat::space::{Condition, Expectations, SpaceMarginals, SpaceModel, Structures};
+use zhat::{BestState, Error, Law, Result, Samples};
 
 use super::{Answered, Style, csv_line, sequences};
 use crate::output;
 
-/// Rows of the plain table of expectations.
+/// Rows of a plain table, and columns of a square one.
 const MOST_ROWS: usize = 1000;
+const MOST_COLUMNS: usize = 16;
+
+/// The structures that meet the conditions of `--given`.
+pub fn restrict(model: &SpaceModel, given: &[String]) -> Result<SpaceModel> {
+    let parse = |text: &String| {
+        text.parse::<Condition>().map_err(|error| match error {
+            Error::Argument { message, .. } => Error::argument("--given", message),
+            other => other,
+        })
+    };
+    let conditions = given.iter().map(parse).collect::<Result<Vec<_>>>()?;
+    if conditions.is_empty() { Ok(model.clone()) } else { model.restrict(conditions) }
+}
 
 /// The answer as it is printed.
 pub(super) fn text(answered: &Answered, model: &SpaceModel, style: Style) -> Result<String> {
@@ -19,6 +32,8 @@ pub(super) fn text(answered: &Answered, model: &SpaceModel, style: Style) -> Res
     match &answered.answer {
         AnyAnswer::Estimate(answer) => sequences::numbers(answered, &[answer.value], json),
         AnyAnswer::Expectations(answer) => Ok(expectations(answered, &answer.value, json)),
+        AnyAnswer::SpaceMarginals(answer) => Ok(marginals(answered, model, &answer.value, json)),
+        AnyAnswer::Ranked(answer) => Ok(k_best(answered, model, &answer.value, json)),
         AnyAnswer::Best(answer) => Ok(best(answered, model, &answer.value, json)),
         AnyAnswer::Samples(answer) => Ok(sample(&answer.value, json)),
         _ => Err(answered.mismatch()),
@@ -40,13 +55,72 @@ fn expectations(answered: &Answered, found: &Expectations, json: bool) -> String
     text + &answered.footer()
 }
 
+/// What a row of the table of marginals is about, and a column.
+fn headings(model: &SpaceModel) -> (&'static str, &'static str) {
+    match model.structures().base() {
+        Structures::Hypercube(_) => ("label", "P(chosen)"),
+        Structures::Subtrees(_) => ("node", "P(chosen)"),
+        Structures::Permutations(_) => ("item", "P(item at position)"),
+        Structures::Cycles(_) => ("vertex", "P(neighbours on the cycle); on the diagonal P(on the cycle)"),
+        _ => ("element", "P(in one block)"),
+    }
+}
+
+/// A list, or a square table as far as it fits.
+fn marginals(answered: &Answered, model: &SpaceModel, found: &SpaceMarginals, json: bool) -> String {
+    if json {
+        let members =
+            [("shape", json!(found.shape)), ("p", json!(found.values)), ("radius", json!(found.radius))];
+        return answered.object(&members.map(|(name, value)| (name, value.to_string())));
+    }
+    let (row, what) = headings(model);
+    let n = found.shape.first().copied().unwrap_or(0);
+    let mut text = String::new();
+    if found.shape.len() == 1 {
+        let line = |(i, p): (usize, &f64)| vec![i.to_string(), format!("{p:.6}")];
+        let rows = found.values.iter().enumerate().take(MOST_ROWS).map(line).collect();
+        text += &output::table(&[row, what], rows, 1);
+    } else {
+        let shown = n.min(MOST_COLUMNS);
+        let header: Vec<String> = (0..shown).map(|i| i.to_string()).collect();
+        let header: Vec<&str> = std::iter::once(row).chain(header.iter().map(String::as_str)).collect();
+        let line = |i: usize| {
+            let cells = found.values[i * n..i * n + shown].iter().map(|p| format!("{p:.6}"));
+            std::iter::once(i.to_string()).chain(cells).collect()
+        };
+        let _ = writeln!(text, "{what}");
+        text += &output::table(&header, (0..shown).map(line).collect(), 1);
+    }
+    let shown = if found.shape.len() == 1 { n.min(MOST_ROWS) } else { n.min(MOST_COLUMNS) };
+    if shown < n {
+        let _ = writeln!(text, "… and {} more; --json has them all", n - shown);
+    }
+    let _ = writeln!(text, "\nradius   {} for each", output::number(found.radius));
+    text + &answered.footer()
+}
+
+fn k_best(answered: &Answered, model: &SpaceModel, ranked: &[BestState], json: bool) -> String {
+    if json {
+        let state = |best: &BestState| json!({"value": best.score, "state": best.state});
+        let states: Vec<serde_json::Value> = ranked.iter().map(state).collect();
+        return answered.object(&[("states", json!(states).to_string())]);
+    }
+    let row = |best: &BestState| vec![output::number(best.score), shown(model, best)];
+    let rows = ranked.iter().map(row).collect();
+    format!("{}\n{}", output::table(&["score", model.space().name()], rows, 2), answered.footer())
+}
+
+fn shown(model: &SpaceModel, best: &BestState) -> String {
+    let structure: Vec<u32> = best.state.iter().map(|x| *x as u32).collect();
+    model.space().show(&structure)
+}
+
 fn best(answered: &Answered, model: &SpaceModel, best: &BestState, json: bool) -> String {
     if json {
         return answered
             .object(&[("value", json!(best.score).to_string()), ("state", json!(best.state).to_string())]);
     }
-    let structure: Vec<u32> = best.state.iter().map(|x| *x as u32).collect();
-    let shown = model.space().show(&structure);
+    let shown = shown(model, best);
     format!("best     {shown}\nscore    {}\n{}", output::number(best.score), answered.footer())
 }
 

@@ -191,14 +191,27 @@ impl Visitor for Best {
 }
 
 /// Keeps the k best states, of ties the first.
-struct Ranked {
+pub(crate) struct Ranked {
     k: usize,
     /// Best first.
     states: Vec<BestState>,
 }
 
 impl Ranked {
-    fn insert(&mut self, score: f64, state: &[usize]) {
+    pub(crate) fn new(k: usize) -> Self {
+        Ranked { k, states: Vec::new() }
+    }
+
+    /// Whether a state with this score would be kept.
+    pub(crate) fn takes(&self, score: f64) -> bool {
+        self.states.len() < self.k || self.states.last().is_some_and(|worst| score > worst.score)
+    }
+
+    pub(crate) fn into_states(self) -> Vec<BestState> {
+        self.states
+    }
+
+    pub(crate) fn insert(&mut self, score: f64, state: &[usize]) {
         let at = self.states.partition_point(|kept| kept.score >= score);
         if at < self.k {
             self.states.truncate(self.k - 1);
@@ -487,8 +500,8 @@ impl Map<FactorGraph> for Enumeration {
 impl KBest<FactorGraph> for Enumeration {
     fn k_best(&self, graph: &FactorGraph, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
         Self::answer(graph, Query::KBest(k), run, |_, states, reduced, clock| {
-            let parts = states.walk_all("ranking states", clock, || Ranked { k, states: Vec::new() })?;
-            let mut ranked = Ranked { k, states: Vec::new() };
+            let parts = states.walk_all("ranking states", clock, || Ranked::new(k))?;
+            let mut ranked = Ranked::new(k);
             for best in parts.iter().flat_map(|part| &part.states) {
                 ranked.insert(best.score, &best.state);
             }

@@ -17,6 +17,7 @@ pub use conditioning::Conditioning;
 pub use elimination::Elimination;
 pub(crate) use elimination::{log_partition_given, marginals_along};
 pub use enumerate::Enumeration;
+pub(crate) use enumerate::Ranked;
 pub use forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,
     SegmentRelaxedTape,

@@ -69,7 +69,7 @@ impl Space for Cycles {
         Some(self.log_count)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
         let size = 3 + random.categorical(&self.sizes);
         let mut order: Vec<u32> = (0..self.vertices as u32).collect();
         for i in 0..size {
@@ -78,6 +78,7 @@ impl Space for Cycles {
         }
         Self::write(&order[..size], structure);
         self.canonical(structure);
+        Ok(())
     }
 
     fn check(&self, structure: &[u32]) -> Result<()> {
@@ -141,7 +142,7 @@ impl Space for Cycles {
     }
 
     /// Takes a vertex off the cycle, or puts one on it between two neighbours.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         let v = random.below(self.vertices);
         let size = structure.iter().enumerate().filter(|(v, next)| *v != **next as usize).count();
         if structure[v] as usize != v {
@@ -149,9 +150,9 @@ impl Space for Cycles {
                 let before = structure.iter().position(|next| *next as usize == v).unwrap_or(v);
                 step.set(structure, before, structure[v]);
                 step.set(structure, v, v as u32);
-                return -((size - 1) as f64).ln();
+                return Ok(-((size - 1) as f64).ln());
             }
-            return 0.0;
+            return Ok(0.0);
         }
         let mut before = random.below(self.vertices);
         while structure[before] as usize == before {
@@ -159,7 +160,7 @@ impl Space for Cycles {
         }
         step.set(structure, v, structure[before]);
         step.set(structure, before, v as u32);
-        (size as f64).ln()
+        Ok((size as f64).ln())
     }
 
     fn canonical(&self, structure: &mut [u32]) {

@@ -2,13 +2,15 @@
 //!
 //! Time O(|Y|) scores, memory O(1) structures; draws take a second pass. Exact.
 
-use super::{Expectations, SpaceModel};
+use super::{Expectations, SpaceMarginals, SpaceModel, count, marginals};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::exact::Enumeration;
+use crate::exact::{Enumeration, Ranked};
 use crate::forecast::{Forecast, Forecasts};
 use crate::numeric::{self, CompensatedSum};
-use crate::query::{BestState, Entropy, FactorMarginals, Law, LogPartition, Map, Query, Sample, Samples};
+use crate::query::{
+    BestState, Entropy, FactorMarginals, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -20,13 +22,18 @@ const ROUND: u64 = 1 << 12;
 
 impl Forecasts<SpaceModel> for Enumeration {
     fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
-        let count = model.space().log_count().unwrap_or(f64::INFINITY).exp();
+        let count = count::most(model.space()).unwrap_or(f64::INFINITY).exp();
         let (width, draws) =
             (model.width() as f64, if let Query::Sample(n) = query { n as f64 } else { 0.0 });
         let passes = if draws > 0.0 { 2.0 } else { 1.0 };
-        let features = if query == Query::FactorMarginals { model.dimension() as f64 } else { 0.0 };
+        let kept = if let Query::KBest(n) = query { n as f64 } else { draws };
+        let features = match query {
+            Query::FactorMarginals => model.dimension() as f64,
+            Query::Marginals => marginals::entries(model),
+            _ => 0.0,
+        };
         Forecast {
-            bytes: 8.0 * (draws * width + model.dimension() as f64),
+            bytes: 8.0 * (kept * (width + 4.0) + features),
             seconds: passes * count * (2e-8 + SECONDS_PER_NUMBER * (width + features)),
             promise: Promise::Exact,
         }
@@ -64,9 +71,14 @@ struct Sums {
     count: f64,
 }
 
-fn sums(model: &SpaceModel, features: bool, clock: &Clock<'_>) -> Result<(Sums, f64)> {
-    let mut sums =
-        Sums { features: vec![0.0; if features { model.dimension() } else { 0 }], ..Sums::default() };
+/// What `add` adds up of each structure with its weight, in a vector of this length, beside the weights themselves.
+fn sums(
+    model: &SpaceModel,
+    length: usize,
+    clock: &Clock<'_>,
+    add: impl Fn(&[u32], f64, &mut [f64]) -> Result<()>,
+) -> Result<(Sums, f64)> {
+    let mut sums = Sums { features: vec![0.0; length], ..Sums::default() };
     each(model, clock, |structure, score| {
         if sums.shift.is_none_or(|shift| score > shift) {
             let factor = sums.shift.map_or(0.0, |shift| (shift - score).exp());
@@ -79,11 +91,16 @@ fn sums(model: &SpaceModel, features: bool, clock: &Clock<'_>) -> Result<(Sums, 
         sums.weight.add(weight);
         sums.score.add(weight * score);
         sums.count += 1.0;
-        if features { model.add_features(structure, weight, &mut sums.features) } else { Ok(()) }
+        add(structure, weight, &mut sums.features)
     })?;
     let shift = sums.shift.ok_or(Error::ZeroPartition)?;
     let log_partition = shift + sums.weight.value().ln();
     Ok((sums, log_partition))
+}
+
+/// The weights alone.
+fn weights(model: &SpaceModel, clock: &Clock<'_>) -> Result<(Sums, f64)> {
+    sums(model, 0, clock, |_, _, _| Ok(()))
 }
 
 /// Scores are off by the slack, and each rescaling costs a rounding.
@@ -97,7 +114,7 @@ fn diagnostics(model: &SpaceModel, sums: &Sums, clock: &Clock<'_>) -> Diagnostic
 impl LogPartition<SpaceModel> for Enumeration {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        let (sums, value) = sums(model, false, &clock)?;
+        let (sums, value) = weights(model, &clock)?;
         Ok(Answer::exact(value, diagnostics(model, &sums, &clock)))
     }
 }
@@ -105,7 +122,9 @@ impl LogPartition<SpaceModel> for Enumeration {
 impl FactorMarginals<SpaceModel> for Enumeration {
     fn factor_marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<Expectations>> {
         let clock = run.start(NAME);
-        let (sums, _) = sums(model, true, &clock)?;
+        let (sums, _) = sums(model, model.dimension(), &clock, |structure, weight, sums| {
+            model.add_features(structure, weight, sums)
+        })?;
         let total = sums.weight.value();
         let values: Vec<f64> = sums.features.iter().map(|x| x / total).collect();
         let mut diagnostics = diagnostics(model, &sums, &clock);
@@ -116,10 +135,27 @@ impl FactorMarginals<SpaceModel> for Enumeration {
     }
 }
 
+impl Marginals<SpaceModel> for Enumeration {
+    fn marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<SpaceMarginals>> {
+        let clock = run.start(NAME);
+        let table = marginals::table(model, NAME, 1, run)?;
+        let (sums, _) = sums(model, table.values.len(), &clock, |structure, weight, sums| {
+            marginals::add(model, structure, weight, sums);
+            Ok(())
+        })?;
+        let total = sums.weight.value();
+        let values = sums.features.iter().map(|x| (x / total).min(1.0)).collect();
+        let mut diagnostics = diagnostics(model, &sums, &clock);
+        diagnostics.rounding = 2.0 * diagnostics.rounding + sums.count * f64::EPSILON;
+        let radius = diagnostics.rounding;
+        Ok(Answer::exact(SpaceMarginals { values, radius, ..table }, diagnostics))
+    }
+}
+
 impl Entropy<SpaceModel> for Enumeration {
     fn entropy(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        let (sums, log_partition) = sums(model, false, &clock)?;
+        let (sums, log_partition) = weights(model, &clock)?;
         let mut diagnostics = diagnostics(model, &sums, &clock);
         diagnostics.rounding *= 4.0 * (1.0 + model.range().0.abs().max(model.range().1.abs()));
         let value = (log_partition - sums.score.value() / sums.weight.value()).max(0.0);
@@ -145,12 +181,35 @@ impl Map<SpaceModel> for Enumeration {
     }
 }
 
+impl KBest<SpaceModel> for Enumeration {
+    fn k_best(&self, model: &SpaceModel, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
+        let clock = run.start(NAME);
+        run.require_memory(NAME, self.forecast(model, Query::KBest(k), run).bytes)?;
+        let mut ranked = Ranked::new(k);
+        let mut any = false;
+        each(model, &clock, |structure, score| {
+            any = true;
+            if ranked.takes(score) {
+                ranked.insert(score, &SpaceModel::state(structure));
+            }
+            Ok(())
+        })?;
+        if !any {
+            return Err(Error::ZeroPartition);
+        }
+        let mut diagnostics = Diagnostics::new(NAME);
+        diagnostics.rounding = model.slack();
+        diagnostics.seconds = clock.seconds();
+        Ok(Answer::exact(ranked.into_states(), diagnostics))
+    }
+}
+
 impl Sample<SpaceModel> for Enumeration {
     /// Points on the line of all weights, found in a second pass and put into random order.
     fn sample(&self, model: &SpaceModel, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::Sample(count), run).bytes)?;
-        let (sums, log_partition) = sums(model, false, &clock)?;
+        let (sums, log_partition) = weights(model, &clock)?;
         let mut random = Streams::new(run.seed(), "space enumeration").block(0);
         let mut points: Vec<f64> = (0..count).map(|_| random.uniform()).collect();
         points.sort_unstable_by(f64::total_cmp);

@@ -55,11 +55,12 @@ impl Space for Hypercube {
         Some(self.labels as f64 * std::f64::consts::LN_2)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
         for chunk in structure.chunks_mut(64) {
             let bits = random.bits();
             chunk.iter_mut().enumerate().for_each(|(i, bit)| *bit = (bits >> i & 1) as u32);
         }
+        Ok(())
     }
 
     fn check(&self, structure: &[u32]) -> Result<()> {
@@ -83,12 +84,12 @@ impl Space for Hypercube {
     }
 
     /// Flips a label.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         if self.labels > 0 {
             let i = random.below(self.labels);
             step.set(structure, i, 1 - structure[i]);
         }
-        0.0
+        Ok(0.0)
     }
 
     fn show(&self, structure: &[u32]) -> String {

@@ -10,12 +10,16 @@
 //! | [`Cycles`] | the vertex after i, i itself where it is not on the cycle | Σ_{k≥3} C(n, k)(k − 1)!/2 |
 //! | [`Partitions`] | the block of element i, blocks numbered as they appear | Bell(n) |
 //!
+//! A part of a space is a [`Restricted`] one.
+//!
 //! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln Σ_y exp s(y). A space of one's own implements
 //! [`Space`], scores of one's own implement [`Features`].
 //!
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
 mod assignment;
+mod condition;
+mod count;
 mod coupling;
 mod cycles;
 mod distance;
@@ -23,6 +27,7 @@ mod draws;
 mod enumeration;
 pub mod estimate;
 mod hypercube;
+mod marginals;
 mod model;
 mod oracle;
 mod partitions;
@@ -30,6 +35,7 @@ mod perfect;
 mod permutations;
 mod pilot;
 mod range;
+mod restricted;
 mod scores;
 mod subtrees;
 
@@ -37,22 +43,73 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use assignment::best_assignment;
+pub use condition::{Condition, Event};
+pub use count::log_count;
 pub use cycles::Cycles;
 pub use distance::Distance;
 pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
 pub use hypercube::Hypercube;
+pub use marginals::SpaceMarginals;
 pub use model::{Expectations, SpaceModel};
 pub use oracle::Oracle;
 pub use partitions::Partitions;
-pub use perfect::{PerfectSampling, Sampler, direction_samples, gradient_samples, meta_steps};
+pub use perfect::{
+    PerfectSampling, Sampler, direction_samples, gradient_samples, marginal_samples, meta_steps,
+};
 pub use permutations::Permutations;
+pub use restricted::Restricted;
 pub use scores::{Closure, Features, Pairs, Scores};
 pub use subtrees::Subtrees;
 
 use crate::error::{Error, Result};
 use crate::random::Stream;
 
+/// Tries after which rejection counts as not finding anything.
+const MOST_TRIES: u64 = 1 << 22;
+
 /// A finite set of structures from which one can draw uniformly.
+///
+/// A space of one's own says how many structures there are, or names a larger space that it is cut out of ([`Space::enclosing`]): then draws are made by rejection, the structures are listed
+/// from those of the larger space, and the methods estimate their number on the way to Z.
+///
+/// ```
+/// use zhat::space::{Hypercube, Scores, Space, SpaceModel, Structures, UniformImportance};
+/// use zhat::{Error, LogPartition, Result, Run};
+///
+/// /// Sets of vertices of a circle no two of which are neighbours. Nothing is known about their number.
+/// #[derive(Debug)]
+/// struct IndependentSets(Hypercube);
+///
+/// impl Space for IndependentSets {
+///     fn name(&self) -> &'static str {
+///         "independent sets"
+///     }
+///
+///     fn width(&self) -> usize {
+///         self.0.width()
+///     }
+///
+///     fn enclosing(&self) -> Option<&dyn Space> {
+///         Some(&self.0)
+///     }
+///
+///     fn check(&self, y: &[u32]) -> Result<()> {
+///         self.0.check(y)?;
+///         match (0..y.len()).find(|i| y[*i] == 1 && y[(i + 1) % y.len()] == 1) {
+///             Some(i) => Err(Error::argument("structure", format!("{i} and its neighbour are both chosen"))),
+///             None => Ok(()),
+///         }
+///     }
+/// }
+///
+/// let space = Structures::custom(IndependentSets(Hypercube::new(10)?));
+/// let model = SpaceModel::new(space, Scores::closure(|_| Ok(0.0), 0.0, 0.0))?;
+/// let z = UniformImportance::default().log_partition(&model, &Run::default())?;
+/// let (low, high, confidence) = z.guarantee.interval(z.value, 0.0).unwrap();
+/// // There are 123 (a Lucas number).
+/// assert!(low < 123f64.ln() && 123f64.ln() < high && confidence == 0.95);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Space: Send + Sync + Debug {
     /// One word for messages.
     fn name(&self) -> &'static str;
@@ -60,32 +117,70 @@ pub trait Space: Send + Sync + Debug {
     /// How many numbers a structure has.
     fn width(&self) -> usize;
 
-    /// ln |Y|, if it is known.
-    fn log_count(&self) -> Option<f64>;
-
-    /// A structure with the uniform law, exactly.
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]);
-
     /// Whether it is a structure of this space, in canonical form; the error says what is wrong.
     fn check(&self, structure: &[u32]) -> Result<()>;
 
+    /// ln |Y|, if it is known.
+    fn log_count(&self) -> Option<f64> {
+        None
+    }
+
+    /// A larger space whose structures are this one's where [`Space::contains`] says so. Needed where |Y| is not known, which is then estimated from the share of such structures; that space may be cut
+    /// out of a third one.
+    fn enclosing(&self) -> Option<&dyn Space> {
+        None
+    }
+
+    /// Whether a structure of the enclosing space is one of this space.
+    fn contains(&self, structure: &[u32]) -> Result<bool> {
+        Ok(self.check(structure).is_ok())
+    }
+
+    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing better.
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+        let Some(space) = self.enclosing() else {
+            return Err(Error::NoAnswer(format!("the space of {} has no uniform sampler", self.name())));
+        };
+        for _ in 0..MOST_TRIES {
+            space.uniform(random, structure)?;
+            if self.contains(structure)? {
+                return Ok(());
+            }
+        }
+        Err(Error::NoAnswer(format!(
+            "none of {MOST_TRIES} uniform {} is one of the {}: they are too rare for rejection, or there are none",
+            space.name(),
+            self.name()
+        )))
+    }
+
     /// Shows every structure once, until `visit` says `false`; whether all were shown.
     fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
-        let _ = visit;
-        Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())))
+        let Some(space) = self.enclosing() else {
+            return Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())));
+        };
+        let mut failure = None;
+        let all = space.enumerate(&mut |structure| match self.contains(structure) {
+            Ok(inside) => !inside || visit(structure),
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        })?;
+        failure.map_or(Ok(all), Err)
     }
 
     /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)): with these the
     /// Metropolis rule leaves the uniform law as it is, and every structure can be reached from every other. It may leave the
     /// canonical form, to which [`Space::canonical`] leads back.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         // Any space has this one: a whole new structure.
         let mut drawn = vec![0; structure.len()];
-        self.uniform(random, &mut drawn);
+        self.uniform(random, &mut drawn)?;
         for (index, &value) in drawn.iter().enumerate() {
             step.set(structure, index, value);
         }
-        0.0
+        Ok(0.0)
     }
 
     /// Brings a structure that moves have led to into canonical form.
@@ -146,11 +241,26 @@ pub enum Structures {
     Cycles(Cycles),
     /// Partitions of a set into blocks.
     Partitions(Partitions),
+    /// Those of another space that meet conditions.
+    Restricted(Restricted),
     /// A space of one's own.
     Custom(Arc<dyn Space>),
 }
 
 impl Structures {
+    /// A space of one's own.
+    pub fn custom(space: impl Space + 'static) -> Self {
+        Structures::Custom(Arc::new(space))
+    }
+
+    /// The space without the conditions that were put on it.
+    pub fn base(&self) -> &Structures {
+        match self {
+            Structures::Restricted(space) => space.base(),
+            other => other,
+        }
+    }
+
     /// The space itself.
     pub fn as_space(&self) -> &dyn Space {
         match self {
@@ -159,6 +269,7 @@ impl Structures {
             Structures::Subtrees(space) => space,
             Structures::Cycles(space) => space,
             Structures::Partitions(space) => space,
+            Structures::Restricted(space) => space,
             Structures::Custom(space) => &**space,
         }
     }
@@ -173,6 +284,7 @@ impl PartialEq for Structures {
             (Structures::Subtrees(a), Structures::Subtrees(b)) => a == b,
             (Structures::Cycles(a), Structures::Cycles(b)) => a == b,
             (Structures::Partitions(a), Structures::Partitions(b)) => a == b,
+            (Structures::Restricted(a), Structures::Restricted(b)) => a == b,
             (Structures::Custom(a), Structures::Custom(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
@@ -189,7 +301,7 @@ macro_rules! from_each {
     };
 }
 
-from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions);
+from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions, Restricted);
 
 /// The error for a structure of the wrong length.
 fn check_width(space: &dyn Space, structure: &[u32]) -> Result<()> {

@@ -1,10 +1,10 @@
 //! A space with scores: the thing that has a partition function.
 
 use super::range::range;
-use super::{Scores, Space, Step, Structures};
+use super::{Condition, Restricted, Scores, Space, SpaceMarginals, Step, Structures, count};
 use crate::error::{Error, Result};
 use crate::numeric;
-use crate::query::{Answers, Beliefs, BestState, Samples};
+use crate::query::{Answers, BestState, Samples};
 
 /// Beyond this a score has no digits left behind the point.
 const LARGEST_SCORE: f64 = 1e12;
@@ -29,7 +29,7 @@ impl SpaceModel {
     /// A space with scores that suit it.
     pub fn new(space: impl Into<Structures>, scores: Scores) -> Result<Self> {
         let space = space.into();
-        scores.check(&space)?;
+        scores.check(space.base())?;
         let mut model = SpaceModel { space, scores, range: (0.0, 0.0) };
         if model.largest_part() > LARGEST_SCORE {
             return Err(Error::model(format!(
@@ -37,7 +37,7 @@ impl SpaceModel {
                 model.largest_part()
             )));
         }
-        let range = range(&model.space, &model.scores);
+        let range = range(model.space.base(), &model.scores);
         if !(range.0 >= -LARGEST_SCORE && range.1 <= LARGEST_SCORE) {
             let message =
                 format!("scores reach from {} to {}: so large a sum has no digits left", range.0, range.1);
@@ -46,6 +46,21 @@ impl SpaceModel {
         // Of scores that are all the same the two sums may round to the wrong order.
         model.range = (range.0.min(range.1), range.1.max(range.0));
         Ok(model)
+    }
+
+    /// The same scores on the structures that meet these conditions besides.
+    ///
+    /// ```
+    /// use zhat::{LogPartition, Run, exact::Enumeration, model::generate};
+    /// let model = generate::space("hypercube", 5, "unary", 1.0, 1)?;
+    /// let some = model.restrict(["chosen 2".parse()?, "size 0 3".parse()?])?;
+    /// let z = |model| Enumeration::default().log_partition(model, &Run::default());
+    /// println!("P = {}", (z(&some)?.value - z(&model)?.value).exp());
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn restrict(&self, conditions: impl IntoIterator<Item = Condition>) -> Result<SpaceModel> {
+        let space = Restricted::new(self.space.clone(), conditions)?.into();
+        Ok(SpaceModel { space, scores: self.scores.clone(), range: self.range })
     }
 
     /// The space, by kind.
@@ -109,7 +124,7 @@ impl SpaceModel {
 
     /// A bound on |log Z| and everything on the way there, for rounding allowances.
     pub(crate) fn magnitude(&self) -> f64 {
-        self.range.0.abs().max(self.range.1.abs()) + self.space().log_count().unwrap_or(0.0).abs()
+        self.range.0.abs().max(self.range.1.abs()) + count::most(self.space()).unwrap_or(0.0).abs()
     }
 
     /// The same, with the sums of parts of a structure that go before their ends.
@@ -140,12 +155,12 @@ impl SpaceModel {
 
     /// s(y). The structure must be one of the space; [`Space::check`] says whether it is.
     pub fn score(&self, structure: &[u32]) -> Result<f64> {
-        self.scores.score(&self.space, structure)
+        self.scores.score(self.space.base(), structure)
     }
 
     /// The score after a step, from the one before.
     pub fn score_after(&self, before: f64, structure: &[u32], step: &Step) -> Result<f64> {
-        match self.scores.change(&self.space, structure, step) {
+        match self.scores.change(self.space.base(), structure, step) {
             Some(change) => Ok(before + change),
             None => self.score(structure),
         }
@@ -166,13 +181,13 @@ impl SpaceModel {
 
     /// Adds `weight`·φ(y) to `sums`, which is as long as θ.
     pub fn add_features(&self, structure: &[u32], weight: f64, sums: &mut [f64]) -> Result<()> {
-        self.scores.add(&self.space, structure, weight, sums)
+        self.scores.add(self.space.base(), structure, weight, sums)
     }
 
     /// R: no feature vector is further than this from some point that is the same for all.
     pub fn radius(&self) -> f64 {
         let n = self.width() as f64;
-        let signs = matches!(&self.space, Structures::Hypercube(cube) if cube.has_signs());
+        let signs = matches!(self.space.base(), Structures::Hypercube(cube) if cube.has_signs());
         // Zeros and ones are half a unit from one half.
         let unit = if signs { 1.0 } else { 0.5 };
         match &self.scores {
@@ -183,7 +198,7 @@ impl SpaceModel {
             Scores::Position(_) => (n - 1.0).max(0.0).sqrt(),
             Scores::Precedence(_) => (0.25 * n * (n - 1.0).max(0.0)).sqrt(),
             Scores::Distance { distance, .. } => 0.5 * distance.largest(self.width()),
-            Scores::Links(_) => match self.space {
+            Scores::Links(_) => match self.space.base() {
                 Structures::Cycles(_) => n.sqrt(),
                 _ => 0.5 * (0.5 * n * (n - 1.0)).sqrt(),
             },
@@ -199,7 +214,7 @@ impl SpaceModel {
             Scores::Links(matrix) => matrix.len(),
             other => other.dimension(),
         };
-        let space = match &self.space {
+        let space = match self.space.base() {
             Structures::Subtrees(tree) => 24 * tree.nodes(),
             _ => 8 * self.width(),
         };
@@ -230,7 +245,7 @@ impl AsRef<[f64]> for Expectations {
 /// Structures are states; the factor marginals are the gradient of log Z by θ.
 impl Answers for SpaceModel {
     type Number = f64;
-    type Marginals = Beliefs;
+    type Marginals = SpaceMarginals;
     type FactorMarginals = Expectations;
     type Best = BestState;
     type Ranked = Vec<BestState>;

@@ -65,11 +65,12 @@ impl Space for Partitions {
         Some(self.log_count)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
         let point = random.uniform() * self.urns.last().copied().unwrap_or(1.0);
         let urns = self.least + self.urns.partition_point(|sum| *sum <= point).min(self.urns.len() - 1);
         structure.iter_mut().for_each(|block| *block = random.below(urns) as u32);
         self.canonical(structure);
+        Ok(())
     }
 
     fn check(&self, structure: &[u32]) -> Result<()> {
@@ -108,7 +109,7 @@ impl Space for Partitions {
     }
 
     /// Takes an element and puts it into one of the other elements' blocks or one of its own, all alike.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         let i = random.below(self.elements);
         let old = structure[i];
         // Numbers stay below n: after taking an element at most n − 1 blocks are left, so one number is free.
@@ -122,7 +123,7 @@ impl Space for Partitions {
             used.iter().enumerate().filter(|(_, used)| **used).map(|(b, _)| b).nth(chosen)
         };
         step.set(structure, i, target.map_or(old, |b| b as u32));
-        0.0
+        Ok(0.0)
     }
 
     fn canonical(&self, structure: &mut [u32]) {

@@ -36,9 +36,10 @@ impl Space for Permutations {
         Some(log_factorial(self.items))
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
         structure.iter_mut().enumerate().for_each(|(i, item)| *item = i as u32);
         random.shuffle(structure);
+        Ok(())
     }
 
     fn check(&self, structure: &[u32]) -> Result<()> {
@@ -69,9 +70,9 @@ impl Space for Permutations {
     }
 
     /// Swaps two items: neighbours or any, as a coin says.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         if self.items < 2 {
-            return 0.0;
+            return Ok(0.0);
         }
         let (a, b) = if random.bits() & 1 == 0 {
             let a = random.below(self.items - 1);
@@ -83,6 +84,6 @@ impl Space for Permutations {
         let (first, second) = (structure[a], structure[b]);
         step.set(structure, a, second);
         step.set(structure, b, first);
-        0.0
+        Ok(0.0)
     }
 }

@@ -1,32 +1,84 @@
 //! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on them.
 
-use super::SpaceModel;
+use super::{SpaceModel, count};
 use crate::random::Streams;
 
-/// Draws, and the numbers that they may have together.
+/// Draws, the numbers that they may have together, and the tries that they may take.
 const DRAWS: usize = 64;
 const NUMBERS: usize = 1 << 20;
+const TRIES: usize = 1 << 12;
 
 /// Mean and variance of the score under the uniform law, roughly.
 pub(super) struct Pilot {
     mean: f64,
     variance: f64,
     range: (f64, f64),
+    /// Seconds of a draw from the space around, with its score.
+    seconds: f64,
+    /// The share of those that are inside, where it has to be found.
+    inside: Option<f64>,
 }
 
 impl Pilot {
     pub fn new(model: &SpaceModel) -> Option<Self> {
         let mut random = Streams::new(0, "space pilot").block(0);
-        let count = (NUMBERS / model.width().max(1)).clamp(4, DRAWS);
+        let most = NUMBERS / model.width().max(1);
+        let count = most.clamp(4, DRAWS);
         let mut structure = vec![0; model.width()];
         let mut scores = Vec::with_capacity(count);
-        for _ in 0..count {
-            model.space().uniform(&mut random, &mut structure);
-            scores.push(model.score(&structure).ok()?);
+        let (space, range) = (model.space(), model.range());
+        let outer = if space.log_count().is_some() { None } else { space.enclosing() };
+        let mut tries = 0;
+        while scores.len() < count && tries < most.clamp(count, TRIES) {
+            tries += 1;
+            let inside = match outer {
+                Some(outer) => {
+                    outer.uniform(&mut random, &mut structure).ok()?;
+                    space.contains(&structure).ok()?
+                }
+                None => space.uniform(&mut random, &mut structure).map(|()| true).ok()?,
+            };
+            if inside {
+                scores.push(model.score(&structure).ok()?);
+            }
         }
-        let mean = scores.iter().sum::<f64>() / count as f64;
-        let variance = scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-        Some(Pilot { mean, variance, range: model.range() })
+        let (mean, variance) = match scores.len() {
+            // So rare that nothing is known about them.
+            0 | 1 => (0.5 * (range.0 + range.1), 0.0),
+            n => {
+                let mean = scores.iter().sum::<f64>() / n as f64;
+                (mean, scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1) as f64)
+            }
+        };
+        let inside = outer.map(|_| (scores.len().max(1) as f64) / tries as f64);
+        Some(Pilot { mean, variance, range, seconds: seconds_a_draw(model), inside })
+    }
+
+    /// The share of uniform draws that are in the space.
+    pub fn acceptance(&self) -> f64 {
+        self.inside.unwrap_or(1.0)
+    }
+
+    /// Seconds of one draw from the space around with its score.
+    pub fn seconds_a_try(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Seconds of one uniform draw with its score.
+    pub fn seconds_a_draw(&self) -> f64 {
+        self.seconds / self.acceptance()
+    }
+
+    /// Seconds until the structures are counted.
+    pub fn count_seconds(&self, error: f64, confidence: f64) -> f64 {
+        match self.inside {
+            Some(inside) => {
+                // Both tails of a normal law at each half of δ, roughly.
+                let square = 2.0 * (2.0 / (1.0 - confidence)).ln();
+                (square / (error * error)).max(count::BLOCK as f64) * self.seconds / inside
+            }
+            None => 0.0,
+        }
     }
 
     /// ln E\[exp βs\] under the uniform law, as if scores were normal, within what is possible.
@@ -56,7 +108,7 @@ impl Pilot {
 }
 
 /// Seconds of one uniform draw with its score.
-pub(super) fn seconds_a_draw(model: &SpaceModel) -> f64 {
+fn seconds_a_draw(model: &SpaceModel) -> f64 {
     let width = model.width() as f64;
     let score = match model.scores() {
         super::Scores::Precedence(_) => 0.5 * width * width,

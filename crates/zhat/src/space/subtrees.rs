@@ -3,6 +3,8 @@
 //! f(v) = 1 + Π_c f(c) over the children c counts the subtrees below v, the empty one included; in logs a softplus. A uniform draw goes from the
 //! root down: a child c of a chosen node is chosen with probability (f(c) − 1)/f(c). Time O(n) to prepare, and O(n) a draw; nothing is recursive.
 
+use std::sync::Arc;
+
 use super::{Space, Step, check_size, check_width, refuse, sigmoid, softplus};
 use crate::error::{Error, Result};
 use crate::random::Stream;
@@ -11,11 +13,18 @@ use crate::random::Stream;
 const NONE: u32 = u32::MAX;
 
 /// The subtrees of a rooted tree that hang at its root, with or without the empty one.
+///
+/// Copies share the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subtrees {
+    empty: bool,
+    tree: Arc<Tree>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Tree {
     /// The parent of each node, `NONE` for the root.
     parents: Vec<u32>,
-    empty: bool,
     /// Parents before children.
     order: Vec<u32>,
     /// The children of v are children[starts[v]..starts[v + 1]].
@@ -23,6 +32,19 @@ pub struct Subtrees {
     children: Vec<u32>,
     /// ln Π f(c) over the children.
     inner: Vec<f64>,
+}
+
+impl Tree {
+    fn upward(&self, value: impl Fn(usize, f64) -> f64) -> Vec<f64> {
+        let mut inner = vec![0.0; self.parents.len()];
+        for &v in self.order.iter().rev() {
+            let v = v as usize;
+            if self.parents[v] != NONE {
+                inner[self.parents[v] as usize] += value(v, inner[v]);
+            }
+        }
+        inner
+    }
 }
 
 impl Subtrees {
@@ -85,19 +107,19 @@ impl Subtrees {
             return Err(Error::model(message));
         }
         let parents = parents.iter().map(|p| p.map_or(NONE, |p| p as u32)).collect();
-        let mut space = Subtrees { parents, empty, order, starts, children, inner: Vec::new() };
-        space.inner = space.upward(|_, inner| softplus(inner));
-        Ok(space)
+        let mut tree = Tree { parents, order, starts, children, inner: Vec::new() };
+        tree.inner = tree.upward(|_, inner| softplus(inner));
+        Ok(Subtrees { empty, tree: Arc::new(tree) })
     }
 
     /// The number of nodes.
     pub fn nodes(&self) -> usize {
-        self.parents.len()
+        self.tree.parents.len()
     }
 
     /// The root.
     pub fn root(&self) -> usize {
-        self.order[0] as usize
+        self.tree.order[0] as usize
     }
 
     /// Whether the empty subtree counts.
@@ -107,36 +129,29 @@ impl Subtrees {
 
     /// The parent of a node.
     pub fn parent(&self, v: usize) -> Option<usize> {
-        (self.parents[v] != NONE).then_some(self.parents[v] as usize)
+        (self.tree.parents[v] != NONE).then_some(self.tree.parents[v] as usize)
     }
 
     /// The children of a node.
     pub fn children(&self, v: usize) -> &[u32] {
-        &self.children[self.starts[v] as usize..self.starts[v + 1] as usize]
+        &self.tree.children[self.tree.starts[v] as usize..self.tree.starts[v + 1] as usize]
     }
 
     /// The nodes, parents before children.
     pub fn order(&self) -> &[u32] {
-        &self.order
+        &self.tree.order
     }
 
     /// For every node the sum over its children c of `value`(c, the sum at c): one pass from the leaves to the root.
     pub(crate) fn upward(&self, value: impl Fn(usize, f64) -> f64) -> Vec<f64> {
-        let mut inner = vec![0.0; self.nodes()];
-        for &v in self.order.iter().rev() {
-            let v = v as usize;
-            if self.parents[v] != NONE {
-                inner[self.parents[v] as usize] += value(v, inner[v]);
-            }
-        }
-        inner
+        self.tree.upward(value)
     }
 
     /// Chooses nodes from the root down: v, whose parent is chosen, where a coin of the log odds `odds`(v) falls so.
     pub(crate) fn downward(&self, random: &mut Stream, structure: &mut [u32], odds: impl Fn(usize) -> f64) {
-        for &v in &self.order {
+        for &v in &self.tree.order {
             let v = v as usize;
-            let open = match self.parents[v] {
+            let open = match self.tree.parents[v] {
                 NONE if !self.empty => {
                     structure[v] = 1;
                     continue;
@@ -159,26 +174,30 @@ impl Space for Subtrees {
     }
 
     fn log_count(&self) -> Option<f64> {
-        let inner = self.inner[self.root()];
+        let inner = self.tree.inner[self.root()];
         Some(if self.empty { softplus(inner) } else { inner })
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) {
-        self.downward(random, structure, |v| self.inner[v]);
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+        self.downward(random, structure, |v| self.tree.inner[v]);
+        Ok(())
     }
 
     fn check(&self, structure: &[u32]) -> Result<()> {
         check_width(self, structure)?;
         for (v, &bit) in structure.iter().enumerate() {
-            let root = self.parents[v] == NONE;
+            let root = self.tree.parents[v] == NONE;
             match bit {
                 0 if root && !self.empty => {
                     return Err(refuse("the root is missing; the empty subtree does not count"));
                 }
                 0 => {}
-                1 if root || structure[self.parents[v] as usize] == 1 => {}
+                1 if root || structure[self.tree.parents[v] as usize] == 1 => {}
                 1 => {
-                    return Err(refuse(format!("node {v} is chosen, its parent {} is not", self.parents[v])));
+                    return Err(refuse(format!(
+                        "node {v} is chosen, its parent {} is not",
+                        self.tree.parents[v]
+                    )));
                 }
                 other => return Err(refuse(format!("node {v} is {other}, expected 0 or 1"))),
             }
@@ -198,30 +217,30 @@ impl Space for Subtrees {
             }
             // The last node in the order that can still be added; what comes after it starts anew.
             let can_add = |v: &u32| {
-                let (v, parent) = (*v as usize, self.parents[*v as usize]);
+                let (v, parent) = (*v as usize, self.tree.parents[*v as usize]);
                 structure[v] == 0 && (parent == NONE || structure[parent as usize] == 1)
             };
-            let Some(at) = self.order.iter().rposition(can_add) else { return Ok(true) };
-            structure[self.order[at] as usize] = 1;
-            self.order[at + 1..].iter().for_each(|v| structure[*v as usize] = 0);
+            let Some(at) = self.tree.order.iter().rposition(can_add) else { return Ok(true) };
+            structure[self.tree.order[at] as usize] = 1;
+            self.tree.order[at + 1..].iter().for_each(|v| structure[*v as usize] = 0);
         }
     }
 
     /// Adds or takes a node where that leaves a subtree, or prunes all below a node and grafts a uniform subtree there.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> f64 {
+    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
         let v = random.below(self.nodes());
         let graft = random.bits() & 1 == 1;
-        match self.parents[v] {
-            NONE if !self.empty && !graft => return 0.0,
+        match self.tree.parents[v] {
+            NONE if !self.empty && !graft => return Ok(0.0),
             NONE => {}
-            parent if structure[parent as usize] == 0 => return 0.0,
+            parent if structure[parent as usize] == 0 => return Ok(0.0),
             _ => {}
         }
         if !graft {
             if structure[v] == 0 || self.children(v).iter().all(|c| structure[*c as usize] == 0) {
                 step.set(structure, v, 1 - structure[v]);
             }
-            return 0.0;
+            return Ok(0.0);
         }
         // What is chosen below v is taken, then drawn anew; both are lists of nodes that grow while they are read.
         let first = step.changes.len();
@@ -237,20 +256,20 @@ impl Space for Subtrees {
             }
             at += 1;
         }
-        let certain = self.parents[v] == NONE && !self.empty;
+        let certain = self.tree.parents[v] == NONE && !self.empty;
         let first = step.changes.len();
-        if certain || random.uniform() < sigmoid(self.inner[v]) {
+        if certain || random.uniform() < sigmoid(self.tree.inner[v]) {
             step.set(structure, v, 1);
         }
         let mut at = first;
         while at < step.changes.len() {
             for &c in self.children(step.changes[at].index) {
-                if random.uniform() < sigmoid(self.inner[c as usize]) {
+                if random.uniform() < sigmoid(self.tree.inner[c as usize]) {
                     step.set(structure, c as usize, 1);
                 }
             }
             at += 1;
         }
-        0.0
+        Ok(0.0)
     }
 }

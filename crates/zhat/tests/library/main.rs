@@ -37,5 +37,7 @@ mod search;
 mod semi_markov;
 mod semi_markov_relaxed;
 mod sequence_forecasts;
+mod space_counts;
+mod space_queries;
 mod space_sampling;
 mod spaces;

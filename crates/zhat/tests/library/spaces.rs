@@ -13,13 +13,13 @@ use zhat::space::{
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Map, Run, Sample};
 
 /// The 15-node binary heap.
-fn heap(nodes: usize, empty: bool) -> Subtrees {
+pub fn heap(nodes: usize, empty: bool) -> Subtrees {
     let parents: Vec<Option<usize>> = (0..nodes).map(|v| (v > 0).then(|| (v - 1) / 2)).collect();
     Subtrees::new(&parents, empty).unwrap()
 }
 
 /// A random tree, its nodes in random order.
-fn tree(random: &mut Stream, nodes: usize, empty: bool) -> Subtrees {
+pub fn tree(random: &mut Stream, nodes: usize, empty: bool) -> Subtrees {
     let mut names: Vec<usize> = (0..nodes).collect();
     random.shuffle(&mut names);
     let mut parents = vec![None; nodes];
@@ -29,11 +29,11 @@ fn tree(random: &mut Stream, nodes: usize, empty: bool) -> Subtrees {
     Subtrees::new(&parents, empty).unwrap()
 }
 
-fn numbers(random: &mut Stream, count: usize, scale: f64) -> Vec<f64> {
+pub fn numbers(random: &mut Stream, count: usize, scale: f64) -> Vec<f64> {
     (0..count).map(|_| scale * random.normal()).collect()
 }
 
-fn all_pairs(random: &mut Stream, n: usize, scale: f64, share: f64) -> Vec<(usize, usize, f64)> {
+pub fn all_pairs(random: &mut Stream, n: usize, scale: f64, share: f64) -> Vec<(usize, usize, f64)> {
     let mut pairs = Vec::new();
     for i in 0..n {
         for j in i + 1..n {
@@ -214,7 +214,7 @@ fn uniform_draws_are_uniform_and_canonical() {
         let mut counts = vec![0; all.len()];
         let mut structure = vec![0; space.width()];
         for _ in 0..200 * all.len() {
-            space.uniform(&mut random, &mut structure);
+            space.uniform(&mut random, &mut structure).unwrap();
             counts[places[&structure]] += 1;
         }
         let law = vec![1.0 / all.len() as f64; all.len()];
@@ -243,7 +243,7 @@ fn moves_balance_and_know_their_change_of_score() {
         for _ in 0..steps {
             let from = at.clone();
             step.changes.clear();
-            let ratio = space.as_space().propose(&mut random, &mut at, &mut step);
+            let ratio = space.as_space().propose(&mut random, &mut at, &mut step).unwrap();
             if random.uniform() >= ratio.exp() {
                 step.undo(&mut at);
                 assert_eq!(at, from);
@@ -272,12 +272,12 @@ fn moves_balance_and_know_their_change_of_score() {
         for model in small(seed, 2.0) {
             let mut random = Streams::new(seed, "changes").block(0);
             let mut at = vec![0; model.width()];
-            model.space().uniform(&mut random, &mut at);
+            model.space().uniform(&mut random, &mut at).unwrap();
             let mut score = model.score(&at).unwrap();
             let mut step = Step::default();
             for _ in 0..200 {
                 step.changes.clear();
-                model.space().propose(&mut random, &mut at, &mut step);
+                model.space().propose(&mut random, &mut at, &mut step).unwrap();
                 score = model.score_after(score, &at, &step).unwrap();
                 let whole = model.score(&at).unwrap();
                 assert!((score - whole).abs() < 1e-10, "{} {}", model.space().name(), model.scores().name());

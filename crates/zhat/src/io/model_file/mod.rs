@@ -59,6 +59,7 @@
 //! | `pairs`, `pair_scores` | U64 \[m, 2\], F64 \[m\] | the pairs of `pairwise` |
 //! | `matrix` | F64 \[n, n\] | scores by item and position, by item before and item after, or of links |
 //! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
+//! | `conditions` | U64 \[m, 4\] | optional: 0 chosen (i, 0), 1 at (item, position), 2 before (i, j), 3 linked (i, j), 4 size (least, most); then 1 for `not` |
 //!
 //! Of a cyclic sequence model with C states, context K and rank D:
 //!

@@ -6,7 +6,8 @@ use super::tensors::{Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::model::Kind;
 use crate::space::{
-    Cycles, Distance, Hypercube, Partitions, Permutations, Scores, SpaceModel, Structures, Subtrees,
+    Condition, Cycles, Distance, Event, Hypercube, Partitions, Permutations, Restricted, Scores, SpaceModel,
+    Structures, Subtrees,
 };
 
 pub(super) fn read(tensors: &Tensors<'_>, metadata: &HashMap<String, String>) -> Result<SpaceModel> {
@@ -66,15 +67,67 @@ pub(super) fn read(tensors: &Tensors<'_>, metadata: &HashMap<String, String>) ->
         }
         other => return Err(tensors.fail(format!("unknown space `{other}`"))),
     };
-    SpaceModel::new(space.map_err(place)?, scores).map_err(place)
+    let mut space = space.map_err(place)?;
+    if tensors.shape("conditions").is_ok() {
+        let codes = tensors.integers("conditions")?;
+        tensors.expect_shape("conditions", &[codes.len() / 4, 4], "[m, 4]")?;
+        let read = |code: &[usize; 4]| {
+            decoded(code).ok_or_else(|| tensors.fail(format!("there is no condition {code:?}")))
+        };
+        let conditions: Result<Vec<Condition>> = codes.as_chunks::<4>().0.iter().map(read).collect();
+        space = Restricted::new(space, conditions?).map_err(place)?.into();
+    }
+    SpaceModel::new(space, scores).map_err(place)
+}
+
+/// A condition as four numbers: what it is about, two numbers, and 1 where it is not to be.
+fn coded(condition: &Condition) -> Option<[usize; 4]> {
+    let code = |event: &Event| match *event {
+        Event::Chosen(i) => [0, i, 0],
+        Event::At { item, position } => [1, item, position],
+        Event::Before(i, j) => [2, i, j],
+        Event::Linked(i, j) => [3, i, j],
+    };
+    let (kind, not) = match condition {
+        Condition::Is(event) => (code(event), 0),
+        Condition::Not(event) => (code(event), 1),
+        Condition::Size { least, most } => ([4, *least, *most], 0),
+        Condition::Function(_) => return None,
+    };
+    Some([kind[0], kind[1], kind[2], not])
+}
+
+fn decoded(code: &[usize; 4]) -> Option<Condition> {
+    let event = match *code {
+        [0, i, 0, _] => Event::Chosen(i),
+        [1, item, position, _] => Event::At { item, position },
+        [2, i, j, _] => Event::Before(i, j),
+        [3, i, j, _] => Event::Linked(i, j),
+        [4, least, most, 0] => return Some(Condition::Size { least, most }),
+        _ => return None,
+    };
+    match code[3] {
+        0 => Some(Condition::Is(event)),
+        1 => Some(Condition::Not(event)),
+        _ => None,
+    }
+}
+
+/// The conditions of a space.
+fn conditions(model: &SpaceModel) -> &[Condition] {
+    match model.structures() {
+        Structures::Restricted(space) => space.conditions(),
+        _ => &[],
+    }
 }
 
 /// Programs of one's own are in no file.
 pub(super) fn check(model: &SpaceModel) -> std::io::Result<()> {
-    match (model.structures(), model.scores()) {
-        (Structures::Custom(_), _) | (_, Scores::Custom(_)) => {
-            Err(std::io::Error::other("spaces and scores of one's own cannot be written to a file"))
-        }
+    let refuse =
+        |what: &str| Err(std::io::Error::other(format!("{what} of one's own cannot be written to a file")));
+    match (model.structures().base(), model.scores()) {
+        (Structures::Custom(_), _) | (_, Scores::Custom(_)) => refuse("spaces and scores"),
+        _ if conditions(model).iter().any(|condition| coded(condition).is_none()) => refuse("conditions"),
         _ => Ok(()),
     }
 }
@@ -82,7 +135,7 @@ pub(super) fn check(model: &SpaceModel) -> std::io::Result<()> {
 pub(super) fn write(model: &SpaceModel) -> Writer<'_> {
     let mut file = Writer::new(Kind::Space.name());
     let n = model.width();
-    let space = match model.structures() {
+    let space = match model.structures().base() {
         Structures::Hypercube(cube) if cube.has_signs() => "signs",
         Structures::Subtrees(tree) if tree.has_empty() => "subtrees-with-empty",
         other => other.as_space().name(),
@@ -93,7 +146,11 @@ pub(super) fn write(model: &SpaceModel) -> Writer<'_> {
         other => other.name(),
     };
     file.metadata("scores", scores);
-    if let Structures::Subtrees(tree) = model.structures() {
+    let conditions: Vec<[usize; 4]> = conditions(model).iter().filter_map(coded).collect();
+    if !conditions.is_empty() {
+        file.integers("conditions", &[conditions.len(), 4], conditions.concat());
+    }
+    if let Structures::Subtrees(tree) = model.structures().base() {
         file.integers("parents", &[n], (0..n).map(|v| tree.parent(v).unwrap_or(n)).collect());
     }
     match model.scores() {
@@ -146,5 +203,8 @@ pub(super) fn examples() -> Vec<SpaceModel> {
         ),
         model(Cycles::new(4).unwrap().into(), Scores::links(4, &pairs).unwrap()),
         model(Partitions::new(4).unwrap().into(), Scores::links(4, &pairs).unwrap()),
+        model(tree(true).into(), Scores::Unary(vec![1.0; 4]))
+            .restrict(["not chosen 3".parse().unwrap(), "size 1 2".parse().unwrap()])
+            .unwrap(),
     ]
 }

@@ -13,7 +13,6 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::log_count;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
@@ -22,7 +21,7 @@ use crate::numeric;
 use crate::query::{BestState, LogPartition, Map, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
-use crate::space::{SpaceModel, Step};
+use crate::space::{SpaceModel, Step, count};
 
 const NAME: &str = "annealed";
 /// Moves after which a score that was kept up to date is made anew, so that rounding does not add up.
@@ -83,7 +82,7 @@ impl Particle {
     ) -> Result<()> {
         for done in 0..count {
             step.changes.clear();
-            let ratio = model.space().propose(random, &mut self.structure, step);
+            let ratio = model.space().propose(random, &mut self.structure, step)?;
             if step.changes.is_empty() {
                 continue;
             }
@@ -135,19 +134,19 @@ impl AnnealedSampling {
         let mut particles = Vec::with_capacity(self.particles);
         for _ in 0..self.particles {
             let mut structure = vec![0; model.width()];
-            model.space().uniform(random, &mut structure);
+            model.space().uniform(random, &mut structure)?;
             let score = model.score(&structure)?;
             particles.push(Particle { structure, score, log_weight: 0.0 });
         }
         Ok(particles)
     }
 
-    /// ln of one replicate's mean weight.
+    /// ln of one replicate's number of structures times its mean weight.
     fn replicate(&self, model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<f64> {
         let (steps, moves) = (self.steps(model), self.moves(model));
         let mut particles = self.start(model, random)?;
         let mut step = Step::default();
-        let mut total = 0.0;
+        let mut total = count::unbiased(model.space(), random, clock)?;
         for time in 1..=steps {
             let (before, beta) = ((time - 1) as f64 / steps as f64, time as f64 / steps as f64);
             for particle in &mut particles {
@@ -215,7 +214,6 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
         self.check()?;
-        let count = log_count(model)?;
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let streams = Streams::new(run.seed(), NAME);
         let done = std::sync::atomic::AtomicU64::new(0);
@@ -234,7 +232,7 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
         let mut stopped = false;
         for part in parts {
             match part {
-                Ok(log) => estimates.push(count + log),
+                Ok(log) => estimates.push(log),
                 Err(_) if clock.is_cancelled() || clock.is_out_of_time() => stopped = true,
                 Err(error) => return Err(error),
             }
@@ -262,7 +260,7 @@ impl Map<SpaceModel> for AnnealedSampling {
         let clock = run.start(NAME);
         self.check()?;
         let (steps, moves) = (self.steps(model), self.moves(model));
-        let count = model.space().log_count().unwrap_or(model.width() as f64);
+        let count = count::most(model.space()).unwrap_or(model.width() as f64);
         let last = (count / (LEFT * model.spread())).clamp(1.0, 1e300);
         let streams = Streams::new(run.seed(), "annealed best");
         let search = |index: u64| -> Result<(Particle, bool)> {

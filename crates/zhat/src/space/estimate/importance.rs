@@ -4,12 +4,14 @@
 //! ([`crate::minibucket`]). One looks at 2¹⁰, 2¹¹, … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the interval is narrow enough, when the
 //! time is up, or after `samples` draws.
 //!
+//! Where |Y| is not known but the space around it is, y is drawn from that space and weighs 0 where it is not in Y: Z then comes without |Y|. In all other cases |Y| is estimated first.
+//!
 //! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, log_count};
+use super::{answer, check};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
@@ -17,8 +19,9 @@ use crate::minibucket::Moments;
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
-use crate::space::SpaceModel;
-use crate::space::pilot::{Pilot, seconds_a_draw};
+use crate::space::count::{self, Count};
+use crate::space::pilot::Pilot;
+use crate::space::{Space, SpaceModel};
 
 const NAME: &str = "importance";
 /// Draws that share a stream.
@@ -49,9 +52,11 @@ impl Forecasts<SpaceModel> for UniformImportance {
         let seconds = match Pilot::new(model) {
             Some(pilot) => {
                 let log = (16.0 / (1.0 - self.confidence)).ln();
-                let variance = pilot.second_moment() - 1.0;
-                let draws = 2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0)) / self.error;
-                draws.max((FIRST * BLOCK) as f64) * seconds_a_draw(model)
+                let inside = pilot.acceptance();
+                let variance = pilot.second_moment() / inside - 1.0;
+                let draws =
+                    2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
+                draws.max((FIRST * BLOCK) as f64) * pilot.seconds_a_try()
             }
             None => f64::INFINITY,
         };
@@ -63,10 +68,19 @@ impl LogPartition<SpaceModel> for UniformImportance {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
         check(self.error, self.confidence)?;
-        let base = log_count(model)? + model.range().1;
+        let space = model.space();
+        let around = around(space);
+        let (error, confidence, mut count) = match around {
+            Some((_, log)) => (self.error, self.confidence, Count::known(log)),
+            None => {
+                let (error, confidence) = count::share(space, self.error, self.confidence);
+                (error, confidence, count::estimate(space, error, confidence, run, &clock)?)
+            }
+        };
+        let top = model.range().1;
         let streams = Streams::new(run.seed(), "uniform importance");
-        let wanted = self.error.ln_1p() - (-self.error).ln_1p();
-        let delta = 1.0 - self.confidence;
+        let wanted = error.ln_1p() - (-error).ln_1p();
+        let delta = 1.0 - confidence;
         let (mut done, mut sums) = (0u64, (0.0, 0.0));
         let mut found = (f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
         let mut stopped = false;
@@ -81,8 +95,16 @@ impl LogPartition<SpaceModel> for UniformImportance {
                         let mut structure = vec![0; model.width()];
                         let mut part = (0.0, 0.0);
                         for _ in 0..BLOCK {
-                            model.space().uniform(&mut random, &mut structure);
-                            let weight = (model.score(&structure)? - model.range().1).exp().min(1.0);
+                            let weight = match around {
+                                Some((outer, _)) => {
+                                    outer.uniform(&mut random, &mut structure)?;
+                                    if space.contains(&structure)? { weight(model, &structure)? } else { 0.0 }
+                                }
+                                None => {
+                                    space.uniform(&mut random, &mut structure)?;
+                                    weight(model, &structure)?
+                                }
+                            };
                             part = (part.0 + weight, part.1 + weight * weight);
                         }
                         Ok(part)
@@ -101,19 +123,23 @@ impl LogPartition<SpaceModel> for UniformImportance {
                 sums = (sums.0 + part.0, sums.1 + part.1);
             }
             done = goal;
-            let count = (done * BLOCK) as f64;
-            let mean = sums.0 / count;
-            let variance = ((sums.1 - count * mean * mean) / (count - 1.0)).max(0.0);
-            let seen = Moments { count, mean, variance };
+            let number = (done * BLOCK) as f64;
+            let mean = sums.0 / number;
+            let variance = ((sums.1 - number * mean * mean) / (number - 1.0)).max(0.0);
+            let seen = Moments { count: number, mean, variance };
             // A half of the look's risk for each end.
             let risk = 0.5 * delta / (look * (look + 1)) as f64;
             let (low, high) = (seen.low(risk).max(0.0).ln(), seen.high(risk).ln());
             found = (if mean > 0.0 { mean.ln() } else { high }, low, high);
-            clock.bounds(base + low, base + high);
+            clock.bounds(count.low + top + low, count.high + top + high);
             clock.progress("draws", done * BLOCK, self.samples);
             if high - low <= wanted || done * BLOCK >= self.samples {
                 break;
             }
+        }
+        if let Some((_, log)) = around {
+            // One structure at least, once one was seen.
+            count.part = if sums.0 > 0.0 { -log } else { f64::NEG_INFINITY };
         }
         let mut diagnostics = Diagnostics::new(NAME).note("samples", done * BLOCK);
         diagnostics.stopped_early = stopped;
@@ -122,11 +148,26 @@ impl LogPartition<SpaceModel> for UniformImportance {
         let operations = (64 + BLOCK + done) as f64;
         answer(
             model,
-            (base + value, base + low, base + high),
+            &count,
+            (top + value, top + low, top + high),
             self.confidence,
             operations,
             diagnostics,
             &clock,
         )
     }
+}
+
+/// exp(s(y) − s_max).
+fn weight(model: &SpaceModel, structure: &[u32]) -> Result<f64> {
+    Ok((model.score(structure)? - model.range().1).exp().min(1.0))
+}
+
+/// The space around one of unknown size, with ln of its size.
+fn around(space: &dyn Space) -> Option<(&dyn Space, f64)> {
+    if space.log_count().is_some() {
+        return None;
+    }
+    let outer = space.enclosing()?;
+    Some((outer, outer.log_count()?))
 }

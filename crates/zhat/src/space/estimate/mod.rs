@@ -10,6 +10,8 @@
 //! | [`PublishedScheme`] | 65 l² exp(2/p)/ε², l = ⌈p·BR⌉ | `published` |
 //! | [`AnnealedSampling`] | none: moves of a Markov chain; unbiased, no upper end | `annealed` |
 //!
+//! Where |Y| is not known it is estimated first (`count`), with a half of δ and about a half of ε; importance sampling of a restricted space does without, because it can draw from the space around it.
+//!
 //! Exact draws are made as [`super::PerfectSampling`] makes them. Plain importance sampling never takes more uniform draws than one draw by rejection would for
 //! each unit of variance, so the annealed methods pay where there is a better sampler than rejection.
 
@@ -27,13 +29,14 @@ pub use telescoped::Telescoped;
 pub use tpa::TootsiePop;
 
 use super::SpaceModel;
+use super::count::Count;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::numeric;
 use crate::run::Clock;
 
 /// Checks ε and the confidence.
-fn check(error: f64, confidence: f64) -> Result<()> {
+pub(super) fn check(error: f64, confidence: f64) -> Result<()> {
     if !(error > 0.0 && error < 1.0) {
         return Err(Error::argument("error", format!("{error} is not between 0 and 1")));
     }
@@ -43,30 +46,23 @@ fn check(error: f64, confidence: f64) -> Result<()> {
     Ok(())
 }
 
-/// ln |Y|.
-fn log_count(model: &SpaceModel) -> Result<f64> {
-    model.space().log_count().ok_or_else(|| {
-        Error::NoAnswer(format!(
-            "the number of structures of {} is not known, so Z is not either",
-            model.space().name()
-        ))
-    })
-}
-
-/// An answer from an interval about log Z, within what is certain: ln|Y| + s_min ≤ log Z ≤ ln|Y| + s_max.
+/// An answer from |Y| and an interval about ln Z/|Y|, within what is certain: s_min ≤ ln Z/|Y| ≤ s_max.
 fn answer(
     model: &SpaceModel,
+    count: &Count,
     (value, low, high): (f64, f64, f64),
     confidence: f64,
     operations: f64,
     mut diagnostics: Diagnostics,
     clock: &Clock<'_>,
 ) -> Result<Estimate> {
-    let count = log_count(model)?;
-    let (least, most) = (count + model.range().0, count + model.range().1);
+    let (least, most) = (model.range().0 + count.part, model.range().1);
     diagnostics.rounding = model.slack() + numeric::rounding_allowance(operations, model.magnitude());
     diagnostics.seconds = clock.seconds();
-    let (low, high) = (low.max(least).min(most), high.min(most).max(least));
+    if count.draws > 0 {
+        diagnostics = diagnostics.note("count_draws", count.draws);
+    }
+    let (low, high) = (count.low + low.clamp(least, most), count.high + high.clamp(least, most));
     let guarantee = Guarantee::bounds(low, high, confidence, diagnostics.rounding);
-    Ok(Answer { value: value.clamp(low, high), guarantee, diagnostics })
+    Ok(Answer { value: (count.value + value).clamp(low, high), guarantee, diagnostics })
 }

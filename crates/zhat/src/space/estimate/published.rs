@@ -9,16 +9,16 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, log_count, schedule};
+use super::{answer, check, schedule};
 use crate::answer::{Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
-use crate::space::SpaceModel;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
+use crate::space::{SpaceModel, count};
 
 const NAME: &str = "fpras-published";
 /// Draws that share a stream.
@@ -51,20 +51,23 @@ impl PublishedScheme {
         model.range().0.abs().max(model.range().1.abs())
     }
 
-    fn schedule(&self, model: &SpaceModel) -> schedule::Published {
+    fn schedule(&self, model: &SpaceModel, error: f64) -> schedule::Published {
         let (norm, p) = (Self::norm(model), f64::from(self.p));
         match self.as_printed {
-            true => schedule::Published::printed(norm, self.error, p),
-            false => schedule::Published::corrected(norm, self.error, p),
+            true => schedule::Published::printed(norm, error, p),
+            false => schedule::Published::corrected(norm, error, p),
         }
     }
 }
 
 impl Forecasts<SpaceModel> for PublishedScheme {
     fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
-        let draws = self.schedule(model).total() * schedule::median_runs(1.0 - self.confidence) as f64;
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
+        let draws = self.schedule(model, error).total() * schedule::median_runs(1.0 - confidence) as f64;
         let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
-            (Ok(source), Some(pilot)) => draws * source.seconds(&pilot, false),
+            (Ok(source), Some(pilot)) => {
+                draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
+            }
             _ => f64::INFINITY,
         };
         let promise = if self.as_printed { Promise::Heuristic } else { Promise::Bounds };
@@ -79,10 +82,11 @@ impl LogPartition<SpaceModel> for PublishedScheme {
         if self.p < 3 {
             return Err(Error::argument("p", format!("{} is not at least 3", self.p)));
         }
-        let count = log_count(model)?;
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let source = Source::new(model, self.sampler)?;
-        let schedule = self.schedule(model);
+        let count = count::estimate(model.space(), error, confidence, run, &clock)?;
+        let schedule = self.schedule(model, error);
         let (levels, each) = (schedule.levels as u64, schedule.samples_each as u64);
         let step =
             if self.as_printed { 1.0 / (f64::from(self.p) * Self::norm(model)) } else { 1.0 / levels as f64 };
@@ -92,7 +96,7 @@ impl LogPartition<SpaceModel> for PublishedScheme {
             level if step.is_finite() => level as f64 * step,
             _ => 0.0,
         };
-        let runs = schedule::median_runs(1.0 - self.confidence) as u64;
+        let runs = schedule::median_runs(1.0 - confidence) as u64;
         let streams = Streams::new(run.seed(), NAME);
         let blocks = each.div_ceil(BLOCK);
         let parts: Vec<(f64, u64)> = run.install(|| {
@@ -128,7 +132,7 @@ impl LogPartition<SpaceModel> for PublishedScheme {
             .map(|run| {
                 let level =
                     |level: &[(f64, u64)]| (level.iter().map(|p| p.0).sum::<f64>() / each as f64).ln();
-                count + sign * run.chunks(blocks as usize).map(level).sum::<f64>()
+                sign * run.chunks(blocks as usize).map(level).sum::<f64>()
             })
             .collect();
         estimates.sort_unstable_by(f64::total_cmp);
@@ -141,9 +145,16 @@ impl LogPartition<SpaceModel> for PublishedScheme {
             .note("runs", runs)
             .note("sampler", source.name())
             .note("cost", cost);
-        let interval = (median, median - self.error.ln_1p(), median - (-self.error).ln_1p());
-        let mut found =
-            answer(model, interval, self.confidence, 64.0 + 8.0 * levels as f64, diagnostics, &clock)?;
+        let interval = (median, median - error.ln_1p(), median - (-error).ln_1p());
+        let mut found = answer(
+            model,
+            &count,
+            interval,
+            self.confidence,
+            64.0 + 8.0 * levels as f64,
+            diagnostics,
+            &clock,
+        )?;
         if self.as_printed {
             let reason = "the schedule as printed does not keep to the steps that the proof needs".into();
             found.guarantee = Guarantee::Heuristic { reason };

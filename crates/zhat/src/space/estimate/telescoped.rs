@@ -10,7 +10,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, log_count, schedule};
+use super::{answer, check, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
@@ -18,9 +18,9 @@ use crate::numeric::CompensatedSum;
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
-use crate::space::SpaceModel;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
+use crate::space::{SpaceModel, count};
 
 const NAME: &str = "telescoped";
 /// Levels that share a stream.
@@ -46,10 +46,13 @@ impl Default for Telescoped {
 
 impl Forecasts<SpaceModel> for Telescoped {
     fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
-        let runs = schedule::median_runs(1.0 - self.confidence) as f64;
-        let draws = runs * schedule::telescoped_levels(model.spread(), self.error);
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
+        let runs = schedule::median_runs(1.0 - confidence) as f64;
+        let draws = runs * schedule::telescoped_levels(model.spread(), error);
         let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
-            (Ok(source), Some(pilot)) => draws * source.seconds(&pilot, false),
+            (Ok(source), Some(pilot)) => {
+                draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
+            }
             _ => f64::INFINITY,
         };
         Forecast { bytes: 1e6 + draws / BLOCK as f64 * 16.0, seconds, promise: Promise::Bounds }
@@ -60,11 +63,12 @@ impl LogPartition<SpaceModel> for Telescoped {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
         check(self.error, self.confidence)?;
-        let count = log_count(model)?;
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let source = Source::new(model, self.sampler)?;
-        let levels = schedule::telescoped_levels(model.spread(), self.error) as u64;
-        let runs = schedule::median_runs(1.0 - self.confidence) as u64;
+        let count = count::estimate(model.space(), error, confidence, run, &clock)?;
+        let levels = schedule::telescoped_levels(model.spread(), error) as u64;
+        let runs = schedule::median_runs(1.0 - confidence) as u64;
         let streams = Streams::new(run.seed(), "telescoped");
         let blocks = levels.div_ceil(BLOCK);
         let done = std::sync::atomic::AtomicU64::new(0);
@@ -92,7 +96,7 @@ impl LogPartition<SpaceModel> for Telescoped {
         })?;
         let total = |run: &[(f64, u64)]| {
             let sum: CompensatedSum = run.iter().map(|part| part.0 / levels as f64).collect();
-            count + sum.value()
+            sum.value()
         };
         let mut estimates: Vec<f64> = parts.chunks(blocks as usize).map(total).collect();
         estimates.sort_unstable_by(f64::total_cmp);
@@ -104,7 +108,7 @@ impl LogPartition<SpaceModel> for Telescoped {
             .note("runs", runs)
             .note("sampler", source.name())
             .note("cost", cost);
-        let interval = (median, median - self.error.ln_1p(), median - (-self.error).ln_1p());
-        answer(model, interval, self.confidence, 64.0, diagnostics, &clock)
+        let interval = (median, median - error.ln_1p(), median - (-error).ln_1p());
+        answer(model, &count, interval, self.confidence, 64.0, diagnostics, &clock)
     }
 }

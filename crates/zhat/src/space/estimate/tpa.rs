@@ -9,16 +9,16 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, log_count, schedule};
+use super::{answer, check, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
-use crate::space::SpaceModel;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
+use crate::space::{SpaceModel, count};
 
 const NAME: &str = "tpa";
 /// Walks of the pilot, and walks that share a stream.
@@ -45,20 +45,21 @@ impl Default for TootsiePop {
 
 impl TootsiePop {
     /// How many walks make the interval about as wide as wanted where Λ is this.
-    fn walks(&self, rise: f64) -> f64 {
+    fn walks(rise: f64, error: f64, confidence: f64) -> f64 {
         // P(|normal| > z) ≤ exp(−z²/2), a little more than needed.
-        let square = 2.0 * (1.0 / (1.0 - self.confidence)).ln();
-        let half = self.error.ln_1p();
+        let square = 2.0 * (1.0 / (1.0 - confidence)).ln();
+        let half = error.ln_1p();
         (square * rise.max(0.1) / (half * half)).ceil().max(1.0)
     }
 }
 
 impl Forecasts<SpaceModel> for TootsiePop {
     fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
             (Ok(source), Some(pilot)) => {
-                let draws = self.walks(pilot.rise()) * (pilot.rise() + 1.0);
-                draws * source.seconds(&pilot, false)
+                let draws = Self::walks(pilot.rise(), error, confidence) * (pilot.rise() + 1.0);
+                draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
             _ => f64::INFINITY,
         };
@@ -96,7 +97,8 @@ impl LogPartition<SpaceModel> for TootsiePop {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
         check(self.error, self.confidence)?;
-        let count = log_count(model)?;
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
+        let count = count::estimate(model.space(), error, confidence, run, &clock)?;
         let source = Source::new(model, self.sampler)?;
         let least = model.range().0;
         let walks = |number: u64, purpose: &str| -> Result<(u64, u64)> {
@@ -122,16 +124,17 @@ impl LogPartition<SpaceModel> for TootsiePop {
             Ok(parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1)))
         };
         let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
-        let number =
-            self.walks((pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64) as u64;
+        let rise = (pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64;
+        let number = Self::walks(rise, error, confidence) as u64;
         let (steps, cost) = walks(number, "tpa")?;
-        let (low, high) = schedule::poisson_interval(steps, 1.0 - self.confidence);
-        let at = |mean: f64| count + least + mean / number as f64;
+        let (low, high) = schedule::poisson_interval(steps, 1.0 - confidence);
+        let at = |mean: f64| least + mean / number as f64;
         let diagnostics = Diagnostics::new(NAME)
             .note("samples", steps + number + pilot_steps + PILOT)
             .note("walks", number)
             .note("sampler", source.name())
             .note("cost", cost + pilot_cost);
-        answer(model, (at(steps as f64), at(low), at(high)), self.confidence, 64.0, diagnostics, &clock)
+        let interval = (at(steps as f64), at(low), at(high));
+        answer(model, &count, interval, self.confidence, 64.0, diagnostics, &clock)
     }
 }

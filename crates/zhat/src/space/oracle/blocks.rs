@@ -6,6 +6,7 @@
 
 use super::layers::{Layers, elements};
 use super::orders::{argmax, categorical, combine};
+use super::ranked::search;
 use crate::error::Result;
 use crate::random::Stream;
 use crate::run::Clock;
@@ -65,6 +66,32 @@ impl Blocks {
             block += 1;
             left &= !own;
         }
+    }
+
+    /// The k best partitions, from the tables of the best.
+    pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
+        let whole = (1usize << self.n) - 1;
+        let mut found = Vec::new();
+        // What is left, the block that was taken, and the score of the blocks so far.
+        let paths =
+            search(vec![(self.total(), (whole, 0, 0.0))], k, clock, |&(left, _, so_far), children| {
+                if left == 0 {
+                    return;
+                }
+                terms(&self.scores, &self.sums, left, &mut found);
+                for (at, term) in found.iter().enumerate() {
+                    let own = block_at(left, at);
+                    children.push((so_far + term, (left & !own, own, so_far + self.scores[own])));
+                }
+            })?;
+        let partition = |path: Vec<(usize, usize, f64)>| {
+            let mut structure = vec![0; self.n];
+            for (block, state) in path.iter().skip(1).enumerate() {
+                elements(state.1 as u64).for_each(|i| structure[i] = block as u32);
+            }
+            structure
+        };
+        Ok(paths.into_iter().map(partition).collect())
     }
 
     /// The probability that i and j are in one block, for every pair; the tables must be of all sets.

@@ -7,8 +7,13 @@
 //!
 //! All sums have positive terms, for θ of either sign. Time O(n) for log Z; O(n) a draw, Kendall's O(n²) moves of memory.
 
+use rayon::prelude::*;
+
+use super::ranked;
+use crate::error::Result;
 use crate::numeric;
 use crate::random::Stream;
+use crate::run::Clock;
 use crate::space::{Distance, log_factorial};
 
 /// ln Σ_{k<i} e^{−θk}, and the mean of k under it.
@@ -159,6 +164,94 @@ impl Draws {
                 moved.iter().zip(&places).for_each(|(from, to)| order[*to] = self.reference[*from]);
             }
         }
+    }
+
+    /// P(item at position), a row an item. Kendall's: the place of an item after its own insertion moves by one where a later item is inserted before it, O(n³). The weights of the others are the
+    /// same for all names of the items, so an item keeps its own place with one probability and has each of the others with another one.
+    pub fn positions(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
+        let n = self.reference.len();
+        if n < 2 {
+            values.fill(1.0);
+            return Ok(());
+        }
+        if self.distance != Distance::Kendall {
+            let own = match self.distance {
+                // With a weight e^θ a cycle (Ewens), an item is a cycle of its own with probability e^θ/(e^θ + n − 1).
+                Distance::Cayley => crate::space::sigmoid(self.theta - ((n - 1) as f64).ln()),
+                distance => 1.0 - log_partition(distance, n, self.theta).1 / n as f64,
+            };
+            values.fill((1.0 - own).max(0.0) / (n - 1) as f64);
+            for (place, &item) in self.reference.iter().enumerate() {
+                values[item as usize * n + place] = own.max(0.0);
+            }
+            return Ok(());
+        }
+        // The law of the place where the t-th item is inserted, and its sums.
+        let mut inserted = vec![0.0; n * n];
+        for t in 0..n {
+            let row = &mut inserted[t * n..(t + 1) * n];
+            let weight = |q: usize| {
+                let passed = (t - q) as f64;
+                (-self.theta * if self.theta >= 0.0 { passed } else { passed - t as f64 }).exp()
+            };
+            row[..=t].iter_mut().enumerate().for_each(|(q, x)| *x = weight(q));
+            let total: f64 = row[..=t].iter().sum();
+            let mut sum = 0.0;
+            for x in &mut row[..=t] {
+                sum += *x;
+                *x = (sum / total).min(1.0);
+            }
+        }
+        let mut rows: Vec<(usize, &mut [f64])> = values.chunks_mut(n).enumerate().collect();
+        let mut places = vec![0; n];
+        self.reference.iter().enumerate().for_each(|(place, item)| places[*item as usize] = place);
+        rows.par_iter_mut().try_for_each(|(item, row)| {
+            clock.check()?;
+            let first = places[*item];
+            let own = &inserted[first * n..(first + 1) * n];
+            row[0] = own[0];
+            (1..=first).for_each(|q| row[q] = own[q] - own[q - 1]);
+            for t in first + 1..n {
+                let before = &inserted[t * n..(t + 1) * n];
+                row[t] = row[t - 1] * before[t - 1];
+                for q in (1..t).rev() {
+                    row[q] = row[q] * (1.0 - before[q]) + row[q - 1] * before[q - 1];
+                }
+                row[0] *= 1.0 - before[0];
+            }
+            Ok(())
+        })
+    }
+
+    /// The k best orders of Kendall's and Cayley's, whose distances are sums of independent choices.
+    pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
+        let n = self.reference.len();
+        let kendall = self.distance == Distance::Kendall;
+        let near = self.theta >= 0.0;
+        // The j-th best choice of the i-th item: how many it passes, or with which one it is swapped, itself if with none.
+        let choice = |i: usize, j: usize| if kendall == near { j } else { i - j };
+        let lists = (0..n).map(|i| {
+            let score = |j: usize| match kendall {
+                true => -self.theta * choice(i, j) as f64,
+                false => -self.theta * f64::from(u8::from(choice(i, j) != i)),
+            };
+            (0..(i + 1).min(k)).map(score).collect::<Vec<f64>>()
+        });
+        let chosen = ranked::choices(lists, k, clock)?;
+        let order = |choices: Vec<u32>| {
+            let mut order = if kendall { vec![0; n] } else { self.reference.clone() };
+            for (i, &j) in choices.iter().enumerate() {
+                let j = choice(i, j as usize);
+                if kendall {
+                    order.copy_within(i - j..i, i - j + 1);
+                    order[i - j] = self.reference[i];
+                } else {
+                    order.swap(i, j);
+                }
+            }
+            order
+        };
+        Ok(chosen.into_iter().map(order).collect())
     }
 
     /// An order of the largest weight.

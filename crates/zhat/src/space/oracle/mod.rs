@@ -11,7 +11,8 @@
 //! | cycles, links | Held–Karp (`tours`) | 2ⁿ n² | 2ⁿ n |
 //! | partitions, links | sums over sets (`blocks`) | 3ⁿ | 2ⁿ |
 //!
-//! Each answers for log Z, the gradient, entropy, the best structure and draws, all from the same sums. Exact up to rounding, all terms positive.
+//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the same sums. Exact up to rounding, all terms positive. Conditions keep a model exact where they are about the
+//! labels, the nodes, or the places and the order of items.
 //!
 //! ```
 //! use zhat::space::{Distance, Oracle, Permutations, Scores, SpaceModel};
@@ -23,244 +24,39 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod best;
 mod blocks;
+mod conditions;
+mod cost;
 mod graph;
 mod layers;
 mod mallows;
 mod orders;
+mod prepared;
+mod ranked;
 mod tours;
 
 use serde::{Deserialize, Serialize};
 
-use super::draws;
-use super::{
-    Expectations, Hypercube, Scores, SpaceModel, Structures, Subtrees, best_assignment, sigmoid, softplus,
-};
-use crate::answer::{Answer, Diagnostics, Estimate, Promise};
+use super::{Expectations, SpaceMarginals, SpaceModel, draws, marginals};
+use crate::answer::{Answer, Diagnostics, Estimate};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
-use crate::numeric::{self, CompensatedSum};
-use crate::query::{BestState, Entropy, FactorMarginals, Law, LogPartition, Map, Query, Sample, Samples};
+use crate::forecast::Forecasts;
+use crate::numeric::CompensatedSum;
+use crate::query::{
+    BestState, Entropy, FactorMarginals, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
+};
 use crate::random::Stream;
 use crate::run::{Clock, Run};
-use orders::{Orders, Steps};
+pub(super) use prepared::Prepared;
+use prepared::{Way, way};
 
 pub(crate) const NAME: &str = "oracle";
-/// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
-const SECONDS_PER_TERM: f64 = 6e-9;
-const SECONDS_PER_ELEMENT: f64 = 3e-8;
 
 /// The exact method that suits the space and its scores.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oracle {}
-
-/// How a model is answered.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Single,
-    Tree,
-    Graph,
-    Orders,
-    Mallows,
-    Tours,
-    Blocks,
-}
-
-fn way(model: &SpaceModel) -> Option<Way> {
-    Some(match (model.structures(), model.scores()) {
-        (_, Scores::Custom(_)) | (Structures::Custom(_), _) => return None,
-        (_, Scores::Pairwise(_)) => Way::Graph,
-        (Structures::Hypercube(_), _) => Way::Single,
-        (Structures::Subtrees(_), _) => Way::Tree,
-        (_, Scores::Distance { distance, .. }) if mallows::has_closed_form(*distance) => Way::Mallows,
-        (Structures::Permutations(_), _) => Way::Orders,
-        (Structures::Cycles(_), _) => Way::Tours,
-        (Structures::Partitions(_), _) => Way::Blocks,
-    })
-}
-
-/// What is found once, and answers from then on.
-enum Table {
-    /// ln(P(1)/P(0)) of each label.
-    Single(Vec<f64>),
-    /// ln(P(v chosen)/P(not)) where the parent is chosen.
-    Tree(Vec<f64>),
-    Orders(Orders),
-    Mallows(mallows::Draws),
-    Tours(tours::Tours),
-    Blocks(blocks::Blocks),
-}
-
-/// A model with its sums. Draws need `keep`.
-pub(crate) struct Prepared<'a> {
-    model: &'a SpaceModel,
-    table: Table,
-    pub log_partition: f64,
-    pub rounding: f64,
-}
-
-/// The steps of permutations.
-fn steps(model: &SpaceModel) -> Steps {
-    let n = model.width();
-    match model.scores() {
-        Scores::Precedence(matrix) => Steps::precedence(matrix, n),
-        Scores::Position(matrix) => Steps::position(matrix.clone(), n),
-        scores => Steps::position(distances(scores, n), n),
-    }
-}
-
-/// A distance that is a sum over positions, as position scores.
-fn distances(scores: &Scores, n: usize) -> Vec<f64> {
-    let Scores::Distance { distance, places, spread } = scores else { return vec![0.0; n * n] };
-    let score = |k: usize| -spread * distance.term(k % n, places[k / n]).unwrap_or(0.0);
-    (0..n * n).map(score).collect()
-}
-
-fn odds_of_labels(cube: &Hypercube, unary: &[f64]) -> Vec<f64> {
-    let step = cube.value(1) - cube.value(0);
-    unary.iter().map(|theta| step * theta).collect()
-}
-
-fn odds_of_nodes(tree: &Subtrees, unary: &[f64]) -> Vec<f64> {
-    let inner = tree.upward(|v, inner| softplus(unary[v] + inner));
-    inner.iter().zip(unary).map(|(inner, score)| inner + score).collect()
-}
-
-impl<'a> Prepared<'a> {
-    /// Whether it takes no more than a look at every number of the model.
-    pub fn is_cheap(model: &SpaceModel) -> bool {
-        matches!(way(model), Some(Way::Single | Way::Tree | Way::Mallows))
-    }
-
-    /// None where there is no such method. Factor graphs are elsewhere.
-    pub fn new(model: &'a SpaceModel, keep: bool, all: bool, clock: &Clock<'_>) -> Result<Option<Self>> {
-        let n = model.width();
-        let mut operations = 8.0;
-        let mut magnitude = model.partial_magnitude();
-        let (table, log_partition) = match (way(model), model.structures(), model.scores()) {
-            (Some(Way::Single), Structures::Hypercube(cube), scores) => {
-                let unary = scores.unary().unwrap_or(&[]);
-                let part = |theta: &f64| match cube.has_signs() {
-                    true => theta.abs() + (-2.0 * theta.abs()).exp().ln_1p(),
-                    false => softplus(*theta),
-                };
-                let sum: CompensatedSum = unary.iter().map(part).collect();
-                magnitude = unary.iter().map(|theta| theta.abs() + 1.0).sum();
-                (Table::Single(odds_of_labels(cube, unary)), sum.value())
-            }
-            (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
-                let odds = odds_of_nodes(tree, scores.unary().unwrap_or(&[]));
-                let root = odds[tree.root()];
-                magnitude = odds.iter().map(|x| x.abs() + 1.0).sum();
-                (Table::Tree(odds), if tree.has_empty() { softplus(root) } else { root })
-            }
-            (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
-                operations = 8.0 * n as f64;
-                let (log_partition, _) = mallows::log_partition(*distance, n, *spread);
-                magnitude = mallows::magnitude(*distance, n, *spread, log_partition);
-                (Table::Mallows(mallows::Draws::new(*distance, places, *spread)), log_partition)
-            }
-            (Some(Way::Orders), ..) => {
-                operations = (n * (n + 16)) as f64;
-                let orders = Orders::new(steps(model), n, false, keep, clock)?;
-                let log_partition = orders.total();
-                (Table::Orders(orders), log_partition)
-            }
-            (Some(Way::Tours), _, Scores::Links(links)) => {
-                operations = (n * (n + 16)) as f64;
-                let tours = tours::Tours::new(links, n, false, clock)?;
-                let log_partition = tours.total() - std::f64::consts::LN_2;
-                (Table::Tours(tours), log_partition)
-            }
-            (Some(Way::Blocks), _, Scores::Links(links)) => {
-                operations = (n * (n + 16)) as f64 + (n as f64).exp2();
-                let blocks = blocks::Blocks::new(links, n, false, all, clock)?;
-                let log_partition = blocks.total();
-                (Table::Blocks(blocks), log_partition)
-            }
-            _ => return Ok(None),
-        };
-        let rounding = numeric::rounding_allowance(operations, magnitude);
-        Ok(Some(Prepared { model, table, log_partition, rounding }))
-    }
-
-    /// A structure with the model's law.
-    pub fn draw(&self, random: &mut Stream, structure: &mut [u32]) {
-        match (&self.table, self.model.structures()) {
-            (Table::Tree(odds), Structures::Subtrees(tree)) => tree.downward(random, structure, |v| odds[v]),
-            (Table::Single(odds) | Table::Tree(odds), _) => {
-                for (bit, odds) in structure.iter_mut().zip(odds) {
-                    *bit = u32::from(random.uniform() < sigmoid(*odds));
-                }
-            }
-            (Table::Orders(orders), _) => orders.order(Some(random), structure),
-            (Table::Mallows(mallows), _) => mallows.draw(random, structure),
-            (Table::Tours(tours), _) => {
-                tours.cycle(Some(random), structure);
-                self.model.space().canonical(structure);
-            }
-            (Table::Blocks(blocks), _) => blocks.partition(Some(random), structure),
-        }
-    }
-
-    /// E\[φ\].
-    fn expectations(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        let model = self.model;
-        let n = model.width();
-        let mut values = vec![0.0; model.dimension()];
-        match (&self.table, model.structures(), model.scores()) {
-            (Table::Single(odds), Structures::Hypercube(cube), scores) => {
-                let (low, high) = (cube.value(0), cube.value(1));
-                let means: Vec<f64> = odds.iter().map(|x| low + (high - low) * sigmoid(*x)).collect();
-                spread_over(scores, &means, &mut values);
-            }
-            (Table::Tree(odds), Structures::Subtrees(tree), scores) => {
-                let mut means = vec![0.0; n];
-                for &v in tree.order() {
-                    let v = v as usize;
-                    means[v] = match tree.parent(v) {
-                        None if !tree.has_empty() => 1.0,
-                        None => sigmoid(odds[v]),
-                        Some(parent) => means[parent] * sigmoid(odds[v]),
-                    };
-                }
-                spread_over(scores, &means, &mut values);
-            }
-            (Table::Orders(orders), _, Scores::Precedence(_)) => orders.steps(clock, |before, item, p| {
-                layers::elements(before).for_each(|j| values[j * n + item] += p);
-            })?,
-            (Table::Orders(orders), _, Scores::Position(_)) => orders.steps(clock, |before, item, p| {
-                values[item * n + before.count_ones() as usize] += p;
-            })?,
-            (Table::Orders(orders), _, Scores::Distance { distance, places, .. }) => {
-                orders.steps(clock, |before, item, p| {
-                    let position = before.count_ones() as usize;
-                    values[0] -= p * distance.term(position, places[item]).unwrap_or(0.0);
-                })?;
-            }
-            (Table::Mallows(_), _, Scores::Distance { distance, spread, .. }) => {
-                values[0] = -mallows::log_partition(*distance, n, *spread).1;
-            }
-            (Table::Tours(tours), ..) => values = tours.edges(clock)?,
-            (Table::Blocks(blocks), ..) => values = blocks.pairs(),
-            _ => {}
-        }
-        Ok(values)
-    }
-}
-
-/// The expectations of single scores, and with inputs those of the products.
-fn spread_over(scores: &Scores, means: &[f64], values: &mut [f64]) {
-    match scores {
-        Scores::Products { inputs, .. } => {
-            for (row, mean) in values.chunks_mut(inputs.len()).zip(means) {
-                row.iter_mut().zip(inputs).for_each(|(value, x)| *value = mean * x);
-            }
-        }
-        _ => values.copy_from_slice(means),
-    }
-}
 
 fn none(model: &SpaceModel) -> Error {
     Error::NoAnswer(format!(
@@ -268,50 +64,6 @@ fn none(model: &SpaceModel) -> Error {
         model.space().name(),
         model.scores().name()
     ))
-}
-
-/// The best structure, without those of factor graphs.
-fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
-    let n = model.width();
-    let mut structure = vec![0; n];
-    match (way(model), model.structures(), model.scores()) {
-        (Some(Way::Single), Structures::Hypercube(cube), scores) => {
-            let odds = odds_of_labels(cube, scores.unary().unwrap_or(&[]));
-            structure.iter_mut().zip(odds).for_each(|(bit, odds)| *bit = u32::from(odds > 0.0));
-        }
-        (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
-            let unary = scores.unary().unwrap_or(&[]);
-            let inner = tree.upward(|v, inner| (unary[v] + inner).max(0.0));
-            for &v in tree.order() {
-                let v = v as usize;
-                let open = tree.parent(v).is_none_or(|parent| structure[parent] == 1);
-                let forced = tree.parent(v).is_none() && !tree.has_empty();
-                structure[v] = u32::from(forced || open && unary[v] + inner[v] > 0.0);
-            }
-        }
-        (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
-            structure = mallows::Draws::new(*distance, places, *spread).best();
-        }
-        (Some(Way::Orders), _, Scores::Precedence(_)) => {
-            Orders::new(steps(model), n, true, true, clock)?.order(None, &mut structure);
-        }
-        (Some(Way::Orders), _, scores) => {
-            let matrix =
-                if let Scores::Position(matrix) = scores { matrix.clone() } else { distances(scores, n) };
-            for (item, position) in best_assignment(&matrix, n).into_iter().enumerate() {
-                structure[position] = item as u32;
-            }
-        }
-        (Some(Way::Tours), _, Scores::Links(links)) => {
-            tours::Tours::new(links, n, true, clock)?.cycle(None, &mut structure);
-            model.space().canonical(&mut structure);
-        }
-        (Some(Way::Blocks), _, Scores::Links(links)) => {
-            blocks::Blocks::new(links, n, true, false, clock)?.partition(None, &mut structure);
-        }
-        _ => return Err(none(model)),
-    }
-    Ok(structure)
 }
 
 impl Oracle {
@@ -338,7 +90,7 @@ impl Oracle {
         clock: &Clock<'_>,
     ) -> Result<Prepared<'a>> {
         self.require(model, query, run)?;
-        let gradient = matches!(query, Query::FactorMarginals | Query::Entropy);
+        let gradient = matches!(query, Query::FactorMarginals | Query::Marginals | Query::Entropy);
         let keep = gradient || matches!(query, Query::Sample(_));
         run.install(|| Prepared::new(model, keep, gradient, clock))?.ok_or_else(|| none(model))
     }
@@ -349,42 +101,6 @@ fn diagnostics(rounding: f64, clock: &Clock<'_>) -> Diagnostics {
     diagnostics.rounding = rounding;
     diagnostics.seconds = clock.seconds();
     diagnostics
-}
-
-impl Forecasts<SpaceModel> for Oracle {
-    fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
-        let n = model.width() as f64;
-        let never = Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact };
-        let draws = if let Query::Sample(count) = query { count as f64 } else { 0.0 };
-        let kept = !matches!(query, Query::LogPartition);
-        let sets = n.exp2();
-        let (bytes, seconds) = match way(model) {
-            None => return never,
-            Some(Way::Graph) => return graph::forecast(model, query, run),
-            Some(Way::Single | Way::Tree | Way::Mallows) => {
-                let each =
-                    if matches!(model.scores(), Scores::Distance { .. }) { n * n * 1e-10 } else { 0.0 };
-                (24.0 * n, SECONDS_PER_ELEMENT * n * (draws + 1.0) + draws * each)
-            }
-            // The best assignment takes no sums.
-            Some(Way::Orders) if query == Query::Map && !matches!(model.scores(), Scores::Precedence(_)) => {
-                (8.0 * n * n, 2e-9 * n.powi(3))
-            }
-            Some(Way::Orders | Way::Tours | Way::Blocks) if model.width() > layers::MOST => return never,
-            Some(Way::Orders) => {
-                let widest = sets / (0.5 * std::f64::consts::PI * n.max(1.0)).sqrt();
-                let more = if matches!(query, Query::FactorMarginals | Query::Entropy) { n } else { 1.0 };
-                let bytes = if kept { 8.0 * (sets + 2.0 * widest) } else { 16.0 * widest };
-                (bytes, SECONDS_PER_TERM * 0.5 * n * sets * more + draws * 1e-7 * n * n)
-            }
-            Some(Way::Tours) => (
-                tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
-                SECONDS_PER_TERM * 0.25 * n * n * sets,
-            ),
-            Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.5 * 3f64.powf(n) + draws * 5e-9 * sets),
-        };
-        Forecast { bytes: bytes + 8.0 * draws * n, seconds, promise: Promise::Exact }
-    }
 }
 
 impl LogPartition<SpaceModel> for Oracle {
@@ -413,6 +129,21 @@ impl FactorMarginals<SpaceModel> for Oracle {
     }
 }
 
+impl Marginals<SpaceModel> for Oracle {
+    fn marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<SpaceMarginals>> {
+        let clock = run.start(NAME);
+        if way(model) == Some(Way::Graph) {
+            return graph::marginals(model, run);
+        }
+        let mut table = marginals::table(model, NAME, 1, run)?;
+        let prepared = self.prepared(model, Query::Marginals, run, &clock)?;
+        run.install(|| prepared.marginals(&mut table.values, &clock))?;
+        table.radius = 8.0 * prepared.rounding;
+        let diagnostics = diagnostics(table.radius, &clock);
+        Ok(Answer::exact(table, diagnostics))
+    }
+}
+
 impl Entropy<SpaceModel> for Oracle {
     /// H = log Z − ⟨θ, E\[φ\]⟩.
     fn entropy(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
@@ -438,10 +169,30 @@ impl Map<SpaceModel> for Oracle {
             return graph::best(model, run);
         }
         self.require(model, Query::Map, run)?;
-        let structure = run.install(|| best(model, &clock))?;
+        let structure = run.install(|| best::best(model, &clock))?;
         let score = model.score(&structure)?;
         let best = BestState { state: SpaceModel::state(&structure), score };
         Ok(Answer::exact(best, diagnostics(2.0 * model.slack(), &clock)))
+    }
+}
+
+impl KBest<SpaceModel> for Oracle {
+    fn k_best(&self, model: &SpaceModel, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
+        let clock = run.start(NAME);
+        if way(model) == Some(Way::Graph) {
+            return graph::k_best(model, k, run);
+        }
+        self.require(model, Query::KBest(k), run)?;
+        let mut structures = run.install(|| ranked::k_best(model, k, &clock))?;
+        structures.iter_mut().for_each(|structure| model.space().canonical(structure));
+        let mut ranked = Vec::with_capacity(structures.len());
+        for structure in structures {
+            let score = model.score(&structure)?;
+            ranked.push(BestState { state: SpaceModel::state(&structure), score });
+        }
+        // Near ties can change places by rounding.
+        ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
+        Ok(Answer::exact(ranked, diagnostics(2.0 * model.slack(), &clock)))
     }
 }
 

@@ -6,14 +6,22 @@
 //! (position scores); with w = Σ_{j∈S∖i} B\[j, i\] it is the sum over precedences. Time O(2ⁿ n); memory two layers of C(n, n/2) sets for
 //! log Z, all 2ⁿ for draws, the best order and expectations.
 
+use super::conditions::Order;
 use super::layers::{Layers, Scratch, elements};
+use super::ranked::search;
 use crate::error::Result;
 use crate::numeric;
 use crate::random::Stream;
 use crate::run::Clock;
 
 /// log weights of the steps.
-pub(super) enum Steps {
+pub(super) struct Steps {
+    weights: Weights,
+    /// Which steps are allowed at all.
+    order: Option<Order>,
+}
+
+enum Weights {
     /// A\[item, position\].
     Position { matrix: Vec<f64>, n: usize },
     /// Sums of B\[·, item\] over the ones of each byte of the set.
@@ -21,11 +29,11 @@ pub(super) enum Steps {
 }
 
 impl Steps {
-    pub fn position(matrix: Vec<f64>, n: usize) -> Self {
-        Steps::Position { matrix, n }
+    pub fn position(matrix: Vec<f64>, n: usize, order: Option<Order>) -> Self {
+        Steps { weights: Weights::Position { matrix, n }, order }
     }
 
-    pub fn precedence(matrix: &[f64], n: usize) -> Self {
+    pub fn precedence(matrix: &[f64], n: usize, order: Option<Order>) -> Self {
         let bytes = n.div_ceil(8);
         let mut sums = vec![0.0; n * bytes * 256];
         for (row, table) in sums.chunks_mut(256).enumerate() {
@@ -37,14 +45,17 @@ impl Steps {
                 table[set] = table[set & (set - 1)] + own;
             }
         }
-        Steps::Precedence { sums, bytes }
+        Steps { weights: Weights::Precedence { sums, bytes }, order }
     }
 
-    /// w(before, item).
+    /// w(before, item), −∞ where that step is not allowed.
     fn weight(&self, before: u64, item: usize) -> f64 {
-        match self {
-            Steps::Position { matrix, n } => matrix[item * n + before.count_ones() as usize],
-            Steps::Precedence { sums, bytes } => {
+        if self.order.as_ref().is_some_and(|order| !order.allows(before, item)) {
+            return f64::NEG_INFINITY;
+        }
+        match &self.weights {
+            Weights::Position { matrix, n } => matrix[item * n + before.count_ones() as usize],
+            Weights::Precedence { sums, bytes } => {
                 let own = &sums[item * bytes * 256..(item + 1) * bytes * 256];
                 own.chunks(256).enumerate().map(|(b, table)| table[(before >> (8 * b) & 255) as usize]).sum()
             }
@@ -102,6 +113,29 @@ impl Orders {
             order[k - 1] = item as u32;
             set &= !(1 << item);
         }
+    }
+
+    /// The k best orders, from the tables of the best.
+    pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
+        debug_assert!(self.best);
+        let all = if self.n == 0 { 0 } else { u64::MAX >> (64 - self.n) };
+        let mut scratch = Scratch { terms: Vec::new(), places: [0; super::layers::MOST] };
+        // What is left, the item that was taken, and the score of what stands behind.
+        let found = search(vec![(self.total(), (all, 0, 0.0))], k, clock, |&(set, _, behind), children| {
+            let size = set.count_ones() as usize;
+            if size == 0 {
+                return;
+            }
+            terms(&self.steps, &self.layers, &self.forward[size - 1], set, &mut scratch);
+            for (term, item) in scratch.terms.iter().zip(elements(set)) {
+                let rest = set & !(1 << item);
+                children.push((behind + term, (rest, item, behind + self.steps.weight(rest, item))));
+            }
+        })?;
+        let order = |path: Vec<(u64, usize, f64)>| -> Vec<u32> {
+            path.iter().skip(1).rev().map(|state| state.1 as u32).collect()
+        };
+        Ok(found.into_iter().map(order).collect())
     }
 
     /// The probabilities of the steps, shown one by one: P(the items of `before` come first, then this one).

@@ -6,6 +6,7 @@
 
 use super::layers::{Layers, elements};
 use super::orders::{argmax, categorical, combine};
+use super::ranked::search;
 use crate::error::Result;
 use crate::numeric;
 use crate::random::Stream;
@@ -105,6 +106,39 @@ impl Tours {
             set &= !(1 << next);
         }
         Cycles::write(&order, structure);
+    }
+
+    /// The k best cycles, from the tables of the best; each may be there in both directions, so they are asked for twice.
+    pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
+        let n = self.n;
+        let twice = k.saturating_mul(2);
+        let mut sets: Vec<usize> = (0..1 << n).filter(|set| self.closed[*set] > f64::NEG_INFINITY).collect();
+        if twice < sets.len() {
+            // No more sets than cycles can matter.
+            sets.select_nth_unstable_by(twice, |a, b| {
+                self.closed[*b].total_cmp(&self.closed[*a]).then(a.cmp(b))
+            });
+            sets.truncate(twice);
+        }
+        sets.sort_unstable();
+        // The set that is left, its last vertex, and the score of the links behind it.
+        let start = |set: u64| set.trailing_zeros() as usize;
+        let roots =
+            sets.iter().map(|set| (self.closed[*set], (*set as u64, start(*set as u64), 0.0))).collect();
+        let found = search(roots, twice, clock, |&(set, v, behind), children| {
+            let left = if v == start(set) { set } else { set & !(1 << v) };
+            for u in elements(left & (left - 1)) {
+                let behind = behind + self.links[u * n + v];
+                children.push((behind + self.paths[left as usize * n + u], (left, u, behind)));
+            }
+        })?;
+        let cycle = |path: Vec<(u64, usize, f64)>| {
+            let order: Vec<u32> = path.iter().map(|state| state.1 as u32).collect();
+            let mut structure = vec![0; n];
+            Cycles::write(&order, &mut structure);
+            structure
+        };
+        Ok(found.into_iter().map(cycle).collect())
     }
 
     /// The probability that u and v are neighbours on the cycle, for every pair.

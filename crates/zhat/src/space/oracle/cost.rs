@@ -1,0 +1,76 @@
+//! What the exact methods take.
+
+use super::prepared::{Way, conditions, way};
+use super::{Oracle, graph, layers, tours};
+use crate::answer::Promise;
+use crate::forecast::{Forecast, Forecasts};
+use crate::query::Query;
+use crate::run::Run;
+use crate::space::{Distance, Scores, SpaceModel, marginals};
+
+/// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
+const SECONDS_PER_TERM: f64 = 6e-9;
+const SECONDS_PER_ELEMENT: f64 = 3e-8;
+/// One step of the best assignment, and one of the walk of an item through the insertions of Kendall's model.
+const SECONDS_PER_STEP: f64 = 2e-9;
+
+impl Forecasts<SpaceModel> for Oracle {
+    fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
+        let n = model.width() as f64;
+        let never = Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact };
+        let draws = if let Query::Sample(count) = query { count as f64 } else { 0.0 };
+        let ranked = if let Query::KBest(count) = query { count as f64 } else { 0.0 };
+        let table = if query == Query::Marginals { 8.0 * marginals::entries(model) } else { 0.0 };
+        let kept = !matches!(query, Query::LogPartition);
+        let gradient = matches!(query, Query::FactorMarginals | Query::Marginals | Query::Entropy);
+        let position = !matches!(
+            model.scores(),
+            Scores::Precedence(_) | Scores::Distance { distance: Distance::Kendall, .. }
+        ) && conditions(model).is_empty();
+        let sets = n.exp2();
+        let (bytes, seconds) = match way(model) {
+            None => return never,
+            Some(Way::Graph) => return graph::forecast(model, query, run),
+            Some(Way::Single | Way::Tree | Way::Mallows) => {
+                let each =
+                    if matches!(model.scores(), Scores::Distance { .. }) { n * n * 1e-10 } else { 0.0 };
+                let kendall = matches!(model.scores(), Scores::Distance { distance: Distance::Kendall, .. });
+                let walks = match query {
+                    Query::Marginals if kendall => 0.5 * SECONDS_PER_STEP * n.powi(3),
+                    Query::KBest(_) if position && matches!(model.scores(), Scores::Distance { .. }) => {
+                        SECONDS_PER_STEP * ranked * n.powi(4)
+                    }
+                    _ => 0.0,
+                };
+                let pairs = if kendall && query == Query::Marginals { 8.0 * n * n } else { 0.0 };
+                let bytes = 24.0 * n * (1.0 + ranked) + pairs;
+                (bytes, SECONDS_PER_ELEMENT * n * (draws + 3.0 * ranked + 1.0) + draws * each + walks)
+            }
+            // The best assignment takes no sums.
+            Some(Way::Orders) if query == Query::Map && position => {
+                (8.0 * n * n, SECONDS_PER_STEP * n.powi(3))
+            }
+            Some(Way::Orders) if ranked > 0.0 && position => {
+                (8.0 * n * n + 16.0 * ranked * n * n, SECONDS_PER_STEP * ranked * n.powi(4))
+            }
+            Some(Way::Orders | Way::Tours | Way::Blocks) if model.width() > layers::MOST => return never,
+            Some(Way::Orders) => {
+                let widest = sets / (0.5 * std::f64::consts::PI * n.max(1.0)).sqrt();
+                let more = if gradient { n } else { 1.0 };
+                let bytes = if kept { 8.0 * (sets + 2.0 * widest) } else { 16.0 * widest };
+                (bytes, SECONDS_PER_TERM * 0.5 * n * sets * more + draws * 1e-7 * n * n)
+            }
+            Some(Way::Tours) => (
+                tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
+                SECONDS_PER_TERM * 0.25 * n * n * sets,
+            ),
+            Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.5 * 3f64.powf(n) + draws * 5e-9 * sets),
+        };
+        let listed = 1e-7 * ranked * n * n;
+        Forecast {
+            bytes: bytes + table + 8.0 * (draws + ranked) * n,
+            seconds: seconds + listed,
+            promise: Promise::Exact,
+        }
+    }
+}

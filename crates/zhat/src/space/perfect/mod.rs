@@ -1,0 +1,201 @@
+//! Exact draws from a model on a space, by whatever suits it.
+//!
+//! - `oracle`: straight from the exact sums, where they are cheap.
+//! - `coupling`: coupling from the past for pairwise models on the hypercube (`coupling`).
+//! - `rejection`: uniform draws z, kept with probability exp(s(z) − s_max). It takes 1/c draws, c = Z/(|Y| exp s_max).
+//! - `meta`: coupling from the past as published (Vembu, Gärtner and Boley 2009, Section 3): the chain META proposes uniform z and moves with
+//!   probability min(1, exp(s(z) − s(y))). All chains meet where u ≤ exp(s_min − s_max); that state is uniform, so the run on to time 0 is part of
+//!   it. It takes exp(s_max − s_min) draws: `rejection` is the same with the threshold that z itself allows.
+//! - approximate: META for so many steps that the law is within `distance` of the model's in total variation, (1 − exp(−Δ))ᵗ ≤ distance (Theorem B.2).
+//!
+//! The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's
+//! inequality for vectors), R = max ‖φ − centre‖. For one direction z fixed beforehand 2R²‖z‖² ln(2/δ)/ε² are enough.
+
+mod means;
+mod source;
+
+use serde::{Deserialize, Serialize};
+
+pub use source::Sampler;
+pub(super) use source::Source;
+
+use super::oracle::Prepared;
+use super::pilot::Pilot;
+use super::{SpaceModel, draws, marginals};
+use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::query::{Law, Query, Sample, Samples};
+use crate::random::Stream;
+use crate::run::{Clock, Run};
+
+const NAME: &str = "perfect";
+/// Tries between two looks at the clock.
+const ROUND: u64 = 1 << 10;
+/// Rejection is chosen by itself where it is guessed to take no more tries than this.
+const MOST_TRIES: f64 = 1e7;
+
+/// Exact draws, and the gradient of log Z from them.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PerfectSampling {
+    /// How draws are made.
+    pub sampler: Sampler,
+    /// 0 for exact draws; otherwise META runs until it is within this total-variation distance of the model.
+    pub distance: f64,
+    /// How far the gradient may be off, in Euclidean norm, or any of the marginals.
+    pub error: f64,
+    /// With which confidence.
+    pub confidence: f64,
+}
+
+impl Default for PerfectSampling {
+    fn default() -> Self {
+        PerfectSampling { sampler: Sampler::Auto, distance: 0.0, error: 0.1, confidence: 0.99 }
+    }
+}
+
+/// How many draws make a gradient good to `error` in Euclidean norm with this confidence, for features within `radius` of a point.
+pub fn gradient_samples(radius: f64, error: f64, confidence: f64) -> f64 {
+    let factor = 1.0 + (2.0 * -(1.0 - confidence).ln()).sqrt();
+    (radius * factor / error).powi(2).ceil().max(1.0)
+}
+
+/// How many draws make its product with one fixed vector of length `length` good to `error`.
+pub fn direction_samples(radius: f64, length: f64, error: f64, confidence: f64) -> f64 {
+    (2.0 * (radius * length / error).powi(2) * (2.0 / (1.0 - confidence)).ln()).ceil().max(1.0)
+}
+
+/// How many draws make the shares of so many events all good to `error` with this confidence (Hoeffding's inequality, δ shared between them).
+pub fn marginal_samples(events: f64, error: f64, confidence: f64) -> f64 {
+    (0.5 * (2.0 * events.max(1.0) / (1.0 - confidence)).ln() / (error * error)).ceil().max(1.0)
+}
+
+/// How many steps of META from any start lead within `distance` of the model (Theorem B.2).
+pub fn meta_steps(spread: f64, distance: f64) -> f64 {
+    // ln(1 − e^{−Δ}) of a tiny e^{−Δ} is −e^{−Δ}.
+    (distance.ln() / (-(-spread).exp()).ln_1p()).ceil().max(1.0)
+}
+
+impl PerfectSampling {
+    fn check(&self) -> Result<()> {
+        let fail = |name: &str, message: String| Err(Error::argument(name, message));
+        if !(self.distance >= 0.0 && self.distance < 1.0) {
+            return fail("distance", format!("{} is not at least 0 and below 1", self.distance));
+        }
+        if !(self.error > 0.0 && self.error.is_finite()) {
+            return fail("error", format!("{} is not above 0", self.error));
+        }
+        if !(self.confidence > 0.0 && self.confidence < 1.0) {
+            return fail("confidence", format!("{} is not between 0 and 1", self.confidence));
+        }
+        Ok(())
+    }
+
+    fn gradient_draws(&self, model: &SpaceModel) -> f64 {
+        gradient_samples(model.radius(), self.error, self.confidence)
+    }
+
+    fn marginal_draws(&self, model: &SpaceModel) -> f64 {
+        marginal_samples(marginals::entries(model), self.error, self.confidence)
+    }
+}
+
+impl Forecasts<SpaceModel> for PerfectSampling {
+    fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
+        let promise = match query {
+            Query::Sample(_) if self.distance == 0.0 => Promise::Exact,
+            _ => Promise::Bounds,
+        };
+        let draws = match query {
+            Query::Sample(count) => count as f64,
+            Query::Marginals => self.marginal_draws(model),
+            _ => self.gradient_draws(model),
+        };
+        let never = Forecast { bytes: 0.0, seconds: f64::INFINITY, promise };
+        let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model)) else {
+            return never;
+        };
+        let each = match self.distance > 0.0 {
+            true => meta_steps(model.spread(), self.distance) * pilot.seconds_a_draw(),
+            false if source.sampler == Sampler::Rejection && pilot.tries(1.0) > MOST_TRIES => f64::INFINITY,
+            false => source.seconds(&pilot, true),
+        };
+        let numbers = match query {
+            Query::Sample(_) => draws * model.width() as f64,
+            Query::Marginals => means::COPIES as f64 * marginals::entries(model),
+            _ => means::COPIES as f64 * model.dimension() as f64,
+        };
+        Forecast { bytes: 8.0 * numbers, seconds: draws * each, promise }
+    }
+}
+
+impl Sample<SpaceModel> for PerfectSampling {
+    fn sample(&self, model: &SpaceModel, count: usize, run: &Run) -> Result<Answer<Samples>> {
+        let clock = run.start(NAME);
+        self.check()?;
+        let source = Source::new(model, self.sampler)?;
+        let costs = std::sync::atomic::AtomicU64::new(0);
+        let mut diagnostics = Diagnostics::new(NAME);
+        let samples = if self.distance > 0.0 {
+            let steps = meta_steps(model.spread(), self.distance);
+            diagnostics = diagnostics.note("steps", steps);
+            let law = Law::Approximate { distance: self.distance };
+            draws::samples(model, count, law, "perfect", run, &clock, |random, structure| {
+                metropolis(model, steps as u64, random, structure, &clock)
+            })?
+        } else {
+            diagnostics = diagnostics.note("sampler", source.name());
+            let at = source.at(1.0);
+            // The tables of an oracle are made once for all.
+            let prepared = match source.sampler {
+                Sampler::Oracle => Prepared::new(model, true, false, &clock)?,
+                _ => None,
+            };
+            draws::samples(model, count, Law::Exact, "perfect", run, &clock, |random, structure| {
+                let cost = match &prepared {
+                    Some(prepared) => {
+                        prepared.draw(random, structure);
+                        1
+                    }
+                    None => at.draw(random, structure, &clock)?.cost,
+                };
+                costs.fetch_add(cost, std::sync::atomic::Ordering::Relaxed);
+                Ok(())
+            })?
+        };
+        let unit = if source.sampler == Sampler::Coupling { "sweeps" } else { "uniform_draws" };
+        diagnostics = diagnostics.note(unit, costs.into_inner());
+        diagnostics.seconds = clock.seconds();
+        let guarantee = match self.distance > 0.0 {
+            true => Guarantee::Bounds { low: 0.0, high: self.distance, confidence: 1.0 },
+            false => Guarantee::Exact,
+        };
+        Ok(Answer { value: samples, guarantee, diagnostics })
+    }
+}
+
+/// So many steps of META from a uniform start.
+fn metropolis(
+    model: &SpaceModel,
+    steps: u64,
+    random: &mut Stream,
+    structure: &mut [u32],
+    clock: &Clock<'_>,
+) -> Result<()> {
+    model.space().uniform(random, structure)?;
+    let mut score = model.score(structure)?;
+    let mut proposed = vec![0; structure.len()];
+    for step in 0..steps {
+        if step % ROUND == ROUND - 1 {
+            clock.check()?;
+        }
+        model.space().uniform(random, &mut proposed)?;
+        let new = model.score(&proposed)?;
+        if random.uniform() < (new - score).exp() {
+            structure.copy_from_slice(&proposed);
+            score = new;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,472 @@
+//! Spaces whose structures nobody has counted: conditions, and spaces of one's own.
+
+use std::time::Duration;
+
+use super::spaces::{counts, law, listed, small};
+use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
+use zhat::exact::Enumeration;
+use zhat::io::model_file;
+use zhat::random::Streams;
+use zhat::space::{
+    AnnealedSampling, Condition, Cycles, Hypercube, Oracle, Partitions, PerfectSampling, Permutations,
+    PublishedScheme, Restricted, Sampler, Scores, Space, SpaceModel, Step, Structures, Telescoped,
+    TootsiePop, UniformImportance, log_count,
+};
+use zhat::{
+    Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Result, Run,
+    Sample,
+};
+
+fn condition(text: &str) -> Condition {
+    text.parse().unwrap()
+}
+
+/// Random conditions that suit a model, not too strict; some of them a program's.
+fn conditions(model: &SpaceModel, random: &mut zhat::random::Stream) -> Vec<Condition> {
+    let n = model.width();
+    if n < 2 {
+        return vec![Condition::function(|_| Ok(true))];
+    }
+    let (i, j) = (random.below(n), random.below(n));
+    let j = if i == j { (i + 1) % n } else { j };
+    let not = if random.uniform() < 0.5 { "not " } else { "" };
+    let event = match model.structures() {
+        Structures::Permutations(_) if random.uniform() < 0.5 => format!("{not}before {i} {j}"),
+        Structures::Permutations(_) => format!("not at {i} {j}"),
+        Structures::Cycles(_) | Structures::Partitions(_) if random.uniform() < 0.5 => {
+            format!("not linked {i} {j}")
+        }
+        Structures::Partitions(_) => format!("size 1 {}", n.div_ceil(2)),
+        Structures::Cycles(_) => format!("size 3 {}", 3 + random.below(n - 2)),
+        _ if random.uniform() < 0.5 => format!("size 0 {}", n.div_ceil(2)),
+        _ => format!("{not}chosen {i}"),
+    };
+    let mut all = vec![condition(&event)];
+    if random.uniform() < 0.3 {
+        all.push(Condition::function(|y| Ok(y.iter().sum::<u32>() % 3 != 1)));
+    }
+    all
+}
+
+/// Small restricted models of each sort that have at least one structure.
+fn restricted(seed: u64, scale: f64) -> Vec<SpaceModel> {
+    let mut random = Streams::new(seed, "restricted").block(0);
+    let models = small(seed, scale);
+    let restrict = |model: &SpaceModel| model.restrict(conditions(model, &mut random)).unwrap();
+    let some = |model: &SpaceModel| !listed(model.space()).0.is_empty();
+    models.iter().map(restrict).filter(some).collect()
+}
+
+#[test]
+fn conditions_are_read_and_checked() {
+    for text in ["chosen 3", "not chosen 0", "at 2 1", "before 0 4", "not linked 1 2", "size 2 5"] {
+        assert_eq!(condition(text).to_string(), text);
+        assert_eq!(condition(text), condition(&format!("  {text} ")));
+    }
+    for bad in ["", "chosen", "chosen x", "chosen -1", "not size 1 2", "at 1", "magic 1", "before 1 2 3"] {
+        let error = bad.parse::<Condition>().unwrap_err().to_string();
+        assert!(error.contains("is none of"), "{error}");
+    }
+    let cube = Hypercube::new(3).unwrap();
+    for (text, words) in [
+        ("chosen 3", "there is no 3"),
+        ("before 0 1", "have no"),
+        ("linked 0 1", "have no"),
+        ("size 3 2", "above the most"),
+    ] {
+        let error = Restricted::new(cube, [condition(text)]).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let orders = Permutations::new(3).unwrap();
+    for (text, words) in [("before 1 1", "one element"), ("at 0 3", "there is no 3"), ("size 0 2", "have no")]
+    {
+        let error = Restricted::new(orders, [condition(text)]).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let space = Restricted::new(cube, [condition("chosen 1")]).unwrap();
+    let error = space.check(&[1, 0, 0]).unwrap_err().to_string();
+    assert!(error.contains("`chosen 1`"), "{error}");
+    space.check(&[1, 1, 0]).unwrap();
+    // Conditions on conditions.
+    let both = Restricted::new(space, [condition("not chosen 0")]).unwrap();
+    assert_eq!(both.conditions().len(), 2);
+    assert_eq!(listed(&both).0, [[0, 1, 0], [0, 1, 1]]);
+}
+
+/// Exact methods know conditions where they can, and say so where they cannot.
+#[test]
+fn exact_methods_keep_to_conditions() {
+    let run = Run::default();
+    let mut exact = 0;
+    for seed in 0..25 {
+        for scale in [0.0, 1.0, 1e3] {
+            for model in restricted(seed, scale) {
+                let name = format!("{:?} {}", model.structures(), model.scores().name());
+                let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+                let found = match Oracle::default().log_partition(&model, &run) {
+                    Err(Error::NoAnswer(message)) => {
+                        assert!(message.contains("no exact method"), "{message}");
+                        continue;
+                    }
+                    other => other.unwrap(),
+                };
+                exact += 1;
+                let tolerance = 1e-11 * (1.0 + scale);
+                assert!((found.value - truth).abs() <= tolerance, "{name}: {found} {truth}");
+                let close = |a: &[f64], b: &[f64]| {
+                    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e2 * tolerance)
+                };
+                let (a, b) = (Oracle::default(), Enumeration::default());
+                let marginals =
+                    (a.marginals(&model, &run).unwrap().value, b.marginals(&model, &run).unwrap().value);
+                assert!(close(&marginals.0.values, &marginals.1.values), "{name}");
+                let gradients = (
+                    a.factor_marginals(&model, &run).unwrap().value,
+                    b.factor_marginals(&model, &run).unwrap().value,
+                );
+                assert!(close(&gradients.0.values, &gradients.1.values), "{name}");
+                let entropies =
+                    (a.entropy(&model, &run).unwrap().value, b.entropy(&model, &run).unwrap().value);
+                assert!(close(&[entropies.0], &[entropies.1]), "{name}");
+                let best = (a.map(&model, &run).unwrap().value, b.map(&model, &run).unwrap().value);
+                assert!(close(&[best.0.score], &[best.1.score]), "{name}");
+                let ranked =
+                    (a.k_best(&model, 4, &run).unwrap().value, b.k_best(&model, 4, &run).unwrap().value);
+                assert_eq!(ranked.0.len(), ranked.1.len(), "{name}");
+                for (a, b) in ranked.0.iter().zip(&ranked.1) {
+                    assert!(close(&[a.score], &[b.score]), "{name}");
+                    let y: Vec<u32> = a.state.iter().map(|x| *x as u32).collect();
+                    model.space().check(&y).unwrap();
+                }
+                if scale == 1.0 && seed < 2 {
+                    let (law, places) = law(&model);
+                    let drawn = a.sample(&model, 4000, &run).unwrap().value;
+                    assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM, "{name}");
+                }
+            }
+        }
+    }
+    assert!(exact > 300, "{exact}");
+    // Linear extensions: two chains of ten, C(20, 10) orders of both.
+    let chains = (0..9).flat_map(|i| [(i, i + 1), (i + 10, i + 11)]);
+    let chains = chains.map(|(i, j)| condition(&format!("before {i} {j}")));
+    let space = Restricted::new(Permutations::new(20).unwrap(), chains).unwrap();
+    let model = SpaceModel::new(space, Scores::Position(vec![0.0; 400])).unwrap();
+    let z = Oracle::default().log_partition(&model, &run).unwrap();
+    assert!((z.value - 184_756f64.ln()).abs() < 1e-9, "{z}");
+    let impossible = model.restrict([condition("before 5 2")]).unwrap();
+    for result in [
+        Oracle::default().log_partition(&impossible, &run).map(|_| ()),
+        Oracle::default().map(&impossible, &run).map(|_| ()),
+        Oracle::default().k_best(&impossible, 2, &run).map(|_| ()),
+    ] {
+        assert!(matches!(result, Err(Error::ZeroPartition)), "{result:?}");
+    }
+}
+
+#[test]
+fn draws_from_restricted_spaces_are_uniform_and_moves_balance() {
+    for seed in 0..3 {
+        for (k, model) in restricted(seed, 1.0).iter().enumerate() {
+            let space = model.space();
+            let (all, places) = listed(space);
+            assert_eq!(space.log_count(), None);
+            let mut random = Streams::new(seed, "restricted draws").block(k as u64);
+            let mut tally = vec![0; all.len()];
+            let mut structure = vec![0; space.width()];
+            for _ in 0..100 * all.len() {
+                space.uniform(&mut random, &mut structure).unwrap();
+                tally[places[&structure]] += 1;
+            }
+            let law = vec![1.0 / all.len() as f64; all.len()];
+            assert!(multinomial_tail(&tally, &law) > ALARM, "{space:?}");
+            // The Metropolis chain of the moves: as many from a to b as back, and everything is reached.
+            let mut flows = std::collections::HashMap::new();
+            let mut reached = vec![false; all.len()];
+            let mut at = all[0].clone();
+            let mut step = Step::default();
+            for _ in 0..400 * all.len() {
+                let from = at.clone();
+                step.changes.clear();
+                let ratio = space.propose(&mut random, &mut at, &mut step).unwrap();
+                if random.uniform() >= ratio.exp() {
+                    step.undo(&mut at);
+                }
+                let place = |structure: &[u32]| {
+                    let mut structure = structure.to_vec();
+                    space.canonical(&mut structure);
+                    places[&structure]
+                };
+                let (a, b) = (place(&from), place(&at));
+                reached[b] = true;
+                if a != b {
+                    *flows.entry((a, b)).or_insert(0u64) += 1;
+                }
+            }
+            assert!(reached.iter().all(|x| *x) || all.len() == 1, "{space:?}");
+            for (&(a, b), &forth) in &flows {
+                let back = flows.get(&(b, a)).copied().unwrap_or(0);
+                let total = (forth + back) as f64;
+                let radius = (0.5 * (2.0 * flows.len() as f64 / ALARM).ln() / total).sqrt();
+                assert!((forth as f64 / total - 0.5).abs() <= radius + 1.0 / total, "{space:?}");
+            }
+        }
+    }
+}
+
+/// Promises about Z hold although |Y| is estimated on the way: an exact binomial test for each method.
+#[test]
+fn promises_hold_where_nobody_has_counted() {
+    let run = Run::default();
+    run.install(|| ());
+    type Method = (&'static str, fn(&SpaceModel, &Run) -> Result<zhat::Estimate>);
+    let (error, confidence) = (0.5, 0.75);
+    let methods: [Method; 4] = [
+        ("importance", |model, run| {
+            UniformImportance { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        }),
+        ("tpa", |model, run| {
+            TootsiePop { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        }),
+        ("telescoped", |model, run| {
+            Telescoped { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        }),
+        ("count", |model, run| log_count(model.space(), 0.5, 0.75, run)),
+    ];
+    let (mut instances, mut missed, mut wide) = (0, [0; 4], [0; 4]);
+    for seed in 0..60 {
+        for model in restricted(seed, 0.4).iter().filter(|model| model.spread() < 4.0) {
+            instances += 1;
+            let z = Enumeration::default().log_partition(model, &run).unwrap().value;
+            let count = (listed(model.space()).0.len() as f64).ln();
+            for (k, (name, method)) in methods.iter().enumerate() {
+                let found = method(model, &run.clone().with_seed(seed)).unwrap();
+                let truth = if *name == "count" { count } else { z };
+                let Guarantee::Bounds { low, high, confidence: promised } = found.guarantee else {
+                    panic!("{name} {found}")
+                };
+                assert_eq!(promised, confidence);
+                missed[k] += u64::from(truth < low || truth > high);
+                // The walks of `tpa` aim at their width, they do not promise it.
+                wide[k] += u64::from((found.value - truth).exp_m1().abs() > error && *name != "tpa");
+            }
+        }
+    }
+    assert!(instances >= 300, "{instances}");
+    for k in 0..4 {
+        assert!(binomial_tail(instances, missed[k], 0.25) > ALARM, "{missed:?} of {instances}");
+        assert!(binomial_tail(instances, wide[k], 0.25) > ALARM, "{wide:?} of {instances}");
+    }
+}
+
+#[test]
+fn estimates_of_restricted_models_cover_and_are_unbiased() {
+    let run = Run::default();
+    let confidence = 1.0 - 1e-9;
+    for seed in 0..2 {
+        for model in restricted(seed, 0.5).iter().filter(|model| model.spread() < 3.0) {
+            let truth = Enumeration::default().log_partition(model, &run).unwrap().value;
+            let methods: [&dyn LogPartition<SpaceModel>; 4] = [
+                &UniformImportance { error: 0.5, confidence, ..Default::default() },
+                &TootsiePop { error: 0.9, confidence, ..Default::default() },
+                &Telescoped { error: 0.9, confidence, ..Default::default() },
+                &PublishedScheme { error: 0.9, confidence: 0.99999, ..Default::default() },
+            ];
+            for method in methods {
+                let z = method.log_partition(model, &run).unwrap();
+                let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
+                assert!(low <= truth && truth <= high && low <= z.value && z.value <= high, "{z} {truth}");
+            }
+            let annealed =
+                AnnealedSampling { particles: 4, replicates: 400, temperatures: 3, ..Default::default() };
+            let z = annealed.log_partition(model, &run).unwrap();
+            let Guarantee::Unbiased { relative_std_error, low, .. } = z.guarantee else { panic!("{z}") };
+            assert!((z.value - truth).exp_m1().abs() <= 6.0 * relative_std_error + 1e-9, "{z} {truth}");
+            assert!(low <= truth + 1e-9);
+            let best = annealed.map(model, &run).unwrap();
+            let Guarantee::Bounds { low, high, .. } = best.guarantee else { panic!() };
+            let want = Enumeration::default().map(model, &run).unwrap().value.score;
+            assert!(low <= want && want <= high);
+            // Perfect draws, by rejection of both kinds.
+            for sampler in [Sampler::Auto, Sampler::Meta] {
+                let method = PerfectSampling { sampler, ..Default::default() };
+                let (law, places) = law(model);
+                let drawn = method.sample(model, 2000, &run).unwrap().value;
+                assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM, "{model:?}");
+            }
+        }
+    }
+}
+
+/// Sets of three different sizes in each other; nothing is known but the outermost number.
+#[derive(Debug)]
+struct Derangements(Permutations);
+
+impl Space for Derangements {
+    fn name(&self) -> &'static str {
+        "derangements"
+    }
+
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    fn enclosing(&self) -> Option<&dyn Space> {
+        Some(&self.0)
+    }
+
+    fn check(&self, structure: &[u32]) -> Result<()> {
+        self.0.check(structure)?;
+        match structure.iter().enumerate().find(|(i, item)| *i == **item as usize) {
+            Some((i, _)) => Err(Error::argument("structure", format!("item {i} has kept its place"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Derangements that begin with their larger half; a draw takes a detour.
+#[derive(Debug)]
+struct Upper(Derangements);
+
+impl Space for Upper {
+    fn name(&self) -> &'static str {
+        "upper derangements"
+    }
+
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    fn enclosing(&self) -> Option<&dyn Space> {
+        Some(&self.0)
+    }
+
+    fn check(&self, structure: &[u32]) -> Result<()> {
+        self.0.check(structure)?;
+        match structure[0] as usize * 2 >= self.width() {
+            true => Ok(()),
+            false => Err(Error::argument("structure", format!("it begins with {}", structure[0]))),
+        }
+    }
+}
+
+/// A space that knows nothing at all about itself.
+#[derive(Debug)]
+struct Unknown;
+
+impl Space for Unknown {
+    fn name(&self) -> &'static str {
+        "riddles"
+    }
+
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn check(&self, _: &[u32]) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn spaces_of_ones_own() {
+    let run = Run::default();
+    let six = || Permutations::new(6).unwrap();
+    let score = |y: &[u32]| Ok(0.1 * f64::from(y[2]) - 0.2 * f64::from(y[5]));
+    for (space, number) in [
+        (Structures::custom(Derangements(six())), 265),
+        (Structures::custom(Upper(Derangements(six()))), 159),
+    ] {
+        let model = SpaceModel::new(space, Scores::closure(score, -1.0, 0.5)).unwrap();
+        let all = listed(model.space()).0;
+        assert_eq!(all.len(), number);
+        let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+        let found = log_count(model.space(), 0.1, 1.0 - 1e-9, &run).unwrap();
+        let Guarantee::Bounds { low, high, .. } = found.guarantee else { panic!("{found}") };
+        let want = (number as f64).ln();
+        assert!(low <= want && want <= high && high - low < 0.25, "{found}");
+        let confidence = 1.0 - 1e-9;
+        let methods: [&dyn LogPartition<SpaceModel>; 3] = [
+            &UniformImportance { error: 0.2, confidence, ..Default::default() },
+            &TootsiePop { error: 0.5, confidence, ..Default::default() },
+            &Telescoped { error: 0.5, confidence, ..Default::default() },
+        ];
+        for method in methods {
+            let z = method.log_partition(&model, &run).unwrap();
+            let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
+            assert!(low <= truth && truth <= high, "{z} {truth}");
+            let again = method.log_partition(&model, &run.clone().with_threads(1)).unwrap();
+            assert_eq!(again.value.to_bits(), z.value.to_bits());
+        }
+        let (law, places) = law(&model);
+        let drawn = PerfectSampling::default().sample(&model, 20_000, &run).unwrap().value;
+        assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM);
+        // What has no meaning is refused in words.
+        let error = Enumeration::default().marginals(&model, &run).unwrap_err().to_string();
+        assert!(error.contains("no table of marginals"), "{error}");
+        let error = Oracle::default().k_best(&model, 2, &run).unwrap_err().to_string();
+        assert!(error.contains("no exact method"), "{error}");
+        assert_eq!(Enumeration::default().k_best(&model, 3, &run).unwrap().value.len(), 3);
+    }
+    let model = SpaceModel::new(Structures::custom(Unknown), Scores::closure(|_| Ok(0.0), 0.0, 0.0)).unwrap();
+    let error = UniformImportance::default().log_partition(&model, &run).unwrap_err().to_string();
+    assert!(error.contains("riddles") && error.contains("enclosing"), "{error}");
+    assert!(PerfectSampling::default().sample(&model, 1, &run).unwrap_err().to_string().contains("sampler"));
+    assert!(Enumeration::default().log_partition(&model, &run).is_err());
+}
+
+#[test]
+fn conditions_that_fail_or_leave_nothing() {
+    let run = Run::default();
+    let cube = Hypercube::new(4).unwrap();
+    let plain = SpaceModel::new(cube, Scores::Unary(vec![0.5; 4])).unwrap();
+    let failing = Condition::function(|y| match y[0] {
+        1 => Err(Error::NoAnswer("the condition said no".into())),
+        _ => Ok(true),
+    });
+    let model = plain.restrict([failing]).unwrap();
+    let methods: [&dyn LogPartition<SpaceModel>; 5] = [
+        &Enumeration::default(),
+        &UniformImportance::default(),
+        &TootsiePop::default(),
+        &Telescoped::default(),
+        &AnnealedSampling::default(),
+    ];
+    for method in methods {
+        let error = method.log_partition(&model, &run).unwrap_err().to_string();
+        assert!(error.contains("the condition said no"), "{error}");
+    }
+    let empty = plain.restrict([Condition::function(|_| Ok(false))]).unwrap();
+    assert!(matches!(Enumeration::default().log_partition(&empty, &run), Err(Error::ZeroPartition)));
+    assert!(matches!(Enumeration::default().k_best(&empty, 2, &run), Err(Error::ZeroPartition)));
+    let error = Telescoped::default().log_partition(&empty, &run).unwrap_err().to_string();
+    assert!(error.contains("too rare"), "{error}");
+    // Nothing seen: no lower end, and an upper one.
+    let few = UniformImportance { samples: 1 << 11, ..Default::default() };
+    let z = few.log_partition(&empty, &run).unwrap();
+    let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
+    assert!(low == f64::NEG_INFINITY && high.is_finite() && z.value.is_finite(), "{z}");
+    let short = Run::default().with_time(Duration::from_millis(1));
+    assert!(Telescoped::default().log_partition(&empty, &short).unwrap_err().is_unanswerable());
+    // Conditions that a program gives are in no file; the others are, and are read again.
+    let mut bytes = Vec::new();
+    assert!(model_file::write(&Model::from(empty), &mut bytes).is_err());
+    for (model, texts) in [
+        (&plain, vec!["chosen 2", "size 1 3"]),
+        (
+            &SpaceModel::new(Partitions::new(3).unwrap(), Scores::links(3, &[]).unwrap()).unwrap(),
+            vec!["linked 0 2"],
+        ),
+        (
+            &SpaceModel::new(Cycles::new(4).unwrap(), Scores::links(4, &[]).unwrap()).unwrap(),
+            vec!["not linked 0 2", "not chosen 3"],
+        ),
+        (
+            &SpaceModel::new(Permutations::new(3).unwrap(), Scores::Position(vec![0.5; 9])).unwrap(),
+            vec!["at 0 1", "not before 2 1"],
+        ),
+    ] {
+        let model: Model = model.restrict(texts.into_iter().map(condition)).unwrap().into();
+        assert_eq!(model_file::parse(&model_file::to_bytes(&model), "").unwrap(), model);
+    }
+}

@@ -1,0 +1,231 @@
+//! Combinatorial spaces: marginals and the k best, by every method that answers for them.
+
+use super::spaces::{listed, small};
+use zhat::catalogue::{AnyAnswer, Choice, Settings, answer};
+use zhat::exact::Enumeration;
+use zhat::space::{
+    Cycles, Distance, Event, Hypercube, Oracle, PerfectSampling, Permutations, Scores, SpaceModel,
+    Structures, Subtrees, marginal_samples,
+};
+use zhat::{
+    BestState, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query, Run,
+};
+
+fn name(model: &SpaceModel) -> String {
+    format!("{} {} {:?}", model.space().name(), model.scores().name(), model.range())
+}
+
+/// All events of a table, row by row.
+fn events(model: &SpaceModel) -> Vec<Event> {
+    let n = model.width();
+    let pair = |k: usize| (k / n, k % n);
+    match model.structures().base() {
+        Structures::Hypercube(_) | Structures::Subtrees(_) => (0..n).map(Event::Chosen).collect(),
+        Structures::Permutations(_) => {
+            (0..n * n).map(|k| Event::At { item: k / n, position: k % n }).collect()
+        }
+        Structures::Cycles(_) => (0..n * n)
+            .map(pair)
+            .map(|(u, v)| if u == v { Event::Chosen(u) } else { Event::Linked(u, v) })
+            .collect(),
+        _ => (0..n * n).map(pair).map(|(i, j)| Event::Linked(i, j)).collect(),
+    }
+}
+
+#[test]
+fn marginals_are_the_probabilities_of_events() {
+    let run = Run::default();
+    for seed in 0..12 {
+        for (scale, tolerance) in [(0.0, 1e-12), (1.0, 1e-11), (1e4, 1e-6)] {
+            for model in small(seed, scale) {
+                let truth = Enumeration::default().marginals(&model, &run).unwrap();
+                let found = Oracle::default().marginals(&model, &run).unwrap();
+                assert_eq!(found.guarantee, Guarantee::Exact);
+                assert_eq!(truth.value.shape, found.value.shape);
+                for (a, b) in found.value.values.iter().zip(&truth.value.values) {
+                    assert!((a - b).abs() <= tolerance, "{}: {a} {b}", name(&model));
+                    assert!((a - b).abs() <= found.value.radius + truth.value.radius, "{}", name(&model));
+                    assert!((0.0..=1.0).contains(a), "{a}");
+                }
+                // The events themselves, from the list of structures.
+                let log_partition = Enumeration::default().log_partition(&model, &run).unwrap().value;
+                let all = listed(model.space()).0;
+                for (event, p) in events(&model).into_iter().zip(&truth.value.values) {
+                    assert_eq!(truth.value.probability(event), Some(*p));
+                    let weight = |y: &Vec<u32>| (model.score(y).unwrap() - log_partition).exp();
+                    let own = all.iter().filter(|y| event.holds(model.structures(), y));
+                    assert!(
+                        (own.map(weight).sum::<f64>() - p).abs() <= tolerance,
+                        "{event} {}",
+                        name(&model)
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Larger than enumeration goes: rows and columns sum to one, and E[d] is that of the closed form.
+#[test]
+fn marginals_of_large_rankings() {
+    let n = 60;
+    let reference: Vec<usize> = (0..n).map(|i| (i * 7 + 3) % n).collect();
+    let run = Run::default();
+    for distance in [Distance::Kendall, Distance::Cayley, Distance::Hamming] {
+        for spread in [-0.2, 0.0, 0.3, 9.0] {
+            let scores = Scores::distance(distance, &reference, spread).unwrap();
+            let model = SpaceModel::new(Permutations::new(n).unwrap(), scores).unwrap();
+            let p = Oracle::default().marginals(&model, &run).unwrap().value.values;
+            for i in 0..n {
+                let row: f64 = p[i * n..(i + 1) * n].iter().sum();
+                let column: f64 = p.iter().skip(i).step_by(n).sum();
+                assert!((row - 1.0).abs() < 1e-9 && (column - 1.0).abs() < 1e-9, "{distance:?} {spread}");
+            }
+            if distance == Distance::Hamming {
+                let mean = -Oracle::default().factor_marginals(&model, &run).unwrap().value.values[0];
+                let fixed: f64 = reference.iter().enumerate().map(|(place, item)| p[item * n + place]).sum();
+                assert!((n as f64 - fixed - mean).abs() < 1e-9);
+            }
+        }
+    }
+    // An order is as likely as its reverse at 0, and positions are uniform.
+    let flat = Scores::distance(Distance::Kendall, &reference, 0.0).unwrap();
+    let model = SpaceModel::new(Permutations::new(n).unwrap(), flat).unwrap();
+    let p = Oracle::default().marginals(&model, &run).unwrap().value.values;
+    assert!(p.iter().all(|p| (p - 1.0 / n as f64).abs() < 1e-12));
+}
+
+#[test]
+fn marginals_by_draws_are_within_their_radius() {
+    let run = Run::default();
+    for model in small(3, 0.6) {
+        let truth = Enumeration::default().marginals(&model, &run).unwrap().value;
+        let method = PerfectSampling { error: 0.05, confidence: 1.0 - 1e-9, ..Default::default() };
+        let found = method.marginals(&model, &run).unwrap();
+        let Guarantee::Bounds { low, high, confidence } = found.guarantee else { panic!() };
+        assert!(low == 0.0 && high == found.value.radius && confidence == 1.0 - 1e-9);
+        assert!(high <= 0.05 + 1e-9);
+        for (a, b) in found.value.values.iter().zip(&truth.values) {
+            assert!((a - b).abs() <= found.value.radius, "{}: {a} {b}", name(&model));
+        }
+        let same = method.marginals(&model, &run.clone().with_threads(1)).unwrap();
+        assert_eq!(same.value, found.value);
+    }
+    // Hoeffding: 2m exp(−2Sε²) ≤ δ.
+    let samples = marginal_samples(100.0, 0.05, 0.99);
+    assert!(200.0 * (-2.0 * samples * 0.0025f64).exp() <= 0.01 && samples < 1990.0);
+}
+
+fn scores(ranked: &[BestState]) -> Vec<f64> {
+    ranked.iter().map(|best| best.score).collect()
+}
+
+/// Against the sorted list of all: scores agree, structures are those of the space, no two are the same.
+#[test]
+fn the_k_best_are_the_k_best() {
+    let run = Run::default();
+    for seed in 0..12 {
+        for scale in [0.0, 1.0, 1e4] {
+            for model in small(seed, scale) {
+                let all = listed(model.space()).0;
+                let mut want: Vec<f64> = all.iter().map(|y| model.score(y).unwrap()).collect();
+                want.sort_unstable_by(|a, b| b.total_cmp(a));
+                for k in [1, 2, 7, all.len(), all.len() + 3] {
+                    for method in [&Oracle::default() as &dyn KBest<SpaceModel>, &Enumeration::default()] {
+                        let found = method.k_best(&model, k, &run).unwrap();
+                        assert_eq!(found.guarantee, Guarantee::Exact);
+                        let ranked = &found.value;
+                        assert_eq!(ranked.len(), k.min(all.len()), "{k} {}", name(&model));
+                        for (a, b) in scores(ranked).iter().zip(&want) {
+                            assert!((a - b).abs() <= 1e-11 * scale + 1e-12, "{k} {} {a} {b}", name(&model));
+                        }
+                        let mut states: Vec<Vec<usize>> =
+                            ranked.iter().map(|best| best.state.clone()).collect();
+                        for best in ranked {
+                            let y: Vec<u32> = best.state.iter().map(|x| *x as u32).collect();
+                            model.space().check(&y).unwrap();
+                            assert!((model.score(&y).unwrap() - best.score).abs() <= 1e-9 * scale + 1e-12);
+                        }
+                        states.sort_unstable();
+                        states.dedup();
+                        assert_eq!(states.len(), ranked.len(), "{k} {}", name(&model));
+                    }
+                }
+                assert!(Oracle::default().k_best(&model, 0, &run).unwrap().value.is_empty());
+            }
+        }
+    }
+}
+
+/// Beyond enumeration: the first is the best, scores fall, and what one change makes of the best is not better than the second.
+#[test]
+fn the_k_best_of_large_models() {
+    let run = Run::default();
+    let generate = zhat::model::generate::space;
+    for (kind, size, scores_of) in [
+        ("hypercube", 5000, "unary"),
+        ("hypercube", 200, "pairwise"),
+        ("subtree", 20_000, "unary"),
+        ("permutation", 30, "position"),
+        ("permutation", 40, "footrule"),
+        ("permutation", 400, "kendall"),
+        ("permutation", 400, "cayley"),
+        ("permutation", 14, "precedence"),
+        ("cycle", 11, "links"),
+        ("partition", 11, "links"),
+    ] {
+        let model = generate(kind, size, scores_of, 1.0, 5).unwrap();
+        let best = Oracle::default().map(&model, &run).unwrap().value;
+        let ranked = Oracle::default().k_best(&model, 25, &run).unwrap().value;
+        assert_eq!(ranked.len(), 25, "{kind}");
+        assert!((ranked[0].score - best.score).abs() < 1e-9, "{kind} {}", best.score);
+        assert!(ranked.windows(2).all(|pair| pair[0].score >= pair[1].score), "{kind}");
+        for (i, one) in ranked.iter().enumerate() {
+            let y: Vec<u32> = one.state.iter().map(|x| *x as u32).collect();
+            model.space().check(&y).unwrap();
+            assert!(ranked[..i].iter().all(|other| other.state != one.state), "{kind}");
+        }
+    }
+    // Twenty labels of scores 1, 2, 4, …: the k best are those of the numbers from 2²⁰ − 1 down.
+    let unary: Vec<f64> = (0..20).map(|i| f64::from(1 << i)).collect();
+    let model = SpaceModel::new(Hypercube::new(20).unwrap(), Scores::Unary(unary)).unwrap();
+    let ranked = Oracle::default().k_best(&model, 1000, &run).unwrap().value;
+    let want: Vec<f64> = (0..1000).map(|k| f64::from((1 << 20) - 1 - k)).collect();
+    assert_eq!(scores(&ranked), want);
+    // A path: subtrees are its beginnings.
+    let path: Vec<Option<usize>> = (0..2000).map(|v: usize| v.checked_sub(1)).collect();
+    let model =
+        SpaceModel::new(Subtrees::new(&path, false).unwrap(), Scores::Unary(vec![-1.0; 2000])).unwrap();
+    let ranked = Oracle::default().k_best(&model, 30, &run).unwrap().value;
+    assert_eq!(scores(&ranked), (1..=30).map(|k| -f64::from(k)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_query_is_answered_for_every_space_and_refusals_say_what_works() {
+    let run = Run::default();
+    for model in small(6, 1.0) {
+        let model: Model = model.into();
+        for query in Query::ALL {
+            let found = answer(&model, query, &Choice::Auto, &Settings::new(), &run).unwrap();
+            match query {
+                Query::Marginals => assert!(matches!(found, AnyAnswer::SpaceMarginals(_))),
+                Query::KBest(_) => assert!(matches!(found, AnyAnswer::Ranked(_))),
+                _ => {}
+            }
+        }
+    }
+    // So many cycles that neither sums nor lists are possible: draws still say the marginals, the k best are refused.
+    let links = Scores::links(40, &[(0, 1, 1.0), (3, 7, -1.0)]).unwrap();
+    let model = SpaceModel::new(Cycles::new(40).unwrap(), links).unwrap();
+    let model: Model = model.into();
+    let settings = Settings::from_iter([("error".to_string(), 0.05.into())]);
+    let found = answer(&model, Query::Marginals, &Choice::Auto, &settings, &run).unwrap();
+    assert_eq!(found.diagnostics().method, "perfect");
+    let error = answer(&model, Query::KBest(2), &Choice::Named("oracle".into()), &Settings::new(), &run);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("too many") || error.contains("memory"), "{error}");
+    assert!(matches!(
+        answer(&model, Query::KBest(2), &Choice::Auto, &Settings::new(), &run),
+        Err(Error::OverBudget { .. })
+    ));
+}
