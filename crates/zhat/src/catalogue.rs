@@ -442,8 +442,8 @@ pub static CATALOGUE: &[Row] = &[
         "perfect",
         Space,
         space::PerfectSampling,
-        [Marginals, FactorMarginals, Sample],
-        "exact draws by an oracle, coupling from the past or rejection; marginals and the gradient from them within a stated radius"
+        [Marginals, FactorMarginals, Entropy, Sample],
+        "exact draws by an oracle, coupling from the past or rejection; marginals, gradient and entropy from them within a stated radius"
     ),
     row!(
         "importance",

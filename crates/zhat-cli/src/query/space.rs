@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 use zhat::catalogue::AnyAnswer;
 use zhat::space::{Condition, Expectations, SpaceMarginals, SpaceModel, Structures};
-use zhat::{BestState, Error, Law, Result, Samples};
+use zhat::{BestState, Error, Guarantee, Law, Result, Samples};
 
 use super::{Answered, Style, csv_line, sequences};
 use crate::output;
@@ -51,8 +51,15 @@ fn expectations(answered: &Answered, found: &Expectations, json: bool) -> String
     if found.values.len() > MOST_ROWS {
         let _ = writeln!(text, "… and {} more; --json has them all", found.values.len() - MOST_ROWS);
     }
-    let _ = writeln!(text, "radius   {} in Euclidean norm", output::number(found.radius));
-    text + &answered.footer()
+    text + &radius(answered, found.radius, "in Euclidean norm")
+}
+
+/// How far estimates may be off, and the footer; exact ones have their rounding there.
+fn radius(answered: &Answered, radius: f64, what: &str) -> String {
+    if *answered.answer.guarantee() == Guarantee::Exact {
+        return answered.footer();
+    }
+    format!("radius   {} {what}\n{}", output::number(radius), answered.footer())
 }
 
 /// What a row of the table of marginals is about, and a column.
@@ -95,8 +102,7 @@ fn marginals(answered: &Answered, model: &SpaceModel, found: &SpaceMarginals, js
     if shown < n {
         let _ = writeln!(text, "… and {} more; --json has them all", n - shown);
     }
-    let _ = writeln!(text, "\nradius   {} for each", output::number(found.radius));
-    text + &answered.footer()
+    text + "\n" + &radius(answered, found.radius, "for each")
 }
 
 fn k_best(answered: &Answered, model: &SpaceModel, ranked: &[BestState], json: bool) -> String {
@@ -105,7 +111,7 @@ fn k_best(answered: &Answered, model: &SpaceModel, ranked: &[BestState], json: b
         let states: Vec<serde_json::Value> = ranked.iter().map(state).collect();
         return answered.object(&[("states", json!(states).to_string())]);
     }
-    let row = |best: &BestState| vec![output::number(best.score), shown(model, best)];
+    let row = |best: &BestState| vec![output::number(best.score + 0.0), shown(model, best)];
     let rows = ranked.iter().map(row).collect();
     format!("{}\n{}", output::table(&["score", model.space().name()], rows, 2), answered.footer())
 }
@@ -121,7 +127,7 @@ fn best(answered: &Answered, model: &SpaceModel, best: &BestState, json: bool) -
             .object(&[("value", json!(best.score).to_string()), ("state", json!(best.state).to_string())]);
     }
     let shown = shown(model, best);
-    format!("best     {shown}\nscore    {}\n{}", output::number(best.score), answered.footer())
+    format!("best     {shown}\nscore    {}\n{}", output::number(best.score + 0.0), answered.footer())
 }
 
 /// CSV with a column a number of the structure, or JSON lines.

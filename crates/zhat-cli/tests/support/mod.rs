@@ -82,8 +82,8 @@ pub fn without_times(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("method   ") {
         Some(rest) => {
             let (method, rest) = rest.split_once(", ").unwrap();
-            let (_, figures) = rest.split_once("; ").unwrap();
-            format!("method   {method}, [time]; {figures}")
+            let figures = rest.split_once("; ").map_or(String::new(), |(_, figures)| format!("; {figures}"));
+            format!("method   {method}, [time]{figures}")
         }
         None => line.to_owned(),
     };

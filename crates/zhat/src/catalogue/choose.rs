@@ -6,7 +6,7 @@ use super::{AnyAnswer, CATALOGUE, DEFAULT_HORIZON, Row, Settings, rows, unsuppor
 use crate::answer::Promise;
 use crate::error::{Error, Result};
 use crate::forecast::Forecast;
-use crate::model::Model;
+use crate::model::{Kind, Model};
 use crate::query::Query;
 use crate::run::Run;
 use crate::units;
@@ -70,7 +70,7 @@ pub struct Plan {
 /// Chooses the method for a query.
 ///
 /// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
-/// methods the fastest, of others the one that stands first in the catalogue.
+/// methods and those for spaces the fastest, of others the one that stands first in the catalogue.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let started = Instant::now();
     let plan = choose_from(model, query, choice, settings, run)?;
@@ -105,7 +105,9 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
     let better = |best: Plan, plan: Plan| {
         let (new, old) = (plan.forecast, best.forecast);
-        let faster = new.promise == Promise::Exact && new.seconds < old.seconds;
+        // All methods for spaces are asked for the same ε.
+        let alike = new.promise == Promise::Exact || model.kind() == Kind::Space;
+        let faster = alike && new.seconds < old.seconds;
         if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
     };
     let best = plans.iter().filter(fits).copied().reduce(better);
@@ -117,6 +119,7 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     let best = best.map(|plan| if exact(&plan) { Plan { reserve, ..plan } } else { plan });
     best.ok_or_else(|| {
         let need = |plan: &Plan| match plan.forecast {
+            Forecast { bytes, .. } if bytes.is_infinite() => format!("{} is out of reach", plan.row.method),
             Forecast { bytes, .. } if bytes > run.memory() as f64 => {
                 format!("{} needs {} of memory", plan.row.method, units::bytes(bytes))
             }

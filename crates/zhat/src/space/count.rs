@@ -118,11 +118,7 @@ fn block(
         sum -= (1.0 - random.uniform()).ln();
         hits += u64::from(space.contains(structure)?);
         if hits == 0 && draws == super::MOST_TRIES {
-            return Err(Error::NoAnswer(format!(
-                "none of {draws} uniform {} is one of the {}: they are too rare to be counted, or there are none",
-                outer.name(),
-                space.name()
-            )));
+            return Err(super::too_rare(space.name(), outer.name()));
         }
     }
     Ok((sum, draws))

@@ -147,11 +147,7 @@ pub trait Space: Send + Sync + Debug {
                 return Ok(());
             }
         }
-        Err(Error::NoAnswer(format!(
-            "none of {MOST_TRIES} uniform {} is one of the {}: they are too rare for rejection, or there are none",
-            space.name(),
-            self.name()
-        )))
+        Err(too_rare(self.name(), space.name()))
     }
 
     /// Shows every structure once, until `visit` says `false`; whether all were shown.
@@ -302,6 +298,13 @@ macro_rules! from_each {
 }
 
 from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions, Restricted);
+
+/// The error for structures that are not found among those of the space around them.
+fn too_rare(space: &str, outer: &str) -> Error {
+    Error::NoAnswer(format!(
+        "none of {MOST_TRIES} uniform {outer} is one of the {space}: they are too rare for rejection, or there are none"
+    ))
+}
 
 /// The error for a structure of the wrong length.
 fn check_width(space: &dyn Space, structure: &[u32]) -> Result<()> {

@@ -8,7 +8,8 @@ use std::sync::Once;
 use zhat::io::{model_file, read_model, write_model};
 use zhat::model::{Domain, Form, MixedModel, Segments, Statistic, Term, Transitions};
 use zhat::random::Streams;
-use zhat::{Chain, FactorGraph, Model, SemiMarkov};
+use zhat::space::{Scores, Subtrees};
+use zhat::{Chain, FactorGraph, Model, SemiMarkov, SpaceModel};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -85,20 +86,31 @@ fn mixed() -> MixedModel {
     MixedModel::new(domains, terms).unwrap()
 }
 
+/// A tree without its empty subtree, nodes in no order, pairs, conditions of two kinds.
+fn space() -> SpaceModel {
+    let parents = [Some(3), Some(0), Some(3), None, Some(2)];
+    let tree = Subtrees::new(&parents, false).unwrap();
+    let unary = vec![0.5, -1.25, 5e-324, 1e9, -0.0];
+    let scores = Scores::pairwise(unary, &[(4, 0, 0.75), (1, 2, -2.0)]).unwrap();
+    let conditions = ["not chosen 1", "size 2 4"].map(|text| text.parse().unwrap());
+    SpaceModel::new(tree, scores).unwrap().restrict(conditions).unwrap()
+}
+
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The files of version 1, written first if that is asked for.
-fn version_1() -> [(PathBuf, Model); 6] {
+fn version_1() -> [(PathBuf, Model); 7] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 6] = [
+    let files: [(&str, Model); 7] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
         ("v1-mixed.zhat", mixed().into()),
+        ("v1-space.zhat", space().into()),
     ];
     let files = files.map(|(name, model)| (golden(name), model));
     BLESS.call_once(|| {

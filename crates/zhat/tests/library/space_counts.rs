@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::spaces::{counts, law, listed, small};
 use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
+use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Enumeration;
 use zhat::io::model_file;
 use zhat::random::Streams;
@@ -13,8 +14,8 @@ use zhat::space::{
     TootsiePop, UniformImportance, log_count,
 };
 use zhat::{
-    Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Result, Run,
-    Sample,
+    Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query, Result,
+    Run, Sample,
 };
 
 fn condition(text: &str) -> Condition {
@@ -161,6 +162,43 @@ fn exact_methods_keep_to_conditions() {
         Oracle::default().k_best(&impossible, 2, &run).map(|_| ()),
     ] {
         assert!(matches!(result, Err(Error::ZeroPartition)), "{result:?}");
+    }
+}
+
+/// No condition at all changes nothing.
+#[test]
+fn a_restriction_may_be_empty() {
+    let run = Run::default();
+    for model in small(2, 1.0) {
+        let same = model.restrict([]).unwrap();
+        assert_eq!(same.space().log_count(), model.space().log_count());
+        let oracle = Oracle::default();
+        let z = |model| oracle.log_partition(model, &run).unwrap().value;
+        assert_eq!(z(&same), z(&model));
+        let marginals = |model| oracle.marginals(model, &run).unwrap().value;
+        assert_eq!(marginals(&same), marginals(&model));
+        let best = |model| oracle.map(model, &run).unwrap().value;
+        assert_eq!(best(&same), best(&model));
+        let drawn = |model| oracle.sample(model, 50, &run).unwrap().value;
+        assert_eq!(drawn(&same), drawn(&model));
+    }
+}
+
+/// What a program says is shown, whatever method is chosen for it.
+#[test]
+fn failures_of_programs_are_not_hidden() {
+    let fails = |_: &[u32]| Err(Error::NoAnswer("the program said no".into()));
+    let orders = Permutations::new(30).unwrap();
+    let by_score = SpaceModel::new(orders, Scores::closure(fails, 0.0, 1.0)).unwrap();
+    let plain = SpaceModel::new(orders, Scores::closure(|_| Ok(0.0), 0.0, 1.0)).unwrap();
+    let by_condition =
+        plain.restrict([Condition::function(|_| Err(Error::NoAnswer("the program said no".into())))]);
+    for model in [by_score, by_condition.unwrap()] {
+        let model: Model = model.into();
+        for query in [Query::LogPartition, Query::Marginals, Query::Entropy, Query::Map, Query::Sample(3)] {
+            let error = answer(&model, query, &Choice::Auto, &Settings::new(), &Run::default()).unwrap_err();
+            assert!(error.to_string().contains("the program said no"), "{}: {error}", query.name());
+        }
     }
 }
 
@@ -439,8 +477,10 @@ fn conditions_that_fail_or_leave_nothing() {
     let empty = plain.restrict([Condition::function(|_| Ok(false))]).unwrap();
     assert!(matches!(Enumeration::default().log_partition(&empty, &run), Err(Error::ZeroPartition)));
     assert!(matches!(Enumeration::default().k_best(&empty, 2, &run), Err(Error::ZeroPartition)));
-    let error = Telescoped::default().log_partition(&empty, &run).unwrap_err().to_string();
-    assert!(error.contains("too rare"), "{error}");
+    for method in [&Telescoped::default() as &dyn LogPartition<SpaceModel>, &UniformImportance::default()] {
+        let error = method.log_partition(&empty, &run).unwrap_err().to_string();
+        assert!(error.contains("too rare"), "{error}");
+    }
     // Nothing seen: no lower end, and an upper one.
     let few = UniformImportance { samples: 1 << 11, ..Default::default() };
     let z = few.log_partition(&empty, &run).unwrap();

@@ -8,7 +8,8 @@ use zhat::space::{
     Structures, Subtrees, marginal_samples,
 };
 use zhat::{
-    BestState, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query, Run,
+    BestState, Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query,
+    Run,
 };
 
 fn name(model: &SpaceModel) -> String {
@@ -114,6 +115,21 @@ fn marginals_by_draws_are_within_their_radius() {
     // Hoeffding: 2m exp(−2Sε²) ≤ δ.
     let samples = marginal_samples(100.0, 0.05, 0.99);
     assert!(200.0 * (-2.0 * samples * 0.0025f64).exp() <= 0.01 && samples < 1990.0);
+}
+
+#[test]
+fn entropies_by_draws_are_within_their_interval() {
+    let run = Run::default();
+    for seed in 0..3 {
+        for model in small(seed, 0.4) {
+            let truth = Enumeration::default().entropy(&model, &run).unwrap().value;
+            let method = PerfectSampling { error: 0.5, confidence: 1.0 - 1e-9, ..Default::default() };
+            let found = method.entropy(&model, &run).unwrap();
+            let Guarantee::Bounds { low, high, .. } = found.guarantee else { panic!("{found}") };
+            assert!(low <= truth && truth <= high, "{}: {found} {truth}", name(&model));
+            assert!(high - low <= 1.2 && low <= found.value && found.value <= high, "{found}");
+        }
+    }
 }
 
 fn scores(ranked: &[BestState]) -> Vec<f64> {

@@ -6,6 +6,7 @@ use super::spaces::{counts, law, small};
 use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
 use zhat::exact::Enumeration;
 use zhat::random::Streams;
+use zhat::space::estimate::schedule::Published;
 use zhat::space::{
     AnnealedSampling, Cycles, Hypercube, Oracle, Partitions, PerfectSampling, Permutations, PublishedScheme,
     Sampler, Scores, SpaceModel, Structures, Subtrees, Telescoped, TootsiePop, UniformImportance, meta_steps,
@@ -118,14 +119,116 @@ fn approximate_draws_are_as_close_as_they_say() {
     }
 }
 
+/// The laws of META after 0, 1, 2, … steps from each start, by its matrix.
+fn meta_laws(scores: &[f64], beta: f64, steps: usize) -> Vec<Vec<Vec<f64>>> {
+    let n = scores.len();
+    let go = |y: usize, z: usize| (beta * (scores[z] - scores[y])).exp().min(1.0) / n as f64;
+    let next = |law: &Vec<f64>| {
+        let mut after = vec![0.0; n];
+        for y in 0..n {
+            let mut stay = 1.0;
+            for z in (0..n).filter(|z| *z != y) {
+                after[z] += law[y] * go(y, z);
+                stay -= go(y, z);
+            }
+            after[y] += law[y] * stay;
+        }
+        after
+    };
+    let start = |y: usize| (0..n).map(|z| f64::from(u8::from(z == y))).collect::<Vec<f64>>();
+    let mut laws = vec![(0..n).map(start).collect::<Vec<_>>()];
+    for _ in 0..steps {
+        let after = laws[laws.len() - 1].iter().map(next).collect();
+        laws.push(after);
+    }
+    laws
+}
+
+fn variation(a: &[f64], b: &[f64]) -> f64 {
+    0.5 * a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>()
+}
+
+/// Appendices A and B on a case that is small enough for matrices.
+#[test]
+fn the_coupling_bound_and_the_tolerance_hold_exactly() {
+    let (error, p) = (0.5, 3.0);
+    let mut told = 0;
+    for (seed, scale) in [(1, 0.3), (2, 0.8), (3, 1.5)] {
+        let mut random = Streams::new(seed, "meta matrix").block(0);
+        let unary: Vec<f64> = (0..3).map(|_| scale * random.normal()).collect();
+        let model = SpaceModel::new(Hypercube::new(3).unwrap(), Scores::Unary(unary)).unwrap();
+        let all = super::spaces::listed(model.space()).0;
+        let scores: Vec<f64> = all.iter().map(|y| model.score(y).unwrap()).collect();
+        let law = |beta: f64| {
+            let weights: Vec<f64> = scores.iter().map(|s| (beta * s).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            weights.iter().map(|w| w / total).collect::<Vec<f64>>()
+        };
+        let norm = model.range().0.abs().max(model.range().1.abs());
+        let schedule = Published::corrected(norm, error, p);
+        let (levels, tolerance) = (schedule.levels, schedule.tolerance(error, p));
+        for level in 0..levels as usize {
+            let (beta, step) = (level as f64 / levels, 1.0 / levels);
+            let truth = law(beta);
+            let spread = beta * model.spread();
+            let steps = meta_steps(spread, tolerance);
+            let laws = meta_laws(&scores, beta, steps as usize);
+            // Theorem B.2, from every start and at every time.
+            for (t, from) in laws.iter().enumerate() {
+                let bound = (1.0 - (-spread).exp()).powi(t as i32);
+                for reached in from {
+                    assert!(variation(reached, &truth) <= bound + 1e-12, "{level} {t} {bound}");
+                }
+            }
+            assert!((1.0 - (-spread).exp()).powf(steps) <= tolerance);
+            // Theorem A.1: the mean of a level moves by a factor 1 ± ε/5l at most.
+            let mean = |law: &[f64]| law.iter().zip(&scores).map(|(p, s)| p * (step * s).exp()).sum::<f64>();
+            for reached in &laws[steps as usize] {
+                assert!((mean(reached) / mean(&truth) - 1.0).abs() <= error / (5.0 * levels));
+            }
+        }
+        // The sampler is that chain, from a uniform start: its own law after so few steps, not the model's.
+        let distance = 0.95;
+        let steps = meta_steps(model.spread(), distance) as usize;
+        let mut own = vec![0.0; all.len()];
+        for from in &meta_laws(&scores, 1.0, steps)[steps] {
+            own.iter_mut().zip(from).for_each(|(sum, p)| *sum += p / all.len() as f64);
+        }
+        assert!(variation(&own, &law(1.0)) <= distance);
+        let method = PerfectSampling { distance, ..Default::default() };
+        let drawn = method.sample(&model, 40_000, &Run::default().with_seed(seed)).unwrap().value;
+        let places = super::spaces::listed(model.space()).1;
+        assert!(multinomial_tail(&counts(&drawn, &places), &own) > ALARM);
+        if variation(&own, &law(1.0)) > 0.05 {
+            assert!(multinomial_tail(&counts(&drawn, &places), &law(1.0)) < ALARM);
+            told += 1;
+        }
+    }
+    assert!(told > 0);
+}
+
+/// Both threads draw, and what they draw does not depend on their number.
+#[test]
+fn large_samples_are_shared_between_threads() {
+    let model = zhat::model::generate::space("permutation", 300, "kendall", 0.05, 1).unwrap();
+    let drawn = |threads: usize| {
+        let run = Run::default().with_threads(threads).with_seed(2);
+        let exact = Oracle::default().sample(&model, 2000, &run).unwrap().value;
+        let flat = SpaceModel::new(Permutations::new(300).unwrap(), Scores::closure(|_| Ok(0.0), 0.0, 0.0));
+        let perfect = PerfectSampling::default().sample(&flat.unwrap(), 2000, &run).unwrap().value;
+        (exact, perfect)
+    };
+    assert_eq!(drawn(1), drawn(2));
+}
+
 fn covers(z: &Estimate, truth: f64) {
     let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
     assert!(low <= truth && truth <= high && low <= z.value && z.value <= high, "{z} {truth}");
 }
 
 /// One random model of each space, small in size and range.
-fn one_of_each(seed: u64) -> Vec<SpaceModel> {
-    let models = small(seed, 0.5);
+fn one_of_each(seed: u64, scale: f64) -> Vec<SpaceModel> {
+    let models = small(seed, scale);
     let mut random = Streams::new(seed, "one of each").block(0);
     let kinds = ["hypercube", "permutations", "subtrees", "cycles", "partitions"];
     kinds
@@ -138,12 +241,17 @@ fn one_of_each(seed: u64) -> Vec<SpaceModel> {
 }
 
 /// Instances of each space for which (ε, δ) is promised at a confidence of 3/4, and how many promises were broken: an exact binomial test.
-fn promise(instances: u64, error: f64, method: impl Fn(&SpaceModel, &Run) -> zhat::Result<Estimate>) {
+fn promise(
+    instances: u64,
+    scale: f64,
+    error: f64,
+    method: impl Fn(&SpaceModel, &Run) -> zhat::Result<Estimate>,
+) {
     let run = Run::default();
     run.install(|| ());
     let (mut missed, mut wide) = ([0u64; 5], [0u64; 5]);
     for seed in 0..instances {
-        for (k, model) in one_of_each(seed).iter().enumerate() {
+        for (k, model) in one_of_each(seed, scale).iter().enumerate() {
             let truth = Enumeration::default().log_partition(model, &run).unwrap().value;
             let z = method(model, &run.clone().with_seed(seed)).unwrap();
             let Guarantee::Bounds { low, high, confidence } = z.guarantee else { panic!("{z}") };
@@ -160,31 +268,39 @@ fn promise(instances: u64, error: f64, method: impl Fn(&SpaceModel, &Run) -> zha
 
 #[test]
 fn the_telescoped_scheme_keeps_its_promise() {
-    promise(1000, 0.4, |model, run| {
+    promise(1000, 0.5, 0.4, |model, run| {
         Telescoped { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
     });
 }
 
 #[test]
 fn the_poisson_counts_keep_their_promise() {
-    promise(1000, 0.5, |model, run| {
+    promise(1000, 0.5, 0.5, |model, run| {
         TootsiePop { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
     });
 }
 
 #[test]
 fn uniform_importance_sampling_keeps_its_promise() {
-    promise(300, 0.4, |model, run| {
+    promise(1000, 0.5, 0.4, |model, run| {
         UniformImportance { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
     });
 }
 
 #[test]
 fn the_published_scheme_keeps_its_promise_once_corrected() {
-    promise(20, 0.9, |model, run| {
+    // Scores so small that a few levels are enough, and a few instances with more of them.
+    promise(1000, 0.1, 0.9, |model, run| {
         PublishedScheme { error: 0.9, ..Default::default() }.log_partition(model, run)
     });
-    let model = one_of_each(3).swap_remove(0);
+    promise(12, 0.5, 0.9, |model, run| {
+        PublishedScheme { error: 0.9, ..Default::default() }.log_partition(model, run)
+    });
+    // Draws that are only close to their laws (Theorem A.1).
+    promise(100, 0.1, 0.9, |model, run| {
+        PublishedScheme { error: 0.9, approximate: true, ..Default::default() }.log_partition(model, run)
+    });
+    let model = one_of_each(3, 0.5).swap_remove(0);
     let printed = PublishedScheme { error: 0.9, as_printed: true, ..Default::default() };
     let z = printed.log_partition(&model, &Run::default()).unwrap();
     assert_eq!(z.guarantee.promise(), Promise::Heuristic);
@@ -281,7 +397,7 @@ fn gradients_are_within_their_radius() {
 
 #[test]
 fn answers_do_not_depend_on_the_number_of_threads() {
-    for model in one_of_each(7) {
+    for model in one_of_each(7, 0.5) {
         let bits = |threads: usize| {
             let run = Run::default().with_threads(threads).with_seed(11);
             let methods: [&dyn LogPartition<SpaceModel>; 4] = [

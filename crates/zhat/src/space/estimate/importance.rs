@@ -21,7 +21,7 @@ use crate::random::Streams;
 use crate::run::Run;
 use crate::space::count::{self, Count};
 use crate::space::pilot::Pilot;
-use crate::space::{Space, SpaceModel};
+use crate::space::{MOST_TRIES, Space, SpaceModel, too_rare};
 
 const NAME: &str = "importance";
 /// Draws that share a stream.
@@ -58,7 +58,8 @@ impl Forecasts<SpaceModel> for UniformImportance {
                     2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
                 draws.max((FIRST * BLOCK) as f64) * pilot.seconds_a_try()
             }
-            None => f64::INFINITY,
+            // What is wrong the run itself will say.
+            None => 0.0,
         };
         Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
     }
@@ -123,6 +124,11 @@ impl LogPartition<SpaceModel> for UniformImportance {
                 sums = (sums.0 + part.0, sums.1 + part.1);
             }
             done = goal;
+            if let (Some((outer, _)), 0.0) = (around, sums.0)
+                && done * BLOCK >= MOST_TRIES
+            {
+                return Err(too_rare(space.name(), outer.name()));
+            }
             let number = (done * BLOCK) as f64;
             let mean = sums.0 / number;
             let variance = ((sums.1 - number * mean * mean) / (number - 1.0)).max(0.0);

@@ -53,7 +53,8 @@ impl Forecasts<SpaceModel> for Telescoped {
             (Ok(source), Some(pilot)) => {
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
-            _ => f64::INFINITY,
+            // What is wrong the run itself will say.
+            _ => 0.0,
         };
         Forecast { bytes: 1e6 + draws / BLOCK as f64 * 16.0, seconds, promise: Promise::Bounds }
     }

@@ -61,7 +61,8 @@ impl Forecasts<SpaceModel> for TootsiePop {
                 let draws = Self::walks(pilot.rise(), error, confidence) * (pilot.rise() + 1.0);
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
-            _ => f64::INFINITY,
+            // What is wrong the run itself will say.
+            _ => 0.0,
         };
         Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
     }

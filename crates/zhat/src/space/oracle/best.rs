@@ -12,7 +12,7 @@ use crate::space::{Scores, SpaceModel, Structures, best_assignment};
 pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
     let n = model.width();
     let mut structure = vec![0; n];
-    match (way(model), model.structures(), model.scores()) {
+    match (way(model), model.structures().base(), model.scores()) {
         (Some(Way::Single), Structures::Hypercube(cube), scores) => {
             let odds = odds_of_labels(cube, scores.unary().unwrap_or(&[]));
             structure.iter_mut().zip(odds).for_each(|(bit, odds)| *bit = u32::from(odds > 0.0));

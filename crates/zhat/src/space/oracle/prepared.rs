@@ -171,7 +171,7 @@ impl<'a> Prepared<'a> {
 
     /// A structure with the model's law.
     pub fn draw(&self, random: &mut Stream, structure: &mut [u32]) {
-        match (&self.table, self.model.structures()) {
+        match (&self.table, self.model.structures().base()) {
             (Table::Tree(odds), Structures::Subtrees(tree)) => tree.downward(random, structure, |v| odds[v]),
             (Table::Single(odds) | Table::Tree(odds), _) => {
                 for (bit, odds) in structure.iter_mut().zip(odds) {
@@ -231,7 +231,7 @@ impl<'a> Prepared<'a> {
 
     /// The probabilities of labels or nodes.
     fn chosen(&self) -> Vec<f64> {
-        match (&self.table, self.model.structures()) {
+        match (&self.table, self.model.structures().base()) {
             (Table::Tree(odds), Structures::Subtrees(tree)) => {
                 let mut means = vec![0.0; odds.len()];
                 for &v in tree.order() {

@@ -18,7 +18,7 @@ const GROUP: u64 = 8;
 pub(super) const COPIES: usize = GROUP as usize + 1;
 
 /// The mean over `count` draws of what `add` adds to a vector of this length.
-fn mean(
+pub(super) fn mean(
     source: &Source<'_>,
     model: &SpaceModel,
     (count, length): (u64, usize),

@@ -8,9 +8,10 @@
 //!   it. It takes exp(s_max − s_min) draws: `rejection` is the same with the threshold that z itself allows.
 //! - approximate: META for so many steps that the law is within `distance` of the model's in total variation, (1 − exp(−Δ))ᵗ ≤ distance (Theorem B.2).
 //!
-//! The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's
+//! A marginal is the share of draws that show an event; all m of them are within ε with probability 1 − δ if S ≥ ln(2m/δ)/2ε². The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's
 //! inequality for vectors), R = max ‖φ − centre‖. For one direction z fixed beforehand 2R²‖z‖² ln(2/δ)/ε² are enough.
 
+mod entropy;
 mod means;
 mod source;
 
@@ -43,7 +44,7 @@ pub struct PerfectSampling {
     pub sampler: Sampler,
     /// 0 for exact draws; otherwise META runs until it is within this total-variation distance of the model.
     pub distance: f64,
-    /// How far the gradient may be off, in Euclidean norm, or any of the marginals.
+    /// How far the gradient may be off, in Euclidean norm, any of the marginals, or the entropy.
     pub error: f64,
     /// With which confidence.
     pub confidence: f64,
@@ -72,6 +73,8 @@ pub fn marginal_samples(events: f64, error: f64, confidence: f64) -> f64 {
 }
 
 /// How many steps of META from any start lead within `distance` of the model (Theorem B.2).
+///
+/// The first of them is already exact where all scores are the same.
 pub fn meta_steps(spread: f64, distance: f64) -> f64 {
     // ln(1 − e^{−Δ}) of a tiny e^{−Δ} is −e^{−Δ}.
     (distance.ln() / (-(-spread).exp()).ln_1p()).ceil().max(1.0)
@@ -102,7 +105,7 @@ impl PerfectSampling {
 }
 
 impl Forecasts<SpaceModel> for PerfectSampling {
-    fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
+    fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
         let promise = match query {
             Query::Sample(_) if self.distance == 0.0 => Promise::Exact,
             _ => Promise::Bounds,
@@ -110,11 +113,12 @@ impl Forecasts<SpaceModel> for PerfectSampling {
         let draws = match query {
             Query::Sample(count) => count as f64,
             Query::Marginals => self.marginal_draws(model),
+            Query::Entropy => self.score_draws(model),
             _ => self.gradient_draws(model),
         };
-        let never = Forecast { bytes: 0.0, seconds: f64::INFINITY, promise };
         let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model)) else {
-            return never;
+            // What is wrong the run itself will say.
+            return Forecast { bytes: 0.0, seconds: 0.0, promise };
         };
         let each = match self.distance > 0.0 {
             true => meta_steps(model.spread(), self.distance) * pilot.seconds_a_draw(),
@@ -124,9 +128,11 @@ impl Forecasts<SpaceModel> for PerfectSampling {
         let numbers = match query {
             Query::Sample(_) => draws * model.width() as f64,
             Query::Marginals => means::COPIES as f64 * marginals::entries(model),
+            Query::Entropy => 1e5,
             _ => means::COPIES as f64 * model.dimension() as f64,
         };
-        Forecast { bytes: 8.0 * numbers, seconds: draws * each, promise }
+        let before = if query == Query::Entropy { self.partition_seconds(model, run).0 } else { 0.0 };
+        Forecast { bytes: 8.0 * numbers, seconds: before + draws * each, promise }
     }
 }
 
@@ -142,7 +148,7 @@ impl Sample<SpaceModel> for PerfectSampling {
             diagnostics = diagnostics.note("steps", steps);
             let law = Law::Approximate { distance: self.distance };
             draws::samples(model, count, law, "perfect", run, &clock, |random, structure| {
-                metropolis(model, steps as u64, random, structure, &clock)
+                metropolis(model, (1.0, steps as u64), random, structure, &clock).map(|_| ())
             })?
         } else {
             diagnostics = diagnostics.note("sampler", source.name());
@@ -175,14 +181,14 @@ impl Sample<SpaceModel> for PerfectSampling {
     }
 }
 
-/// So many steps of META from a uniform start.
-fn metropolis(
+/// So many steps of META at β from a uniform start, and the score of where they lead.
+pub(super) fn metropolis(
     model: &SpaceModel,
-    steps: u64,
+    (beta, steps): (f64, u64),
     random: &mut Stream,
     structure: &mut [u32],
     clock: &Clock<'_>,
-) -> Result<()> {
+) -> Result<f64> {
     model.space().uniform(random, structure)?;
     let mut score = model.score(structure)?;
     let mut proposed = vec![0; structure.len()];
@@ -192,10 +198,10 @@ fn metropolis(
         }
         model.space().uniform(random, &mut proposed)?;
         let new = model.score(&proposed)?;
-        if random.uniform() < (new - score).exp() {
+        if random.uniform() < (beta * (new - score)).exp() {
             structure.copy_from_slice(&proposed);
             score = new;
         }
     }
-    Ok(())
+    Ok(score)
 }
