@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
-use zhat::model::{Domain, Form, MixedModel, Segments, Statistic, Term, Transitions};
+use zhat::model::{
+    Domain, Form, Interactions, MixedModel, Segments, SequenceMrf, Statistic, Term, Transitions,
+};
 use zhat::random::Streams;
 use zhat::space::{Scores, Subtrees};
 use zhat::{Chain, FactorGraph, Model, SemiMarkov, SpaceModel};
@@ -96,14 +98,21 @@ fn space() -> SpaceModel {
     SpaceModel::new(tree, scores).unwrap().restrict(conditions).unwrap()
 }
 
+/// Embeddings, a state that is forbidden.
+fn sequence_mrf() -> SequenceMrf {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let interactions = Interactions::LowRank { rank: 2, left: numbers(6), right: vec![numbers(6); 2] };
+    SequenceMrf::new(1 << 40, vec![0.5, ZERO, -1e300], interactions).unwrap()
+}
+
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// The files of version 1, written first if that is asked for.
-fn version_1() -> [(PathBuf, Model); 7] {
+fn version_1() -> [(PathBuf, Model); 8] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 7] = [
+    let files: [(&str, Model); 8] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
@@ -111,6 +120,7 @@ fn version_1() -> [(PathBuf, Model); 7] {
         ("v1-semi-markov.zhat", semi_markov().into()),
         ("v1-mixed.zhat", mixed().into()),
         ("v1-space.zhat", space().into()),
+        ("v1-sequence-mrf.zhat", sequence_mrf().into()),
     ];
     let files = files.map(|(name, model)| (golden(name), model));
     BLESS.call_once(|| {
