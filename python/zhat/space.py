@@ -22,16 +22,15 @@ Condition = str | Callable[[list[int]], bool]
 """What structures must be like: words such as "before 0 3", or a function that says whether one is allowed."""
 
 
-class SpaceModel(
-    Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples]
-):
+class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples]):
     """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
 
     A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
     position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the
-    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ; `marginals`
-    gives the probability that a label or node is chosen, [n], that an item is at a position, that two vertices
-    are neighbours on the cycle (on the diagonal: that one is on it), that two elements share a block, [n, n].
+    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ;
+    `marginals` gives the probability that a label or node is chosen, [n], that an item is at a position, that
+    two vertices are neighbours on the cycle (on the diagonal: that one is on it), that two elements share a
+    block, [n, n].
 
     >>> import zhat
     >>> model = zhat.SpaceModel.permutations(kendall=list(range(10)), spread=0.5)
