@@ -19,7 +19,7 @@ Pair = tuple[int, int, float]
 
 
 Condition = str | Callable[[list[int]], bool]
-"""What structures must be like: words such as "before 0 3", or a function that tells if one is allowed."""
+"""What structures must be like: words such as "before 0 3", or a function that says whether one may be."""
 
 
 class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples]):

@@ -97,7 +97,13 @@ fn models_of_stochastic_gradients_are_learned_and_evaluated() {
     assert!(refused("lm train train.txt --objective lbl --l2 1 -o m.zhat").contains("`--objective lifted`"));
     assert!(refused("lm train - --objective lbl -o m.zhat").contains("read twice"));
     assert!(refused("lm eval l.zhat valid.txt --pseudo").contains("exact likelihood"));
-    assert!(refused("lm sample l.zhat").contains("expected `language-model`"));
+    let drawn = folder.json(&["lm", "sample", "l.zhat", "-n", "3", "--seed", "2"]);
+    assert_eq!(drawn["sentences"].as_array().unwrap().len(), 3);
+    let learned = learn("--objective exact -o e.zhat");
+    assert_eq!(learned["valid"]["guarantee"]["kind"], "lower");
+    let score = folder.json(&["lm", "eval", "e.zhat", "valid.txt"]);
+    assert_eq!(score["per_word"], learned["valid"]["per_word"]);
+    assert!(folder.ok(&["lm", "eval", "e.zhat", "valid.txt"]).contains("certified"));
 }
 
 #[test]
