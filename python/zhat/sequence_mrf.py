@@ -32,7 +32,7 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
     >>> round(model.log_partition().value)
     2008542
     >>> model.log_partition(method="spectral").guarantee.kind
-    'interval'
+    'upper'
     """
 
     def __init__(
