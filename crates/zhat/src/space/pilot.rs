@@ -1,6 +1,6 @@
 //! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on them.
 
-use super::{SpaceModel, count};
+use super::{Distance, Scores, SpaceModel, Structures, count};
 use crate::random::Streams;
 
 /// Draws, the numbers that they may have together, and the tries that they may take.
@@ -81,9 +81,11 @@ impl Pilot {
         }
     }
 
-    /// ln E\[exp βs\] under the uniform law, as if scores were normal, within what is possible.
+    /// ln E\[exp βs\] under the uniform law, as if scores were normal; no further than half the way to the largest, where they are not.
     fn log_mean(&self, beta: f64) -> f64 {
-        (beta * self.mean + 0.5 * beta * beta * self.variance).clamp(beta * self.range.0, beta * self.range.1)
+        let most = 0.5 * beta * (self.mean + self.range.1);
+        (beta * self.mean + 0.5 * beta * beta * self.variance)
+            .clamp(beta * self.range.0, most.max(beta * self.range.0))
     }
 
     /// Uniform draws that one draw at β by rejection takes.
@@ -107,14 +109,23 @@ impl Pilot {
     }
 }
 
-/// Seconds of one uniform draw with its score.
+/// Seconds of one uniform draw with its score; measured.
 fn seconds_a_draw(model: &SpaceModel) -> f64 {
     let width = model.width() as f64;
-    let score = match model.scores() {
-        super::Scores::Precedence(_) => 0.5 * width * width,
-        super::Scores::Pairwise(pairs) => width + 2.0 * pairs.edges().len() as f64,
-        super::Scores::Custom(_) => 100.0 + width,
-        _ => width,
+    let draw = match model.structures().base() {
+        Structures::Hypercube(_) => 1e-9,
+        Structures::Permutations(_) => 7e-9,
+        Structures::Partitions(_) => 9e-9,
+        Structures::Subtrees(_) => 1.6e-8,
+        _ => 2.2e-8,
     };
-    3e-8 + 6e-9 * width + 2e-9 * score
+    let score = match (model.scores(), model.structures().base()) {
+        (Scores::Precedence(_), _) | (Scores::Links(_), Structures::Partitions(_)) => 5e-10 * width * width,
+        (Scores::Pairwise(pairs), _) => 1.5e-9 * (width + 2.0 * pairs.edges().len() as f64),
+        (Scores::Distance { distance: Distance::Kendall, .. }, _) => 1.6e-8 * width,
+        (Scores::Distance { .. }, _) => 4e-9 * width,
+        (Scores::Custom(_), _) => 2e-7 + 2e-9 * width,
+        _ => 1.5e-9 * width,
+    };
+    6e-8 + draw * width + score
 }

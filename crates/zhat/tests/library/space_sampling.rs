@@ -11,7 +11,10 @@ use zhat::space::{
     AnnealedSampling, Cycles, Hypercube, Oracle, Partitions, PerfectSampling, Permutations, PublishedScheme,
     Sampler, Scores, SpaceModel, Structures, Subtrees, Telescoped, TootsiePop, UniformImportance, meta_steps,
 };
-use zhat::{Error, Estimate, FactorMarginals, Guarantee, Law, LogPartition, Map, Promise, Run, Sample};
+use zhat::{
+    Error, Estimate, FactorMarginals, Forecasts, Guarantee, Law, LogPartition, Map, Promise, Query, Run,
+    Sample,
+};
 
 fn figure(answer: &zhat::Diagnostics, name: &str) -> f64 {
     answer.figures().find(|figure| figure.0 == name).and_then(|figure| figure.1.as_f64()).unwrap()
@@ -205,6 +208,19 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
         }
     }
     assert!(told > 0);
+}
+
+/// Scores that are far from their largest nearly always: no guess may be so hopeful as to let importance sampling try.
+#[test]
+fn forecasts_know_what_is_out_of_reach() {
+    let run = Run::default();
+    let mallows = zhat::model::generate::space("permutation", 300, "kendall", 0.1, 1).unwrap();
+    let flat = zhat::model::generate::space("permutation", 300, "kendall", 1e-5, 1).unwrap();
+    let seconds =
+        |model: &SpaceModel| UniformImportance::default().forecast(model, Query::LogPartition, &run).seconds;
+    assert!(seconds(&mallows) > 1e6 && seconds(&flat) < 10.0, "{} {}", seconds(&mallows), seconds(&flat));
+    let draws = PerfectSampling { sampler: Sampler::Rejection, ..Default::default() };
+    assert!(draws.forecast(&mallows, Query::Sample(1), &run).seconds > 1e6);
 }
 
 /// Both threads draw, and what they draw does not depend on their number.

@@ -197,13 +197,15 @@ fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
 
 impl Forecasts<SpaceModel> for AnnealedSampling {
     fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
-        let particles = (self.particles * self.replicates) as f64;
+        // A search for the best has one particle a chain.
+        let each = if query == Query::Map { 1 } else { self.particles };
+        let particles = (each * self.replicates) as f64;
         let moves = particles * (self.steps(model) * self.moves(model)) as f64;
         let width = model.width() as f64;
         let each = match model.scores() {
             crate::space::Scores::Custom(_) => 2e-6,
-            crate::space::Scores::Unary(_) | crate::space::Scores::Position(_) => 3e-8,
-            _ => 5e-8 + 2e-9 * width,
+            crate::space::Scores::Unary(_) | crate::space::Scores::Position(_) => 6e-8,
+            _ => 1e-7 + 3e-9 * width,
         };
         let promise = if query == Query::Map { Promise::Bounds } else { Promise::Unbiased };
         Forecast { bytes: 8.0 * self.particles as f64 * 64.0 * width, seconds: moves * each, promise }

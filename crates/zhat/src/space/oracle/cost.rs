@@ -9,8 +9,8 @@ use crate::run::Run;
 use crate::space::{Distance, Scores, SpaceModel, marginals};
 
 /// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
-const SECONDS_PER_TERM: f64 = 6e-9;
-const SECONDS_PER_ELEMENT: f64 = 3e-8;
+const SECONDS_PER_TERM: f64 = 1.2e-8;
+const SECONDS_PER_ELEMENT: f64 = 5e-8;
 /// One step of the best assignment, and one of the walk of an item through the insertions of Kendall's model.
 const SECONDS_PER_STEP: f64 = 2e-9;
 
@@ -38,7 +38,7 @@ impl Forecasts<SpaceModel> for Oracle {
                 let walks = match query {
                     Query::Marginals if kendall => 0.5 * SECONDS_PER_STEP * n.powi(3),
                     Query::KBest(_) if position && matches!(model.scores(), Scores::Distance { .. }) => {
-                        SECONDS_PER_STEP * ranked * n.powi(4)
+                        0.2 * SECONDS_PER_STEP * ranked * n.powi(4)
                     }
                     _ => 0.0,
                 };
@@ -51,22 +51,24 @@ impl Forecasts<SpaceModel> for Oracle {
                 (8.0 * n * n, SECONDS_PER_STEP * n.powi(3))
             }
             Some(Way::Orders) if ranked > 0.0 && position => {
-                (8.0 * n * n + 16.0 * ranked * n * n, SECONDS_PER_STEP * ranked * n.powi(4))
+                (8.0 * n * n + 16.0 * ranked * n * n, 0.2 * SECONDS_PER_STEP * ranked * n.powi(4))
             }
             Some(Way::Orders | Way::Tours | Way::Blocks) if model.width() > layers::MOST => return never,
             Some(Way::Orders) => {
                 let widest = sets / (0.5 * std::f64::consts::PI * n.max(1.0)).sqrt();
-                let more = if gradient { n } else { 1.0 };
+                let more = if gradient { 0.6 * n } else { 1.0 };
                 let bytes = if kept { 8.0 * (sets + 2.0 * widest) } else { 16.0 * widest };
                 (bytes, SECONDS_PER_TERM * 0.5 * n * sets * more + draws * 1e-7 * n * n)
             }
             Some(Way::Tours) => (
                 tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
-                SECONDS_PER_TERM * 0.25 * n * n * sets,
+                SECONDS_PER_TERM * 0.25 * n * n * sets * if gradient { 3.0 } else { 1.0 },
             ),
-            Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.5 * 3f64.powf(n) + draws * 5e-9 * sets),
+            Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.15 * 3f64.powf(n) + draws * 5e-9 * sets),
         };
-        let listed = 1e-7 * ranked * n * n;
+        // The search among sets, tours or blocks; the others list what they have.
+        let sets = matches!(way(model), Some(Way::Orders | Way::Tours | Way::Blocks)) && !position;
+        let listed = if sets { 1e-7 * ranked * n * n } else { 0.0 };
         Forecast {
             bytes: bytes + table + 8.0 * (draws + ranked) * n,
             seconds: seconds + listed,
