@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from . import _zhat, queries
+from ._arguments import FilePath
 from ._html import table
 from .errors import InputError
 from .queries import B, F, K, M, N, S
@@ -45,16 +46,31 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
 
     @abstractmethod
     def _numbers(self, raw: Any) -> N: ...
-    @abstractmethod
-    def _marginals(self, raw: Any) -> M: ...
-    @abstractmethod
-    def _factor_marginals(self, raw: Any) -> F: ...
-    @abstractmethod
-    def _best(self, raw: Any) -> B: ...
-    @abstractmethod
-    def _ranked(self, raw: Any) -> K: ...
-    @abstractmethod
-    def _samples(self, raw: Any) -> S: ...
+
+    # What the native module gives, unless a kind of model makes more of it.
+
+    def _marginals(self, raw: Any) -> M:
+        return cast("M", raw)
+
+    def _factor_marginals(self, raw: Any) -> F:
+        return cast("F", raw)
+
+    def _best(self, raw: Any) -> B:
+        return cast("B", raw)
+
+    def _ranked(self, raw: Any) -> K:
+        return cast("K", raw)
+
+    def _samples(self, raw: Any) -> S:
+        return cast("S", raw)
+
+    def save(self, path: FilePath) -> None:
+        """Writes the model to a `.zhat` file."""
+        self._native.save(path)
+
+    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
+        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
+        return self._info(memory, time)
 
     def _info(self, memory: int | str | None, time: float | str | None) -> dict[str, Any]:
         sizes, entries = self._native.info(run(memory=memory, time=time))

@@ -128,31 +128,8 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
         """
         return _zhat.mixed_score(self._native, [real("point", x) for x in point])
 
-    def save(self, path: FilePath) -> None:
-        """Writes the model to a `.zhat` file."""
-        self._native.save(path)
-
-    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
-        return self._info(memory, time)
-
     def _numbers(self, raw: Any) -> float:
         return float(raw)
-
-    def _marginals(self, raw: Any) -> Any:
-        return raw
-
-    def _factor_marginals(self, raw: Any) -> Any:
-        return raw
-
-    def _best(self, raw: Any) -> Any:
-        return raw
-
-    def _ranked(self, raw: Any) -> Any:
-        return raw
-
-    def _samples(self, raw: Any) -> Any:
-        return raw
 
     def _figures(self) -> dict[str, str]:
         def count(number: int, noun: str) -> str:

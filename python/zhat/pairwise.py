@@ -182,10 +182,6 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
         """Writes the model: to a `.zhat` file as it is, a small one also to a `.uai` file."""
         self._native.save(path)
 
-    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
-        return self._info(memory, time)
-
     def _numbers(self, raw: Any) -> float:
         return float(raw)
 
@@ -194,15 +190,6 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
 
     def _factor_marginals(self, raw: Any) -> PairwiseGradient:
         return PairwiseGradient(**raw)
-
-    def _best(self, raw: Any) -> Any:
-        return raw
-
-    def _ranked(self, raw: Any) -> Any:
-        return raw
-
-    def _samples(self, raw: Any) -> Any:
-        return raw
 
     def _figures(self) -> dict[str, str]:
         if self.left is not None:

@@ -247,14 +247,6 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
         """
         return _zhat.space_score(self._native, integers("structure", structure))
 
-    def save(self, path: FilePath) -> None:
-        """Writes the model to a `.zhat` file."""
-        self._native.save(path)
-
-    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
-        return self._info(memory, time)
-
     def _numbers(self, raw: Any) -> float:
         return float(raw)
 
