@@ -14,6 +14,9 @@ use crate::units;
 /// The part of the time that is kept back for a second method where an exact one may not end in time.
 const RESERVE: f64 = 0.25;
 
+/// Seconds of an exact method that no other is compared with: the forecasts of all would take longer.
+const AT_ONCE: f64 = 1e-3;
+
 /// How the method is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -70,7 +73,8 @@ pub struct Plan {
 /// Chooses the method for a query.
 ///
 /// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
-/// methods and those for spaces the fastest, of others the one that stands first in the catalogue.
+/// methods and those for spaces the fastest, of others the one that stands first in the catalogue. An exact method that needs
+/// less than a millisecond is taken at once.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let started = Instant::now();
     let plan = choose_from(model, query, choice, settings, run)?;
@@ -95,6 +99,12 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
         match row.forecast(model, query, settings, run) {
             Ok(forecast) => plans.push(Plan { row, forecast, reserve: None, spent: Duration::ZERO }),
             Err(error) => refusal = Some(error),
+        }
+        let at_once = |plan: &Plan| {
+            plan.forecast.promise == Promise::Exact && plan.forecast.fits(run, horizon.min(AT_ONCE))
+        };
+        if plans.last().is_some_and(at_once) {
+            break;
         }
     }
     plans.retain(|plan| plan.forecast.promise >= least);

@@ -296,6 +296,8 @@ impl<'a> Chains<'a> {
 fn counted(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> {
     let mut products = vec![0.0; pairs.rows() * rank];
     products.par_chunks_exact_mut(rank).enumerate().for_each(|(x, product)| {
+        // Written before it is read: a fresh page of zeros that is read first is mapped twice.
+        product.fill(0.0);
         for (y, count) in pairs.row(x) {
             let factor = count as f64 / n;
             let other = &embedding[y * rank..][..rank];

@@ -103,7 +103,8 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
                 to_left.extend(product.iter().map(|&x| factor * f64::from(x)));
             }
             let weighted = Matrix::row_major(&room.weighted, rows, width);
-            multiply_here(matrix.transposed(), weighted, &mut to_right, true);
+            // The first writes: memory that is read before it is written is fetched twice.
+            multiply_here(matrix.transposed(), weighted, &mut to_right, row > first);
         }
         (normalizers, to_left, to_right)
     };
@@ -116,11 +117,10 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
     }
     let to = swept.right.par_chunks_exact_mut(rank).zip(&mut swept.columns).enumerate();
     to.for_each(|(y, (right, column))| {
-        for (_, _, part) in &parts {
-            let row = &part[y * width..(y + 1) * width];
-            right.iter_mut().zip(row).for_each(|(t, &x)| *t += f64::from(x));
-            *column += f64::from(row[rank]);
+        for (d, right) in right.iter_mut().enumerate() {
+            *right = parts.iter().map(|(_, _, part)| f64::from(part[y * width + d])).sum();
         }
+        *column = parts.iter().map(|(_, _, part)| f64::from(part[y * width + rank])).sum();
     });
     swept
 }

@@ -4,10 +4,14 @@
 //! P(x, y) = exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass costs C²·D operations and C² exponentials; memory is
 //! a tile for each thread. Results do not depend on the number of threads.
 
+use std::f64::consts::{LN_2, LOG2_E};
+
 use rayon::prelude::*;
 
 use crate::model::{Interactions, SequenceMrf};
-use crate::numeric::{self, Elementwise, Matrix, multiply_here, rounding_allowance};
+use crate::numeric::{
+    self, EXP2_RANGE, Elementwise, Matrix, SIDE_BY_SIDE, multiply_here, rounding_allowance, sum_exp2_affine,
+};
 
 /// Rows of a tile.
 const ROWS: usize = 16;
@@ -82,24 +86,31 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// a(x) for a matrix, which is read once and nothing written.
-    fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Vec<f64> {
-        let rows = matrix.par_chunks_exact(columns.len()).with_min_len(ROWS);
-        rows.map(|row| {
-            let shift = numeric::max_affine(scale, row, columns);
-            if shift == f64::NEG_INFINITY {
-                return shift;
-            }
-            shift + numeric::sum_exp_affine(scale, row, columns, shift).ln()
+    /// a(x) for a matrix, which is read once and nothing written, as log₂ Σ 2^(t/ln 2): no row needs its own maximum if no score is larger than the range of exponents.
+    fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Option<Vec<f64>> {
+        let largest = columns.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let within = scale * self.model.magnitude().1 + largest <= LN_2 * EXP2_RANGE;
+        let (scale, states) = (scale * LOG2_E, columns.len());
+        let columns: Vec<f64> = columns.iter().map(|v| v * LOG2_E).collect();
+        let some = |rows: &[f32]| {
+            // The last rows may be fewer: then the first is there again.
+            let row = |i: usize| rows.chunks_exact(states).nth(i).unwrap_or(&rows[..states]);
+            let sums = sum_exp2_affine(scale, std::array::from_fn(row), &columns).into_iter();
+            sums.take(rows.len() / states)
+                .map(|sum| if sum < (-EXP2_RANGE).exp2() { f64::NEG_INFINITY } else { LN_2 * sum.log2() })
+        };
+        within.then(|| {
+            let parts = matrix.par_chunks(SIDE_BY_SIDE * states).with_min_len(ROWS / SIDE_BY_SIDE);
+            parts.flat_map_iter(some).collect()
         })
-        .collect()
     }
 
     /// A pass at a distance; a row of zeros has a(x) = −∞ and adds nothing.
     pub fn pass(&self, apart: usize, scale: f64, columns: &[f64], law: Option<&[f64]>, energy: bool) -> Pass {
         let states = self.model.states();
-        if let (Interactions::Full(matrices), None) = (self.model.interactions(), law) {
-            let up = self.sums(&matrices[apart - 1], scale, columns);
+        if let (Interactions::Full(matrices), None) = (self.model.interactions(), law)
+            && let Some(up) = self.sums(&matrices[apart - 1], scale, columns)
+        {
             return Pass { up, down: Vec::new(), energy: 0.0 };
         }
         let negated: Vec<f64> = columns.iter().map(|v| -v).collect();

@@ -28,7 +28,8 @@ pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub(crate) use tile::Elementwise;
-pub use vector::{exp_in_place, ln_in_place, log_sum_exp, max};
 pub(crate) use vector::{
-    log_sum_exp_over_slabs, max_affine, positive_range, power_sum_over_slabs, sum, sum_exp_affine, sum_x_ln_x,
+    EXP2_RANGE, SIDE_BY_SIDE, log_sum_exp_over_slabs, positive_range, power_sum_over_slabs, sum,
+    sum_exp2_affine, sum_x_ln_x,
 };
+pub use vector::{exp_in_place, ln_in_place, log_sum_exp, max};

@@ -186,39 +186,62 @@ fn sum_exp_kernel<const FMA: bool>(values: &[f64], shift: f64) -> f64 {
     fold_lanes(lanes, |a, b| a + b)
 }
 
-/// Calls `f` with each lane and a·xᵢ + bᵢ.
+/// 2ᶠ for |f| ≤ ½ from the highest power of f down: it interpolates at Chebyshev's nodes and errs by 3·10⁻¹⁶.
+const EXP2_SERIES: [f64; 11] = [
+    7.072_585_949_269_223e-9,
+    1.020_869_029_995_830_6e-7,
+    1.321_544_258_792_169e-6,
+    1.525_265_726_020_083_7e-5,
+    1.540_353_044_173_605e-4,
+    1.333_355_823_016_497_4e-3,
+    9.618_129_107_606_888e-3,
+    5.550_410_866_444_772e-2,
+    2.402_265_069_591_009_7e-1,
+    6.931_471_805_599_5e-1,
+    1.0,
+];
+/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less than 2 to its negative.
+pub(crate) const EXP2_RANGE: f64 = 900.0;
+/// What stands for lower exponents.
+const EXP2_LOW: f64 = -1000.0;
+/// Rows that are added up side by side: memory is read faster in several places at once.
+pub(crate) const SIDE_BY_SIDE: usize = 4;
+
 #[inline(always)]
-fn each_affine<const FMA: bool>(
-    lanes: &mut [f64; LANES],
+fn exp2_one<const FMA: bool>(t: f64) -> f64 {
+    let t = larger(t, EXP2_LOW);
+    let rounded = t + ROUND;
+    let f = t - (rounded - ROUND);
+    let mut p = EXP2_SERIES[0];
+    for &c in &EXP2_SERIES[1..] {
+        p = multiply_add::<FMA>(p, f, c);
+    }
+    f64::from_bits(p.to_bits().wrapping_add(rounded.to_bits() << 52))
+}
+
+#[inline(always)]
+fn sum_exp2_affine_kernel<const FMA: bool>(
     a: f64,
-    x: &[f32],
+    x: [&[f32]; SIDE_BY_SIDE],
     b: &[f64],
-    f: impl Fn(&mut f64, f64),
-) {
-    let len = x.len().min(b.len());
-    let ((x, x_rest), (b, b_rest)) = (x[..len].as_chunks::<LANES>(), b[..len].as_chunks::<LANES>());
-    for (x, b) in x.iter().zip(b) {
-        for ((lane, &x), &b) in lanes.iter_mut().zip(x).zip(b) {
-            f(lane, multiply_add::<FMA>(a, f64::from(x), b));
+) -> [f64; SIDE_BY_SIDE] {
+    const WIDTH: usize = 8;
+    let mut sums = [[0.0; WIDTH]; SIDE_BY_SIDE];
+    let term = |x: f32, b: f64| exp2_one::<FMA>(multiply_add::<FMA>(a, f64::from(x), b));
+    let x = x.map(|x| x[..b.len()].as_chunks::<WIDTH>());
+    let (b, b_rest) = b.as_chunks::<WIDTH>();
+    // Indices, not iterators: of these the compiler makes one vector for each row.
+    for (j, b) in b.iter().enumerate() {
+        for i in 0..SIDE_BY_SIDE {
+            for k in 0..WIDTH {
+                sums[i][k] += term(x[i].0[j][k], b[k]);
+            }
         }
     }
-    for ((lane, &x), &b) in lanes.iter_mut().zip(x_rest).zip(b_rest) {
-        f(lane, multiply_add::<FMA>(a, f64::from(x), b));
+    for (sums, x) in sums.iter_mut().zip(x) {
+        x.1.iter().zip(b_rest).zip(sums).for_each(|((&x, &b), sum)| *sum += term(x, b));
     }
-}
-
-#[inline(always)]
-fn max_affine_kernel<const FMA: bool>(a: f64, x: &[f32], b: &[f64]) -> f64 {
-    let mut lanes = [f64::NEG_INFINITY; LANES];
-    each_affine::<FMA>(&mut lanes, a, x, b, |lane, t| *lane = larger(t, *lane));
-    fold_lanes(lanes, larger)
-}
-
-#[inline(always)]
-fn sum_exp_affine_kernel<const FMA: bool>(a: f64, x: &[f32], b: &[f64], shift: f64) -> f64 {
-    let mut lanes = [0.0; LANES];
-    each_affine::<FMA>(&mut lanes, a, x, b, |lane, t| *lane += exp_one::<FMA>(t - shift));
-    fold_lanes(lanes, |a, b| a + b)
+    sums.map(|sums| sums.iter().sum())
 }
 
 #[inline(always)]
@@ -331,12 +354,9 @@ dispatched! {
     pub(crate) fn sum_exp(values: &[f64], shift: f64) -> f64 => sum_exp_kernel
 }
 dispatched! {
-    /// The largest a·xᵢ + bᵢ; −∞ for none.
-    pub(crate) fn max_affine(a: f64, x: &[f32], b: &[f64]) -> f64 => max_affine_kernel
-}
-dispatched! {
-    /// Σᵢ exp(a·xᵢ + bᵢ − shift), each number read once.
-    pub(crate) fn sum_exp_affine(a: f64, x: &[f32], b: &[f64], shift: f64) -> f64 => sum_exp_affine_kernel
+    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond ±[`EXP2_RANGE`].
+    pub(crate) fn sum_exp2_affine(a: f64, x: [&[f32]; SIDE_BY_SIDE], b: &[f64]) -> [f64; SIDE_BY_SIDE]
+        => sum_exp2_affine_kernel
 }
 dispatched! {
     /// Σ xᵢ ln xᵢ over values ≥ 0, with 0 ln 0 = 0.
@@ -478,6 +498,29 @@ mod tests {
                 let column: Vec<f64> = (0..count).map(|j| slabs[j * len + i]).collect();
                 assert!(ulps(sums[i], log_sum_exp(&column)) <= 4.0, "{column:?}: {}", sums[i]);
             }
+        }
+    }
+
+    #[test]
+    fn sums_of_powers_of_two_agree_with_the_standard_library() {
+        let mut random = Streams::new(5, "vector tests").block(0);
+        for (len, a) in [(0, 1.0), (1, 1.0), (2, 700.0), (7, 0.0), (8, 900.0), (9, 3.0), (1000, 50.0)] {
+            let mut row = || (0..len).map(|_| (2.0 * random.uniform() - 1.0) as f32).collect::<Vec<f32>>();
+            let x: [Vec<f32>; SIDE_BY_SIDE] = std::array::from_fn(|_| row());
+            let b: Vec<f64> = (0..len).map(|i| -(i as f64) / 7.0).collect();
+            let found = sum_exp2_affine(a, x.each_ref().map(Vec::as_slice), &b);
+            for (x, found) in x.iter().zip(found) {
+                let want: f64 = x.iter().zip(&b).map(|(&x, b)| (a * f64::from(x) + b).exp2()).sum();
+                // The exponents themselves are rounded.
+                assert!((found - want).abs() <= 1e-13 * want, "{len} {a}: {found} {want}");
+            }
+        }
+        let zeros = [f32::NEG_INFINITY; 11];
+        assert!(sum_exp2_affine(2.0, [&zeros; SIDE_BY_SIDE], &[1.0; 11])[0] < (-EXP2_RANGE).exp2());
+        for i in -9_000..=9_000 {
+            let t = f64::from(i) / 10.007;
+            let found = sum_exp2_affine(1.0, [&[0.0]; SIDE_BY_SIDE], &[t])[0];
+            assert!(ulps(found, t.exp2()) <= 4.0, "{t}: {found} {}", t.exp2());
         }
     }
 }

@@ -40,7 +40,8 @@ pub(super) fn opened<'a>(
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
     let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
-    let metadata = header.metadata().clone().unwrap_or_default();
+    let metadata: HashMap<String, String> =
+        header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
     let found = metadata.get("kind").map_or("none", String::as_str);
     if found != kind {
         return Err(fail(format!("a file of kind `{found}`, expected `{kind}`")));

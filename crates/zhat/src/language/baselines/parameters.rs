@@ -6,11 +6,13 @@
 use rayon::prelude::*;
 
 use super::windows::Windows;
-use crate::numeric::{Elementwise, Matrix, multiply};
+use crate::numeric::{Elementwise, Matrix, multiply, multiply_here};
 use crate::random::Streams;
 
 /// Standard deviation of the first U.
 const SPREAD: f64 = 0.1;
+/// Places of a batch that one thread takes at a time.
+const PART: usize = 64;
 /// Numbers of the first embeddings that share a random stream.
 const BLOCK: usize = 1024;
 
@@ -30,6 +32,7 @@ pub(super) struct Work {
     to_around: Vec<f32>,
     scores: Vec<f32>,
     zeros: Vec<f32>,
+    ones: Vec<f32>,
     /// In the columns that are multiplied, row by row.
     pub dense: Vec<f32>,
     /// In U where it is not among those columns, and the rows that are not 0.
@@ -94,49 +97,63 @@ impl Parameters {
         Matrix::row_major(&self.matrix, self.states(), width).columns(self.first_column()..width)
     }
 
-    /// Scores, then log p of what stands at each place; the scores become p less 1 at that state.
-    fn forward(&self, windows: &Windows, places: &[u32], work: &mut Work) -> f64 {
-        let (states, rank, first) = (self.states(), self.rank, self.first_column());
-        let width = self.width() - first;
-        let around = &mut work.around[..places.len() * width];
+    /// What stands around a place, as the scores are linear in it.
+    fn look_around(&self, windows: &Windows, place: u32, around: &mut [f32]) {
+        let (rank, first) = (self.rank, self.first_column());
         around.fill(0.0);
-        for (&place, around) in places.iter().zip(around.chunks_exact_mut(width)) {
-            around[width - 1] = 1.0;
-            for l in 1..=self.context {
-                let from = l * rank - first;
-                around[from..from + rank].copy_from_slice(self.row(windows.before(place, l), 0));
-                if self.ahead {
-                    let behind = self.row(windows.behind(place, l), l);
-                    around[..rank].iter_mut().zip(behind).for_each(|(a, w)| *a += w);
-                }
+        if let Some(one) = around.last_mut() {
+            *one = 1.0;
+        }
+        for l in 1..=self.context {
+            let from = l * rank - first;
+            around[from..from + rank].copy_from_slice(self.row(windows.before(place, l), 0));
+            if self.ahead {
+                let behind = self.row(windows.behind(place, l), l);
+                around[..rank].iter_mut().zip(behind).for_each(|(a, w)| *a += w);
             }
         }
-        let scores = &mut work.scores[..places.len() * states];
-        multiply(Matrix::row_major(around, places.len(), width), self.columns().transposed(), scores, false);
-        let zeros = &work.zeros;
-        let row = |(row, &place): (&mut [f32], &u32)| {
-            let state = windows.at(place);
+    }
+
+    /// Σ log p of what stands at some places; the scores become p less 1 at that state. With `back` the gradient in what stands around, too.
+    fn forward(&self, windows: &Windows, places: &[u32], work: &mut Work, back: bool) -> f64 {
+        let (states, width) = (self.states(), self.width() - self.first_column());
+        let Work { around, to_around, scores, zeros, ones, .. } = work;
+        let row = |row: &mut [f32], state: usize| {
             let shift = f32::max_sum(row, zeros);
             let own = f64::from(row[state] - shift);
             f32::exp_shifted(row, shift, zeros);
-            // In pieces, as a long sum in single precision would lose digits.
-            let sum: f64 = row.chunks(256).map(|piece| f64::from(piece.iter().sum::<f32>())).sum();
+            let sum = f32::dot(row, ones);
             f32::multiply(row, sum.recip() as f32);
             row[state] -= 1.0;
             own - sum.ln()
         };
-        let logarithms: Vec<f64> = scores.par_chunks_exact_mut(states).zip(places).map(row).collect();
-        logarithms.iter().sum()
+        let inputs = around.par_chunks_mut(PART * width).zip(to_around.par_chunks_mut(PART * width));
+        let parts = places.par_chunks(PART).zip(inputs).zip(scores.par_chunks_mut(PART * states));
+        let values = parts.map(|((places, (around, to_around)), scores)| {
+            let (inputs, scores) = (places.len() * width, &mut scores[..places.len() * states]);
+            let (around, to_around) = (&mut around[..inputs], &mut to_around[..inputs]);
+            let each = places.iter().zip(around.chunks_exact_mut(width));
+            each.for_each(|(&place, around)| self.look_around(windows, place, around));
+            let around = Matrix::row_major(around, places.len(), width);
+            multiply_here(around, self.columns().transposed(), scores, false);
+            let each = places.iter().zip(scores.chunks_exact_mut(states));
+            let value: f64 = each.map(|(&place, scores)| row(scores, windows.at(place))).sum();
+            if back {
+                let errors = Matrix::row_major(scores, places.len(), states);
+                multiply_here(errors, self.columns(), to_around, false);
+            }
+            value
+        });
+        values.collect::<Vec<f64>>().iter().sum()
     }
 
     /// Σ log p over some places; the work has the gradient of −Σ log p.
     pub fn gradient(&self, windows: &Windows, places: &[u32], work: &mut Work) -> f64 {
-        let value = self.forward(windows, places, work);
+        let value = self.forward(windows, places, work, true);
         let (states, rank, first) = (self.states(), self.rank, self.first_column());
         let width = self.width() - first;
         let errors = Matrix::row_major(&work.scores[..places.len() * states], places.len(), states);
         let around = Matrix::row_major(&work.around[..places.len() * width], places.len(), width);
-        multiply(errors, self.columns(), &mut work.to_around[..places.len() * width], false);
         multiply(errors.transposed(), around, &mut work.dense, false);
         for &state in &work.touched {
             work.left[state * rank..(state + 1) * rank].fill(0.0);
@@ -166,7 +183,7 @@ impl Parameters {
     /// Σ log p over all places of a text.
     pub fn log_likelihood(&self, windows: &Windows, work: &mut Work) -> f64 {
         let batch = work.around.len() / (self.width() - self.first_column());
-        windows.places().chunks(batch.max(1)).map(|places| self.forward(windows, places, work)).sum()
+        windows.places().chunks(batch.max(1)).map(|places| self.forward(windows, places, work, false)).sum()
     }
 }
 
@@ -176,9 +193,10 @@ impl Work {
         let sized = |wanted: bool, length: usize| vec![0.0; if wanted { length } else { 0 }];
         Work {
             around: vec![0.0; batch * width],
-            to_around: sized(gradient, batch * width),
+            to_around: vec![0.0; batch * width],
             scores: vec![0.0; batch * states],
             zeros: vec![0.0; states],
+            ones: vec![1.0; states],
             dense: sized(gradient, states * width),
             left: sized(gradient && !of.ahead, states * of.rank),
             touched: Vec::new(),
