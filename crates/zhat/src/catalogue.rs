@@ -4,24 +4,23 @@
 //! [`CATALOGUE`]. A row names a method's configuration type and the queries it implements; the traits are the only
 //! implementation. Within one kind of promise the better method stands first.
 
+mod any;
 mod choose;
 
+pub use any::{AnyAnswer, Sequences};
 pub use choose::{Choice, Plan, answer, choose, method_names};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Kind, Model};
-use crate::pairwise::PairwiseGradient;
-use crate::query::{self, Beliefs, BestState, FactorBeliefs, Query, Samples};
+use crate::query::{self, Query};
 use crate::run::Run;
-use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
-use crate::space::{self, Expectations, SpaceMarginals};
 use crate::{
     bounds, exact, lifted, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized,
+    space,
 };
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
@@ -44,153 +43,6 @@ pub struct Row {
     pub options: fn() -> Value,
     forecast: fn(&Model, Query, &Settings, &Run) -> Result<Forecast>,
     run: fn(&Model, Query, &Settings, &Run) -> Result<AnyAnswer>,
-}
-
-/// An answer to a query that is chosen at run time.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum AnyAnswer {
-    /// To [`Query::LogPartition`] and [`Query::Entropy`].
-    Estimate(Estimate),
-    /// To [`Query::Marginals`].
-    Beliefs(Answer<Beliefs>),
-    /// To [`Query::FactorMarginals`].
-    FactorBeliefs(Answer<FactorBeliefs>),
-    /// To [`Query::Map`].
-    Best(Answer<BestState>),
-    /// To [`Query::KBest`].
-    Ranked(Answer<Vec<BestState>>),
-    /// To [`Query::Sample`].
-    Samples(Answer<Samples>),
-    /// To [`Query::FactorMarginals`] of a model on a space.
-    Expectations(Answer<Expectations>),
-    /// To [`Query::Marginals`] of a model on a space.
-    SpaceMarginals(Answer<SpaceMarginals>),
-    /// To any query about a batch of sequences.
-    Sequences(Answer<Sequences>),
-}
-
-/// The value of an answer about a batch of sequences, by query, kind of model and precision.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Sequences {
-    /// log Z or entropy of each.
-    Numbers(Vec<f64>),
-    /// Node marginals.
-    Marginals32(NodeMarginals<f32>),
-    /// Node marginals.
-    Marginals64(NodeMarginals<f64>),
-    /// Factor marginals of a chain.
-    Gradient32(ChainGradient<f32>),
-    /// Factor marginals of a chain.
-    Gradient64(ChainGradient<f64>),
-    /// Factor marginals of a semi-Markov chain.
-    SemiMarkovGradient32(SemiMarkovGradient<f32>),
-    /// Factor marginals of a semi-Markov chain.
-    SemiMarkovGradient64(SemiMarkovGradient<f64>),
-    /// Factor marginals of a pairwise graph.
-    PairwiseGradient32(PairwiseGradient<f32>),
-    /// Factor marginals of a pairwise graph.
-    PairwiseGradient64(PairwiseGradient<f64>),
-    /// The best path of each.
-    Paths(Vec<Path>),
-    /// The best segmentation of each.
-    Segmentations(Vec<Segmentation>),
-    /// The k best paths of each.
-    RankedPaths(Vec<Vec<Path>>),
-    /// The k best segmentations of each.
-    RankedSegmentations(Vec<Vec<Segmentation>>),
-    /// Paths drawn.
-    PathSamples(PathSamples),
-    /// Segmentations drawn.
-    SegmentationSamples(PathSamples<Vec<(usize, usize)>>),
-}
-
-macro_rules! sequences {
-    ($($variant:ident: $value:ty),* $(,)?) => {
-        $(impl From<$value> for Sequences {
-            fn from(value: $value) -> Self {
-                Sequences::$variant(value)
-            }
-        }
-
-        impl From<Answer<$value>> for AnyAnswer {
-            fn from(answer: Answer<$value>) -> Self {
-                AnyAnswer::Sequences(answer.map(Sequences::$variant))
-            }
-        })*
-    };
-}
-
-sequences!(
-    Numbers: Vec<f64>,
-    Marginals32: NodeMarginals<f32>,
-    Marginals64: NodeMarginals<f64>,
-    Gradient32: ChainGradient<f32>,
-    Gradient64: ChainGradient<f64>,
-    SemiMarkovGradient32: SemiMarkovGradient<f32>,
-    SemiMarkovGradient64: SemiMarkovGradient<f64>,
-    PairwiseGradient32: PairwiseGradient<f32>,
-    PairwiseGradient64: PairwiseGradient<f64>,
-    Paths: Vec<Path>,
-    Segmentations: Vec<Segmentation>,
-    RankedPaths: Vec<Vec<Path>>,
-    RankedSegmentations: Vec<Vec<Segmentation>>,
-    PathSamples: PathSamples,
-    SegmentationSamples: PathSamples<Vec<(usize, usize)>>,
-);
-
-macro_rules! graph_answers {
-    ($($variant:ident: $value:ty),* $(,)?) => {
-        $(impl From<Answer<$value>> for AnyAnswer {
-            fn from(answer: Answer<$value>) -> Self {
-                AnyAnswer::$variant(answer)
-            }
-        })*
-    };
-}
-
-graph_answers!(
-    Estimate: f64,
-    Beliefs: Beliefs,
-    FactorBeliefs: FactorBeliefs,
-    Best: BestState,
-    Ranked: Vec<BestState>,
-    Samples: Samples,
-    Expectations: Expectations,
-    SpaceMarginals: SpaceMarginals,
-);
-
-impl AnyAnswer {
-    /// What is promised.
-    pub fn guarantee(&self) -> &Guarantee {
-        match self {
-            AnyAnswer::Estimate(answer) => &answer.guarantee,
-            AnyAnswer::Beliefs(answer) => &answer.guarantee,
-            AnyAnswer::FactorBeliefs(answer) => &answer.guarantee,
-            AnyAnswer::Best(answer) => &answer.guarantee,
-            AnyAnswer::Ranked(answer) => &answer.guarantee,
-            AnyAnswer::Samples(answer) => &answer.guarantee,
-            AnyAnswer::Expectations(answer) => &answer.guarantee,
-            AnyAnswer::SpaceMarginals(answer) => &answer.guarantee,
-            AnyAnswer::Sequences(answer) => &answer.guarantee,
-        }
-    }
-
-    /// How it came about.
-    pub fn diagnostics(&self) -> &Diagnostics {
-        match self {
-            AnyAnswer::Estimate(answer) => &answer.diagnostics,
-            AnyAnswer::Beliefs(answer) => &answer.diagnostics,
-            AnyAnswer::FactorBeliefs(answer) => &answer.diagnostics,
-            AnyAnswer::Best(answer) => &answer.diagnostics,
-            AnyAnswer::Ranked(answer) => &answer.diagnostics,
-            AnyAnswer::Samples(answer) => &answer.diagnostics,
-            AnyAnswer::Expectations(answer) => &answer.diagnostics,
-            AnyAnswer::SpaceMarginals(answer) => &answer.diagnostics,
-            AnyAnswer::Sequences(answer) => &answer.diagnostics,
-        }
-    }
 }
 
 /// Builds a row from a kind of model, a configuration type and the names of the query traits it implements.

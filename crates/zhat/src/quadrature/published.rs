@@ -21,9 +21,12 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+mod groups;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use self::groups::{Group, Near, Sums};
 use super::polynomial::Polynomial;
 use super::theorems::{self, Norms};
 use super::tuples::{Cliques, Sampler, Tuples};
@@ -34,7 +37,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
 use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
-use crate::random::{Stream, Streams};
+use crate::random::Streams;
 use crate::run::{Clock, Run};
 use crate::units;
 
@@ -102,21 +105,6 @@ struct Subject {
     cumulative: Vec<f64>,
     signs: Vec<f64>,
     samples: u64,
-}
-
-/// The running sums of one group of samples, in units of τ.
-struct Group<'c> {
-    random: Stream,
-    tuples: Tuples<'c>,
-    sum: CompensatedSum,
-    sums: Sums,
-}
-
-/// What a group has to add up beside.
-enum Sums {
-    None,
-    Variables(Beliefs),
-    Factors { beliefs: FactorBeliefs, seen: Vec<bool>, near: Vec<usize> },
 }
 
 struct Drawn<'c> {
@@ -261,28 +249,14 @@ impl PublishedQuadrature {
         let near = Near::new(graph, query);
         let mut groups = Vec::with_capacity(GROUPS);
         for g in 0..GROUPS {
-            let sums = match query {
-                Query::Marginals => Sums::Variables(Beliefs::zeros(graph.cardinalities())),
-                Query::FactorMarginals => Sums::Factors {
-                    beliefs: FactorBeliefs::zeros(graph),
-                    seen: vec![false; graph.factor_count()],
-                    near: Vec::new(),
-                },
-                _ => Sums::None,
-            };
             let tuples = Tuples::new(&subject.cliques, self.sampler, degree)?;
-            groups.push(Group {
-                random: streams.block(g as u64),
-                tuples,
-                sum: CompensatedSum::default(),
-                sums,
-            });
+            groups.push(Group::new(streams.block(g as u64), tuples, graph, query));
         }
         let target = subject.samples.div_ceil(GROUPS as u64);
         let (mut each, mut stopped_early, mut checkpoint) = (0u64, false, 0u32);
         let delta = self.delta();
         let mean = |groups: &[Group<'_>], each: u64| {
-            let total: CompensatedSum = groups.iter().map(|group| group.sum.value()).collect();
+            let total: CompensatedSum = groups.iter().map(Group::sum).collect();
             total.value() / (each as f64 * GROUPS as f64)
         };
         let mut checked = (0.0, 0.0, delta);
@@ -398,91 +372,6 @@ fn power_of_ten(log: f64) -> String {
 fn rounding(graph: &FactorGraph) -> f64 {
     let operations = graph.variable_count() as f64 + graph.factor_count() as f64 + 64.0;
     numeric::rounding_allowance(operations, graph.magnitude())
-}
-
-/// The factors near each variable, if they are asked about.
-struct Near(Vec<Vec<usize>>);
-
-impl Near {
-    fn new(graph: &FactorGraph, query: Query) -> Self {
-        let mut near = Vec::new();
-        if query == Query::FactorMarginals {
-            near = vec![Vec::new(); graph.variable_count()];
-            for (f, factor) in graph.factors().enumerate() {
-                factor.scope.iter().for_each(|&v| near[v].push(f));
-            }
-        }
-        Near(near)
-    }
-}
-
-impl Group<'_> {
-    fn draw(&mut self, count: u64, subject: &Subject, graph: &FactorGraph, near: &Near) {
-        let Subject { cumulative, signs, cliques, .. } = subject;
-        let last = cumulative.len() - 1;
-        let mut sum = 0.0;
-        for _ in 0..count {
-            let point = self.random.uniform() * cumulative[last];
-            let length = cumulative[..last].iter().take_while(|&&c| c <= point).count();
-            match &mut self.sums {
-                Sums::None => sum += signs[length] * self.tuples.product(length, &mut self.random),
-                Sums::Variables(beliefs) => {
-                    let tuple = self.tuples.draw(length, &mut self.random).iter();
-                    let z = signs[length] * tuple.map(|&j| cliques.theta()[j]).product::<f64>();
-                    sum += z;
-                    // What is not touched stays uniform: only the difference is added here.
-                    for &v in self.tuples.touched() {
-                        let own = beliefs.variable_mut(v as usize);
-                        let spread = z / own.len() as f64;
-                        own.iter_mut().for_each(|mass| *mass -= spread);
-                        if let Some(s) = self.tuples.state_of(v as usize) {
-                            own[s] += z;
-                        }
-                    }
-                }
-                Sums::Factors { beliefs, seen, near: list } => {
-                    let tuple = self.tuples.draw(length, &mut self.random).iter();
-                    let z = signs[length] * tuple.map(|&j| cliques.theta()[j]).product::<f64>();
-                    sum += z;
-                    list.clear();
-                    for &v in self.tuples.touched() {
-                        for &f in &near.0[v as usize] {
-                            if !std::mem::replace(&mut seen[f], true) {
-                                list.push(f);
-                            }
-                        }
-                    }
-                    for &f in list.iter() {
-                        seen[f] = false;
-                        agree(&self.tuples, graph, f, z, beliefs.factor_mut(f));
-                    }
-                }
-            }
-        }
-        self.sum.add(sum);
-    }
-}
-
-/// Adds z·|X_T|/|X_{T ∪ U}| to every state of the factor's variables U that agrees with the touched ones T, less what no knowledge would give.
-fn agree(tuples: &Tuples<'_>, graph: &FactorGraph, f: usize, z: f64, masses: &mut [f64]) {
-    let scope = graph.factor(f).scope;
-    let size = masses.len();
-    let free: f64 = scope
-        .iter()
-        .filter(|&&v| tuples.state_of(v).is_none())
-        .map(|&v| graph.cardinalities()[v] as f64)
-        .product();
-    let (spread, share) = (z / size as f64, z / free);
-    for (entry, mass) in masses.iter_mut().enumerate() {
-        let mut rest = entry;
-        let mut agrees = true;
-        for &v in scope.iter().rev() {
-            let states = graph.cardinalities()[v];
-            agrees &= tuples.state_of(v).is_none_or(|s| s == rest % states);
-            rest /= states;
-        }
-        *mass += if agrees { share - spread } else { -spread };
-    }
 }
 
 impl Forecasts<FactorGraph> for PublishedQuadrature {
