@@ -1,7 +1,8 @@
 //! Curves on logarithmic and plain axes, as SVG.
 
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use std::ops::Range;
 
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use zhat::{Error, Result};
 
@@ -68,12 +69,36 @@ pub fn plain(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
         draw(
             axes,
             (&finite, &[]),
-            (across, up),
+            (across.clone(), up.clone()),
             (&|x| format!("{x}"), &|y| format!("{y:.2}")),
-            SeriesLabelPosition::MiddleRight,
+            emptiest(&finite, &across, &up),
             svg,
         )
     })
+}
+
+/// The part of the picture with the fewest points: where names hide least.
+fn emptiest(curves: &[Curve], across: &Range<f64>, up: &Range<f64>) -> SeriesLabelPosition {
+    use SeriesLabelPosition::{LowerLeft, LowerRight, MiddleLeft, MiddleRight, UpperLeft, UpperRight};
+    let part = |x: f64, range: &Range<f64>| (x - range.start) / (range.end - range.start);
+    let points = |column: f64, row: f64| {
+        let all = curves.iter().flat_map(|curve| &curve.points);
+        all.filter(|point| {
+            let (x, y) = (part(point.0, across) - column, part(point.1, up) - row);
+            (0.0..=0.4).contains(&x) && (0.0..=0.4).contains(&y)
+        })
+        .count()
+    };
+    let places = [
+        (MiddleRight, 0.6, 0.3),
+        (LowerRight, 0.6, 0.0),
+        (UpperRight, 0.6, 0.6),
+        (UpperLeft, 0.0, 0.6),
+        (LowerLeft, 0.0, 0.0),
+        (MiddleLeft, 0.0, 0.3),
+    ];
+    let best = places.into_iter().min_by_key(|&(_, column, row)| points(column, row));
+    best.map_or(MiddleRight, |(place, ..)| place)
 }
 
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -97,7 +122,7 @@ fn shown(curve: &Curve) -> Vec<(f64, f64)> {
     curve.points.iter().copied().filter(|p| p.0 > 0.0 && p.1 > 0.0 && p.1.is_finite()).collect()
 }
 
-fn range(curves: &[Curve], pick: fn(&(f64, f64)) -> f64) -> std::ops::Range<f64> {
+fn range(curves: &[Curve], pick: fn(&(f64, f64)) -> f64) -> Range<f64> {
     let all: Vec<(f64, f64)> = curves.iter().flat_map(shown).collect();
     let low = all.iter().map(pick).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(pick).fold(0.0, f64::max);
@@ -160,4 +185,21 @@ where
         .label_font(("sans-serif", 14).into_font().color(&INK))
         .draw()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_where_no_curve_is() {
+        let line = |slope: f64, base: f64| Curve {
+            name: String::new(),
+            points: (0..=20).map(|i| (f64::from(i), base + slope * f64::from(i))).collect(),
+        };
+        let place = |curve: Curve| emptiest(&[curve], &(0.0..20.0), &(0.0..20.0));
+        assert!(matches!(place(line(1.0, 0.0)), SeriesLabelPosition::LowerRight));
+        assert!(matches!(place(line(-1.0, 20.0)), SeriesLabelPosition::UpperRight));
+        assert!(matches!(place(line(0.0, 19.0)), SeriesLabelPosition::MiddleRight));
+    }
 }
