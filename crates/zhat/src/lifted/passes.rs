@@ -1,6 +1,6 @@
 //! One pass through the scores of a distance, in double precision and in logarithms: what bounds are certified with.
 //!
-//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix
+//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum wherever it could leave the range of numbers, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix
 //! P(x, y) = exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass costs C²·D operations and C² exponentials; memory is
 //! a tile for each thread. Results do not depend on the number of threads.
 
