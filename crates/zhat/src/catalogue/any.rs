@@ -126,31 +126,29 @@ graph_answers!(
 impl AnyAnswer {
     /// What is promised.
     pub fn guarantee(&self) -> &Guarantee {
-        match self {
-            AnyAnswer::Estimate(answer) => &answer.guarantee,
-            AnyAnswer::Beliefs(answer) => &answer.guarantee,
-            AnyAnswer::FactorBeliefs(answer) => &answer.guarantee,
-            AnyAnswer::Best(answer) => &answer.guarantee,
-            AnyAnswer::Ranked(answer) => &answer.guarantee,
-            AnyAnswer::Samples(answer) => &answer.guarantee,
-            AnyAnswer::Expectations(answer) => &answer.guarantee,
-            AnyAnswer::SpaceMarginals(answer) => &answer.guarantee,
-            AnyAnswer::Sequences(answer) => &answer.guarantee,
-        }
+        self.about().0
     }
 
     /// How it came about.
     pub fn diagnostics(&self) -> &Diagnostics {
+        self.about().1
+    }
+
+    /// All but the value.
+    fn about(&self) -> (&Guarantee, &Diagnostics) {
+        fn of<T>(answer: &Answer<T>) -> (&Guarantee, &Diagnostics) {
+            (&answer.guarantee, &answer.diagnostics)
+        }
         match self {
-            AnyAnswer::Estimate(answer) => &answer.diagnostics,
-            AnyAnswer::Beliefs(answer) => &answer.diagnostics,
-            AnyAnswer::FactorBeliefs(answer) => &answer.diagnostics,
-            AnyAnswer::Best(answer) => &answer.diagnostics,
-            AnyAnswer::Ranked(answer) => &answer.diagnostics,
-            AnyAnswer::Samples(answer) => &answer.diagnostics,
-            AnyAnswer::Expectations(answer) => &answer.diagnostics,
-            AnyAnswer::SpaceMarginals(answer) => &answer.diagnostics,
-            AnyAnswer::Sequences(answer) => &answer.diagnostics,
+            AnyAnswer::Estimate(answer) => of(answer),
+            AnyAnswer::Beliefs(answer) => of(answer),
+            AnyAnswer::FactorBeliefs(answer) => of(answer),
+            AnyAnswer::Best(answer) => of(answer),
+            AnyAnswer::Ranked(answer) => of(answer),
+            AnyAnswer::Samples(answer) => of(answer),
+            AnyAnswer::Expectations(answer) => of(answer),
+            AnyAnswer::SpaceMarginals(answer) => of(answer),
+            AnyAnswer::Sequences(answer) => of(answer),
         }
     }
 }

@@ -19,7 +19,7 @@ use safetensors::{SafeTensors, tensor::Metadata};
 use serde::{Deserialize, Serialize};
 
 use super::sequence_mrf::{self, rows};
-use super::tensors::{Tensors, Writer};
+use super::tensors::{self, Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::io::write_atomically;
 use crate::language::{
@@ -40,8 +40,7 @@ pub(super) fn opened<'a>(
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
     let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
-    let metadata: HashMap<String, String> =
-        header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let metadata = tensors::metadata(&header);
     let found = metadata.get("kind").map_or("none", String::as_str);
     if found != kind {
         return Err(fail(format!("a file of kind `{found}`, expected `{kind}`")));

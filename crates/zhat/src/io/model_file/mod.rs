@@ -84,7 +84,6 @@ mod sequences;
 mod space;
 mod tensors;
 
-use std::collections::HashMap;
 use std::io::Write;
 
 use safetensors::{SafeTensors, tensor::Metadata};
@@ -113,8 +112,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
     let (_, header): (usize, Metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
-    let metadata: HashMap<String, String> =
-        header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let metadata = tensors::metadata(&header);
     let version = metadata.get("zhat").and_then(|version| version.parse::<u32>().ok()).ok_or_else(|| {
         fail("a safetensors file, but not a zhat model: its metadata has no version `zhat`".into())
     })?;

@@ -1,8 +1,10 @@
 //! Named arrays of numbers, read from and written to the bytes of a safetensors file.
 
+use std::collections::HashMap;
 use std::io::Write;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::tensor::{Metadata, TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -10,6 +12,11 @@ use crate::numeric::Real;
 
 /// How many numbers are turned into bytes at a time.
 const PIECE: usize = 1 << 13;
+
+/// The texts of a file's header by name.
+pub(super) fn metadata(header: &Metadata) -> HashMap<String, String> {
+    header.metadata().iter().flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
+}
 
 /// A precision that files have a type for.
 pub(super) trait Stored: Real {
