@@ -290,8 +290,8 @@ where
     }
 }
 
-pub fn configured<T: DeserializeOwned>(method: &str, settings: &str) -> PyResult<T> {
+pub fn configured<T: zhat::options::Options>(method: &str, settings: &str) -> PyResult<T> {
     let settings: Settings =
         serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
-    Ok(catalogue::configure(method, &settings).map_err(Failure)?)
+    Ok(zhat::options::read(method, &settings).map_err(Failure)?)
 }

@@ -20,6 +20,7 @@ use crate::mean_field::MeanField;
 use crate::messages::TreeReweighted;
 use crate::minibucket::WeightedMiniBuckets;
 use crate::model::FactorGraph;
+use crate::options::{FROM_ZERO, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
@@ -42,6 +43,8 @@ pub struct CertifiedBounds {
     /// Ends once the interval is this narrow, in nats.
     pub gap: f64,
 }
+
+options!(CertifiedBounds { gap: FROM_ZERO });
 
 impl Default for CertifiedBounds {
     fn default() -> Self {
@@ -138,9 +141,7 @@ impl CertifiedBounds {
         run: &Run,
         report: &mut (dyn FnMut(Interval) -> bool + Send),
     ) -> Result<Estimate> {
-        if self.gap.is_nan() || self.gap < 0.0 {
-            return Err(Error::argument(format!("options of {NAME}"), "gap must not be negative"));
-        }
+        self.check()?;
         let clock = run.start(NAME);
         let now = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, by: "nothing", seconds: 0.0 };
         let time = run.time().map_or(PATIENCE, |time| time.as_secs_f64());

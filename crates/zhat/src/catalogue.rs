@@ -7,24 +7,22 @@
 mod any;
 mod choose;
 
+pub use crate::options::Settings;
 pub use any::{AnyAnswer, Sequences};
 pub use choose::{Choice, Plan, answer, choose, method_names};
 
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Kind, Model};
+use crate::options::{self, Options, Range};
 use crate::query::{self, Query};
 use crate::run::Run;
 use crate::{
     bounds, exact, lifted, mean_field, messages, minibucket, montecarlo, pairwise, quadrature, randomized,
     space,
 };
-
-/// Options of a method by name, as `--set` and Python's keyword arguments give them.
-pub type Settings = Map<String, Value>;
 
 /// `auto` looks this far ahead where there is no time budget.
 pub const DEFAULT_HORIZON: f64 = 600.0;
@@ -41,6 +39,8 @@ pub struct Row {
     pub queries: &'static [Query],
     /// Its options with their default values.
     pub options: fn() -> Value,
+    /// The ranges of its numeric options.
+    pub ranges: &'static [(&'static str, Range)],
     forecast: fn(&Model, Query, &Settings, &Run) -> Result<Forecast>,
     run: fn(&Model, Query, &Settings, &Run) -> Result<AnyAnswer>,
 }
@@ -66,12 +66,13 @@ macro_rules! row {
             about: $about,
             queries: &[$(row!(@query $query)),*],
             options: || serde_json::to_value(<$config>::default()).unwrap_or_default(),
+            ranges: <$config as Options>::RANGES,
             forecast: |model, query, settings, run| {
-                let config: $config = configure($method, settings)?;
+                let config: $config = options::read($method, settings)?;
                 row!(@forecast model $variants, $method, config query run)
             },
             run: |model, query, settings, run| {
-                let config: $config = configure($method, settings)?;
+                let config: $config = options::read($method, settings)?;
                 match query {
                     $(row!(@pattern $query) => row!(@run $query model $variants, $method, config query run),)*
                     #[allow(unreachable_patterns)]
@@ -361,12 +362,6 @@ pub static CATALOGUE: &[Row] = &[
         "walks from independent positions to the model by Gibbs sampling: unbiased"
     ),
 ];
-
-/// The configuration of a method from options by name.
-pub fn configure<T: DeserializeOwned>(method: &str, settings: &Settings) -> Result<T> {
-    serde_json::from_value(Value::Object(settings.clone()))
-        .map_err(|error| Error::argument(format!("options of {method}"), error.to_string()))
-}
 
 fn unsupported(method: &str, query: Query, kind: Kind) -> Error {
     let available = rows(kind).filter(|row| row.answers(query)).map(|row| row.method).collect();

@@ -34,6 +34,7 @@ pub mod model;
 pub mod montecarlo;
 pub mod numeric;
 pub mod optimize;
+pub mod options;
 pub mod pairwise;
 pub mod platform;
 pub mod quadrature;

@@ -192,7 +192,7 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
         return Err(Error::argument("--method", message));
     }
     let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
-    let method: ForwardBackward = catalogue::configure("forward-backward", &settings(&arguments.run.set)?)?;
+    let method: ForwardBackward = zhat::options::read("forward-backward", &settings(&arguments.run.set)?)?;
     let answer = match (&p, &q) {
         (Model::Chain32(p), Model::Chain32(q)) => compare(&method, p, q, kl, &attended)?,
         (Model::Chain64(p), Model::Chain64(q)) => compare(&method, p, q, kl, &attended)?,

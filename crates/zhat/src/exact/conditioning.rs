@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced};
 use crate::numeric;
+use crate::options::options;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, Law, LogPartition, Map, Marginals, Query,
     Sample, Samples,
@@ -51,6 +52,8 @@ const CANDIDATES: usize = 8;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conditioning {}
+
+options!(Conditioning {});
 
 /// A cutset and what it leads to.
 struct Cutset {

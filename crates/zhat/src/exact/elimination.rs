@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced};
 use crate::numeric;
+use crate::options::options;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
     Query, Sample, Samples,
@@ -45,6 +46,8 @@ const BLOCK: usize = 256;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Elimination {}
+
+options!(Elimination {});
 
 impl Elimination {
     /// The plan for a prepared graph, or the bytes that put it out of reach.

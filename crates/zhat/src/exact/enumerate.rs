@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
+use crate::options::options;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
     Query, Sample, Samples,
@@ -48,6 +49,8 @@ const CHECK_EVERY: u64 = 1 << 16;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Enumeration {}
+
+options!(Enumeration {});
 
 /// The tree of states.
 struct States<'g> {

@@ -19,6 +19,7 @@ use super::{LanguageModel, Moments, Vocabulary};
 use crate::error::{Error, Result};
 use crate::lifted::checked_shares;
 use crate::optimize::{Fista, Lbfgs, Smooth, Step, StepSize};
+use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, options};
 use crate::run::Run;
 use crate::units;
 
@@ -59,6 +60,8 @@ pub struct Training {
     /// Ends once the gradient has no component larger than this.
     pub tolerance: f64,
 }
+
+options!(Training { l2: FROM_ZERO, iterations: ITERATIONS, patience: COUNT, tolerance: FROM_ZERO });
 
 impl Default for Training {
     fn default() -> Self {
@@ -209,9 +212,7 @@ pub fn train(
     run: &Run,
     watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
 ) -> Result<LanguageModel> {
-    if !(how.l2 >= 0.0 && how.l2.is_finite()) {
-        return Err(Error::argument("l2", format!("{} is not a number from 0 on", how.l2)));
-    }
+    how.check()?;
     if how.form.rank() == Some(0) {
         return Err(Error::argument("rank", "must be 1 at least"));
     }

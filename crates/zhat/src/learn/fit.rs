@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::io;
 use crate::model::FactorGraph;
 use crate::optimize::{Fista, Lbfgs, Step, StepSize};
+use crate::options::{FROM_ZERO, ITERATIONS, Options, options};
 use crate::run::Run;
 
 /// Pairs that L-BFGS remembers.
@@ -57,6 +58,8 @@ pub struct Fit {
     /// Ends once the (proximal) gradient has no component larger than this.
     pub tolerance: f64,
 }
+
+options!(Fit { l1: FROM_ZERO, l2: FROM_ZERO, iterations: ITERATIONS, tolerance: FROM_ZERO });
 
 impl Default for Fit {
     fn default() -> Self {
@@ -169,11 +172,7 @@ pub fn fit(
     run: &Run,
     watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
 ) -> Result<Fitted> {
-    for (name, value) in [("l1", how.l1), ("l2", how.l2), ("tolerance", how.tolerance)] {
-        if !(value >= 0.0 && value.is_finite()) {
-            return Err(Error::argument(name, format!("{value} is not a number from 0 on")));
-        }
-    }
+    how.check()?;
     if how.l1 == 0.0
         && how.l2 == 0.0
         && let Some(parameters) = likelihood.closed_form()

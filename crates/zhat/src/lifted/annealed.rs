@@ -27,6 +27,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Interactions, SequenceMrf};
 use crate::montecarlo::unbiased;
 use crate::numeric::{self, rounding_allowance};
+use crate::options::{INSIDE_UNIT, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
@@ -48,6 +49,12 @@ pub struct Annealed {
     /// Of the lower bound by Markov's inequality.
     pub confidence: f64,
 }
+
+options!(Annealed {
+    levels: Range::whole(1, 1_000_000_000),
+    replicates: Range::whole(1, 1_000_000),
+    confidence: INSIDE_UNIT
+});
 
 impl Default for Annealed {
     fn default() -> Self {
@@ -183,14 +190,14 @@ fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
 impl Annealed {
     /// The estimate that begins with independent states of these weights, which must be positive where θ⁰ is finite.
     pub fn estimate(&self, model: &SequenceMrf, weights: &[f64], run: &Run) -> Result<Estimate> {
+        self.check()?;
         let clock = run.start(NAME);
         let total: f64 = weights.iter().sum();
         let mut pairs = weights.iter().zip(model.unary());
         let fine = pairs.all(|(w, u)| *w > 0.0 || *u == f64::NEG_INFINITY && *w == 0.0);
         let fine = fine && weights.len() == model.states() && total > 0.0 && total.is_finite();
-        let confident = self.confidence > 0.0 && self.confidence < 1.0;
-        if !fine || self.levels == 0 || self.replicates == 0 || !confident {
-            let message = "needs a positive weight for every possible state, a level, a replicate and a confidence between 0 and 1";
+        if !fine {
+            let message = "needs a positive weight for every possible state";
             return Err(Error::argument(NAME, message));
         }
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;

@@ -31,6 +31,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::SequenceMrf;
 use crate::numeric::rounding_allowance;
 use crate::optimize::Lbfgs;
+use crate::options::{FROM_ZERO, ITERATIONS, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 
@@ -52,6 +53,13 @@ pub struct Spectral {
     /// Power iterations end once the certified end is so near to its limit, in nats a position.
     pub tolerance: f64,
 }
+
+options!(Spectral {
+    shares: Range::closed(0.0, 1.0),
+    iterations: ITERATIONS,
+    passes: Range::whole(1, 1_000_000_000),
+    tolerance: FROM_ZERO
+});
 
 impl Default for Spectral {
     fn default() -> Self {
@@ -254,6 +262,7 @@ impl Forecasts<SequenceMrf> for Spectral {
 
 impl LogPartition<SequenceMrf> for Spectral {
     fn log_partition(&self, model: &SequenceMrf, run: &Run) -> Result<Estimate> {
+        self.check()?;
         let clock = run.start(NAME);
         let (states, context) = (model.states(), model.context());
         let fixed = match self.shares.as_slice() {

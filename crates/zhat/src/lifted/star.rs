@@ -28,6 +28,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::SequenceMrf;
 use crate::numeric::{log_sum_exp, rounding_allowance};
 use crate::optimize::Lbfgs;
+use crate::options::{FROM_ZERO, ITERATIONS, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
@@ -56,6 +57,8 @@ pub struct Star {
     /// Ends once no marginal of a leaf differs by more than this from the root's.
     pub tolerance: f64,
 }
+
+options!(Star { iterations: ITERATIONS, tolerance: FROM_ZERO });
 
 impl Default for Star {
     fn default() -> Self {
@@ -184,6 +187,7 @@ impl Forecasts<SequenceMrf> for Star {
 
 impl LogPartition<SequenceMrf> for Star {
     fn log_partition(&self, model: &SequenceMrf, run: &Run) -> Result<Estimate> {
+        self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         run.install(|| {

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::SequenceMrf;
 use crate::numeric::{log_sum_exp, log_sum_exp_over_slabs, rounding_allowance};
+use crate::options::options;
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
@@ -32,6 +33,8 @@ const NAME: &str = "transfer-matrix";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransferMatrix {}
+
+options!(TransferMatrix {});
 
 /// C^K as a number that cannot overflow.
 fn windows(model: &SequenceMrf) -> f64 {

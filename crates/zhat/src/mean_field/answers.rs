@@ -9,6 +9,7 @@ use crate::exact::witness_bytes;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric;
+use crate::options::Options;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query,
 };

@@ -44,6 +44,7 @@ use self::start::Start;
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric;
+use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, Range, options};
 use crate::query::Query;
 use crate::run::{Clock, Run};
 
@@ -82,6 +83,13 @@ pub struct MeanField {
     /// For log Z: variables to take out, case by case.
     pub condition: usize,
 }
+
+options!(MeanField {
+    iterations: ITERATIONS,
+    tolerance: FROM_ZERO,
+    restarts: Range::whole(0, 1_000_000),
+    condition: COUNT
+});
 
 impl Default for MeanField {
     fn default() -> Self {
@@ -126,13 +134,6 @@ struct Outcome<'a> {
 }
 
 impl MeanField {
-    fn check(&self) -> Result<()> {
-        if self.tolerance.is_nan() || self.tolerance < 0.0 {
-            return Err(Error::argument(NAME, "tolerance must be 0 or more"));
-        }
-        Ok(())
-    }
-
     /// How many ascents there are.
     fn ascents(&self, graph: &FactorGraph) -> usize {
         let by_size = ASCENT_WORDS / (graph.bytes() / 8 + 1);

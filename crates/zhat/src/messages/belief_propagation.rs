@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric;
+use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, options};
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query,
 };
@@ -73,6 +74,8 @@ pub struct BeliefPropagation {
     pub iterations: u64,
 }
 
+options!(BeliefPropagation { damping: DAMPING, tolerance: FROM_ZERO, iterations: ITERATIONS });
+
 impl Default for BeliefPropagation {
     fn default() -> Self {
         BeliefPropagation { schedule: Schedule::default(), damping: 0.1, tolerance: 1e-6, iterations: 1000 }
@@ -90,15 +93,6 @@ struct Passed<'a> {
 }
 
 impl BeliefPropagation {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if !(0.0..1.0).contains(&s.damping) => "damping must be at least 0 and below 1",
-            s if !(s.tolerance >= 0.0 && s.tolerance.is_finite()) => "tolerance must be a number from 0",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
-    }
-
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
         // The queue and the factors at each variable; the forest while it is ordered.
         let schedule = 24.0 * sizes.factors as f64 + 8.0 * sizes.slots as f64 + 2.0 * sizes.states as f64;

@@ -42,6 +42,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
+use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, Range, options};
 use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
@@ -75,6 +76,13 @@ pub struct TreeReweighted {
     /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come down.
     pub damping: f64,
 }
+
+options!(TreeReweighted {
+    iterations: ITERATIONS,
+    tolerance: FROM_ZERO,
+    forests: Range::whole(1, 1_000_000),
+    damping: DAMPING
+});
 
 impl Default for TreeReweighted {
     fn default() -> Self {
@@ -225,16 +233,6 @@ impl Search<'_> {
 }
 
 impl TreeReweighted {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if !(0.0..1.0).contains(&s.damping) => "damping must be at least 0 and below 1",
-            s if !(s.tolerance >= 0.0 && s.tolerance.is_finite()) => "tolerance must be a number from 0",
-            s if s.forests == 0 => "forests must be at least 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
-    }
-
     /// Forests at the most, for this many variables.
     fn most(&self, variables: usize) -> usize {
         self.forests.min((STEPS / variables.max(1)).max(FIRST))

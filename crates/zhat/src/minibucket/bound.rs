@@ -49,6 +49,7 @@ use crate::exact::Elimination;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
 use crate::numeric;
+use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
@@ -84,6 +85,8 @@ pub struct WeightedMiniBuckets {
     /// Whether there is to be a lower bound too; it takes as long as the upper one.
     pub lower: bool,
 }
+
+options!(WeightedMiniBuckets { i_bound: COUNT, iterations: ITERATIONS, tolerance: FROM_ZERO });
 
 impl Default for WeightedMiniBuckets {
     fn default() -> Self {
@@ -228,13 +231,6 @@ fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
 }
 
 impl WeightedMiniBuckets {
-    pub(super) fn check(&self, name: &str) -> Result<()> {
-        if self.tolerance.is_nan() || self.tolerance < 0.0 {
-            return Err(Error::argument(name, "tolerance must not be negative"));
-        }
-        Ok(())
-    }
-
     /// The sweeps that time is to be planned for.
     pub(super) fn sweeps(&self) -> f64 {
         (self.iterations as f64 + 1.0) * if self.lower { 2.0 } else { 1.0 }
@@ -332,7 +328,7 @@ impl WeightedMiniBuckets {
         run: &Run,
         report: &mut (dyn FnMut(Sandwich) -> bool + Send),
     ) -> Result<Estimate> {
-        self.check(NAME)?;
+        self.check()?;
         let clock = run.start(NAME);
         if self.is_exact_in_reach(graph, run) {
             match exactly(graph, run, &clock, report) {

@@ -34,6 +34,7 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
 use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
+use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLES, options};
 use crate::query::{
     Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
 };
@@ -66,6 +67,14 @@ pub struct WeightedMiniBucketSampling {
     /// Confidence of the interval, between 0 and 1.
     pub confidence: f64,
 }
+
+options!(WeightedMiniBucketSampling {
+    i_bound: COUNT,
+    iterations: ITERATIONS,
+    samples: SAMPLES,
+    replicates: REPLICATES,
+    confidence: INSIDE_UNIT
+});
 
 impl Default for WeightedMiniBucketSampling {
     fn default() -> Self {
@@ -116,16 +125,6 @@ struct Drawn {
 }
 
 impl WeightedMiniBucketSampling {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if s.replicates < 2 => "replicates must be at least 2",
-            s if s.samples == 0 => "samples must be at least 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
-    }
-
     fn bound(&self) -> WeightedMiniBuckets {
         WeightedMiniBuckets {
             i_bound: self.i_bound,

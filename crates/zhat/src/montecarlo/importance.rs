@@ -28,10 +28,11 @@ use super::proposal::{Proposal, Sampler};
 use super::unbiased;
 use super::weighted::{Masses, missed, ratio, together, weighted_samples};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric;
+use crate::options::{INSIDE_UNIT, Options, REPLICATES, SAMPLES, options};
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query, Sample,
     Samples,
@@ -59,6 +60,8 @@ pub struct ImportanceSampling {
     /// Confidence of the lower bound, between 0 and 1.
     pub confidence: f64,
 }
+
+options!(ImportanceSampling { samples: SAMPLES, replicates: REPLICATES, confidence: INSIDE_UNIT });
 
 impl Default for ImportanceSampling {
     fn default() -> Self {
@@ -143,16 +146,6 @@ impl Drawn {
 }
 
 impl ImportanceSampling {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if s.replicates < 2 => "replicates must be at least 2",
-            s if s.samples == 0 => "samples must be at least 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument("importance", message))
-    }
-
     fn bytes(&self, graph: &FactorGraph, query: Query) -> f64 {
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
         let n = graph.variable_count() as f64;

@@ -12,6 +12,7 @@ use crate::lattice::{self, zero_gradient};
 use crate::model::{PairwiseGraph, Transitions};
 use crate::montecarlo::unbiased;
 use crate::numeric::{self, Real};
+use crate::options::{COUNT, DAMPING, FROM_ZERO, INSIDE_UNIT, Options, Range, options};
 use crate::query::{Answers, Entropy, FactorMarginals, LogPartition, Marginals, Query};
 use crate::random::Streams;
 use crate::randomized::{Chosen, Selection, States};
@@ -32,6 +33,12 @@ pub struct PairwisePropagation {
     /// Sweeps at most.
     pub iterations: usize,
 }
+
+options!(PairwisePropagation {
+    damping: DAMPING,
+    tolerance: FROM_ZERO,
+    iterations: Range::whole(1, 1_000_000_000)
+});
 
 impl Default for PairwisePropagation {
     fn default() -> Self {
@@ -62,6 +69,16 @@ pub struct RandomizedMessages {
     /// Sweeps at most.
     pub iterations: usize,
 }
+
+options!(RandomizedMessages {
+    states: Range::CountOrFraction,
+    top: COUNT,
+    replicates: Range::whole(1, 1_000_000),
+    confidence: INSIDE_UNIT,
+    damping: DAMPING,
+    tolerance: FROM_ZERO,
+    iterations: Range::whole(1, 1_000_000_000)
+});
 
 impl Default for RandomizedMessages {
     fn default() -> Self {
@@ -140,16 +157,6 @@ fn rounding<F: Real>(graph: &PairwiseGraph<F>, terms: usize, largest_log_weight:
     lattice::rounding(graph.interactions(), &sizes)
 }
 
-fn check(damping: f64, tolerance: f64, iterations: usize, name: &str) -> Result<()> {
-    let message = match () {
-        () if !(0.0..1.0).contains(&damping) => "damping must lie between 0 and 1",
-        () if !(tolerance >= 0.0 && tolerance.is_finite()) => "tolerance must not be negative",
-        () if iterations == 0 => "iterations must be at least 1",
-        () => return Ok(()),
-    };
-    Err(Error::argument(format!("options of {name}"), message))
-}
-
 /// Why nothing is promised on a graph with circles.
 fn loopy(rest: Rest, tolerance: f64) -> Guarantee {
     let state = if rest.change <= tolerance {
@@ -205,7 +212,7 @@ impl PairwisePropagation {
         finish: impl FnOnce(&[Settled<F>]) -> T + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(ALL);
-        check(self.damping, self.tolerance, self.iterations, ALL)?;
+        self.check()?;
         run.require_memory(ALL, self.forecast(graph, query, run).bytes)?;
         let (value, rest) = run.install(|| {
             let settled = self.settle(graph, &clock)?;
@@ -228,16 +235,6 @@ impl PairwisePropagation {
 }
 
 impl RandomizedMessages {
-    fn check(&self) -> Result<()> {
-        check(self.damping, self.tolerance, self.iterations, FEW)?;
-        let message = match self {
-            s if s.replicates == 0 => "replicates must be at least 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(format!("options of {FEW}"), message))
-    }
-
     /// Chooses states and lets messages settle between them: for each replicate.
     pub(super) fn settle<F: Real>(
         &self,

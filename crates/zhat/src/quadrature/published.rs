@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
+use crate::options::{INSIDE_UNIT, Options, Range, SAMPLES, options};
 use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -83,6 +84,13 @@ pub struct PublishedQuadrature {
     pub confidence: f64,
 }
 
+options!(PublishedQuadrature {
+    degree: Range::whole(0, 1000),
+    samples: SAMPLES,
+    epsilon: INSIDE_UNIT,
+    confidence: INSIDE_UNIT
+});
+
 impl Default for PublishedQuadrature {
     fn default() -> Self {
         PublishedQuadrature {
@@ -118,17 +126,6 @@ struct Drawn<'c> {
 }
 
 impl PublishedQuadrature {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if s.samples == 0 => "samples must be at least 1",
-            s if s.degree.is_some_and(|k| k > 1000) => "degree must be at most 1000",
-            s if s.epsilon.is_some_and(|e| !(e > 0.0 && e < 1.0)) => "epsilon must lie between 0 and 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
-    }
-
     fn delta(&self) -> f64 {
         1.0 - self.confidence
     }

@@ -38,6 +38,7 @@ use crate::messages::BeliefPropagation;
 use crate::model::{FactorGraph, Prepared};
 use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
+use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, options};
 use crate::query::{
     Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
 };
@@ -96,6 +97,15 @@ pub struct StochasticQuadrature {
     /// Confidence of the interval, between 0 and 1.
     pub confidence: f64,
 }
+
+options!(StochasticQuadrature {
+    width: COUNT,
+    degree: Range::whole(0, 1000),
+    samples: SAMPLES,
+    replicates: REPLICATES,
+    epsilon: INSIDE_UNIT,
+    confidence: INSIDE_UNIT
+});
 
 impl Default for StochasticQuadrature {
     fn default() -> Self {
@@ -156,17 +166,6 @@ struct Drawn {
 }
 
 impl StochasticQuadrature {
-    fn check(&self) -> Result<()> {
-        let message = match self {
-            s if s.replicates < 2 => "replicates must be at least 2",
-            s if s.samples == 0 => "samples must be at least 1",
-            s if s.epsilon.is_some_and(|e| !(e > 0.0 && e < 1.0)) => "epsilon must lie between 0 and 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            _ => return Ok(()),
-        };
-        Err(Error::argument(NAME, message))
-    }
-
     pub(super) fn delta(&self) -> f64 {
         (1.0 - EARLY) * (1.0 - self.confidence)
     }

@@ -26,7 +26,7 @@ impl RandomizedForward {
         finish: impl FnOnce(&Choice, f64, &Clock<'_>) -> Result<(T, Guarantee)> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
-        self.check(model)?;
+        self.check_for(model)?;
         run.require_memory(NAME, self.forecast(model, query, run).bytes)?;
         let keep = query != Query::LogPartition;
         let choice = run.install(|| self.choices(model, keep, run, &clock))?;

@@ -10,6 +10,7 @@ use super::target::{Proposals, Target};
 use crate::error::{Error, Result};
 use crate::model::Values;
 use crate::numeric;
+use crate::options::{ABOVE_ZERO, COUNT, INSIDE_UNIT, Options, Range, options};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -44,6 +45,14 @@ pub struct RandomizedForward {
     #[serde(skip)]
     pub scores: Option<Values<f64>>,
 }
+
+options!(RandomizedForward {
+    states: Range::CountOrFraction,
+    error: ABOVE_ZERO,
+    top: COUNT,
+    replicates: Range::whole(1, 1_000_000),
+    confidence: INSIDE_UNIT
+});
 
 impl Default for RandomizedForward {
     fn default() -> Self {
@@ -133,13 +142,9 @@ impl RandomizedForward {
         self.selection.is_unbiased()
     }
 
-    pub(super) fn check<M: Target>(&self, model: &M) -> Result<()> {
+    pub(super) fn check_for<M: Target>(&self, model: &M) -> Result<()> {
+        self.check()?;
         let message = match self {
-            s if s.replicates == 0 => "replicates must be at least 1",
-            s if !(s.confidence > 0.0 && s.confidence < 1.0) => "confidence must lie between 0 and 1",
-            s if s.error.is_some_and(|error| !(error > 0.0 && error < f64::INFINITY)) => {
-                "error must be positive"
-            }
             s if s.error.is_some() && !s.is_unbiased() => {
                 "error cannot be kept by the selection `top`, which is biased; use `threshold`"
             }
@@ -170,7 +175,7 @@ impl RandomizedForward {
     /// Chooses states and evaluates the estimates: `replicates` times, independently.
     pub fn choose<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
-        self.check(model)?;
+        self.check_for(model)?;
         run.install(|| self.choices(model, true, run, &clock))
     }
 

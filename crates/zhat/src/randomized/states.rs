@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::options::{Range, Ranged};
 
 /// A part of the states is never fewer than this many: fewer save no time and cost much accuracy.
 const LEAST: usize = 64;
@@ -40,6 +41,12 @@ impl TryFrom<f64> for States {
             let message = format!("{number} is neither a whole number from 1 up nor a part between 0 and 1");
             Err(Error::argument("states", message))
         }
+    }
+}
+
+impl Ranged for States {
+    fn outside(&self, range: Range) -> Option<String> {
+        f64::from(*self).outside(range)
     }
 }
 

@@ -13,6 +13,7 @@ use super::estimate::schedule::poisson_interval;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::numeric;
+use crate::options::{INSIDE_UNIT, in_range};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
@@ -192,7 +193,8 @@ pub(super) fn unbiased(space: &dyn Space, random: &mut Stream, clock: &Clock<'_>
 /// ```
 pub fn log_count(space: &dyn Space, error: f64, confidence: f64, run: &Run) -> Result<Estimate> {
     let clock = run.start("count");
-    super::estimate::check(error, confidence)?;
+    in_range("error", &error, INSIDE_UNIT)?;
+    in_range("confidence", &confidence, INSIDE_UNIT)?;
     let count = estimate(space, error, confidence, run, &clock)?;
     let mut diagnostics = Diagnostics::new("count").note("draws", count.draws);
     diagnostics.rounding = numeric::rounding_allowance(64.0, count.value.abs() + 1.0);

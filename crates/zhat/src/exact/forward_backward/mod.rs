@@ -39,6 +39,7 @@ mod segment_relaxed;
 mod semi_markov;
 mod tape;
 
+use crate::options::options;
 use serde::{Deserialize, Serialize};
 
 pub use recorded::Recorded;
@@ -56,3 +57,5 @@ pub struct ForwardBackward {
     /// gradients.
     pub checkpoint: bool,
 }
+
+options!(ForwardBackward {});

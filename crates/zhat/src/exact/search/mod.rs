@@ -57,6 +57,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced, Trial};
+use crate::options::options;
 use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
@@ -83,6 +84,8 @@ const SECONDS_PER_ENTRY: f64 = 1e-5;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {}
+
+options!(Search {});
 
 /// What is searched through.
 struct Problem<'a> {

@@ -7,6 +7,7 @@ use super::parameters::{Parameters, Work};
 use super::windows::Windows;
 use crate::error::{Error, Result};
 use crate::language::Vocabulary;
+use crate::options::{ABOVE_ZERO, COUNT, ITERATIONS, Options, Range, options};
 use crate::random::Streams;
 use crate::run::Run;
 
@@ -34,6 +35,15 @@ pub struct Stochastic {
     /// Ends after so many epochs in a row in which the validation text has not become likelier.
     pub patience: usize,
 }
+
+options!(Stochastic {
+    context: Range::whole(1, 1000),
+    rank: Range::whole(1, 1_000_000),
+    batch: Range::whole(1, 1_000_000_000),
+    rate: ABOVE_ZERO,
+    epochs: ITERATIONS,
+    patience: COUNT
+});
 
 impl Default for Stochastic {
     fn default() -> Self {
@@ -88,9 +98,7 @@ pub(super) fn learn(
     let clock = run.start(method);
     let states = vocabulary.states();
     let Stochastic { context, rank, batch, .. } = *how;
-    if context == 0 || rank == 0 || batch == 0 || !(how.rate > 0.0 && how.rate.is_finite()) {
-        return Err(Error::argument(method, "needs a context, a rank, a batch and a rate, all positive"));
-    }
+    how.check()?;
     checked(sentences, states, "text")?;
     valid.map_or(Ok(()), |valid| checked(valid, states, "valid"))?;
     let words: usize = sentences.iter().chain(valid.into_iter().flatten()).map(Vec::len).sum();

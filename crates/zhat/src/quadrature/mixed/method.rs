@@ -26,6 +26,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Component, MixedModel};
+use crate::options::{FROM_ZERO, INSIDE_UNIT, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 
@@ -54,6 +55,14 @@ pub struct MixedQuadrature {
     pub confidence: f64,
 }
 
+options!(MixedQuadrature {
+    error: FROM_ZERO,
+    degree: Range::whole(1, 40),
+    cells: Range::whole(1, 1_000_000_000),
+    samples: Range::whole(0, 1_000_000_000_000_000),
+    confidence: INSIDE_UNIT
+});
+
 impl Default for MixedQuadrature {
     fn default() -> Self {
         MixedQuadrature {
@@ -64,25 +73,6 @@ impl Default for MixedQuadrature {
             tuples: false,
             confidence: 0.99,
         }
-    }
-}
-
-impl MixedQuadrature {
-    fn check(&self) -> Result<()> {
-        let fail = |name: &str, message: String| Err(Error::argument(name, message));
-        if self.error.is_nan() || self.error < 0.0 {
-            return fail("error", format!("{} is not a width of at least 0", self.error));
-        }
-        if !(1..=40).contains(&self.degree) {
-            return fail("degree", format!("{} is not within 1 to 40", self.degree));
-        }
-        if self.cells == 0 {
-            return fail("cells", "at least one is needed".into());
-        }
-        if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            return fail("confidence", format!("{} is not between 0 and 1", self.confidence));
-        }
-        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::MixedModel;
 use crate::numeric;
+use crate::options::{FROM_ZERO, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
@@ -33,6 +34,8 @@ pub struct GaussLegendre {
     /// The most points of a component.
     pub points: f64,
 }
+
+options!(GaussLegendre { error: FROM_ZERO, points: Range::closed(1.0, 1e15) });
 
 impl Default for GaussLegendre {
     fn default() -> Self {
@@ -64,6 +67,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
 
 impl LogPartition<MixedModel> for GaussLegendre {
     fn log_partition(&self, model: &MixedModel, run: &Run) -> Result<Estimate> {
+        self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let mut value = model.constant();

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::montecarlo::unbiased;
 use crate::numeric;
+use crate::options::{INSIDE_UNIT, Options, REPLICATES, Range, options};
 use crate::query::{BestState, LogPartition, Map, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
@@ -48,6 +49,14 @@ pub struct AnnealedSampling {
     /// Confidence of the lower bound.
     pub confidence: f64,
 }
+
+options!(AnnealedSampling {
+    particles: Range::whole(1, 1_000_000),
+    replicates: REPLICATES,
+    temperatures: Range::whole(0, 1_000_000_000),
+    sweeps: Range::closed(0.0, 1e9),
+    confidence: INSIDE_UNIT
+});
 
 impl Default for AnnealedSampling {
     fn default() -> Self {
@@ -102,23 +111,6 @@ impl Particle {
 }
 
 impl AnnealedSampling {
-    fn check(&self) -> Result<()> {
-        let fail = |name: &str, message: String| Err(Error::argument(name, message));
-        if self.particles == 0 {
-            return fail("particles", "at least one is needed".into());
-        }
-        if self.replicates < 2 {
-            return fail("replicates", "at least two are needed".into());
-        }
-        if !(self.sweeps >= 0.0 && self.sweeps.is_finite()) {
-            return fail("sweeps", format!("{} is not at least 0", self.sweeps));
-        }
-        if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            return fail("confidence", format!("{} is not between 0 and 1", self.confidence));
-        }
-        Ok(())
-    }
-
     fn steps(&self, model: &SpaceModel) -> usize {
         match self.temperatures {
             0 => (2.0 * model.spread()).ceil().clamp(TEMPERATURES.0, TEMPERATURES.1) as usize,

@@ -11,11 +11,12 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check};
+use super::answer;
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::minibucket::Moments;
+use crate::options::{INSIDE_UNIT, Options, SAMPLES, options};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
@@ -40,6 +41,8 @@ pub struct UniformImportance {
     /// The most draws.
     pub samples: u64,
 }
+
+options!(UniformImportance { error: INSIDE_UNIT, confidence: INSIDE_UNIT, samples: SAMPLES });
 
 impl Default for UniformImportance {
     fn default() -> Self {
@@ -68,7 +71,7 @@ impl Forecasts<SpaceModel> for UniformImportance {
 impl LogPartition<SpaceModel> for UniformImportance {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        check(self.error, self.confidence)?;
+        self.check()?;
         let space = model.space();
         let around = around(space);
         let (error, confidence, mut count) = match around {

@@ -31,20 +31,9 @@ pub use tpa::TootsiePop;
 use super::SpaceModel;
 use super::count::Count;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::numeric;
 use crate::run::Clock;
-
-/// Checks ε and the confidence.
-pub(super) fn check(error: f64, confidence: f64) -> Result<()> {
-    if !(error > 0.0 && error < 1.0) {
-        return Err(Error::argument("error", format!("{error} is not between 0 and 1")));
-    }
-    if !(confidence > 0.0 && confidence < 1.0) {
-        return Err(Error::argument("confidence", format!("{confidence} is not between 0 and 1")));
-    }
-    Ok(())
-}
 
 /// An answer from |Y| and an interval about ln Z/|Y|, within what is certain: s_min ≤ ln Z/|Y| ≤ s_max.
 fn answer(

@@ -12,10 +12,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, schedule};
+use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Guarantee, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
+use crate::options::{INSIDE_UNIT, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
@@ -44,6 +45,8 @@ pub struct PublishedScheme {
     /// How exact draws are made.
     pub sampler: Sampler,
 }
+
+options!(PublishedScheme { error: INSIDE_UNIT, confidence: INSIDE_UNIT, p: Range::whole(3, 1000) });
 
 impl Default for PublishedScheme {
     fn default() -> Self {
@@ -102,10 +105,7 @@ impl Forecasts<SpaceModel> for PublishedScheme {
 impl LogPartition<SpaceModel> for PublishedScheme {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        check(self.error, self.confidence)?;
-        if self.p < 3 {
-            return Err(Error::argument("p", format!("{} is not at least 3", self.p)));
-        }
+        self.check()?;
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let source = Source::new(model, self.sampler)?;

@@ -10,11 +10,12 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, schedule};
+use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::numeric::CompensatedSum;
+use crate::options::{INSIDE_UNIT, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
@@ -37,6 +38,8 @@ pub struct Telescoped {
     /// How exact draws are made.
     pub sampler: Sampler,
 }
+
+options!(Telescoped { error: INSIDE_UNIT, confidence: INSIDE_UNIT });
 
 impl Default for Telescoped {
     fn default() -> Self {
@@ -63,7 +66,7 @@ impl Forecasts<SpaceModel> for Telescoped {
 impl LogPartition<SpaceModel> for Telescoped {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        check(self.error, self.confidence)?;
+        self.check()?;
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let source = Source::new(model, self.sampler)?;

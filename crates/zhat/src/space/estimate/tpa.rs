@@ -9,10 +9,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{answer, check, schedule};
+use super::{answer, schedule};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
+use crate::options::{INSIDE_UNIT, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
@@ -36,6 +37,8 @@ pub struct TootsiePop {
     /// How exact draws are made.
     pub sampler: Sampler,
 }
+
+options!(TootsiePop { error: INSIDE_UNIT, confidence: INSIDE_UNIT });
 
 impl Default for TootsiePop {
     fn default() -> Self {
@@ -97,7 +100,7 @@ fn walk(
 impl LogPartition<SpaceModel> for TootsiePop {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        check(self.error, self.confidence)?;
+        self.check()?;
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         let count = count::estimate(model.space(), error, confidence, run, &clock)?;
         let source = Source::new(model, self.sampler)?;

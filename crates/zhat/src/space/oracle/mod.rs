@@ -43,6 +43,7 @@ use crate::answer::{Answer, Diagnostics, Estimate};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
 use crate::numeric::CompensatedSum;
+use crate::options::options;
 use crate::query::{
     BestState, Entropy, FactorMarginals, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
 };
@@ -57,6 +58,8 @@ pub(crate) const NAME: &str = "oracle";
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oracle {}
+
+options!(Oracle {});
 
 fn none(model: &SpaceModel) -> Error {
     Error::NoAnswer(format!(

@@ -7,6 +7,7 @@ use super::{NAME, PerfectSampling, Source};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::Result;
 use crate::forecast::Forecasts;
+use crate::options::Options;
 use crate::query::{Entropy, LogPartition, Query};
 use crate::run::Run;
 use crate::space::{SpaceModel, TootsiePop, UniformImportance, count};

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::{NAME, PerfectSampling, Source};
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::query::{FactorMarginals, Marginals};
 use crate::random::Streams;
 use crate::run::{Clock, Run};

@@ -24,8 +24,9 @@ use super::oracle::Prepared;
 use super::pilot::Pilot;
 use super::{SpaceModel, draws, marginals};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
+use crate::options::{ABOVE_ZERO, DAMPING, INSIDE_UNIT, Options, options};
 use crate::query::{Law, Query, Sample, Samples};
 use crate::random::Stream;
 use crate::run::{Clock, Run};
@@ -49,6 +50,8 @@ pub struct PerfectSampling {
     /// With which confidence.
     pub confidence: f64,
 }
+
+options!(PerfectSampling { distance: DAMPING, error: ABOVE_ZERO, confidence: INSIDE_UNIT });
 
 impl Default for PerfectSampling {
     fn default() -> Self {
@@ -81,20 +84,6 @@ pub fn meta_steps(spread: f64, distance: f64) -> f64 {
 }
 
 impl PerfectSampling {
-    fn check(&self) -> Result<()> {
-        let fail = |name: &str, message: String| Err(Error::argument(name, message));
-        if !(self.distance >= 0.0 && self.distance < 1.0) {
-            return fail("distance", format!("{} is not at least 0 and below 1", self.distance));
-        }
-        if !(self.error > 0.0 && self.error.is_finite()) {
-            return fail("error", format!("{} is not above 0", self.error));
-        }
-        if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            return fail("confidence", format!("{} is not between 0 and 1", self.confidence));
-        }
-        Ok(())
-    }
-
     fn gradient_draws(&self, model: &SpaceModel) -> f64 {
         gradient_samples(model.radius(), self.error, self.confidence)
     }

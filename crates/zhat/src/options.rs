@@ -1,0 +1,278 @@
+//! Options of methods, and the range of every one of them.
+//!
+//! A method's options are the fields of its configuration struct. [`options!`] states their ranges next to that struct;
+//! the catalogue checks them when it reads options by name ([`read`]), before anything is forecast or run, and every
+//! method checks its own struct again when it is called from Rust.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// Options of a method by name, as `--set` and Python's keyword arguments give them.
+pub type Settings = Map<String, Value>;
+
+/// The values that a numeric option can have. In a list it holds for each element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Range {
+    /// A whole number between two others, both included.
+    Whole {
+        /// The least.
+        low: u64,
+        /// The greatest.
+        high: u64,
+    },
+    /// A finite number.
+    Number {
+        /// The least.
+        low: f64,
+        /// The greatest; may be infinite.
+        high: f64,
+        /// Whether the ends are values too.
+        closed: (bool, bool),
+    },
+    /// A count, or a fraction of all.
+    CountOrFraction,
+}
+
+/// Samples: more than anybody can wait for, and yet sums of counts do not overflow.
+pub(crate) const SAMPLES: Range = Range::whole(1, 1_000_000_000_000_000);
+/// Independent replicates where their spread is needed.
+pub(crate) const REPLICATES: Range = Range::whole(2, 1_000_000);
+/// Iterations; methods look at the clock between them.
+pub(crate) const ITERATIONS: Range = Range::whole(0, 1_000_000_000);
+/// A number of variables or states that may exceed what a model has.
+pub(crate) const COUNT: Range = Range::whole(0, 1_000_000_000);
+/// The confidence of an interval, a relative error, a probability: above 0 and below 1.
+pub(crate) const INSIDE_UNIT: Range = Range::Number { low: 0.0, high: 1.0, closed: (false, false) };
+/// The part of the old message that is kept.
+pub(crate) const DAMPING: Range = Range::Number { low: 0.0, high: 1.0, closed: (true, false) };
+/// A tolerance or penalty.
+pub(crate) const FROM_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (true, false) };
+/// An error or rate that cannot be zero.
+pub(crate) const ABOVE_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (false, false) };
+
+impl Range {
+    /// Whole numbers from `low` to `high`.
+    pub const fn whole(low: u64, high: u64) -> Self {
+        Range::Whole { low, high }
+    }
+
+    /// Numbers from `low` to `high`.
+    pub const fn closed(low: f64, high: f64) -> Self {
+        Range::Number { low, high, closed: (true, true) }
+    }
+
+    fn has_whole(self, value: u64) -> bool {
+        match self {
+            Range::Whole { low, high } => (low..=high).contains(&value),
+            _ => self.has(value as f64),
+        }
+    }
+
+    fn has(self, value: f64) -> bool {
+        match self {
+            Range::Whole { low, high } => value.fract() == 0.0 && value >= low as f64 && value <= high as f64,
+            Range::Number { low, high, closed } => {
+                value.is_finite()
+                    && (value > low || (closed.0 && value == low))
+                    && (value < high || (closed.1 && value == high))
+            }
+            Range::CountOrFraction => {
+                value > 0.0 && (value < 1.0 || value.fract() == 0.0 && value <= f64::from(u32::MAX))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Range::Whole { low, high } => write!(f, "a whole number from {low} to {}", power(high as f64)),
+            Range::Number { low, high, closed } => {
+                let below = if closed.1 { "at most" } else { "below" };
+                match (closed.0, high.is_finite()) {
+                    (true, true) if closed.1 => {
+                        write!(f, "a number from {} to {}", power(low), power(high))
+                    }
+                    (true, true) => {
+                        write!(f, "a number of at least {} and {below} {}", power(low), power(high))
+                    }
+                    (false, true) => write!(f, "a number above {} and {below} {}", power(low), power(high)),
+                    (true, false) => write!(f, "a finite number of at least {}", power(low)),
+                    (false, false) => write!(f, "a finite number above {}", power(low)),
+                }
+            }
+            Range::CountOrFraction => {
+                write!(f, "a whole number from 1 to {}, or a fraction above 0 and below 1", u32::MAX)
+            }
+        }
+    }
+}
+
+/// Large powers of ten as such.
+fn power(number: f64) -> String {
+    let exponent = number.log10().round();
+    if exponent >= 6.0 && 10f64.powf(exponent) == number {
+        format!("10^{exponent}")
+    } else {
+        number.to_string()
+    }
+}
+
+/// A type that options can have.
+pub trait Ranged {
+    /// The first value outside of `range`, as text.
+    fn outside(&self, range: Range) -> Option<String>;
+}
+
+macro_rules! whole {
+    ($($type:ty)*) => {$(
+        impl Ranged for $type {
+            fn outside(&self, range: Range) -> Option<String> {
+                (!range.has_whole(*self as u64)).then(|| self.to_string())
+            }
+        }
+    )*};
+}
+
+whole!(u32 u64 usize);
+
+impl Ranged for f64 {
+    fn outside(&self, range: Range) -> Option<String> {
+        (!range.has(*self)).then(|| self.to_string())
+    }
+}
+
+impl<T: Ranged> Ranged for Option<T> {
+    fn outside(&self, range: Range) -> Option<String> {
+        self.as_ref().and_then(|value| value.outside(range))
+    }
+}
+
+impl<T: Ranged> Ranged for Vec<T> {
+    fn outside(&self, range: Range) -> Option<String> {
+        self.iter().find_map(|value| value.outside(range))
+    }
+}
+
+/// The configuration struct of a method: its fields are the options.
+pub trait Options: Default + Serialize + DeserializeOwned {
+    /// The range of every numeric option.
+    const RANGES: &'static [(&'static str, Range)];
+
+    /// An error that names the first option out of its range, and the range.
+    fn check(&self) -> Result<()>;
+}
+
+/// States the ranges of a struct's numeric fields.
+macro_rules! options {
+    ($type:ty { $($field:ident: $range:expr),* $(,)? }) => {
+        impl $crate::options::Options for $type {
+            const RANGES: &'static [(&'static str, $crate::options::Range)] =
+                &[$((stringify!($field), $range)),*];
+
+            fn check(&self) -> $crate::error::Result<()> {
+                $($crate::options::in_range(stringify!($field), &self.$field, $range)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+pub(crate) use options;
+
+/// An error if an option is out of its range.
+pub(crate) fn in_range(name: &str, value: &impl Ranged, range: Range) -> Result<()> {
+    value.outside(range).map_or(Ok(()), |value| Err(out_of_range(name, &value, range)))
+}
+
+fn out_of_range(name: &str, value: &str, range: Range) -> Error {
+    Error::argument(name, format!("{value} is out of range; expected {range}"))
+}
+
+/// The range of an option, if it is a number.
+fn range<T: Options>(name: &str) -> Option<Range> {
+    T::RANGES.iter().find(|(own, _)| *own == name).map(|(_, range)| *range)
+}
+
+/// The options of a method from values by name, each checked.
+///
+/// ```
+/// use zhat::options::{Settings, read};
+/// use zhat::space::Telescoped;
+/// let settings = Settings::from_iter([("confidence".to_string(), 95.into())]);
+/// let error = read::<Telescoped>("telescoped", &settings).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "confidence: 95 is out of range; expected a number above 0 and below 1"
+/// );
+/// ```
+pub fn read<T: Options>(method: &str, settings: &Settings) -> Result<T> {
+    let settings: Settings =
+        settings.iter().map(|(name, value)| (name.clone(), whole::<T>(name, value))).collect();
+    let options: T = serde_json::from_value(Value::Object(settings.clone())).map_err(|error| {
+        let single = |(name, value): (&String, &Value)| Settings::from_iter([(name.clone(), value.clone())]);
+        let culprit = settings.iter().find(|&(name, value)| {
+            serde_json::from_value::<T>(Value::Object(single((name, value)))).is_err()
+        });
+        match culprit {
+            Some((name, value)) if is_option::<T>(name) => match range::<T>(name) {
+                Some(range) => out_of_range(name, &value.to_string(), range),
+                None => Error::argument(name, error.to_string()),
+            },
+            _ => Error::argument(format!("options of {method}"), error.to_string()),
+        }
+    })?;
+    options.check()?;
+    Ok(options)
+}
+
+fn is_option<T: Options>(name: &str) -> bool {
+    serde_json::to_value(T::default()).is_ok_and(|defaults| defaults.get(name).is_some())
+}
+
+/// `1e6` where a whole number is expected is a million.
+fn whole<T: Options>(name: &str, value: &Value) -> Value {
+    match (range::<T>(name), value.as_f64()) {
+        (Some(range @ Range::Whole { .. }), Some(number)) if value.is_f64() && range.has(number) => {
+            Value::from(number as u64)
+        }
+        _ => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_said_in_words() {
+        assert_eq!(REPLICATES.to_string(), "a whole number from 2 to 10^6");
+        assert_eq!(Range::whole(1, 40).to_string(), "a whole number from 1 to 40");
+        assert_eq!(INSIDE_UNIT.to_string(), "a number above 0 and below 1");
+        assert_eq!(DAMPING.to_string(), "a number of at least 0 and below 1");
+        assert_eq!(FROM_ZERO.to_string(), "a finite number of at least 0");
+        assert_eq!(ABOVE_ZERO.to_string(), "a finite number above 0");
+        assert_eq!(Range::closed(1.0, 1e15).to_string(), "a number from 1 to 10^15");
+    }
+
+    #[test]
+    fn ends_belong_to_a_range_where_it_says_so() {
+        for outside in [0.0, 1.0, f64::NAN, f64::INFINITY, -1.0] {
+            assert!(outside.outside(INSIDE_UNIT).is_some(), "{outside}");
+        }
+        assert!(0.0.outside(DAMPING).is_none() && 1.0.outside(DAMPING).is_some());
+        assert!(f64::INFINITY.outside(FROM_ZERO).is_some() && f64::MAX.outside(FROM_ZERO).is_none());
+        assert!(1u64.outside(REPLICATES).is_some() && 2u64.outside(REPLICATES).is_none());
+        assert!(u64::MAX.outside(SAMPLES).is_some());
+        assert!(Some(f64::NAN).outside(FROM_ZERO).is_some() && None::<f64>.outside(FROM_ZERO).is_none());
+        assert_eq!(vec![0.5, 2.0].outside(INSIDE_UNIT).as_deref(), Some("2"));
+        for (value, fits) in [(0.5, true), (7.0, true), (0.0, false), (1.5, false), (1e10, false)] {
+            assert_eq!(value.outside(Range::CountOrFraction).is_none(), fits, "{value}");
+        }
+    }
+}
