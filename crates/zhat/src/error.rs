@@ -125,6 +125,11 @@ impl Error {
         }
     }
 
+    /// True where the work was stopped, by the budget or from outside, before it could say anything about the model.
+    pub(crate) fn is_stop(&self) -> bool {
+        matches!(self, Error::OverBudget { .. } | Error::Interrupted)
+    }
+
     /// True where the question was put well but has no answer, or none within the budget.
     pub fn is_unanswerable(&self) -> bool {
         matches!(

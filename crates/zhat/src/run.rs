@@ -41,6 +41,8 @@ pub struct Run {
     threads: usize,
     memory: u64,
     time: Option<Duration>,
+    /// When the time budget ends, once the work has begun: nested work that starts its own clock obeys it too.
+    deadline: Option<Instant>,
     observer: Option<Arc<dyn Observer>>,
     cancel: Arc<AtomicBool>,
     pool: OnceLock<Arc<rayon::ThreadPool>>,
@@ -53,6 +55,7 @@ impl Default for Run {
             threads: platform::available_processors(),
             memory: platform::available_memory() / 5 * 4,
             time: None,
+            deadline: None,
             observer: None,
             cancel: Arc::default(),
             pool: OnceLock::new(),
@@ -108,11 +111,31 @@ impl Run {
         Run { observer: None, ..self.clone() }
     }
 
-    /// The same, with so many seconds.
+    /// The same run with a time budget that begins now, for everything that is done with it. An earlier deadline stays.
+    pub(crate) fn begun(&self) -> Self {
+        self.until(self.time.and_then(|time| Instant::now().checked_add(time)))
+    }
+
+    /// The same run with a deadline. An earlier one stays.
+    pub(crate) fn until(&self, deadline: Option<Instant>) -> Self {
+        let deadline = [self.deadline, deadline].into_iter().flatten().min();
+        Run { deadline, ..self.clone() }
+    }
+
+    /// The same run with some more time, for the first result of a method that has nothing to show before it.
+    ///
+    /// Together with the work of finishing, it stays within the 10% + 1 s by which a budget may be exceeded.
+    pub(crate) fn with_grace(&self) -> Self {
+        let grace = |time: Duration| time.mul_f64(0.05) + Duration::from_millis(300);
+        let deadline = self.deadline.map(|deadline| deadline + self.time.map_or(Duration::ZERO, grace));
+        Run { time: self.time.map(|time| time.saturating_add(grace(time))), deadline, ..self.clone() }
+    }
+
+    /// The same with a new budget of so many seconds.
     pub(crate) fn within(&self, seconds: Option<f64>) -> Self {
         let time =
             seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
-        Run { time, ..self.unobserved() }
+        Run { time, deadline: None, ..self.unobserved() }
     }
 
     /// Shares a flag: once it is true the work stops at the next chance.
@@ -190,6 +213,12 @@ impl Run {
         }
     }
 
+    /// True once the run is cancelled or past its deadline, if it has begun.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     /// Starts the clock for one query of `method`.
     pub fn start(&self, method: &'static str) -> Clock<'_> {
         Clock { run: self, method, started: Instant::now(), quiet: false }
@@ -222,7 +251,19 @@ impl Clock<'_> {
 
     /// True once the time budget is spent.
     pub fn is_out_of_time(&self) -> bool {
-        self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)
+        let now = Instant::now();
+        self.run.time.is_some_and(|limit| now.duration_since(self.started) >= limit)
+            || self.run.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The seconds of the time budget, if there is one.
+    pub(crate) fn budget(&self) -> Option<f64> {
+        self.run.time.map(|time| time.as_secs_f64())
+    }
+
+    /// True once the work must stop: cancelled or out of time.
+    pub fn must_stop(&self) -> bool {
+        self.is_cancelled() || self.is_out_of_time()
     }
 
     /// For methods that have nothing to show before the end: an error once they must stop.
@@ -230,14 +271,14 @@ impl Clock<'_> {
         if self.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        match self.run.time {
-            Some(limit) if self.started.elapsed() >= limit => Err(Error::OverBudget {
-                needs: format!("{} needs more than {}", self.method, units::seconds(self.seconds())),
-                budget: units::seconds(limit.as_secs_f64()),
-                fitting: Vec::new(),
-            }),
-            _ => Ok(()),
+        if !self.is_out_of_time() {
+            return Ok(());
         }
+        Err(Error::OverBudget {
+            needs: format!("{} did not finish in time", self.method),
+            budget: units::seconds(self.run.time.unwrap_or_default().as_secs_f64()),
+            fitting: Vec::new(),
+        })
     }
 
     /// The same clock for parts of the work that have no progress of their own to tell.

@@ -76,9 +76,11 @@ pub struct Plan {
 /// methods and those for spaces the fastest, of others the one that stands first in the catalogue. An exact method that needs
 /// less than a millisecond is taken at once.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
-    let started = Instant::now();
-    let plan = choose_from(model, query, choice, settings, run)?;
-    Ok(Plan { spent: started.elapsed(), ..plan })
+    let begun = Instant::now();
+    // Half of the time is for the answer, however long the forecasts take.
+    let run = run.until(run.time().and_then(|time| begun.checked_add(time / 2)));
+    let plan = choose_from(model, query, choice, settings, &run)?;
+    Ok(Plan { spent: begun.elapsed(), ..plan })
 }
 
 fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
@@ -164,9 +166,10 @@ fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, ru
 
 /// The methods that would answer within the budget.
 fn fitting(model: &Model, query: Query, run: &Run, horizon: f64) -> Vec<&'static str> {
+    // As far as there is time to tell.
     let fits = |row: &&Row| {
-        let forecast = row.forecast(model, query, &Settings::new(), run);
-        row.answers(query) && forecast.is_ok_and(|forecast| forecast.fits(run, horizon))
+        let forecast = || row.forecast(model, query, &Settings::new(), run);
+        row.answers(query) && !run.must_stop() && forecast().is_ok_and(|forecast| forecast.fits(run, horizon))
     };
     rows(model.kind()).filter(fits).map(|row| row.method).collect()
 }
@@ -184,16 +187,18 @@ impl Plan {
         let Some(time) = run.time() else {
             return explained(model, (self.row.run)(model, query, settings, run));
         };
-        // However long the choice took, something is left for the answer.
-        let left = if self.spent < time / 50 { time } else { time.saturating_sub(self.spent).max(time / 10) };
+        // Methods plan by the whole budget unless the choice has taken a real part of it.
+        let left = time.saturating_sub(self.spent);
+        let started = Instant::now();
+        let planned = if self.spent < time / 50 { time } else { left };
+        let whole = run.clone().with_time(planned).until(started.checked_add(left));
         let Some(reserve) = self.reserve else {
-            return explained(model, (self.row.run)(model, query, settings, &run.clone().with_time(left)));
+            return explained(model, (self.row.run)(model, query, settings, &whole));
         };
-        let clock = Instant::now();
-        let first = run.clone().with_time(left.mul_f64(1.0 - RESERVE));
+        let first = whole.clone().with_time(planned.mul_f64(1.0 - RESERVE)).begun();
         match (self.row.run)(model, query, settings, &first) {
             Err(Error::OverBudget { .. }) => {
-                let rest = run.clone().with_time(left.saturating_sub(clock.elapsed()));
+                let rest = whole.with_time(left.saturating_sub(started.elapsed()));
                 explained(model, (reserve.run)(model, query, settings, &rest))
             }
             answer => explained(model, answer),

@@ -99,6 +99,10 @@ impl Conditioning {
                     degrees
                 }
             };
+            if run.must_stop() {
+                cutset.forecast.seconds = f64::INFINITY;
+                return cutset;
+            }
             // Of the most promising variables the one that leaves least to do.
             let remains = |v: usize| Remains::after(&observed, order.as_ref().ok(), v);
             let best = heaviest(&weights, &cutset.variables).into_iter().filter_map(remains);

@@ -125,12 +125,12 @@ pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
 }
 
-/// The forecast for a graph that could not be prepared: too large, or of weight zero, which is quickly said.
+/// The forecast for a graph that could not be prepared: too large, no time for it, or of weight zero, which is quickly said.
 pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
     let too_large = matches!(error, Error::OverBudget { .. });
     Forecast {
         bytes: if too_large { graph.preparation_bytes() } else { 0.0 },
-        seconds: 0.0,
+        seconds: if error.is_stop() { f64::INFINITY } else { 0.0 },
         promise: Promise::Exact,
     }
 }

@@ -309,7 +309,7 @@ impl Enumeration {
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
         run.require_memory(NAME, graph.preparation_bytes())?;
-        let reduced = &Reduced::new(graph)?;
+        let reduced = &Reduced::within(graph, &clock)?;
         run.require_memory(NAME, Self::bytes(graph, &reduced.graph, query))?;
         let value = run.install(|| {
             let states = States::new(&reduced.graph);
@@ -444,7 +444,9 @@ impl Enumeration {
 impl Forecasts<FactorGraph> for Enumeration {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let exact = |bytes, seconds| Forecast { bytes, seconds, promise: Promise::Exact };
-        let prepared = run.require_memory(NAME, graph.preparation_bytes()).and_then(|()| Reduced::new(graph));
+        let prepared = run
+            .require_memory(NAME, graph.preparation_bytes())
+            .and_then(|()| Reduced::within(graph, &run.start(NAME)));
         let reduced = match &prepared {
             Ok(reduced) => &reduced.graph,
             Err(error) => return elimination::unprepared(graph, error),

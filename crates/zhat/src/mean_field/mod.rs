@@ -141,16 +141,17 @@ impl MeanField {
     }
 
     /// The graph to work on.
-    fn reduced(graph: &FactorGraph, query: Query) -> Result<Reduced> {
-        let mut reduced = Reduced::new(graph)?;
+    fn reduced(graph: &FactorGraph, query: Query, clock: &Clock<'_>) -> Result<Reduced> {
+        let stop = || clock.must_stop();
+        let mut reduced = Reduced::within(graph, clock)?;
         // Trying out states may merge variables, after which a forest need not be one.
         if reduced.graph.has_zeros() && !is_forest(&reduced.graph) {
-            reduced = Reduced::probed(graph)?;
+            reduced = Reduced::probed(graph, clock)?;
         }
         if query == Query::LogPartition {
-            reduced.leave_out_barren();
+            reduced.leave_out_barren(&stop);
         }
-        Ok(if query == Query::FactorMarginals { reduced } else { reduced.simplified() })
+        Ok(if query == Query::FactorMarginals { reduced } else { reduced.simplified(&stop) })
     }
 
     /// Does the work and hands the best q to `finish`.
@@ -166,7 +167,7 @@ impl MeanField {
         self.check()?;
         run.require_memory(NAME, answers::bytes(graph, query))?;
         run.install(|| {
-            let reduced = Self::reduced(graph, query)?;
+            let reduced = Self::reduced(graph, query, clock)?;
             let free = &reduced.graph;
             let touching = Touching::new(free);
             let partition = Partition::new(free, &touching, self.structure);

@@ -41,14 +41,15 @@ fn is_reducible(graph: &FactorGraph) -> bool {
 
 impl<'g> Subject<'g> {
     /// Takes out what zeros decide, and for log Z what it can do without; an error if that shows Z = 0.
-    pub fn new(graph: &'g FactorGraph, query: Query, method: &str, run: &Run) -> Result<Self> {
+    pub fn new(graph: &'g FactorGraph, query: Query, method: &'static str, run: &Run) -> Result<Self> {
         if !is_reducible(graph) {
             return Ok(Subject { original: graph, reduced: None });
         }
         run.require_memory(method, graph.preparation_bytes())?;
-        let mut reduced = Reduced::new(graph)?;
+        let clock = run.start(method);
+        let mut reduced = Reduced::within(graph, &clock)?;
         if query == Query::LogPartition {
-            reduced.leave_out_barren();
+            reduced.leave_out_barren(&|| clock.must_stop());
         }
         Ok(Subject { original: graph, reduced: Some(reduced) })
     }

@@ -33,8 +33,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::lower::Cutset;
@@ -214,11 +212,6 @@ pub(super) struct Tightened {
     pub stopped_early: bool,
 }
 
-/// Whether an error only says that there is no time left.
-fn is_stop(error: &Error) -> bool {
-    matches!(error, Error::OverBudget { .. } | Error::Interrupted)
-}
-
 /// A bound on the rounding errors of a forward sweep.
 fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
@@ -247,8 +240,8 @@ impl WeightedMiniBuckets {
         report: &mut (dyn FnMut(Sandwich) -> bool + Send),
     ) -> Result<Tightened> {
         let Layout { plan, cutset, .. } = layout;
-        // There is no answer without a first sweep, so that one may take as long as it takes.
-        let patient = run.clone().with_time(Duration::MAX);
+        // There is no answer without a first sweep.
+        let patient = run.with_grace();
         let (first_clock, deadline) =
             (patient.start(NAME), run.time().map(|time| time.as_secs_f64() * FOR_SWEEPS));
         let free = &prepared.reduced.graph;
@@ -283,7 +276,7 @@ impl WeightedMiniBuckets {
                 sweeps = work.look_at_cases(&upper.best, cutset, count);
             }
             match sweeps {
-                Err(error) if is_stop(&error) && work.high < f64::INFINITY => stopped_early = true,
+                Err(error) if error.is_stop() && work.high < f64::INFINITY => stopped_early = true,
                 other => other?,
             }
             if !plan.is_split() && self.lower {
@@ -383,8 +376,9 @@ impl Forecasts<FactorGraph> for WeightedMiniBuckets {
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let prepared = match graph.prepared_for(query, NAME, run) {
             Ok(prepared) => prepared,
-            Err(Error::OverBudget { .. }) => {
-                return Forecast { bytes: graph.preparation_bytes(), seconds: 0.0, promise: Promise::Bounds };
+            Err(error) if error.is_stop() => {
+                let (bytes, seconds) = (graph.preparation_bytes(), f64::INFINITY);
+                return Forecast { bytes, seconds, promise: Promise::Bounds };
             }
             Err(_) => return Forecast { bytes: 0.0, seconds: 0.0, promise: Promise::Bounds },
         };

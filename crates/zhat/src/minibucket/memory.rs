@@ -18,10 +18,10 @@ const SHARE: f64 = 0.7;
 const LARGEST_LOG2: usize = 34;
 
 /// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly found.
-fn order(prepared: &Prepared) -> Vec<usize> {
+fn order(prepared: &Prepared, run: &Run) -> Vec<usize> {
     match &prepared.order {
         Ok(order) => order.variables.clone(),
-        Err(_) => Order::structure(&prepared.reduced.graph)
+        Err(_) => Order::structure(&prepared.reduced.graph, &|| run.must_stop())
             .map_or_else(|| (0..prepared.reduced.graph.variable_count()).collect(), |order| order.variables),
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
 
 /// The plan of an i-bound, or the one of the largest tables that memory and time allow.
 fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
-    let (graph, order) = (&prepared.reduced.graph, order(prepared));
+    let (graph, order) = (&prepared.reduced.graph, order(prepared, run));
     let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
     if let Some(i) = i_bound {
         return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });

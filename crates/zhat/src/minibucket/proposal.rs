@@ -43,6 +43,11 @@ pub(crate) struct Scratch {
 }
 
 impl<'p> Proposal<'p> {
+    /// Tables that one draw looks up.
+    pub fn tables(&self) -> usize {
+        self.minis.iter().map(|mini| mini.operands.len()).sum()
+    }
+
     /// From the messages of a forward sweep with all weights positive; `graph` is the plan's.
     pub fn new(
         sweeper: Sweeper<'p>,

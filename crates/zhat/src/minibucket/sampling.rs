@@ -20,7 +20,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::{Tightened, WeightedMiniBuckets};
@@ -29,10 +28,10 @@ use super::memory::{self, Layout};
 use super::pass::Sweeper;
 use super::proposal::{Proposal, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
+use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLES, options};
 use crate::query::{
@@ -42,8 +41,8 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb-is";
-/// Samples that a replicate draws between two looks at the clock, at the most.
-const ROUND: u64 = 64;
+/// Tables that a replicate looks up between two looks at the clock.
+const ROUND: usize = 1 << 16;
 /// Measured seconds a table looked up in a draw.
 const PER_TABLE: f64 = 1.2e-8;
 const PER_NODE: f64 = 4e-8;
@@ -118,7 +117,7 @@ struct Interval {
 /// Finished replicates.
 struct Drawn {
     replicates: Vec<Replicate>,
-    samples_each: u64,
+    samples: u64,
     stopped_early: bool,
     value: f64,
     interval: Interval,
@@ -182,8 +181,8 @@ impl WeightedMiniBucketSampling {
             )?;
             let free = &prepared.reduced.graph;
             let sweeper = Sweeper::new(&tightened.plan, free);
-            // The one sweep that there must be, however late it is.
-            let patient = run.clone().with_time(std::time::Duration::MAX);
+            // The one sweep that there must be.
+            let patient = run.with_grace();
             let forward = sweeper.forward(&tightened.upper, &patient.start(NAME))?;
             let proposal = Proposal::new(sweeper, free, tightened.upper.clone(), forward.messages);
             work(&proposal, &prepared, &tightened)
@@ -201,35 +200,34 @@ impl WeightedMiniBucketSampling {
     ) -> Drawn {
         let streams = Streams::new(run.seed(), "mini-bucket sampling");
         let target = self.samples.div_ceil(self.replicates as u64);
-        let mut replicates: Vec<Replicate> =
-            (0..self.replicates).map(|r| Replicate::new(streams.block(r as u64), free, query)).collect();
+        let make = |r: usize| Replicate::new(streams.block(r as u64), free, query);
+        let longest = (ROUND / (proposal.tables() + 1)).clamp(1, 64) as u64;
         let delta = 1.0 - self.confidence;
-        let (mut samples_each, mut stopped_early) = (0, false);
+        let (mut rounds, mut stopped_early) = (Rounds::new(self.replicates), false);
         let mut interval = Interval { low: f64::NEG_INFINITY, high: log_range };
         let mut checkpoint = 0u32;
-        while samples_each < target {
-            if samples_each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+        while rounds.samples_each < target {
+            let next = (1u64 << checkpoint.min(62)).min(target);
+            let round = (next - rounds.samples_each).min(longest);
+            if !rounds.advance(round, clock, make, |replicate| replicate.draw(proposal, free)) {
                 stopped_early = true;
                 break;
             }
-            let next = (1u64 << checkpoint.min(62)).min(target);
-            let round = (next - samples_each).min(ROUND);
-            replicates.par_iter_mut().for_each(|replicate| {
-                (0..round).for_each(|_| replicate.draw(proposal, free));
-            });
-            samples_each += round;
+            let (replicates, samples_each) = (&rounds.replicates, rounds.samples_each);
             clock.progress("drawing samples", samples_each, target);
             if samples_each == target {
-                interval = self.interval(&replicates, samples_each, log_range, (1.0 - EARLY) * delta);
+                interval = self.interval(replicates, samples_each, log_range, (1.0 - EARLY) * delta);
             } else if samples_each == next {
                 let share = EARLY / f64::from((checkpoint + 1) * (checkpoint + 2));
-                interval = self.interval(&replicates, samples_each, log_range, share * delta);
+                interval = self.interval(replicates, samples_each, log_range, share * delta);
                 checkpoint += 1;
             }
         }
+        let samples = rounds.samples();
+        let Rounds { replicates, samples_each, .. } = rounds;
         let logs = log_means(&replicates, samples_each);
         let value = numeric::log_sum_exp(&logs) - (logs.len() as f64).ln();
-        Drawn { replicates, samples_each, stopped_early, value, interval }
+        Drawn { replicates, samples, stopped_early, value, interval }
     }
 
     /// What the samples so far say, but for a probability of δ.
@@ -296,8 +294,8 @@ impl Forecasts<FactorGraph> for WeightedMiniBucketSampling {
         };
         let prepared = match graph.prepared_for(query, NAME, run) {
             Ok(prepared) => prepared,
-            Err(Error::OverBudget { .. }) => {
-                return Forecast { bytes: graph.preparation_bytes(), seconds: 0.0, promise };
+            Err(error) if error.is_stop() => {
+                return Forecast { bytes: graph.preparation_bytes(), seconds: f64::INFINITY, promise };
             }
             Err(_) => return Forecast { bytes: 0.0, seconds: 0.0, promise },
         };
@@ -336,7 +334,7 @@ impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
                 }
                 let range = tightened.high + rounding - offset;
                 let drawn = self.draw(proposal, free, Query::LogPartition, range, run, &clock);
-                let samples = drawn.samples_each * self.replicates as u64;
+                let samples = drawn.samples;
                 let mut diagnostics = self.diagnostics(tightened, samples, &clock);
                 diagnostics.stopped_early = drawn.stopped_early;
                 if drawn.value == f64::NEG_INFINITY {
@@ -367,7 +365,7 @@ impl WeightedMiniBucketSampling {
             let range = tightened.high + tightened.rounding - offset;
             let drawn = self.draw(proposal, free, query, range, run, &clock);
             let masses = together(drawn.replicates.iter().map(|replicate| &replicate.masses), free, query)?;
-            let samples = drawn.samples_each * self.replicates as u64;
+            let samples = drawn.samples;
             let mut diagnostics = self.diagnostics(tightened, samples, &clock);
             diagnostics.stopped_early = drawn.stopped_early;
             Ok(Answer { value: finish(masses, prepared), guarantee: ratio(), diagnostics })

@@ -15,6 +15,7 @@
 //!
 //! Reference: R. D. Shachter, *Evaluating influence diagrams*, Operations Research 34 (1986).
 
+use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 
@@ -35,8 +36,8 @@ struct Mentions {
 }
 
 impl Barren {
-    /// Finds all that can be left out.
-    pub fn of(graph: &FactorGraph) -> Self {
+    /// Finds all that can be left out; what it has found so far if it has to stop.
+    pub fn of(graph: &FactorGraph, stop: Stop<'_>) -> Self {
         let mut mentions = vec![Mentions::default(); graph.variable_count()];
         for (f, factor) in graph.factors().enumerate() {
             for &v in factor.scope {
@@ -51,7 +52,7 @@ impl Barren {
         let mut constant: CompensatedSum = states.map(|(_, &states)| (states as f64).ln()).collect();
         let mut queue: Vec<usize> = (0..graph.factor_count()).rev().collect();
         let mut is_queued = vec![true; graph.factor_count()];
-        while let Some(f) = queue.pop() {
+        while let Some(f) = queue.pop().filter(|_| !stop()) {
             is_queued[f] = false;
             let scope = graph.factor(f).scope;
             let own: Vec<bool> = scope.iter().map(|&v| mentions[v].count == 1).collect();
@@ -130,11 +131,11 @@ mod tests {
         graph.add_factor(&[1, 2], &log(&[0.2, 0.3, 0.5, 0.1, 0.1, 0.8])).unwrap();
         graph.add_factor(&[3, 2], &log(&[0.9, 0.35, 0.2, 0.1, 0.65, 0.8])).unwrap();
         graph.add_factor(&[0, 4], &log(&[0.25, 0.75, 1.0, 0.0])).unwrap();
-        let barren = Barren::of(&graph);
+        let barren = Barren::of(&graph, &|| false);
         assert_eq!((left(&barren), barren.factors), (vec![], vec![true; 5]));
         assert!(barren.constant.abs() < 1e-15);
         graph.add_factor(&[1], &[0.5, 2.0]).unwrap();
-        let barren = Barren::of(&graph);
+        let barren = Barren::of(&graph, &|| false);
         assert_eq!(left(&barren), [0, 1]);
         assert_eq!(barren.factors, [false, false, true, true, true, false]);
     }
@@ -146,21 +147,21 @@ mod tests {
             graph.add_factor(&[0, 1], &log(&[0.3, 0.7, 0.6, 0.4 + gap])).unwrap();
             graph.add_factor(&[0], &[0.1, 0.2]).unwrap();
             graph.add_factor(&[0], &[0.3, 0.2]).unwrap();
-            assert_eq!(left(&Barren::of(&graph)).contains(&1), stays, "{gap}");
+            assert_eq!(left(&Barren::of(&graph, &|| false)).contains(&1), stays, "{gap}");
         }
         // One row without any weight: the sums are 1, 1 and 0.
         let mut graph = FactorGraph::new(vec![3, 2]).unwrap();
         graph.add_factor(&[0, 1], &log(&[0.5, 0.5, 0.25, 0.75, 0.0, 0.0])).unwrap();
         graph.add_factor(&[0], &[0.1, 0.2, 0.3]).unwrap();
         graph.add_factor(&[0], &[0.1, 0.2, 0.3]).unwrap();
-        assert_eq!(left(&Barren::of(&graph)), [0, 1]);
+        assert_eq!(left(&Barren::of(&graph, &|| false)), [0, 1]);
     }
 
     #[test]
     fn variables_without_factors_and_parts_of_one_factor_go() {
         let mut graph = FactorGraph::new(vec![3, 2, 2]).unwrap();
         graph.add_factor(&[2, 1], &[0.0, 1.0, 2.0, f64::NEG_INFINITY]).unwrap();
-        let barren = Barren::of(&graph);
+        let barren = Barren::of(&graph, &|| false);
         assert!(left(&barren).is_empty());
         let want = 3f64.ln() + (1.0 + 1f64.exp() + 2f64.exp()).ln();
         assert!((barren.constant - want).abs() < 1e-15);
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn nothing_goes_from_a_grid() {
         let grid = generate::Grid { rows: 5, columns: 5, torus: false };
-        let barren = Barren::of(&generate::ising(grid, 1.0, 1.0, false, 1).unwrap());
+        let barren = Barren::of(&generate::ising(grid, 1.0, 1.0, false, 1).unwrap(), &|| false);
         assert_eq!((left(&barren).len(), barren.constant), (25, 0.0));
     }
 }

@@ -11,6 +11,7 @@
 //! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint satisfaction problem*,
 //! IJCAI 1997.
 
+use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 
 /// Entries that probing may look at: a fraction of a second.
@@ -42,11 +43,14 @@ pub(super) struct Domains<'a> {
     trail: Vec<(usize, usize)>,
     /// Entries looked at.
     steps: usize,
+    stop: Stop<'a>,
+    /// True once the work had to stop; then nothing that was found can be relied on.
+    pub stopped: bool,
 }
 
 impl<'a> Domains<'a> {
     /// The domains after arc consistency; `None` if a variable has no state left.
-    pub fn new(graph: &'a FactorGraph) -> Option<Self> {
+    pub fn new(graph: &'a FactorGraph, stop: Stop<'a>) -> Option<Self> {
         let alive = graph.cardinalities().iter().map(|&states| vec![true; states]).collect();
         let mut domains = Domains {
             graph,
@@ -58,6 +62,8 @@ impl<'a> Domains<'a> {
             queued: vec![false; graph.factor_count()],
             trail: Vec::new(),
             steps: 0,
+            stop,
+            stopped: false,
         };
         for (f, factor) in graph.factors().enumerate() {
             // A factor without zeros can never rule anything out.
@@ -107,7 +113,8 @@ impl<'a> Domains<'a> {
         let mut consistent = true;
         while let Some(f) = self.queue.pop() {
             self.queued[f] = false;
-            consistent = consistent && self.revise(f);
+            self.stopped = self.stopped || (self.stop)();
+            consistent = consistent && (self.stopped || self.revise(f));
         }
         consistent
     }
@@ -154,7 +161,7 @@ impl<'a> Domains<'a> {
             let removed = self.trail.len();
             let mut twins = Vec::new();
             for &v in &concerned {
-                if self.steps > PROBING {
+                if self.steps > PROBING || self.stopped {
                     return Some(twins);
                 }
                 self.probe_variable(v, &mut twins)?;

@@ -63,7 +63,7 @@ impl FactorGraph {
     /// ```
     pub fn contradiction(&self) -> Option<Contradiction> {
         let entries: usize = self.factors().map(|factor| factor.log_values.len()).sum();
-        if entries > ENTRIES || Domains::new(self).is_some() {
+        if entries > ENTRIES || Domains::new(self, &|| false).is_some() {
             return None;
         }
         let hard: Vec<usize> = (0..self.factor_count())
@@ -105,7 +105,7 @@ impl FactorGraph {
         for factor in factors.iter().map(|&f| self.factor(f)) {
             part.add_factor(factor.scope, factor.log_values)?;
         }
-        Ok(Domains::new(&part).is_none())
+        Ok(Domains::new(&part, &|| false).is_none())
     }
 
     /// What contradicts what, in words.

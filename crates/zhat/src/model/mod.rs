@@ -32,6 +32,7 @@ pub use mixed::{Domain, MixedModel, MixedSizes, Statistic, Term};
 pub use names::Names;
 pub use observe::Observed;
 pub use order::{Order, elimination_order};
+pub(crate) use order::{Stop, order_within};
 pub use pairwise::PairwiseGraph;
 pub use prepare::Difficulty;
 pub(crate) use prepare::{Prepared, Trial};

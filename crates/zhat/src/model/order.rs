@@ -38,13 +38,15 @@ pub struct Order {
 impl Order {
     /// The order of one min-fill run: quick, and often good.
     pub(crate) fn greedy(graph: &FactorGraph) -> Result<Order, f64> {
-        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, Limits::entries(f64::INFINITY)).outcome
+        Greedy::new(graph, Rule::Fill, &|| false)
+            .finish(Rule::Fill, None, Limits::entries(f64::INFINITY), &|| false)
+            .outcome
     }
 
     /// The same however large its tables, for who wants to know about the structure; `None` if it takes too many steps.
-    pub(crate) fn structure(graph: &FactorGraph) -> Option<Order> {
+    pub(crate) fn structure(graph: &FactorGraph, stop: Stop<'_>) -> Option<Order> {
         let limits = Limits { entries: f64::INFINITY, log2_table: f64::INFINITY, steps: HOPELESS_STEPS };
-        Greedy::new(graph, Rule::Fill).finish(Rule::Fill, None, limits).outcome.ok()
+        Greedy::new(graph, Rule::Fill, stop).finish(Rule::Fill, None, limits, stop).outcome.ok()
     }
 
     /// What eliminating all variables in a given order takes.
@@ -82,6 +84,9 @@ impl Order {
     }
 }
 
+/// Whether the search for an order has to end.
+pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// A greedy rule: which variable goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
@@ -117,18 +122,18 @@ const BATCHES: u64 = 1000;
 /// # Ok::<(), zhat::Error>(())
 /// ```
 pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
-    order_within(graph, None)
+    order_within(graph, None, &|| false)
 }
 
 /// The same in about a tenth of so many seconds, if one greedy run is not longer than that; counted in steps, so that the outcome does not depend
-/// on the machine.
-pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>) -> Result<Order, f64> {
+/// on the machine. Once it must stop, the best order so far is the outcome; without one, an infinite table.
+pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop<'_>) -> Result<Order, f64> {
     let most = seconds.map_or(STEPS, |seconds| STEPS.min(seconds * STEPS_PER_SECOND));
-    let plain = Greedy::new(graph, Rule::Fill);
+    let plain = Greedy::new(graph, Rule::Fill, stop);
     if plain.order.variables.len() == graph.variable_count() {
-        return plain.finish(Rule::Fill, None, Limits::entries(f64::INFINITY)).outcome;
+        return plain.finish(Rule::Fill, None, Limits::entries(f64::INFINITY), stop).outcome;
     }
-    let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY));
+    let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY), stop);
     let (mut steps, each) = (best.steps, best.steps);
     let affordable = |best: &Attempt| match &best.outcome {
         Ok(order) if order.log2_table <= HOPELESS_LOG2 => most.min(order.entries * STEPS_PER_ENTRY),
@@ -139,10 +144,10 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>) -> Result<
     }
     // Where all domains are alike the weights change nothing.
     let alike = graph.cardinalities().windows(2).all(|pair| pair[0] == pair[1]);
-    let weighted = (!alike).then(|| Greedy::new(graph, Rule::WeightedFill));
+    let weighted = (!alike).then(|| Greedy::new(graph, Rule::WeightedFill, stop));
     let streams = Streams::new(0, "elimination order");
     for batch in 0..BATCHES {
-        if steps + each > affordable(&best) {
+        if steps + each > affordable(&best) || stop() {
             break;
         }
         let run = |i: u64| {
@@ -157,7 +162,7 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>) -> Result<
             if let (Some(random), Ok(best), true) = (&mut random, &best.outcome, i % 2 == 1) {
                 greedy.follow(&best.variables[..random.below(best.variables.len())]);
             }
-            greedy.finish(rule, random, Limits::entries(best.bound()))
+            greedy.finish(rule, random, Limits::entries(best.bound()), stop)
         };
         let affordable = ((affordable(&best) - steps) / each).clamp(1.0, BATCH as f64) as u64;
         for attempt in (0..affordable).into_par_iter().map(run).collect::<Vec<_>>() {
@@ -222,7 +227,7 @@ struct Greedy {
 
 impl Greedy {
     /// After eliminating, again and again, the variables whose neighbours are all joined: no order does better with them.
-    fn new(graph: &FactorGraph, rule: Rule) -> Self {
+    fn new(graph: &FactorGraph, rule: Rule, stop: Stop<'_>) -> Self {
         let n = graph.variable_count();
         let order = Order {
             variables: Vec::with_capacity(n),
@@ -231,11 +236,14 @@ impl Greedy {
             log2_table: 0.0,
             entries: 0.0,
         };
-        let mut greedy = Greedy { fill: Fill::new(graph, rule), order, position: vec![usize::MAX; n] };
+        let mut greedy = Greedy { fill: Fill::new(graph, rule, stop), order, position: vec![usize::MAX; n] };
         let mut simplicial: BinaryHeap<Reverse<(usize, usize)>> = BinaryHeap::new();
         let found = |fill: &Fill, v: usize| (fill.fill[v] == 0).then_some(Reverse((fill.degree[v], v)));
         simplicial.extend((0..n).filter_map(|v| found(&greedy.fill, v)));
         while let Some(Reverse((_, v))) = simplicial.pop() {
+            if stop() {
+                break;
+            }
             if greedy.position[v] == usize::MAX && greedy.log2_table(v) <= LOG2_LIMIT {
                 let changed = greedy.eliminate(v);
                 let next = changed.into_iter().filter(|&u| greedy.position[u] == usize::MAX);
@@ -273,7 +281,7 @@ impl Greedy {
     }
 
     /// Eliminates the rest, within limits.
-    fn finish(mut self, rule: Rule, mut random: Option<Stream>, limits: Limits) -> Attempt {
+    fn finish(mut self, rule: Rule, mut random: Option<Stream>, limits: Limits, stop: Stop<'_>) -> Attempt {
         self.fill.rule = rule;
         let noise = random.as_mut().map_or(0.0, |random| random.uniform().powi(2));
         // What orders the heap: the cost with some noise, then chance.
@@ -293,7 +301,7 @@ impl Greedy {
             let log2_table = self.log2_table(v);
             let (too_large, steps) = (log2_table > limits.log2_table, self.fill.steps as f64);
             let entries = self.order.entries + log2_table.exp2();
-            if too_large || entries > limits.entries || steps > limits.steps {
+            if too_large || entries > limits.entries || steps > limits.steps || stop() {
                 return Attempt { outcome: Err(if too_large { log2_table } else { f64::INFINITY }), steps };
             }
             let changed = self.eliminate(v);
@@ -336,7 +344,7 @@ fn units(log2: f64) -> u64 {
 }
 
 impl Fill {
-    fn new(graph: &FactorGraph, rule: Rule) -> Self {
+    fn new(graph: &FactorGraph, rule: Rule, stop: Stop<'_>) -> Self {
         let n = graph.variable_count();
         let mut adjacent: Vec<Vec<usize>> = vec![Vec::new(); n];
         for factor in graph.factors() {
@@ -363,6 +371,10 @@ impl Fill {
         let fill = adjacent
             .iter()
             .map(|list| {
+                // What is not counted is not used either.
+                if stop() {
+                    return 0;
+                }
                 // Twice the weight of all pairs of neighbours, less that of the pairs that are joined.
                 list.iter().for_each(|&u| marked[u] = true);
                 let (mut total, mut squares, mut joined) = (0, 0, 0);
@@ -500,7 +512,7 @@ mod tests {
                 graph.add_factor(factor.scope, &vec![0.0; size]).unwrap();
             }
             for rule in [Rule::Fill, Rule::WeightedFill] {
-                let mut fill = Fill::new(&graph, rule);
+                let mut fill = Fill::new(&graph, rule, &|| false);
                 for v in 0..12 {
                     for u in v..12 {
                         assert_eq!(fill.fill[u], plain_fill(&fill, u), "seed {seed}, {rule:?}, before {v}");

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::model::order::order_within;
 use crate::model::{Factor, FactorGraph, Order, Reduced, elimination_order};
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::{Clock, Run};
 
 /// What lists of states take at the most while a query is answered.
 pub(crate) const BYTES_PER_STATE: f64 = 32.0;
@@ -32,15 +32,17 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// With an order of all variables of the graph before it was reduced, if one is known, and the seconds that there are for the whole query.
-    fn new(reduced: Reduced, known: Option<&[usize]>, time: Option<f64>) -> Arc<Self> {
+    fn new(reduced: Reduced, known: Option<&[usize]>, clock: &Clock<'_>) -> Result<Arc<Self>> {
         let order = match known {
             Some(known) => {
                 let free = known.iter().filter_map(|&v| reduced.index(v)).collect();
                 Ok(Order::along(&reduced.graph, free))
             }
-            None => order_within(&reduced.graph, time),
+            None => order_within(&reduced.graph, clock.budget(), &|| clock.must_stop()),
         };
-        Arc::new(Prepared { reduced, order, trials: Default::default() })
+        // An order that was not looked for to the end is nobody else's.
+        clock.check()?;
+        Ok(Arc::new(Prepared { reduced, order, trials: Default::default() }))
     }
 }
 
@@ -82,6 +84,22 @@ impl PartialEq for Derived {
     }
 }
 
+/// `None` for a model without any state of positive weight; an error if the work was stopped before that was clear.
+fn possible(reduced: Result<Reduced>) -> Result<Option<Reduced>> {
+    match reduced {
+        Err(error) if error.is_stop() => Err(error),
+        reduced => Ok(reduced.ok()),
+    }
+}
+
+/// What is in the cell, or else what `find` finds; work that was stopped leaves nothing there.
+fn found<T: Clone>(cell: &OnceLock<T>, find: impl FnOnce() -> Result<T>) -> Result<T> {
+    match cell.get() {
+        Some(found) => Ok(found.clone()),
+        None => find().map(|value| cell.get_or_init(|| value).clone()),
+    }
+}
+
 /// How hard a graph is for exact methods, after evidence and zeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difficulty {
@@ -105,59 +123,70 @@ impl FactorGraph {
 
     /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is already clear that
     /// Z = 0.
-    pub(crate) fn prepared_for(&self, query: Query, method: &str, run: &Run) -> Result<Arc<Prepared>> {
+    pub(crate) fn prepared_for(
+        &self,
+        query: Query,
+        method: &'static str,
+        run: &Run,
+    ) -> Result<Arc<Prepared>> {
         run.require_memory(method, self.preparation_bytes())?;
-        let time = run.time().map(|time| time.as_secs_f64());
+        let clock = run.start(method);
+        clock.check()?;
         let prepared = run.install(|| match query {
-            Query::LogPartition => self.for_log_partition(time),
-            Query::FactorMarginals => self.for_factors(time),
-            _ => self.for_variables(time),
+            Query::LogPartition => self.for_log_partition(&clock),
+            Query::FactorMarginals => self.for_factors(&clock),
+            _ => self.for_variables(&clock),
         });
-        prepared.ok_or_else(|| self.zero_error())
+        prepared?.ok_or_else(|| self.zero_error())
     }
 
     /// Without what is decided.
-    fn decided(&self) -> Option<Arc<Reduced>> {
-        let decide = || {
-            let reduced = Reduced::new(self).ok()?;
-            let easy = || Order::greedy(&reduced.graph).is_ok_and(|order| order.entries < EASY);
-            let reduced =
-                if reduced.graph.has_zeros() && !easy() { Reduced::probed(self).ok()? } else { reduced };
-            Some(Arc::new(reduced))
-        };
-        self.derived().decided.get_or_init(decide).clone()
+    fn decided(&self, clock: &Clock<'_>) -> Result<Option<Arc<Reduced>>> {
+        found(&self.derived().decided, || {
+            let Some(reduced) = possible(Reduced::within(self, clock))? else { return Ok(None) };
+            let easy = || {
+                let order = order_within(&reduced.graph, Some(0.0), &|| clock.must_stop());
+                order.is_ok_and(|order| order.entries < EASY)
+            };
+            if !reduced.graph.has_zeros() || easy() {
+                return Ok(Some(Arc::new(reduced)));
+            }
+            Ok(possible(Reduced::probed(self, clock))?.map(Arc::new))
+        })
     }
 
-    fn for_variables(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
-        let known = self.derived().known_order();
-        let prepare = || Some(Prepared::new(self.decided()?.simplified(), known, time));
-        self.derived().variables.get_or_init(prepare).clone()
+    fn for_variables(&self, clock: &Clock<'_>) -> Result<Option<Arc<Prepared>>> {
+        found(&self.derived().variables, || {
+            let Some(decided) = self.decided(clock)? else { return Ok(None) };
+            Prepared::new(decided.simplified(&|| clock.must_stop()), self.derived().known_order(), clock)
+                .map(Some)
+        })
     }
 
-    fn for_factors(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
-        let prepare = || {
-            let reduced = self.decided()?;
-            let variables = self.for_variables(time)?;
+    fn for_factors(&self, clock: &Clock<'_>) -> Result<Option<Arc<Prepared>>> {
+        found(&self.derived().factors, || {
+            let Some(reduced) = self.decided(clock)? else { return Ok(None) };
+            let Some(variables) = self.for_variables(clock)? else { return Ok(None) };
             // Where nothing was cut, the factors are whole.
             let same = |(old, new): (Factor<'_>, Factor<'_>)| old.scope == new.scope;
             let (whole, cut) = (&reduced.graph, &variables.reduced.graph);
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
-                return Some(variables);
+                return Ok(Some(variables));
             }
-            Some(Prepared::new(Reduced::clone(&reduced), self.derived().known_order(), time))
-        };
-        self.derived().factors.get_or_init(prepare).clone()
+            Prepared::new(Reduced::clone(&reduced), self.derived().known_order(), clock).map(Some)
+        })
     }
 
-    fn for_log_partition(&self, time: Option<f64>) -> Option<Arc<Prepared>> {
-        let prepare = || {
-            let mut reduced = Reduced::clone(&*self.decided()?);
-            if !reduced.leave_out_barren() {
-                return self.for_variables(time);
+    fn for_log_partition(&self, clock: &Clock<'_>) -> Result<Option<Arc<Prepared>>> {
+        found(&self.derived().log_partition, || {
+            let Some(decided) = self.decided(clock)? else { return Ok(None) };
+            let mut reduced = Reduced::clone(&decided);
+            if !reduced.leave_out_barren(&|| clock.must_stop()) {
+                return self.for_variables(clock);
             }
-            Some(Prepared::new(reduced.simplified(), self.derived().known_order(), time))
-        };
-        self.derived().log_partition.get_or_init(prepare).clone()
+            Prepared::new(reduced.simplified(&|| clock.must_stop()), self.derived().known_order(), clock)
+                .map(Some)
+        })
     }
 
     /// How hard exact answers about all variables are; `None` if it would take too much memory to say, or if Z = 0.

@@ -8,9 +8,11 @@ use super::barren::Barren;
 use super::consistency::{Domains, Twin};
 use super::simplify;
 use crate::error::Result;
+use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Samples};
+use crate::run::Clock;
 
 /// The reduced graph and the way back.
 #[derive(Clone, Debug)]
@@ -28,21 +30,38 @@ pub(crate) struct Reduced {
     index: Vec<Option<usize>>,
 }
 
+/// Factors between two looks at the clock.
+const LOOK: usize = 1 << 10;
+
 impl Reduced {
     /// Reduces `graph` by arc consistency alone; an error if that already shows Z = 0.
     pub fn new(graph: &FactorGraph) -> Result<Self> {
-        let domains = Domains::new(graph).ok_or_else(|| graph.zero_error())?;
-        Self::from_domains(graph, &domains, Vec::new())
+        let domains = Domains::new(graph, &|| false).ok_or_else(|| graph.zero_error())?;
+        Self::from_domains(graph, &domains, Vec::new(), &|| Ok(()))
+    }
+
+    /// The same; also an error if the work has to stop.
+    pub fn within(graph: &FactorGraph, clock: &Clock<'_>) -> Result<Self> {
+        let stop = || clock.must_stop();
+        let domains = Domains::new(graph, &stop).ok_or_else(|| graph.zero_error())?;
+        Self::from_domains(graph, &domains, Vec::new(), &|| clock.check())
     }
 
     /// Also tries out every state: more is found, at a higher cost.
-    pub fn probed(graph: &FactorGraph) -> Result<Self> {
-        let mut domains = Domains::new(graph).ok_or_else(|| graph.zero_error())?;
+    pub fn probed(graph: &FactorGraph, clock: &Clock<'_>) -> Result<Self> {
+        let stop = || clock.must_stop();
+        let mut domains = Domains::new(graph, &stop).ok_or_else(|| graph.zero_error())?;
         let twins = domains.probe().ok_or_else(|| graph.zero_error())?;
-        Self::from_domains(graph, &domains, twins)
+        Self::from_domains(graph, &domains, twins, &|| clock.check())
     }
 
-    fn from_domains(graph: &FactorGraph, domains: &Domains<'_>, twins: Vec<Twin>) -> Result<Self> {
+    fn from_domains(
+        graph: &FactorGraph,
+        domains: &Domains<'_>,
+        twins: Vec<Twin>,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        check()?;
         let n = graph.variable_count();
         let mut states: Vec<Vec<usize>> = (0..n).map(|v| domains.states(v)).collect();
         // The variable that each one is; no chains.
@@ -68,7 +87,10 @@ impl Reduced {
         let mut reduced =
             Reduced { graph: FactorGraph::new(cardinalities)?, constant: 0.0, barren: 0, states, index };
         let mut constant = CompensatedSum::default();
-        for factor in graph.factors() {
+        for (f, factor) in graph.factors().enumerate() {
+            if f % LOOK == LOOK - 1 {
+                check()?;
+            }
             let (scope, places) = reduced.places(graph, factor.scope);
             if scope.is_empty() {
                 constant.add(factor.log_values[places[0]]);
@@ -101,11 +123,12 @@ impl Reduced {
         (free, table::sums(start, steps))
     }
 
-    /// The same with its tables cut into products of smaller ones; then they no longer are the original factors.
-    pub fn simplified(&self) -> Self {
+    /// The same with its tables cut into products of smaller ones; then they no longer are the original factors. As it is
+    /// if the work has to stop.
+    pub fn simplified(&self, stop: Stop<'_>) -> Self {
         let mut simple = self.clone();
         // Only scores near the end of the number range cannot be cut.
-        if let Ok((graph, constant)) = simplify::simplified(&self.graph) {
+        if let Ok(Some((graph, constant))) = simplify::simplified(&self.graph, stop) {
             simple.graph = graph;
             simple.constant += constant;
         }
@@ -113,8 +136,8 @@ impl Reduced {
     }
 
     /// Leaves out what [`Barren`] finds, log Z being the same; false if that is nothing.
-    pub fn leave_out_barren(&mut self) -> bool {
-        let barren = Barren::of(&self.graph);
+    pub fn leave_out_barren(&mut self, stop: Stop<'_>) -> bool {
+        let barren = Barren::of(&self.graph, stop);
         if !barren.factors.contains(&true) && !barren.variables.contains(&true) {
             return false;
         }
@@ -179,6 +202,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::random::Streams;
+    use crate::run::Run;
 
     const ZERO: f64 = f64::NEG_INFINITY;
 
@@ -252,13 +276,17 @@ mod tests {
             let graph = hard_model(seed);
             let expected = support(&graph);
             for probing in [false, true] {
-                let reduced = if probing { Reduced::probed(&graph) } else { Reduced::new(&graph) };
+                let reduced = if probing {
+                    Reduced::probed(&graph, &Run::default().start("test"))
+                } else {
+                    Reduced::new(&graph)
+                };
                 let Ok(reduced) = reduced else {
                     assert!(expected.is_empty(), "seed {seed}");
                     impossible += 1;
                     continue;
                 };
-                for reduced in [reduced.simplified(), reduced] {
+                for reduced in [reduced.simplified(&|| false), reduced] {
                     let mut found: Vec<(Vec<usize>, f64)> = support(&reduced.graph)
                         .into_iter()
                         .map(|(state, score)| (reduced.expand_state(&state), reduced.constant + score))
@@ -281,7 +309,7 @@ mod tests {
     fn beliefs_find_their_way_back() {
         for seed in 0..500 {
             let graph = hard_model(seed);
-            let Ok(reduced) = Reduced::probed(&graph) else { continue };
+            let Ok(reduced) = Reduced::probed(&graph, &Run::default().start("test")) else { continue };
             let states = support(&reduced.graph);
             let mut own = Beliefs::zeros(reduced.graph.cardinalities());
             let mut factors = FactorBeliefs::zeros(&reduced.graph);

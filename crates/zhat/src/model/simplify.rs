@@ -9,6 +9,7 @@
 //! The two sides may differ by 4 units in the last place of each value, which the rounding allowance of the methods covers.
 
 use crate::error::Result;
+use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 
 const ZERO: f64 = f64::NEG_INFINITY;
@@ -20,12 +21,15 @@ struct Table {
     values: Vec<f64>,
 }
 
-/// The same function with its tables cut as small as may be, and the constant that comes off.
-pub(super) fn simplified(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
+/// The same function with its tables cut as small as may be, and the constant that comes off; none if it has to stop.
+pub(super) fn simplified(graph: &FactorGraph, stop: Stop<'_>) -> Result<Option<(FactorGraph, f64)>> {
     let mut simple = FactorGraph::new(graph.cardinalities().to_vec())?;
     let mut constant = 0.0;
     let mut pieces = Vec::new();
     for factor in graph.factors() {
+        if stop() {
+            return Ok(None);
+        }
         pieces.push(Table {
             scope: factor.scope.to_vec(),
             lengths: graph.lengths(factor.scope),
@@ -42,7 +46,7 @@ pub(super) fn simplified(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
             }
         }
     }
-    Ok((simple, constant))
+    Ok(Some((simple, constant)))
 }
 
 impl Table {
@@ -163,7 +167,7 @@ mod tests {
         }
         let mut graph = FactorGraph::new(vec![2, 2, 3, 2]).unwrap();
         graph.add_factor(&[0, 1, 2, 3], &values).unwrap();
-        let (simple, constant) = simplified(&graph).unwrap();
+        let (simple, constant) = simplified(&graph, &|| false).unwrap().unwrap();
         assert_eq!(scopes(&simple), [vec![0, 1, 3], vec![0, 2, 3]]);
         assert_same(&graph, &simple, constant);
     }
@@ -174,7 +178,7 @@ mod tests {
         let mut graph = FactorGraph::new(vec![2, 2, 3]).unwrap();
         graph.add_factor(&[0, 1, 2], &values).unwrap();
         graph.add_factor(&[1, 2], &[1.5; 6]).unwrap();
-        let (simple, constant) = simplified(&graph).unwrap();
+        let (simple, constant) = simplified(&graph, &|| false).unwrap().unwrap();
         assert_eq!(scopes(&simple), [vec![0], vec![2]]);
         assert_eq!(constant, 1.5);
         assert_same(&graph, &simple, constant);
@@ -187,7 +191,7 @@ mod tests {
         graph.add_factor(&[0, 1], &[0.0, 0.0, 0.0, ZERO]).unwrap();
         graph.add_factor(&[0, 1], &[0.0, 1.0, 2.0, 3.0 + 1e-13]).unwrap();
         graph.add_factor(&[0, 1], &[ZERO; 4]).unwrap();
-        let (simple, constant) = simplified(&graph).unwrap();
+        let (simple, constant) = simplified(&graph, &|| false).unwrap().unwrap();
         assert_eq!(scopes(&simple), [[0, 1], [0, 1], [0, 1]]);
         assert_eq!(constant, ZERO);
     }
@@ -214,7 +218,7 @@ mod tests {
                 }
             }
             graph.add_factor(&[0, 1, 2, 3], &values).unwrap();
-            let (simple, constant) = simplified(&graph).unwrap();
+            let (simple, constant) = simplified(&graph, &|| false).unwrap().unwrap();
             if constant > ZERO {
                 assert_same(&graph, &simple, constant);
                 assert!(simple.factors().all(|factor| factor.scope.len() < 4));

@@ -21,12 +21,11 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Sampler};
-use super::unbiased;
 use super::weighted::{Masses, missed, ratio, together, weighted_samples};
+use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
@@ -176,29 +175,26 @@ impl ImportanceSampling {
     ) -> Result<Drawn> {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query))?;
-        let reduced = Reduced::new(graph)?;
+        let reduced = Reduced::within(graph, clock)?;
         let rounding = rounding(graph);
         let streams = Streams::new(run.seed(), "importance sampling");
         let target = self.samples.div_ceil(self.replicates as u64);
         run.install(|| {
             let free = &reduced.graph;
             let sampler = Sampler::new(self.proposal, free, clock)?;
-            let mut replicates: Vec<Replicate> =
-                replicates.map(|r| Replicate::new(streams.block(r as u64), free, query)).collect();
-            let round = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
-            let (mut samples_each, mut stopped_early) = (0, false);
-            while samples_each < target {
-                if samples_each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
-                    stopped_early = true;
-                    break;
-                }
-                let round = round.min(target - samples_each);
-                replicates.par_iter_mut().for_each(|replicate| {
-                    (0..round).for_each(|_| replicate.draw(&sampler, free, query));
-                });
-                samples_each += round;
-                clock.progress("drawing samples", samples_each, target);
+            let longest = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
+            let (first, mut stopped_early) = (replicates.start, false);
+            let mut rounds = Rounds::new(replicates.len());
+            let make = |r: usize| Replicate::new(streams.block((first + r) as u64), free, query);
+            while rounds.samples_each < target && !stopped_early {
+                // The first round is short: there is no answer before it.
+                let round = if rounds.samples_each == 0 { 1 } else { longest };
+                let round = round.min(target - rounds.samples_each);
+                let draw = |replicate: &mut Replicate| replicate.draw(&sampler, free, query);
+                stopped_early = !rounds.advance(round, clock, make, draw);
+                clock.progress("drawing samples", rounds.samples_each, target);
             }
+            let Rounds { replicates, samples_each, .. } = rounds;
             Ok((replicates, samples_each, stopped_early))
         })
         .map(|(replicates, samples_each, stopped_early)| Drawn {
@@ -340,7 +336,7 @@ impl Sample<FactorGraph> for ImportanceSampling {
         self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.bytes(graph, Query::Sample(count)))?;
-        let reduced = Reduced::new(graph)?;
+        let reduced = Reduced::within(graph, &clock)?;
         let n = reduced.graph.variable_count();
         let streams = Streams::new(run.seed(), "importance weighted samples");
         let rounding = rounding(graph);

@@ -3,10 +3,12 @@
 mod importance;
 mod proposal;
 mod replicates;
+mod rounds;
 mod weighted;
 
 pub use importance::{ImportanceSampling, Partial};
 pub use proposal::Proposal;
 pub(crate) use proposal::acyclic;
 pub(crate) use replicates::unbiased;
+pub(crate) use rounds::Rounds;
 pub(crate) use weighted::{Masses, ratio, together, weighted_samples};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::exact::Ancestral;
-use crate::model::{FactorGraph, elimination_order};
+use crate::model::{FactorGraph, order_within};
 use crate::random::Stream;
 use crate::run::Clock;
 
@@ -50,7 +50,9 @@ impl<'g> Sampler<'g> {
             sub.add_factor(factor.scope, factor.log_values)?;
         }
         // A tree of factors has width arity − 1, so its tables are no larger than the model's own.
-        let Ok(order) = elimination_order(&sub) else {
+        let order = order_within(&sub, clock.budget(), &|| clock.must_stop());
+        clock.check()?;
+        let Ok(order) = order else {
             return Ok(uniform(graph));
         };
         let (tree, log_normaliser) = Ancestral::new(&sub, order, clock)?;

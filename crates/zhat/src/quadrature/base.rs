@@ -9,7 +9,7 @@
 //! Cost: a few passes over all tables, and one greedy elimination order a trial, the number of which is bounded by the size of the model.
 
 use crate::error::Result;
-use crate::model::{FactorGraph, Order};
+use crate::model::{FactorGraph, Order, Stop};
 use crate::montecarlo::acyclic;
 use crate::query::Beliefs;
 
@@ -118,7 +118,14 @@ impl Interaction {
 }
 
 /// Splits a graph whose factors all have a scope. With `absorb` the rest is freed of what single variables say under these beliefs.
-pub(super) fn split(graph: &FactorGraph, reach: Reach, beliefs: &Beliefs, absorb: bool) -> Result<Split> {
+/// The base grows beyond a forest until `stop` says that it must not.
+pub(super) fn split(
+    graph: &FactorGraph,
+    reach: Reach,
+    beliefs: &Beliefs,
+    absorb: bool,
+    stop: Stop<'_>,
+) -> Result<Split> {
     let mut logs = beliefs.clone();
     logs.as_mut_slice().iter_mut().for_each(|p| *p = p.max(LEAST));
     logs.normalise();
@@ -134,7 +141,7 @@ pub(super) fn split(graph: &FactorGraph, reach: Reach, beliefs: &Beliefs, absorb
     };
     if let Reach::Width { width, entries } = reach {
         outside.sort_by(|&f, &g| strength(g).total_cmp(&strength(f)));
-        let mut grown = Growth { graph, inside, left: TRIALS, width, entries, refused: Vec::new() };
+        let mut grown = Growth { graph, inside, left: TRIALS, width, entries, refused: Vec::new(), stop };
         grown.add(&outside)?;
         (inside, outside) = (grown.inside, grown.refused);
         inside.sort_unstable();
@@ -184,6 +191,7 @@ struct Growth<'g> {
     left: f64,
     width: usize,
     entries: f64,
+    stop: Stop<'g>,
 }
 
 impl Growth<'_> {
@@ -193,7 +201,7 @@ impl Growth<'_> {
             return Ok(());
         }
         self.left -= (self.graph.variable_count() + self.graph.factor_count()) as f64;
-        if self.left < 0.0 {
+        if self.left < 0.0 || (self.stop)() {
             self.refused.extend_from_slice(factors);
             return Ok(());
         }
@@ -246,7 +254,7 @@ mod tests {
                 Reach::Width { width: 9, entries: 1e9 },
             ];
             for reach in reaches {
-                let split = split(&graph, reach, &beliefs, seed % 2 == 0).unwrap();
+                let split = split(&graph, reach, &beliefs, seed % 2 == 0, &|| false).unwrap();
                 let mut state = vec![0; 6];
                 loop {
                     let (want, found) =
@@ -267,11 +275,12 @@ mod tests {
     fn the_width_is_kept_and_used() {
         let grid = generate::ising(Grid { rows: 10, columns: 10, torus: false }, 1.0, 1.0, false, 0).unwrap();
         let left = |width: usize| {
-            let split = split(&grid, Reach::Width { width, entries: 1e6 }, &uniform(&grid), true).unwrap();
+            let split =
+                split(&grid, Reach::Width { width, entries: 1e6 }, &uniform(&grid), true, &|| false).unwrap();
             assert!(split.order.width <= width);
             split.rest.factor_count()
         };
-        let forest = split(&grid, Reach::Forest, &uniform(&grid), true).unwrap();
+        let forest = split(&grid, Reach::Forest, &uniform(&grid), true, &|| false).unwrap();
         assert_eq!((forest.rest.factor_count(), forest.order.width), (81, 1));
         assert!(left(2) < 81 && left(4) < left(2) && left(8) < left(4));
     }

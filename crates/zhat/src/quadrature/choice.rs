@@ -3,8 +3,6 @@
 //! The same factors split in several ways, by the beliefs that the rest is freed of single variables by, and the way whose weights vary least is taken. Then it is
 //! decided whether the first order is worth computing, whether tails are worth a certificate, and with `epsilon` how many samples it takes.
 
-use std::time::Duration;
-
 use rayon::prelude::*;
 
 use super::base::{self, Reach, Split};
@@ -76,25 +74,25 @@ impl StochasticQuadrature {
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<(Source, u64)> {
-        // The one sweep that there must be, however late it is.
-        let patient = run.clone().with_time(Duration::MAX);
-        let split = |beliefs: &Beliefs| base::split(free, reach, beliefs, self.absorb);
+        // The one sweep that there must be.
+        let patient = run.with_grace();
+        let hurried = run.time().map(|time| run.unobserved().with_time(time.mul_f64(SHARE)));
+        let hurried = hurried.unwrap_or_else(|| run.unobserved());
+        let growing = hurried.start(NAME);
+        let stop = || growing.must_stop();
+        let split = |beliefs: &Beliefs| base::split(free, reach, beliefs, self.absorb, &stop);
         let first = Source::new(split(&base::uniform(free))?, &patient.start(NAME))?;
         let mut best = (first.ok_or_else(|| free.zero_error())?, 0);
         if !self.absorb || reach == Reach::Nothing || best.0.left() == 0 {
             return Ok(best);
         }
-        let hurried = run.time().map(|time| run.unobserved().with_time(time.mul_f64(SHARE)));
         let propagation = BeliefPropagation { iterations: 200, tolerance: 1e-4, ..Default::default() };
-        let mut beliefs = propagation
-            .marginals(free, &hurried.unwrap_or_else(|| run.unobserved()))
-            .ok()
-            .map(|answer| answer.value);
+        let mut beliefs = propagation.marginals(free, &hurried).ok().map(|answer| answer.value);
         // Beliefs of messages first, then those of the best base so far.
         for number in 1..4u64 {
             let Some(own) = beliefs.take().or_else(|| best.0.beliefs(clock).ok()) else { break };
             let Ok(Some(next)) = Source::new(split(&own)?, clock) else { break };
-            if clock.is_out_of_time() {
+            if clock.must_stop() {
                 break;
             }
             if Self::is_better((&next, number), (&best.0, best.1), free, run) {

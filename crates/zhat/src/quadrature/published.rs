@@ -344,7 +344,7 @@ impl PublishedQuadrature {
         let clock = run.start(NAME);
         self.check()?;
         run.require_memory(NAME, Self::bytes(graph, query))?;
-        let reduced = Reduced::new(graph)?;
+        let reduced = Reduced::within(graph, &clock)?;
         let free = &reduced.graph;
         let subject = self.subject(Cliques::new(free)?, run)?;
         let (value, guarantee, mut diagnostics) = run.install(|| {
@@ -378,7 +378,7 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         if run.require_memory(NAME, bytes).is_err() || self.check().is_err() {
             return hopeless;
         }
-        let subject = Reduced::new(graph)
+        let subject = Reduced::within(graph, &run.start(NAME))
             .and_then(|reduced| Cliques::new(&reduced.graph))
             .and_then(|cliques| self.subject(cliques, run));
         let Ok(subject) = subject else { return hopeless };

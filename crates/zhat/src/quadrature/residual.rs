@@ -22,7 +22,6 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::base::Reach;
@@ -36,7 +35,7 @@ use crate::exact::marginals_along;
 use crate::forecast::{Forecast, Forecasts};
 use crate::messages::BeliefPropagation;
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
+use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, weighted_samples};
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, options};
 use crate::query::{
@@ -196,12 +195,10 @@ impl StochasticQuadrature {
         let Chosen { source, plan, samples } = chosen;
         let streams = Streams::new(run.seed(), "quadrature");
         let target = samples.div_ceil(self.replicates as u64);
-        let mut replicates: Vec<Replicate> = (0..self.replicates)
-            .map(|r| Replicate::new(streams.block(r as u64), free, query, plan))
-            .collect();
+        let make = |r: usize| Replicate::new(streams.block(r as u64), free, query, plan);
         let work = free.variable_count() + source.left() + 1;
         let longest = (ROUND / work).clamp(1, 1024) as u64;
-        let (mut each, mut stopped_early, mut checkpoint) = (0u64, false, 0u32);
+        let (mut rounds, mut stopped_early, mut checkpoint) = (Rounds::new(self.replicates), false, 0u32);
         let mut interval = (f64::NEG_INFINITY, source.known.high);
         let delta = 1.0 - self.confidence;
         let totals = |replicates: &[Replicate]| {
@@ -214,28 +211,26 @@ impl StochasticQuadrature {
             let count = each as f64 * replicates.len() as f64;
             plan.interval(&totals(replicates), count, &logs, &source.known, delta)
         };
-        while each < target {
-            if each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+        while rounds.samples_each < target {
+            let next = (1u64 << checkpoint.min(62)).min(target);
+            let round = (next - rounds.samples_each).min(longest);
+            if !rounds.advance(round, clock, make, |replicate| replicate.draw(source, plan, free)) {
                 stopped_early = true;
                 break;
             }
-            let next = (1u64 << checkpoint.min(62)).min(target);
-            let round = (next - each).min(longest);
-            replicates.par_iter_mut().for_each(|replicate| {
-                (0..round).for_each(|_| replicate.draw(source, plan, free));
-            });
-            each += round;
+            let (replicates, each) = (rounds.replicates.as_slice(), rounds.samples_each);
             clock.progress("drawing samples", each, target);
             if each == target {
-                interval = at(&replicates, each, (1.0 - EARLY) * delta);
+                interval = at(replicates, each, (1.0 - EARLY) * delta);
             } else if each == next {
                 let share = EARLY / f64::from((checkpoint + 1) * (checkpoint + 2));
-                interval = at(&replicates, each, share * delta);
+                interval = at(replicates, each, share * delta);
                 checkpoint += 1;
             }
         }
+        let samples = rounds.samples();
+        let Rounds { replicates, samples_each: each, .. } = rounds;
         let logs: Vec<f64> = replicates.iter().map(|replicate| replicate.log_mean(each)).collect();
-        let samples = each * self.replicates as u64;
         let (plain, guarantee) = unbiased(&logs, self.confidence, 0.0);
         let spread = if let Guarantee::Unbiased { relative_std_error, .. } = guarantee {
             relative_std_error
@@ -281,7 +276,7 @@ impl StochasticQuadrature {
             .note("factors_left", source.left());
         if let Some(drawn) = drawn {
             diagnostics = diagnostics
-                .note("replicates", self.replicates)
+                .note("replicates", drawn.replicates.len())
                 .note("relative_std_error", drawn.relative_std_error)
                 .note("first_order", plan.corrects())
                 .note("certified_moments", source.known.moments.len());

@@ -97,14 +97,14 @@ struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// An error if Z = 0.
-    fn new(graph: &'a FactorGraph, traced: bool) -> Result<Self> {
+    fn new(graph: &'a FactorGraph, traced: bool, clock: &Clock<'_>) -> Result<Self> {
         let (graph, constant) = if traced {
             (Cow::Borrowed(graph), 0.0)
         } else {
             let (smaller, constant) = sum_out::summed_out(graph)?;
             (Cow::Owned(smaller), constant)
         };
-        let order = Order::structure(&graph);
+        let order = Order::structure(&graph, &|| clock.must_stop());
         let guide =
             order.map_or_else(|| vec![0.0; graph.variable_count()], |order| guide::priorities(&order));
         Ok(Problem { graph, constant, guide })
@@ -149,7 +149,7 @@ fn initial_bytes(rest: &FactorGraph) -> f64 {
 /// does where the cache serves well. The quicker of the two, for a rate is always too pessimistic.
 fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Clock<'_>) -> Trial {
     let setup = 1e-8 * rest.bytes() as f64;
-    let Ok(problem) = Problem::new(rest, traced) else {
+    let Ok(problem) = Problem::new(rest, traced, clock) else {
         return Trial { seconds: setup, bytes: 0.0, answer: None };
     };
     let mut search = Counting::new(&problem.graph, problem.guide, traced, memory);
@@ -159,7 +159,7 @@ fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Cl
         if steps >= limit / 4 {
             quarter.get_or_insert((steps as f64, search.closed));
         }
-        Ok(steps < limit && !clock.is_cancelled() && !clock.is_out_of_time())
+        Ok(steps < limit && !clock.must_stop())
     });
     let steps = search.steps() as f64;
     let bytes = search.figures().bytes as f64;
@@ -204,7 +204,7 @@ impl Search {
         run.require_memory(NAME, outside + initial_bytes(&reduced.graph))?;
         let traced = query != Query::LogPartition;
         let zero = |error| if matches!(error, Error::ZeroPartition) { graph.zero_error() } else { error };
-        let problem = Problem::new(&reduced.graph, traced).map_err(zero)?;
+        let problem = Problem::new(&reduced.graph, traced, &clock).map_err(zero)?;
         let memory = run.memory().saturating_sub(outside as u64) as usize;
         let mut search = Counting::new(&problem.graph, problem.guide, traced, memory);
         let outcome = search.run(|search| {
@@ -245,9 +245,14 @@ impl Search {
         let limit = run
             .time()
             .map_or(limit, |time| limit.min((TRIAL_PER_SECOND * time.as_secs_f64()) as u64).max(TRIAL / 4));
-        prepared.trials[usize::from(traced)]
-            .get_or_init(|| trial(rest, limit, traced, memory, &run.start(NAME)))
-            .clone()
+        let known = &prepared.trials[usize::from(traced)];
+        if let Some(trial) = known.get() {
+            return trial.clone();
+        }
+        let clock = run.start(NAME);
+        let trial = trial(rest, limit, traced, memory, &clock);
+        // One that was cut short says too little for a run with more time.
+        if clock.must_stop() { trial } else { known.get_or_init(|| trial).clone() }
     }
 }
 

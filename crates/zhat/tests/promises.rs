@@ -1,0 +1,291 @@
+//! Options, time budgets and cancellation, for every row of the catalogue and every query that it answers.
+//!
+//! A separate program with one test at a time, because it looks at the clock: a budget is kept within 10% + 1 s,
+//! preparation included, and a cancelled run ends within half a second.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zhat::catalogue::{self, CATALOGUE, Choice, Row, Settings};
+use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
+use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
+use zhat::options::Range;
+use zhat::{Chain, Error, Model, Query, Run, SemiMarkov};
+
+/// One test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Models of a kind that are too large for most methods to finish in a fraction of a second.
+fn large(kind: Kind) -> Vec<Model> {
+    let space = |kind: &str, size, scores: &str| -> Model {
+        generate::space(kind, size, scores, 1.0, 3).unwrap().into()
+    };
+    match kind {
+        Kind::FactorGraph => {
+            let grid = |side| Grid { rows: side, columns: side, torus: false };
+            vec![
+                generate::ising(grid(25), 1.0, 0.3, false, 1).unwrap().into(),
+                generate::ising(grid(300), 0.5, 0.3, false, 1).unwrap().into(),
+                generate::random(120, 3, 400, 3, 1.0, 0.25, 1).unwrap().into(),
+            ]
+        }
+        Kind::Chain => {
+            let chain: Chain<f32> = generate::rdp_chain(1500, 400, 4, Sharpness::Dense, 1).unwrap();
+            let narrow = ChainShape { states: 3, steps: 100_000, ..ChainShape::default() };
+            vec![chain.into(), generate::chain::<f64>(&narrow, 1).unwrap().into()]
+        }
+        Kind::SemiMarkov => {
+            let shape = ChainShape { states: 200, steps: 500, batch: 2, ..ChainShape::default() };
+            let model: SemiMarkov<f64> = generate::semi_markov(&shape, 30, 1).unwrap();
+            vec![model.into()]
+        }
+        Kind::PairwiseGraph => {
+            let shape = PairwiseShape { rows: 12, columns: 12, states: 500, ..PairwiseShape::default() };
+            vec![generate::pairwise::<f64>(&shape, 1).unwrap().into()]
+        }
+        Kind::MixedModel => {
+            vec![generate::gaussian_mixture(40, (-6.0, 6.0), 1).unwrap().into(), interactions(5).into()]
+        }
+        Kind::Space => vec![
+            space("hypercube", 300, "pairwise"),
+            space("permutation", 80, "position"),
+            space("permutation", 17, "precedence"),
+            space("permutation", 500, "cayley"),
+            space("subtree", 100_000, "unary"),
+            space("cycle", 19, "links"),
+            space("cycle", 60, "links"),
+            space("partition", 18, "links"),
+            space("partition", 200, "links"),
+        ],
+        Kind::SequenceMrf => {
+            let shape =
+                |states, context, length| SequenceMrfShape { states, context, length, ..Default::default() };
+            vec![
+                generate::sequence_mrf(&shape(45, 2, 36_000), 1).unwrap().into(),
+                generate::sequence_mrf(&shape(3000, 2, 1_000_000), 1).unwrap().into(),
+            ]
+        }
+    }
+}
+
+/// A quartic on a box in which every two neighbours interact.
+fn interactions(variables: usize) -> MixedModel {
+    let term = |weight, factors| Term { weight, factors };
+    let mut terms = Vec::new();
+    for v in 0..variables {
+        terms.push(term(-0.3, vec![(v, Statistic::Power(4.0))]));
+        terms.push(term(0.5, vec![(v, Statistic::Power(1.0)), ((v + 1) % variables, Statistic::Power(1.0))]));
+    }
+    MixedModel::new(vec![Domain::Interval(-2.0, 2.0); variables], terms).unwrap()
+}
+
+/// A small model of a kind.
+fn small(kind: Kind) -> Model {
+    let shape = ChainShape { states: 3, steps: 4, batch: 2, ..ChainShape::default() };
+    match kind {
+        Kind::FactorGraph => generate::random(5, 2, 6, 2, 0.3, 0.0, 0).unwrap().into(),
+        Kind::Chain => generate::chain::<f64>(&shape, 1).unwrap().into(),
+        Kind::SemiMarkov => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
+        Kind::PairwiseGraph => {
+            let shape = PairwiseShape { rows: 2, columns: 2, states: 3, ..PairwiseShape::default() };
+            generate::pairwise::<f64>(&shape, 1).unwrap().into()
+        }
+        Kind::MixedModel => interactions(2).into(),
+        Kind::Space => generate::space("permutation", 5, "position", 0.5, 1).unwrap().into(),
+        Kind::SequenceMrf => {
+            let shape = SequenceMrfShape { length: 6, states: 3, context: 2, ..Default::default() };
+            generate::sequence_mrf(&shape, 1).unwrap().into()
+        }
+    }
+}
+
+/// Every option, with a value that many an option cannot have.
+fn extreme_values() -> Vec<Value> {
+    vec![
+        json!(0),
+        json!(-1),
+        json!("nan"),
+        json!("inf"),
+        json!("-inf"),
+        json!(1_000_000_000),
+        json!(u64::MAX),
+        json!(-1.5),
+        json!(1e300),
+        json!("text"),
+        json!([]),
+        json!({}),
+        Value::Null,
+    ]
+}
+
+/// What is wrong with a run that took so long, if anything is.
+fn late(seconds: f64, budget: f64) -> Option<String> {
+    (seconds > 1.1 * budget + 1.0).then(|| format!("took {seconds:.2} s with a budget of {budget} s"))
+}
+
+fn ask(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -> (f64, Option<Error>) {
+    let started = Instant::now();
+    let choice = Choice::Named(row.method.into());
+    let answer = catalogue::answer(model, query, &choice, settings, run);
+    (started.elapsed().as_secs_f64(), answer.err())
+}
+
+/// With `ZHAT_VERBOSE` set, every single case.
+fn tell(title: &str, seconds: f64, error: Option<&Error>) {
+    if std::env::var_os("ZHAT_VERBOSE").is_some() {
+        eprintln!("{title}: {seconds:.3} s {error:?}");
+    }
+}
+
+/// With `ZHAT_PROMISES` set, only the cases whose titles contain it, or without a leading `!` do not.
+fn skipped(title: &str) -> bool {
+    std::env::var("ZHAT_PROMISES").is_ok_and(|only| match only.strip_prefix('!') {
+        Some(without) => title.contains(without),
+        None => !title.contains(&only),
+    })
+}
+
+fn title(row: &Row, query: Query) -> String {
+    format!("{} {} {}", row.kind.name(), row.method, query.name())
+}
+
+#[test]
+fn every_numeric_option_has_a_range() {
+    for row in CATALOGUE {
+        let Value::Object(options) = (row.options)() else { panic!("{}: no options", row.method) };
+        for (name, value) in &options {
+            let stated = row.ranges.iter().any(|(own, _)| own == name);
+            let word = value.is_string() || value.is_boolean();
+            assert!(stated != word, "{} {name}: a number has a range, a word has none", row.method);
+        }
+        for (name, range) in row.ranges {
+            assert!(options.contains_key(*name), "{} has no option {name}", row.method);
+            if let Range::Whole { low, high } = range {
+                assert!(low < high, "{} {name}", row.method);
+            }
+        }
+        // The defaults are in range.
+        let run = Run::default();
+        row.forecast(&small(row.kind), row.queries[0], &options, &run).unwrap();
+    }
+}
+
+#[test]
+fn options_out_of_range_are_named_with_their_range() {
+    let _alone = alone();
+    let budget = 0.2;
+    let run = Run::default().with_time(Duration::from_secs_f64(budget)).with_memory(1 << 30);
+    let (mut faults, mut refused) = (Vec::new(), 0);
+    for row in CATALOGUE {
+        let model = small(row.kind);
+        let Value::Object(options) = (row.options)() else { panic!("{}: no options", row.method) };
+        for (&query, (name, default)) in row.queries.iter().flat_map(|q| options.iter().map(move |o| (q, o)))
+        {
+            for value in extreme_values() {
+                let settings = Settings::from_iter([(name.clone(), value.clone())]);
+                let title = format!("{} {name}={value}", title(row, query));
+                if skipped(&title) {
+                    continue;
+                }
+                let (seconds, error) = ask(row, &model, query, &settings, &run);
+                tell(&title, seconds, error.as_ref());
+                faults.extend(late(seconds, budget).map(|fault| format!("{title}: {fault}")));
+                match error {
+                    Some(Error::Argument { name: named, message }) => {
+                        refused += 1;
+                        let range = row.ranges.iter().find(|(own, _)| own == name);
+                        let stated = match range {
+                            Some((_, range)) => message.contains(&range.to_string()),
+                            None => message.contains("expected"),
+                        };
+                        if named != *name || !stated {
+                            faults.push(format!("{title}: {named}: {message}"));
+                        }
+                    }
+                    // No answer within the budget is an answer too, but not to a value that is no number.
+                    Some(Error::OverBudget { .. } | Error::NoAnswer(_)) | None => {
+                        if !(value.is_number() || value == *default || value.is_null() || value == json!([]))
+                        {
+                            faults.push(format!("{title}: accepted"));
+                        }
+                    }
+                    Some(error) => faults.push(format!("{title}: {error}")),
+                }
+            }
+        }
+    }
+    assert!(
+        refused > 500 || std::env::var_os("ZHAT_PROMISES").is_some(),
+        "only {refused} values were refused"
+    );
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Asks every row every query about large models and hands the time that it took to `judge`.
+fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<String>) {
+    let (mut faults, mut kind, mut models) = (Vec::new(), None, Vec::new());
+    for row in CATALOGUE {
+        if kind != Some(row.kind) {
+            (kind, models) = (Some(row.kind), large(row.kind));
+        }
+        for (i, model) in models.iter().enumerate() {
+            for &query in row.queries {
+                let title = format!("{} of model {i}", title(row, query));
+                if skipped(&title) {
+                    continue;
+                }
+                for query in [query.with_count(1), query.with_count(1_000_000)] {
+                    let (seconds, error) = ask(row, model, query, &Settings::new(), &run());
+                    tell(&title, seconds, error.as_ref());
+                    faults.extend(judge(seconds, error.as_ref()).map(|fault| format!("{title}: {fault}")));
+                    if query == query.with_count(1_000_000) && query == query.with_count(1) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn time_budgets_are_kept() {
+    let _alone = alone();
+    let budget = 0.2;
+    walk(
+        || Run::default().with_time(Duration::from_secs_f64(budget)),
+        |seconds, error| match error {
+            Some(Error::OverBudget { .. } | Error::NoAnswer(_)) | None => late(seconds, budget),
+            Some(error) => Some(error.to_string()),
+        },
+    );
+}
+
+#[test]
+fn a_cancelled_run_ends_within_half_a_second() {
+    let _alone = alone();
+    let delay = 0.1;
+    walk(
+        || {
+            let flag = Arc::new(AtomicBool::new(false));
+            let run = Run::default().with_cancel(flag.clone());
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs_f64(delay));
+                flag.store(true, Ordering::Relaxed);
+            });
+            run
+        },
+        |seconds, error| match error {
+            Some(Error::OverBudget { .. } | Error::NoAnswer(_) | Error::Interrupted) | None => {
+                (seconds > delay + 0.5).then(|| format!("took {seconds:.2} s, cancelled after {delay} s"))
+            }
+            Some(error) => Some(error.to_string()),
+        },
+    );
+}
