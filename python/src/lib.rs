@@ -39,6 +39,8 @@ struct Method {
     queries: Vec<&'static str>,
     /// The options with their default values, as JSON.
     options: String,
+    /// The ranges of the numeric ones, in words.
+    ranges: Vec<(&'static str, String)>,
 }
 
 /// What this build and this machine are; a dict in Python.
@@ -58,6 +60,7 @@ fn methods() -> Vec<Method> {
         about: row.about,
         queries: row.queries.iter().map(|query| query.name()).collect(),
         options: (row.options)().to_string(),
+        ranges: row.ranges.iter().map(|(name, range)| (*name, range.to_string())).collect(),
     };
     CATALOGUE.iter().map(method).collect()
 }

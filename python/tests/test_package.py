@@ -57,6 +57,7 @@ def test_the_catalogue() -> None:
     )
     assert importance.options["proposal"] == "tree"
     assert importance.options["replicates"] == 32
+    assert importance.ranges["confidence"] == "a number above 0 and below 1"
     model = zhat.generate.tree(variables=4, strength=0.01)
     models: dict[str, Any] = {
         "factor-graph": model,

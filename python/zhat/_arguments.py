@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 from collections.abc import Iterable, Mapping
@@ -57,11 +58,18 @@ def real(name: str, value: object) -> float:
 
 
 def settings(options: Mapping[str, object]) -> str:
-    """The options of a method as JSON."""
+    """The options of a method as JSON; a number that JSON cannot write goes as text, which its range refuses by name."""
     try:
-        return json.dumps(options, allow_nan=False, default=_plain)
+        return json.dumps(
+            {name: _finite(value) for name, value in options.items()}, allow_nan=False, default=_plain
+        )
     except (TypeError, ValueError) as error:
         raise InputError(f"options: {error}") from None
+
+
+def _finite(value: object) -> object:
+    """A number that is not finite as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:

@@ -76,6 +76,7 @@ class _Method(TypedDict):
     about: str
     queries: list[str]
     options: str
+    ranges: list[tuple[str, str]]
 
 @type_check_only
 class _Machine(TypedDict):

@@ -23,6 +23,8 @@ class Method:
     """The queries it answers."""
     options: dict[str, Any]
     """Its options, keyword arguments of every query, with their default values."""
+    ranges: dict[str, str]
+    """The values that its numeric options can have."""
 
 
 def methods() -> list[Method]:
@@ -37,6 +39,13 @@ def methods() -> list[Method]:
     ...
     """
     return [
-        Method(row["name"], row["kind"], row["about"], tuple(row["queries"]), json.loads(row["options"]))
+        Method(
+            row["name"],
+            row["kind"],
+            row["about"],
+            tuple(row["queries"]),
+            json.loads(row["options"]),
+            dict(row["ranges"]),
+        )
         for row in _zhat.methods()
     ]

@@ -111,7 +111,7 @@ fn bad_arguments_say_what_would_work() {
         &["smaples", "samples"],
     );
     fails(&folder, &["logz", &model, "--method", "importance", "--set", "samples"], 2, &["OPTION=VALUE"]);
-    fails(&folder, &["logz", &model, "--method", "importance", "--set", "replicates=1"], 2, &["at least 2"]);
+    fails(&folder, &["logz", &model, "--method", "importance", "--set", "replicates=1"], 2, &["from 2 to"]);
     fails(&folder, &["logz", &model, "--memory", "lots"], 2, &["4GiB"]);
     fails(&folder, &["logz", &model, "--time", "soon"], 2, &["60s"]);
     fails(&folder, &["logz", &model, "--threads", "0"], 2, &["0"]);

@@ -41,11 +41,24 @@ pub struct Run {
     threads: usize,
     memory: u64,
     time: Option<Duration>,
-    /// When the time budget ends, once the work has begun: nested work that starts its own clock obeys it too.
-    deadline: Option<Instant>,
+    deadline: Option<Deadline>,
     observer: Option<Arc<dyn Observer>>,
     cancel: Arc<AtomicBool>,
     pool: OnceLock<Arc<rayon::ThreadPool>>,
+}
+
+/// When a time budget ends, once the work has begun: nested work that starts a clock of its own obeys it too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Deadline {
+    at: Instant,
+    /// The whole budget, for messages.
+    budget: Duration,
+}
+
+impl Deadline {
+    fn has_passed(self) -> bool {
+        Instant::now() >= self.at
+    }
 }
 
 impl Default for Run {
@@ -117,9 +130,10 @@ impl Run {
     }
 
     /// The same run with a deadline. An earlier one stays.
-    pub(crate) fn until(&self, deadline: Option<Instant>) -> Self {
-        let deadline = [self.deadline, deadline].into_iter().flatten().min();
-        Run { deadline, ..self.clone() }
+    pub(crate) fn until(&self, at: Option<Instant>) -> Self {
+        let budget = self.deadline.map(|deadline| deadline.budget).or(self.time).unwrap_or_default();
+        let deadline = at.map(|at| Deadline { at, budget });
+        Run { deadline: [self.deadline, deadline].into_iter().flatten().min(), ..self.clone() }
     }
 
     /// The same run with some more time, for the first result of a method that has nothing to show before it.
@@ -127,7 +141,8 @@ impl Run {
     /// Together with the work of finishing, it stays within the 10% + 1 s by which a budget may be exceeded.
     pub(crate) fn with_grace(&self) -> Self {
         let grace = |time: Duration| time.mul_f64(0.05) + Duration::from_millis(300);
-        let deadline = self.deadline.map(|deadline| deadline + self.time.map_or(Duration::ZERO, grace));
+        let deadline =
+            self.deadline.map(|Deadline { at, budget }| Deadline { at: at + grace(budget), budget });
         Run { time: self.time.map(|time| time.saturating_add(grace(time))), deadline, ..self.clone() }
     }
 
@@ -215,8 +230,7 @@ impl Run {
 
     /// True once the run is cancelled or past its deadline, if it has begun.
     pub(crate) fn must_stop(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
-            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.cancel.load(Ordering::Relaxed) || self.deadline.is_some_and(Deadline::has_passed)
     }
 
     /// Starts the clock for one query of `method`.
@@ -251,9 +265,8 @@ impl Clock<'_> {
 
     /// True once the time budget is spent.
     pub fn is_out_of_time(&self) -> bool {
-        let now = Instant::now();
-        self.run.time.is_some_and(|limit| now.duration_since(self.started) >= limit)
-            || self.run.deadline.is_some_and(|deadline| now >= deadline)
+        self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)
+            || self.run.deadline.is_some_and(Deadline::has_passed)
     }
 
     /// The seconds of the time budget, if there is one.
@@ -276,7 +289,14 @@ impl Clock<'_> {
         }
         Err(Error::OverBudget {
             needs: format!("{} did not finish in time", self.method),
-            budget: units::seconds(self.run.time.unwrap_or_default().as_secs_f64()),
+            budget: units::seconds(
+                self.run
+                    .deadline
+                    .map(|deadline| deadline.budget)
+                    .or(self.run.time)
+                    .unwrap_or_default()
+                    .as_secs_f64(),
+            ),
             fitting: Vec::new(),
         })
     }

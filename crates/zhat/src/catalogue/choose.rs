@@ -191,7 +191,7 @@ impl Plan {
         let left = time.saturating_sub(self.spent);
         let started = Instant::now();
         let planned = if self.spent < time / 50 { time } else { left };
-        let whole = run.clone().with_time(planned).until(started.checked_add(left));
+        let whole = run.until(started.checked_add(left)).with_time(planned);
         let Some(reserve) = self.reserve else {
             return explained(model, (self.row.run)(model, query, settings, &whole));
         };
