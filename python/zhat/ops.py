@@ -20,6 +20,7 @@ True
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -332,6 +333,9 @@ def _forward(
         raise InputError("models: expected two single sequences or two batches")
     how_to = (text("method", method), settings(options))
     values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
+    if method == "randomized" and np.isneginf(values).any():
+        message = "every replicate missed all paths of positive weight, so an estimate of Z is 0; "
+        warnings.warn(message + "more states may find some", RuntimeWarning, stacklevel=3)
     return models[0]._numbers(values), Tape(tape, models)
 
 

@@ -225,6 +225,11 @@ impl Clock<'_> {
         self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)
     }
 
+    /// True where [`Clock::check`] is an error: for loops inside of work whose caller checks before it uses any of it.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.is_cancelled() || self.is_out_of_time()
+    }
+
     /// For methods that have nothing to show before the end: an error once they must stop.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
@@ -238,6 +243,12 @@ impl Clock<'_> {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// [`Clock::check`], and tells the observer that `done` of `total` units of the phase are finished.
+    pub(crate) fn step(&self, phase: &'static str, done: usize, total: usize) -> Result<()> {
+        self.progress(phase, done as u64, total as u64);
+        self.check()
     }
 
     /// The same clock for parts of the work that have no progress of their own to tell.

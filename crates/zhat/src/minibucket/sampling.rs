@@ -32,7 +32,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::{Masses, ratio, together, unbiased, weighted_samples};
+use crate::montecarlo::{Masses, ratio, together, unbiased, warned, weighted_samples};
 use crate::numeric;
 use crate::query::{
     Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
@@ -406,7 +406,7 @@ impl Sample<FactorGraph> for WeightedMiniBucketSampling {
                     offset + proposal.draw(random, state, &mut scratch)
                 }
             })?;
-            let diagnostics = self.diagnostics(tightened, count as u64, &clock);
+            let diagnostics = warned(&samples, self.diagnostics(tightened, count as u64, &clock));
             Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
         })
     }

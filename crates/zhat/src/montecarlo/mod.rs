@@ -9,4 +9,4 @@ pub use importance::{ImportanceSampling, Partial};
 pub use proposal::Proposal;
 pub(crate) use proposal::acyclic;
 pub(crate) use replicates::unbiased;
-pub(crate) use weighted::{Masses, ratio, together, weighted_samples};
+pub(crate) use weighted::{Masses, ratio, together, warned, weighted_samples};

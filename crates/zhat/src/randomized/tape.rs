@@ -39,7 +39,7 @@ impl RandomizedForward {
         Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
-    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight.
+    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
     pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         self.choose(model, run)?.entropy_with_tape(model, run)
     }
@@ -70,9 +70,10 @@ impl Choice {
         Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
     }
 
-    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
+    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
     pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.on(model, run)?;
+        choice.require(model, false)?;
         let clock = run.start(NAME);
         let entropies = run.install(|| entropies(model, &choice, &clock))?;
         let value = (0..model.chain().batch()).map(|b| choice.entropy(b, &entropies[b])).collect();

@@ -13,6 +13,7 @@ mod chain_paths;
 mod chain_relaxed;
 mod chains;
 mod conditioning;
+mod divergences;
 mod golden;
 mod guarantees;
 mod importance;
