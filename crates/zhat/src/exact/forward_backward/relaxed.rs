@@ -66,7 +66,8 @@ impl<F: Real> Relaxed for Chain<F> {
         let chain = self;
         let clock = run.start(NAME);
         let shape = [chain.batch(), count, chain.steps(), chain.states()];
-        run.require_memory(NAME, shape.iter().product::<usize>() as f64 * size_of::<F>() as f64)?;
+        let numbers = shape.iter().map(|&x| x as f64).product::<f64>();
+        run.require_memory(NAME, numbers * size_of::<F>() as f64)?;
         let streams = Streams::new(run.seed(), PURPOSE);
         let (samples, forward, log_partition) = run.install(|| {
             with_lattice(chain, &clock, |lattice| {
