@@ -41,7 +41,9 @@ impl RandomizedForward {
 
     /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
     pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
-        self.choose(model, run)?.entropy_with_tape(model, run)
+        let choice = self.choose(model, run)?;
+        choice.require(model, false)?;
+        choice.entropy_with_tape(model, run)
     }
 }
 
@@ -70,10 +72,9 @@ impl Choice {
         Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
     }
 
-    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
+    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
     pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.on(model, run)?;
-        choice.require(model, false)?;
         let clock = run.start(NAME);
         let entropies = run.install(|| entropies(model, &choice, &clock))?;
         let value = (0..model.chain().batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
