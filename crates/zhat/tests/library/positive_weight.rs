@@ -25,6 +25,16 @@ fn largest(graph: &FactorGraph) -> f64 {
     (0..count).map(|k| graph.score(&state(k))).fold(NEVER, f64::max)
 }
 
+/// Forbids that two of the first variables, which have the same number of states, are in the same state.
+fn all_different(graph: &mut FactorGraph, variables: usize) {
+    let states = graph.cardinalities()[0];
+    let entry = |k: usize| if k / states == k % states { NEVER } else { 0.0 };
+    let different: Vec<f64> = (0..states * states).map(entry).collect();
+    for u in 0..variables {
+        (u + 1..variables).for_each(|v| graph.add_factor(&[u, v], &different).unwrap());
+    }
+}
+
 fn check(graph: &FactorGraph, possible: Option<bool>, run: &Run, what: &str) -> usize {
     let model: Model = graph.clone().into();
     let mut states = 0;
@@ -71,10 +81,7 @@ fn states_that_are_returned_have_a_positive_weight() {
         let mut graph = generate::random(7, 3, 12, 2, 1.0, zeros, seed).unwrap();
         if seed % 6 == 5 {
             // Four variables of three states cannot all be different.
-            let different: Vec<f64> = (0..9).map(|k| if k / 3 == k % 3 { NEVER } else { 0.0 }).collect();
-            for (u, v) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
-                graph.add_factor(&[u, v], &different).unwrap();
-            }
+            all_different(&mut graph, 4);
         }
         let possible = largest(&graph) > NEVER;
         impossible += usize::from(!possible);
@@ -86,6 +93,15 @@ fn states_that_are_returned_have_a_positive_weight() {
 
 #[test]
 fn a_run_that_is_stopped_returns_no_state_of_weight_zero() {
+    // More variables than states: nothing has a weight, and local search and propagation alone do not find that out.
+    let mut pigeons = FactorGraph::new(vec![8; 9]).unwrap();
+    all_different(&mut pigeons, 9);
+    check(
+        &pigeons,
+        Some(false),
+        &Run::default().with_threads(1).with_time(Duration::from_millis(200)),
+        "pigeons",
+    );
     for seed in 0..8 {
         let graph = generate::random(60, 4, 150, 2, 1.0, 0.45, seed).unwrap();
         for time in [Duration::ZERO, Duration::from_millis(30)] {
