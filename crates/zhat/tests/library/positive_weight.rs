@@ -31,7 +31,9 @@ fn all_different(graph: &mut FactorGraph, variables: usize) {
     let entry = |k: usize| if k / states == k % states { NEVER } else { 0.0 };
     let different: Vec<f64> = (0..states * states).map(entry).collect();
     for u in 0..variables {
-        (u + 1..variables).for_each(|v| graph.add_factor(&[u, v], &different).unwrap());
+        for v in u + 1..variables {
+            graph.add_factor(&[u, v], &different).unwrap();
+        }
     }
 }
 
