@@ -281,6 +281,7 @@ fn pairwise_graphs_are_answered() {
 }
 
 /// A chain in which a path has a positive weight only if one state was chosen everywhere.
+#[allow(clippy::unwrap_used)]
 fn loyal(folder: &Folder, name: &str, batch: usize) {
     let (states, steps) = (6, 3);
     let entry = |k: usize| if k / states == k % states { 0.0 } else { f64::NEG_INFINITY };
