@@ -294,3 +294,21 @@ def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() ->
     del chain
     for _ in range(3):
         assert (tape.vjp().start == want).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gap", [50.0, 90.0, 740.0, 1e4])
+def test_divergences_are_infinite_where_p_has_a_forbidden_path(dtype: Any, gap: float) -> None:
+    step = np.array([[0.0, -gap], [0.0, 0.0]], dtype)
+    forbidden = np.array([[0.0, -np.inf], [0.0, 0.0]], dtype)
+    emissions = np.zeros((2, 3, 2), dtype)
+    emissions[1, :, 0] = -np.inf  # the second sequence never takes that step
+    p, q = zhat.Chain(emissions, step), zhat.Chain(emissions, forbidden)
+    for operation in (zhat.ops.kl, zhat.ops.cross_entropy):
+        for checkpoint in (False, True):
+            value, tape = operation(p, q, checkpoint=checkpoint)
+            assert value[0] == np.inf
+            np.testing.assert_allclose(value[1], 0.0, atol=1e-6)
+            for gradient in tape.vjp(np.ones(2)):
+                assert all(np.isfinite(array).all() for array in gradient.arrays().values())
+                assert not gradient.emissions[0].any()

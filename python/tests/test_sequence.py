@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,12 @@ def test_hidden_markov_models() -> None:
         zhat.Chain.hmm(start, transitions, [[0.5, -0.5], [1, 0]], [0])
     with pytest.raises(zhat.InputError, match="transitions: found shape"):
         zhat.Chain.hmm(start, [1, 0], emissions, [0])
+    with pytest.raises(zhat.InputError, match=r"start: the probabilities sum to 1\.5, expected 1"):
+        zhat.Chain.hmm([0.75, 0.75], transitions, emissions, [0])
+    with pytest.raises(zhat.InputError, match=r"transitions: row 1 sums to 0\.5, expected 1"):
+        zhat.Chain.hmm(start, [[0.7, 0.3], [0.25, 0.25]], emissions, [0])
+    with pytest.raises(zhat.InputError, match=r"emissions: row 0 sums to 0\.75, expected 1"):
+        zhat.Chain.hmm(start, transitions, [[0.5, 0.25], [0.5, 0.5]], [0])
     with pytest.raises(zhat.InputError, match="length 0"):
         zhat.Chain.hmm(start, transitions, emissions, [[0], []])
     with pytest.raises(zhat.InputError):
@@ -258,3 +265,44 @@ def test_generators_check_their_arguments() -> None:
             zhat.generate.chain(**options)
     with pytest.raises(zhat.InputError):
         zhat.generate.semi_markov(longest=0)
+
+
+def test_an_estimate_of_zero_is_minus_infinity_with_a_warning() -> None:
+    transitions = np.where(np.eye(6) > 0, 0.0, -np.inf)
+    few: dict[str, Any] = {"method": "randomized", "states": 1, "proposal": "uniform", "replicates": 1}
+    for emissions in (np.zeros((3, 6)), np.zeros((2, 3, 6))):
+        chain = zhat.Chain(emissions, transitions)
+        missed = 0
+        for seed in range(12):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                answer = chain.log_partition(seed=seed, **few)
+                value, _ = zhat.ops.log_partition(chain, seed=seed, **few)
+            none = bool(np.isneginf(answer.value).any())
+            np.testing.assert_array_equal(value, answer.value)
+            assert ("warning" in answer.diagnostics) == none
+            assert [warning.category for warning in told] == 2 * none * [RuntimeWarning]
+            assert all("missed all paths" in str(warning.message) for warning in told)
+            missed += none
+        assert missed > 0
+    single = zhat.Chain(np.zeros((3, 6)), transitions)
+    assert len(single.k_best(10**12).value) == 6
+
+
+def test_a_sequence_without_paths_has_no_entropy() -> None:
+    none = zhat.Chain(np.full((2, 2), -np.inf), np.zeros((2, 2)))
+    for ask in (lambda: none.entropy(), lambda: zhat.ops.entropy(none), lambda: zhat.ops.kl(none, none)):
+        with pytest.raises(zhat.ZeroPartitionError):
+            ask()
+    mixed = zhat.Chain(np.stack([np.full((2, 2), -np.inf), np.zeros((2, 2))]), np.zeros((2, 2)))
+    np.testing.assert_allclose(mixed.entropy().value, [-np.inf, np.log(4)])
+    np.testing.assert_allclose(zhat.ops.entropy(mixed)[0], [-np.inf, np.log(4)])
+
+
+@pytest.mark.parametrize("method", ["forward-backward", "randomized"])
+def test_progress_is_reported_for_chains(method: str) -> None:
+    heard: list[tuple[str, int, int]] = []
+    chain = zhat.generate.chain(states=200, steps=200)
+    chain.log_partition(method=method, progress=lambda *news: heard.append(news))
+    assert heard
+    assert all(done <= total for _, done, total in heard)

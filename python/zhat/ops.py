@@ -20,6 +20,7 @@ True
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -91,6 +92,7 @@ def log_partition(
     `method` is `exact`, with the option `checkpoint`, or `randomized`, with its options such as `states` and
     `proposal`: then the value is log Ẑ, and its gradient takes the states that were chosen as constants.
     `scores` (T, N) or (B, T, N) are those of the proposal `given`: states with a large one are likely chosen.
+    An estimate of 0 is -inf, with a `RuntimeWarning`.
 
     >>> import zhat
     >>> chain = zhat.generate.chain(states=500, steps=5, strength=0.5)
@@ -139,7 +141,10 @@ def entropy(
     scores: ArrayLike | None = None,
     **options: object,
 ) -> tuple[Any, Tape]:
-    """The entropy H = −Σ p(x) log p(x) and its tape; the arguments are those of `log_partition`."""
+    """The entropy H = −Σ p(x) log p(x) and its tape; the arguments are those of `log_partition`.
+
+    A sequence without a path has entropy -inf in a batch; alone it raises `ZeroPartitionError`.
+    """
     how = run(seed, threads, memory, time, progress)
     return _forward("entropy", (model,), method, options, how, scores)
 
@@ -156,7 +161,8 @@ def cross_entropy(
 ) -> tuple[Any, Tape]:
     """−Σ p(x) log q(x) of two models of the same shape, and a tape with a gradient for each.
 
-    It is inf where p has paths that q does not have. The transitions may have different forms.
+    It is inf where p has paths that q forbids, however improbable; the gradient of such a sequence is zero.
+    The transitions may have different forms.
     """
     how = run(0, threads, memory, time, progress)
     return _forward("cross_entropy", (p, q), "exact", {"checkpoint": bool(checkpoint)}, how)
@@ -332,6 +338,9 @@ def _forward(
         raise InputError("models: expected two single sequences or two batches")
     how_to = (text("method", method), settings(options))
     values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
+    if method == "randomized" and np.isneginf(values).any():
+        message = "every replicate missed all paths of positive weight, so an estimate of Z is 0; "
+        warnings.warn(message + "more states may find some", RuntimeWarning, stacklevel=3)
     return models[0]._numbers(values), Tape(tape, models)
 
 

@@ -20,6 +20,7 @@ Other Python threads run meanwhile, and Ctrl-C stops the work.
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _zhat
@@ -244,4 +245,6 @@ def _answer(
 ) -> Answer[T]:
     guarantee = guarantee_of(parts, model._items)
     diagnostics = json.loads(parts["diagnostics"])
+    if "warning" in diagnostics:
+        warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=3)
     return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))

@@ -288,7 +288,8 @@ class Chain(_Sequences):
     ) -> Chain:
         """A hidden Markov model of discrete observations; log Z is the log-likelihood of what was observed.
 
-        `start` (N,), `transitions` (N, N) and `emissions` (N, V) are probabilities, row i those of state i.
+        `start` (N,), `transitions` (N, N) and `emissions` (N, V) are probabilities, row i those of state i:
+        `start` and every row must sum to 1 within 1e-4.
         `observations` are symbols 0 … V−1: one sequence of them, or a list of sequences for a batch.
 
         >>> import zhat

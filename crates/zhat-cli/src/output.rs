@@ -92,17 +92,16 @@ fn figure(name: &str, value: &Value) -> String {
     }
 }
 
-/// Lines for what the user should know besides: a warning, an early stop.
-pub fn remarks(diagnostics: &Diagnostics) -> Vec<(&'static str, String)> {
-    let warning = diagnostics.figures().find(|(name, _)| *name == "warning");
-    let mut remarks: Vec<(&'static str, String)> = warning
-        .map(|(_, text)| ("warning", text.as_str().unwrap_or_default().to_owned()))
-        .into_iter()
-        .collect();
-    if diagnostics.stopped_early {
-        remarks.push(("stopped", "before the end; this is the answer so far".into()));
+/// A line that says whether the run was stopped.
+pub fn remark(diagnostics: &Diagnostics) -> Option<(&'static str, String)> {
+    diagnostics.stopped_early.then(|| ("stopped", "before the end; this is the answer so far".into()))
+}
+
+/// Writes a warning to stderr, where it is seen whatever becomes of the output.
+pub fn warn(diagnostics: &Diagnostics) {
+    if let Some((_, text)) = diagnostics.figures().find(|(name, _)| *name == "warning") {
+        eprintln!("zhat: warning: {}", text.as_str().unwrap_or_default());
     }
-    remarks
 }
 
 /// The object that every query prints with `--json`, the value's own members first; they are JSON texts already.

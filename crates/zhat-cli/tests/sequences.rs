@@ -279,3 +279,58 @@ fn pairwise_graphs_are_answered() {
     let grid = folder.json(&["entropy", "g.zhat"]);
     assert_eq!(grid["guarantee"]["kind"], json!("heuristic"));
 }
+
+/// A chain in which a path has a positive weight only if one state was chosen everywhere.
+#[allow(clippy::unwrap_used)]
+fn loyal(folder: &Folder, name: &str, batch: usize) {
+    let (states, steps) = (6, 3);
+    let entry = |k: usize| if k / states == k % states { 0.0 } else { f64::NEG_INFINITY };
+    let transitions: Vec<f64> = (0..states * states).map(entry).collect();
+    let chain = zhat::Chain::crf(
+        states,
+        vec![0.0; batch * steps * states].into(),
+        vec![steps; batch],
+        zhat::model::Transitions::Shared(transitions.into()),
+    );
+    zhat::io::write_model(&chain.unwrap().into(), &folder.path().join(name)).unwrap();
+}
+
+#[test]
+fn an_estimate_of_zero_is_an_answer_with_a_warning() {
+    let folder = Folder::new("misses");
+    loyal(&folder, "one.zhat", 1);
+    loyal(&folder, "many.zhat", 3);
+    let few = "--method randomized --set states=1 --set proposal=uniform --set replicates=1";
+    let (mut missed, mut found) = (0, 0);
+    for seed in 0..12 {
+        let seed = seed.to_string();
+        for model in ["one.zhat", "many.zhat"] {
+            let mut args = vec!["logz", model, "--json", "--seed", &seed];
+            args.extend(few.split(' '));
+            let ran = folder.run(&args);
+            assert_eq!(ran.status(), 0, "{}", ran.stderr());
+            let answer: Value = serde_json::from_str(&ran.stdout()).unwrap();
+            let values = answer["value"].as_array().cloned().unwrap_or_else(|| vec![answer["value"].clone()]);
+            let some = values.iter().any(|value| !value.is_number());
+            assert_eq!(answer["diagnostics"]["warning"].is_string(), some, "{answer}");
+            assert_eq!(
+                ran.stderr().contains("zhat: warning: every replicate missed"),
+                some,
+                "{}",
+                ran.stderr()
+            );
+            if some {
+                missed += 1
+            } else {
+                found += 1
+            };
+        }
+    }
+    assert!(missed > 0, "{missed} and {found}");
+    let plain =
+        folder.run(&[&["logz", "one.zhat", "--seed", "0"][..], &few.split(' ').collect::<Vec<_>>()].concat());
+    assert_eq!(plain.status(), 0);
+    // Exact methods know that there are paths, and many more than enough can be asked for.
+    let ranked = folder.json(&["map", "one.zhat", "-k", "1000000000000"]);
+    assert_eq!(ranked["sequences"][0].as_array().unwrap().len(), 6, "{ranked}");
+}

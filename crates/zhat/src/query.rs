@@ -163,6 +163,16 @@ impl Query {
         }
     }
 
+    /// The same query for at most as many states as a model has: exp `log_count`, or some more. `k_best` finds no more than that.
+    pub(crate) fn at_most(self, log_count: f64) -> Query {
+        // The logarithm is rounded, so a little more is allowed.
+        let most = (log_count.exp() * (1.0 + 1e-9)).ceil();
+        match self {
+            Query::KBest(k) if (k as f64) > most => Query::KBest(most as usize),
+            other => other,
+        }
+    }
+
     /// The name in JSON and messages.
     pub fn name(self) -> &'static str {
         match self {

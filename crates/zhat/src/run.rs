@@ -274,7 +274,7 @@ impl Clock<'_> {
         self.run.time.map(|time| time.as_secs_f64())
     }
 
-    /// True once the work must stop: cancelled or out of time.
+    /// True once the work must stop, where [`Clock::check`] is an error: cancelled or out of time.
     pub fn must_stop(&self) -> bool {
         self.is_cancelled() || self.is_out_of_time()
     }
@@ -299,6 +299,12 @@ impl Clock<'_> {
             ),
             fitting: Vec::new(),
         })
+    }
+
+    /// [`Clock::check`], and tells the observer that `done` of `total` units of the phase are finished.
+    pub(crate) fn step(&self, phase: &'static str, done: usize, total: usize) -> Result<()> {
+        self.progress(phase, done as u64, total as u64);
+        self.check()
     }
 
     /// The same clock for parts of the work that have no progress of their own to tell.

@@ -179,6 +179,7 @@ fn show(answered: &Answered, style: Style) -> Result<Exit> {
         _ => return Err(answered.mismatch()),
     };
     output::print(&text)?;
+    output::warn(answered.answer.diagnostics());
     let interrupted = answered.answer.diagnostics().stopped_early && progress::is_cancelled();
     Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
 }
@@ -247,7 +248,7 @@ impl Answered {
     fn origin(&self) -> String {
         let diagnostics = self.answer.diagnostics();
         let mut facts = vec![("method ", output::provenance(diagnostics))];
-        facts.extend(output::remarks(diagnostics));
+        facts.extend(output::remark(diagnostics));
         output::facts(&facts)
     }
 

@@ -13,6 +13,7 @@ mod rdp_scaling;
 mod rdp_table2;
 mod rdp_table3;
 mod rdp_table4;
+mod rdp_variance;
 mod sccq;
 mod sccq_error;
 mod sccq_fig2_1;

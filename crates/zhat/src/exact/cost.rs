@@ -39,7 +39,7 @@ pub(super) fn forecast(
     reduced_bytes: usize,
     threads: usize,
 ) -> Forecast {
-    let n = plan.cardinalities.len();
+    let (n, query) = (plan.cardinalities.len(), query.at_most(graph.log_state_count()));
     if plan.order.entries > OUT_OF_REACH {
         let bytes = 8.0 * plan.order.log2_table.exp2();
         return Forecast { bytes, seconds: plan.order.entries * PER_ENTRY, promise: Promise::Exact };

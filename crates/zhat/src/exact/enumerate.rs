@@ -377,7 +377,7 @@ impl Enumeration {
         let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
         let (n, free) = (graph.variable_count() as f64, reduced.variable_count() as f64);
         let subtrees = States::new(reduced).subtrees as f64;
-        let per_query = match query {
+        let per_query = match query.at_most(graph.log_state_count()) {
             Query::LogPartition | Query::Entropy => 0.0,
             Query::Marginals => (subtrees + 2.0) * states * 8.0,
             // The sums of every subtree and in all; the expanded tables with a list of places.

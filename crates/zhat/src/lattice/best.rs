@@ -111,7 +111,7 @@ impl<F: Real> Lattice<'_, F> {
             *scale = normalise(row);
         });
         for t in 0..layout.steps().saturating_sub(1) {
-            clock.check()?;
+            clock.step("best scores", t, layout.steps())?;
             let (count, size, next) = (layout.active(t + 1), layout.size(t), layout.size(t + 1));
             let mut output = vec![F::ZERO; count * next];
             let (input, scales) = rows.layer_mut(t, count);
@@ -129,20 +129,21 @@ impl<F: Real> Lattice<'_, F> {
     }
 
     /// The best path of sequence b, empty if there is none.
-    pub fn best_path(&self, rows: &Rows<F>, b: usize) -> Vec<usize> {
+    pub fn best_path(&self, rows: &Rows<F>, b: usize, clock: &Clock<'_>) -> Result<Vec<usize>> {
         let place = self.layout.place(b);
         let length = self.layout.length(place);
         let (mut state, best) = first_best(rows.row(place, length - 1));
         if best == F::NEG_INFINITY {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let (mut path, mut column) = (vec![0; length], Vec::new());
         path[length - 1] = state;
         for t in (0..length - 1).rev() {
+            clock.check()?;
             state = self.edges.best_before(t, rows.row(place, t), state, &mut column).0;
             path[t] = state;
         }
-        path
+        Ok(path)
     }
 }
 
@@ -213,7 +214,7 @@ impl<F: Real> Lattice<'_, F> {
         let mut ranked = Ranked::new(&graph, k);
         let mut paths = Vec::new();
         while paths.len() < k {
-            clock.check()?;
+            clock.step("ranking paths", paths.len(), k)?;
             let Some(nodes) = ranked.path((length, 0), paths.len()) else { break };
             paths.push(nodes[..length].iter().map(|node| node.1).collect());
         }

@@ -57,7 +57,14 @@ impl<F: Real> Lattice<'_, F> {
     }
 
     /// `count` paths of sequence b, which must have one.
-    pub fn draw(&self, backward: &Rows<F>, b: usize, count: usize, random: &mut Stream) -> Vec<Vec<usize>> {
+    pub fn draw(
+        &self,
+        backward: &Rows<F>,
+        b: usize,
+        count: usize,
+        random: &mut Stream,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<Vec<usize>>> {
         let place = self.layout.place(b);
         let length = self.layout.length(place);
         let first = Cumulative::new(&mut self.first_weights(backward, b));
@@ -72,6 +79,7 @@ impl<F: Real> Lattice<'_, F> {
         let mut weights = Vec::new();
         let mut logs = Vec::new();
         for t in 0..length - 1 {
+            clock.check()?;
             weights.clear();
             weights.extend_from_slice(backward.row(place, t + 1));
             self.add_node(place, t + 1, &mut weights);
@@ -87,6 +95,6 @@ impl<F: Real> Lattice<'_, F> {
                 group.iter().for_each(|&s| paths[s].push(law.at(uniforms[s])));
             }
         }
-        paths
+        Ok(paths)
     }
 }

@@ -58,7 +58,7 @@ impl<F: Real> Lattice<'_, F> {
         let mut scales = vec![0.0; batch];
         rows.fill(F::ONE);
         for t in 0..self.layout.steps() {
-            clock.check()?;
+            clock.step("forward messages", t, self.layout.steps())?;
             let count = self.layout.active(t);
             if t > 0 {
                 let input = &rows[..count * size];
@@ -120,7 +120,7 @@ impl<F: Real> Lattice<'_, F> {
         let mut scales = vec![0.0; self.layout.active(1)];
         // Step s of both directions, the backward one counted from each sequence's end.
         for s in 0..steps.saturating_sub(1) {
-            clock.check()?;
+            clock.step("messages", s, steps)?;
             let count = self.layout.active(s + 1);
             let (leaving, product) = (&mut leaving[..count * size], &mut product[..count * size]);
             let scales = &mut scales[..count];

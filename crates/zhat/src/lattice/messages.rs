@@ -129,13 +129,14 @@ impl<'a, F: Real> Lattice<'a, F> {
         if self.steps.shared() {
             let mut buffers = Buffers::new(&self.layout);
             for s in 0..steps.saturating_sub(1) {
-                clock.check()?;
-                self.step_both(s, &mut forward, &mut backward, &mut buffers);
+                clock.step("messages", s, steps)?;
+                self.step_both(s, &mut forward, &mut backward, &mut buffers, clock);
             }
         } else {
             self.forward(&mut forward, 0..steps, clock)?;
             self.backward(&mut backward, 0..steps, clock)?;
         }
+        clock.check()?;
         let log_partition = self.log_partition(&forward);
         Ok(self.finish(0..steps, forward, backward, log_partition))
     }
@@ -210,15 +211,15 @@ impl<'a, F: Real> Lattice<'a, F> {
     ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
         for t in window.start..window.end.saturating_sub(1) {
-            clock.check()?;
+            clock.step("forward messages", t, self.layout.steps())?;
             let count = self.layout.active(t + 1);
             let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
             let (input, output, scales) = buffers.forward(count * before, count * after, count);
             self.leave(t, forward, input);
             self.steps.multiply(Some(Product { t, count, input, output }), None);
-            self.arrive(t, forward, output, scales);
+            self.arrive(t, forward, output, scales, clock);
         }
-        Ok(())
+        clock.check()
     }
 
     /// Fills the layers of a window before its last, aligned at the start. The last one is given where it is not the end.
@@ -230,19 +231,26 @@ impl<'a, F: Real> Lattice<'a, F> {
     ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
         for t in (window.start..window.end.saturating_sub(1)).rev() {
-            clock.check()?;
+            clock.step("backward messages", self.layout.steps() - 1 - t, self.layout.steps())?;
             let count = self.layout.active(t + 1);
             let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
             let (input, output, scales) = buffers.backward(count * after, count * before, count);
             self.leave_backward(|_| t, backward, input, scales);
             self.steps.multiply(None, Some(Product { t, count, input, output }));
-            self.arrive_backward(|_| t, backward, output, scales);
+            self.arrive_backward(|_| t, backward, output, scales, clock);
         }
-        Ok(())
+        clock.check()
     }
 
     /// Step s of both directions, the backward one counted from each sequence's end.
-    fn step_both(&self, s: usize, forward: &mut Rows<F>, backward: &mut Rows<F>, buffers: &mut Buffers<F>) {
+    fn step_both(
+        &self,
+        s: usize,
+        forward: &mut Rows<F>,
+        backward: &mut Rows<F>,
+        buffers: &mut Buffers<F>,
+        clock: &Clock<'_>,
+    ) {
         let (count, size) = (self.layout.active(s + 1), self.layout.size(s));
         let t_backward = |place: usize| self.layout.length(place) - 2 - s;
         let buffers = buffers.both(count * size, count);
@@ -253,8 +261,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         let back =
             Product { t: s, count, input: buffers.backward_input, output: &mut *buffers.backward_output };
         self.steps.multiply(Some(ahead), Some(back));
-        self.arrive(s, forward, buffers.forward_output, buffers.forward_scales);
-        self.arrive_backward(t_backward, backward, buffers.backward_output, buffers.backward_scales);
+        self.arrive(s, forward, buffers.forward_output, buffers.forward_scales, clock);
+        self.arrive_backward(t_backward, backward, buffers.backward_output, buffers.backward_scales, clock);
     }
 
     /// input ← exp laₜ of the sequences that go on.
@@ -266,10 +274,17 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// laₜ₊₁ from the product.
-    fn arrive(&self, t: usize, forward: &mut Rows<F>, output: &mut [F], scales: &mut [f64]) {
+    fn arrive(
+        &self,
+        t: usize,
+        forward: &mut Rows<F>,
+        output: &mut [F],
+        scales: &mut [f64],
+        clock: &Clock<'_>,
+    ) {
         let size = self.layout.size(t + 1);
         each_row(output, scales, size, |place, row, scale| {
-            self.log_sums(t, place, forward.row(place, t), row);
+            self.log_sums(t, place, forward.row(place, t), row, clock);
             self.add_node(place, t + 1, row);
             *scale = forward.scale(place, t) + normalise(row);
         });
@@ -304,11 +319,12 @@ impl<'a, F: Real> Lattice<'a, F> {
         backward: &mut Rows<F>,
         output: &mut [F],
         scales: &[f64],
+        clock: &Clock<'_>,
     ) {
         let size = output.len() / scales.len().max(1);
         each(output, size, |place, row| {
             let t = t(place);
-            self.log_sums_backward(t, place, row, || {
+            self.log_sums_backward(t, place, row, clock, || {
                 let mut after = backward.row(place, t + 1).to_vec();
                 self.add_node(place, t + 1, &mut after);
                 normalise(&mut after);

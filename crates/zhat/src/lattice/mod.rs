@@ -27,6 +27,7 @@ mod segment_scores;
 mod segment_windows;
 mod segments;
 mod steps;
+mod support;
 #[cfg(test)]
 mod tests;
 mod windows;

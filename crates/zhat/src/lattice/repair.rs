@@ -3,16 +3,17 @@
 use super::messages::Lattice;
 use super::nodes::add;
 use crate::numeric::Real;
+use crate::run::Clock;
 
 /// A product with more doubtful entries than this asks whether anything can have been lost at all.
 const MANY: usize = 4;
 
 impl<F: Real> Lattice<'_, F> {
     /// The logarithms of a product forward of exp `before`, without loss.
-    pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F]) {
+    pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F], clock: &Clock<'_>) {
         let doubtful = self.doubtful(t, before, row);
         F::ln_in_place(row);
-        self.repair(t, place, t + 1, &doubtful, row, |j, logs| {
+        self.repair(t, place, t + 1, &doubtful, row, clock, |j, logs| {
             self.steps.log_column(t, j, logs);
             add(logs, before);
         });
@@ -24,6 +25,7 @@ impl<F: Real> Lattice<'_, F> {
         t: usize,
         place: usize,
         row: &mut [F],
+        clock: &Clock<'_>,
         after: impl FnOnce() -> Vec<F>,
     ) {
         let threshold = self.threshold(t + 1);
@@ -33,7 +35,7 @@ impl<F: Real> Lattice<'_, F> {
         let after = after();
         let doubtful = self.doubtful(t, &after, row);
         F::ln_in_place(row);
-        self.repair(t, place, t, &doubtful, row, |i, logs| {
+        self.repair(t, place, t, &doubtful, row, clock, |i, logs| {
             self.steps.log_row(t, i, logs);
             add(logs, &after);
         });
@@ -64,7 +66,9 @@ impl<F: Real> Lattice<'_, F> {
         doubtful
     }
 
-    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry.
+    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry. What it leaves has no meaning if the clock
+    /// says to stop.
+    #[allow(clippy::too_many_arguments)]
     fn repair(
         &self,
         t: usize,
@@ -72,6 +76,7 @@ impl<F: Real> Lattice<'_, F> {
         layer: usize,
         doubtful: &[u32],
         row: &mut [F],
+        clock: &Clock<'_>,
         logs: impl Fn(usize, &mut [F]),
     ) {
         if doubtful.is_empty() {
@@ -85,6 +90,9 @@ impl<F: Real> Lattice<'_, F> {
             let j = j as usize;
             if node[j] == F::NEG_INFINITY {
                 continue;
+            }
+            if clock.must_stop() {
+                return;
             }
             logs(j, &mut terms);
             row[j] = F::from_f64(F::log_sum_exp(&terms));

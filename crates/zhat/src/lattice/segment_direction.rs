@@ -5,12 +5,12 @@
 //! μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
-use super::direction::{Directed, Direction, Logs, View};
+use super::direction::{Directed, Direction, Logs, View, mark};
 use super::layout::Rows;
 use super::messages::Messages;
 use super::segments::{SegmentLattice, origin};
+use super::support::forbidden_segmentations;
 use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
@@ -80,10 +80,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         let mut after_leaving = Rows::new(layout, 0..steps, F::ZERO);
         let mut after = Rows::new(&self.p.entered, 0..steps, F::ZERO);
         self.go_backward(0..steps, &p, q.as_ref(), &logs, &mut after_leaving, &mut after, clock)?;
-        if logs.missing.load(Ordering::Relaxed) {
-            self.direction.mark_missing_edges(&p, &mut values);
-        }
-        self.mark_missing_segments(&p, &mut values);
+        self.mark_forbidden(&mut values, clock)?;
         Ok((values, SegmentDirected::new(p, q, [before_entering, before, after_leaving, after])))
     }
 
@@ -103,7 +100,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
         self.direction.direct_forward(boundaries, p.forward, logs, before_entering, clock)?;
         for t in window {
-            clock.check()?;
+            clock.step("forward expectations", t, layout.steps())?;
             self.before_leaving(t, p, q, before_entering, before);
             if t + 1 < layout.steps() {
                 let directed = before_entering.layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
@@ -130,7 +127,7 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
         self.direction.direct_backward(boundaries, p, logs, after_leaving, clock)?;
         for t in window.rev() {
-            clock.check()?;
+            clock.step("backward expectations", layout.steps() - 1 - t, layout.steps())?;
             if t + 1 < layout.steps() {
                 let directed = after_leaving.layer_mut(t, layout.active(t + 1)).0.to_vec();
                 let rows = self.direction.retreat(t, p, q, logs, after, directed);
@@ -231,40 +228,14 @@ impl<'a, F: Real> SegmentDirection<'a, F> {
         }
     }
 
-    /// True if q lacks a segment at all.
-    pub(super) fn some_segment_is_missing(&self) -> bool {
-        let (Some(q), layout) = (self.q, &self.p.base.layout) else { return false };
-        let mut missing = false;
-        for place in 0..layout.batch() {
-            for s in 0..layout.length(place) {
-                q.each_starting(place, s, |_, scores| missing |= scores.contains(&f64::NEG_INFINITY));
-            }
+    /// E[D] is infinite where p has a segmentation that q forbids.
+    pub(super) fn mark_forbidden(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
+        // Lattices of chosen states differ by finite weights alone.
+        let chosen = self.p.base.edges.sets.is_some();
+        if let (Some(q), Some((factor, _)), false) = (self.q, self.direction.other, chosen) {
+            mark(values, &forbidden_segmentations(self.p, q, clock)?, factor);
         }
-        missing
-    }
-
-    /// E[D] is infinite where p has a segment, from the window, that q does not have.
-    pub(super) fn mark_missing_segments(&self, p: &Messages<F>, values: &mut [f64]) {
-        let (Some(q), Some((factor, _))) = (self.q, self.direction.other) else { return };
-        let layout = &self.p.base.layout;
-        for (b, value) in values.iter_mut().enumerate() {
-            let place = layout.place(b);
-            if p.log_partition[b] == f64::NEG_INFINITY {
-                continue;
-            }
-            for s in p.window.start..p.window.end.min(layout.length(place)) {
-                let mut theirs: Vec<Vec<bool>> = Vec::new();
-                q.each_starting(place, s, |_, scores| {
-                    theirs.push(scores.iter().map(|&x| x == f64::NEG_INFINITY).collect());
-                });
-                self.p.segment_marginals(p, b, s, |t, _, logs| {
-                    let lacking = logs.iter().zip(&theirs[t - s]);
-                    if lacking.into_iter().any(|(&log, &none)| none && log > f64::NEG_INFINITY) {
-                        *value = factor * f64::NEG_INFINITY;
-                    }
-                });
-            }
-        }
+        Ok(())
     }
 
     /// Calls `visit` with every end t and Cov(D, a segment of state k from s to t) of sequence b, whose E[D] must be finite.

@@ -34,7 +34,7 @@ impl<F: Real> SegmentLattice<'_, F> {
             entered: Rows::new(&self.entered, 0..steps, F::ZERO),
         };
         for t in 0..steps {
-            clock.check()?;
+            clock.step("best scores", t, steps)?;
             for place in 0..layout.active(t) {
                 let reference = best.entered.scale(place, t);
                 let mut scores = vec![f64::NEG_INFINITY; layout.size(t)];
@@ -69,15 +69,16 @@ impl<F: Real> SegmentLattice<'_, F> {
     }
 
     /// The best segmentation of sequence b, empty if there is none; of equals the smallest last state, the shortest last segment.
-    pub fn best_segmentation(&self, best: &Best<F>, b: usize) -> Segmentation {
+    pub fn best_segmentation(&self, best: &Best<F>, b: usize, clock: &Clock<'_>) -> Result<Segmentation> {
         let place = self.base.layout.place(b);
         let mut t = self.base.layout.length(place) - 1;
         let (mut state, score) = first_best(best.left.row(place, t));
         if score == F::NEG_INFINITY {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let (mut segments, mut column) = (Vec::new(), Vec::new());
         loop {
+            clock.check()?;
             let (mut start, mut top) = (t, f64::NEG_INFINITY);
             self.each_ending(place, t, |s, own| {
                 let j = origin(self.segments.origins(s, t), state);
@@ -96,7 +97,7 @@ impl<F: Real> SegmentLattice<'_, F> {
             t = start - 1;
         }
         segments.reverse();
-        segments
+        Ok(segments)
     }
 
     /// The k best segmentations of sequence b, best first, fewer if there are fewer.
@@ -113,7 +114,7 @@ impl<F: Real> SegmentLattice<'_, F> {
         let mut ranked = Ranked::new(&graph, k);
         let mut found = Vec::new();
         while found.len() < k {
-            clock.check()?;
+            clock.step("ranking paths", found.len(), k)?;
             let Some(nodes) = ranked.path((2 * length, 0), found.len()) else { break };
             // Entered, left, entered, left, …, the end.
             let pairs = nodes[..nodes.len() - 1].chunks_exact(2);
@@ -129,13 +130,15 @@ impl<F: Real> SegmentLattice<'_, F> {
         b: usize,
         count: usize,
         random: &mut Stream,
-    ) -> Vec<Segmentation> {
-        let Some(entering) = &messages.entering else { return Vec::new() };
+        clock: &Clock<'_>,
+    ) -> Result<Vec<Segmentation>> {
+        let Some(entering) = &messages.entering else { return Ok(Vec::new()) };
         let place = self.base.layout.place(b);
         let length = self.base.layout.length(place);
         let mut drawn: Vec<Segmentation> = vec![Vec::new(); count];
         let mut at = vec![0; count];
         for s in 0..length {
+            clock.check()?;
             let here: Vec<usize> = (0..count).filter(|&k| at[k] == s).collect();
             let uniforms: Vec<(f64, f64)> =
                 here.iter().map(|_| (random.uniform(), random.uniform())).collect();
@@ -168,7 +171,7 @@ impl<F: Real> SegmentLattice<'_, F> {
                 }
             }
         }
-        drawn
+        Ok(drawn)
     }
 
     /// For every end of a segment that starts at s the log weight of it and what follows, in each state.

@@ -4,7 +4,6 @@
 //! checkpoints of L rows are kept; W = √(T·L) makes them as large as a window. Memory O(B·√(T·L)·N) at the price of one more sweep.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use super::direction::View;
 use super::layout::{Layout, Rows};
@@ -135,7 +134,7 @@ impl<F: Real> SegmentLattice<'_, F> {
         let mut entered = self.rows_from(kept, &window);
         let mut forward = Rows::new(layout, window.clone(), F::ZERO);
         for t in window {
-            clock.check()?;
+            clock.step("forward messages", t, layout.steps())?;
             self.leave_forward(t, &mut forward, &entered);
             let count = layout.active(t + 1);
             if count > 0 {
@@ -144,9 +143,10 @@ impl<F: Real> SegmentLattice<'_, F> {
                 self.base.leave(t, &forward, &mut input);
                 let product = Product { t, count, input: &input, output: &mut output };
                 self.base.steps.multiply(Some(product), None);
-                self.enter_forward(t, &forward, &mut entered, &mut output);
+                self.enter_forward(t, &forward, &mut entered, &mut output, clock);
             }
         }
+        clock.check()?;
         Ok(Ahead { forward, entered })
     }
 
@@ -176,7 +176,7 @@ impl<F: Real> SegmentLattice<'_, F> {
         let mut backward = self.left_rows(&behind.backward, &window);
         let mut entering = self.entered_rows(&behind.entering, &window);
         for t in window.clone().rev() {
-            clock.check()?;
+            clock.step("backward messages", layout.steps() - 1 - t, layout.steps())?;
             let count = layout.active(t + 1);
             if count > 0 {
                 let (size, next) = self.base.steps.shape(t);
@@ -187,10 +187,11 @@ impl<F: Real> SegmentLattice<'_, F> {
                 });
                 let product = Product { t, count, input: &input, output: &mut output };
                 self.base.steps.multiply(None, Some(product));
-                self.leave_backward(&|_| t, &mut backward, &entering, &mut output);
+                self.leave_backward(&|_| t, &mut backward, &entering, &mut output, clock);
             }
             self.follow_all(t, &backward, &mut entering);
         }
+        clock.check()?;
         Ok(self.finish(window, [ahead.forward, backward, ahead.entered, entering], log_partition.to_vec()))
     }
 
@@ -251,16 +252,7 @@ impl<F: Real> SegmentDirection<'_, F> {
             self.ends(window.clone(), &expected, &mut values, &mut log_partition);
             kept = self.checkpoint(&expected, window.end);
         }
-        let edges = logs.missing.load(Ordering::Relaxed);
-        if edges || self.some_segment_is_missing() {
-            self.p.sweep_windows(clock, |messages| {
-                if edges {
-                    self.direction.mark_missing_edges(messages, &mut values);
-                }
-                self.mark_missing_segments(messages, &mut values);
-                Ok(())
-            })?;
-        }
+        self.mark_forbidden(&mut values, clock)?;
         Ok((values, log_partition))
     }
 

@@ -143,7 +143,7 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
         self.leave_forward(0, &mut forward, &entered);
         let shared = self.base.steps.shared();
         for s in 0..steps.saturating_sub(1) {
-            clock.check()?;
+            clock.step("messages", s, steps)?;
             let t = if shared { s } else { steps - 2 - s };
             let count = layout.active(s + 1);
             let (size, next) = self.base.steps.shape(s);
@@ -165,13 +165,14 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
                 self.base.steps.multiply(Some(ahead), None);
                 self.base.steps.multiply(None, Some(back));
             }
-            self.enter_forward(s, &forward, &mut entered, &mut output);
+            self.enter_forward(s, &forward, &mut entered, &mut output, clock);
             self.leave_forward(s + 1, &mut forward, &entered);
-            self.leave_backward(&at, &mut backward, &entering, &mut back_output);
+            self.leave_backward(&at, &mut backward, &entering, &mut back_output, clock);
         }
         if steps > 0 {
             self.follow_all(0, &backward, &mut entering);
         }
+        clock.check()?;
         let log_partition: Vec<f64> = (0..layout.batch())
             .map(|b| {
                 let place = layout.place(b);
@@ -233,11 +234,18 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
     }
 
     /// inₜ₊₁ from the product.
-    pub(super) fn enter_forward(&self, t: usize, forward: &Rows<F>, entered: &mut Rows<F>, output: &mut [F]) {
+    pub(super) fn enter_forward(
+        &self,
+        t: usize,
+        forward: &Rows<F>,
+        entered: &mut Rows<F>,
+        output: &mut [F],
+        clock: &Clock<'_>,
+    ) {
         let size = self.base.steps.shape(t).1;
         let mut scales = vec![0.0; output.len() / size];
         each_row(output, &mut scales, size, |place, row, scale| {
-            self.base.log_sums(t, place, forward.row(place, t), row);
+            self.base.log_sums(t, place, forward.row(place, t), row, clock);
             add(row, self.base.steps.column_shifts(t));
             *scale = forward.scale(place, t) + normalise(row);
         });
@@ -311,11 +319,12 @@ impl<'a, F: Real> SegmentLattice<'a, F> {
         backward: &mut Rows<F>,
         entering: &Rows<F>,
         output: &mut [F],
+        clock: &Clock<'_>,
     ) {
         let size = self.base.steps.shape(t(0)).0;
         each(output, size, |place, row| {
             let t = t(place);
-            self.base.log_sums_backward(t, place, row, || entering.row(place, t + 1).to_vec());
+            self.base.log_sums_backward(t, place, row, clock, || entering.row(place, t + 1).to_vec());
         });
         for (place, row) in output.chunks_exact(size).enumerate() {
             backward.row_mut(place, t(place)).copy_from_slice(row);

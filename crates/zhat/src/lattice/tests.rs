@@ -101,12 +101,12 @@ fn linear_agrees<F: Real>() {
         let (start, emissions) = (scores(states), scores(3 * room * states));
         let transitions = Transitions::Shared(scores(states * states).into());
         let chain = Chain::new(start.into(), emissions.into(), lengths.to_vec(), transitions).unwrap();
-        let steps = steps_of(chain.transitions(), states, 5);
+        let run = Run::default();
+        let clock = run.start("test");
+        let steps = steps_of(chain.transitions(), states, 5, &clock).unwrap();
         let nodes = ChainNodes(&chain);
         let edges = Edges { transitions: chain.transitions(), states, sets: None };
         let lattice = Lattice::new(chain.lengths(), &nodes, &*steps, edges);
-        let run = Run::default();
-        let clock = run.start("test");
         let mut weights = vec![F::ZERO; 3 * room * states];
         let Some(linear) = lattice.sweep_linear(&mut weights, &clock).unwrap() else { continue };
         answered[kind] += 1;

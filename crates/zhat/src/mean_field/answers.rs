@@ -4,7 +4,7 @@ use super::conditioned::by_cases;
 use super::partition::is_forest;
 use super::{Each, LowerBound, MeanField, NAME, Outcome, Structure, evaluate};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exact::witness_bytes;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
@@ -207,11 +207,11 @@ impl MeanField {
         graph: &FactorGraph,
         query: Query,
         run: &Run,
-        finish: impl FnOnce(&Outcome<'_>) -> (T, Guarantee) + Send,
+        finish: impl FnOnce(&Outcome<'_>) -> Result<(T, Guarantee)> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
         self.solve(graph, query, run, &clock, &mut |_| true, |outcome| {
-            let (value, guarantee) = finish(outcome);
+            let (value, guarantee) = finish(outcome)?;
             Ok(Answer { value, guarantee, diagnostics: outcome.diagnostics(&clock) })
         })
     }
@@ -232,7 +232,7 @@ impl Marginals<FactorGraph> for MeanField {
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         self.answer(graph, Query::Marginals, run, |outcome| {
             let beliefs = outcome.reduced.expand_beliefs(graph, &outcome.beliefs());
-            (beliefs, outcome.guarantee("these are the marginals"))
+            Ok((beliefs, outcome.guarantee("these are the marginals")))
         })
     }
 }
@@ -241,7 +241,7 @@ impl FactorMarginals<FactorGraph> for MeanField {
     fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
         self.answer(graph, Query::FactorMarginals, run, |outcome| {
             let beliefs = outcome.reduced.expand_factor_beliefs(graph, &outcome.factor_beliefs());
-            (beliefs, outcome.guarantee("these are the marginals"))
+            Ok((beliefs, outcome.guarantee("these are the marginals")))
         })
     }
 }
@@ -249,21 +249,26 @@ impl FactorMarginals<FactorGraph> for MeanField {
 impl Entropy<FactorGraph> for MeanField {
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         self.answer(graph, Query::Entropy, run, |outcome| {
-            (evaluate::total_entropy(&outcome.ascent), outcome.guarantee("this is the entropy"))
+            Ok((evaluate::total_entropy(&outcome.ascent), outcome.guarantee("this is the entropy")))
         })
     }
 }
 
 impl Map<FactorGraph> for MeanField {
-    /// A likely state of q and its score; no state scores more than every factor's best at once.
+    /// A likely state of q and its score; no state scores more than every factor's best at once. An error if no state of positive weight
+    /// was found.
     fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
         self.answer(graph, Query::Map, run, |outcome| {
             let state = outcome.reduced.expand_state(&outcome.likeliest());
             let score = graph.score(&state);
+            if score == f64::NEG_INFINITY {
+                return Err(Error::NoAnswer(NO_STATE.into()));
+            }
             let best = outcome.reduced.graph.factors().map(|factor| numeric::max(factor.log_values));
             let high = (outcome.reduced.constant + best.sum::<f64>()).max(score);
             let rounding = numeric::rounding_allowance(2.0 * graph.factor_count() as f64, graph.magnitude());
-            (BestState { state, score }, Guarantee::bounds(score, high, 1.0, rounding.max(outcome.rounding)))
+            let guarantee = Guarantee::bounds(score, high, 1.0, rounding.max(outcome.rounding));
+            Ok((BestState { state, score }, guarantee))
         })
     }
 }

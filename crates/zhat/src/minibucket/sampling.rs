@@ -31,7 +31,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, weighted_samples};
+use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLES, options};
 use crate::query::{
@@ -403,7 +403,7 @@ impl Sample<FactorGraph> for WeightedMiniBucketSampling {
                     offset + proposal.draw(random, state, &mut scratch)
                 }
             })?;
-            let diagnostics = self.diagnostics(tightened, count as u64, &clock);
+            let diagnostics = warned(&samples, self.diagnostics(tightened, count as u64, &clock));
             Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
         })
     }

@@ -202,7 +202,8 @@ impl<F: Real> Chain<F> {
     /// A hidden Markov model of discrete observations.
     ///
     /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state i shows) are
-    /// probabilities; `observations` are symbols 0 … V−1, one list for each sequence. log Z is the log-likelihood.
+    /// probabilities: `start` and every row must sum to 1 within 1e-4. `observations` are symbols 0 … V−1, one list for each sequence. log Z is the
+    /// log-likelihood.
     pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
         let states = start.len();
         let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));
@@ -213,7 +214,7 @@ impl<F: Real> Chain<F> {
                 emissions.len()
             )));
         }
-        let log_table = log_probabilities("emissions", emissions)?;
+        let log_table = log_probabilities("emissions", emissions, symbols)?;
         let mut scores = vec![F::ZERO; observations.len() * longest * states];
         for (b, symbols_seen) in observations.iter().enumerate() {
             for (t, &symbol) in symbols_seen.iter().enumerate() {
@@ -230,8 +231,8 @@ impl<F: Real> Chain<F> {
             }
         }
         let lengths = observations.iter().map(Vec::len).collect();
-        let transitions = Transitions::Shared(log_probabilities("transitions", transitions)?.into());
-        Chain::new(log_probabilities("start", start)?.into(), scores.into(), lengths, transitions)
+        let transitions = Transitions::Shared(log_probabilities("transitions", transitions, states)?.into());
+        Chain::new(log_probabilities("start", start, states)?.into(), scores.into(), lengths, transitions)
     }
 
     /// N, the number of states.
@@ -313,9 +314,22 @@ fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<
     Err(Error::Model(format!("{name}: found {found} numbers, expected {shape} = {expected}")))
 }
 
-fn log_probabilities<F: Real>(name: &str, values: &[F]) -> Result<Vec<F>> {
+/// By how much the sum of a probability distribution may differ from 1: what is written with a few digits, or normalised in single precision, passes.
+const SUM_TOLERANCE: f64 = 1e-4;
+
+/// The logarithms of rows of `width` probabilities, each of which must sum to 1.
+fn log_probabilities<F: Real>(name: &str, values: &[F], width: usize) -> Result<Vec<F>> {
     if let Some(at) = values.iter().position(|x| x.is_nan() || *x < F::ZERO || *x > F::MAX) {
         return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
+    }
+    for (row, values) in values.chunks_exact(width.max(1)).enumerate() {
+        let sum: f64 = values.iter().map(|x| x.to_f64()).sum();
+        if (sum - 1.0).abs() > SUM_TOLERANCE {
+            let place = if name == "start" { "the probabilities".into() } else { format!("row {row}") };
+            let verb = if name == "start" { "sum" } else { "sums" };
+            let message = format!("{name}: {place} {verb} to {sum}, expected 1 within {SUM_TOLERANCE}");
+            return Err(Error::Model(message));
+        }
     }
     let mut logs = values.to_vec();
     F::ln_in_place(&mut logs);

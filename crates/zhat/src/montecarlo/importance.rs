@@ -24,7 +24,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Sampler};
-use super::weighted::{Masses, missed, ratio, together, weighted_samples};
+use super::weighted::{Masses, missed, ratio, together, warned, weighted_samples};
 use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
@@ -347,7 +347,7 @@ impl Sample<FactorGraph> for ImportanceSampling {
                 |random: &mut Stream, state: &mut [usize]| reduced.constant + sampler.draw(random, state)
             })
         })?;
-        let mut diagnostics = Diagnostics::new(NAME).note("samples", count);
+        let mut diagnostics = warned(&samples, Diagnostics::new(NAME).note("samples", count));
         (diagnostics.rounding, diagnostics.seconds) = (rounding, clock.seconds());
         Ok(Answer { value: reduced.expand_samples(samples), guarantee, diagnostics })
     }

@@ -11,4 +11,4 @@ pub use proposal::Proposal;
 pub(crate) use proposal::acyclic;
 pub(crate) use replicates::unbiased;
 pub(crate) use rounds::Rounds;
-pub(crate) use weighted::{Masses, ratio, together, weighted_samples};
+pub(crate) use weighted::{Masses, ratio, together, warned, weighted_samples};

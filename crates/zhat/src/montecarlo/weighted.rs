@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::unbiased;
-use crate::answer::Guarantee;
+use crate::answer::{Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
@@ -158,6 +158,18 @@ impl Masses {
 /// The error where no sample had a positive weight, so that nothing can be said.
 pub(crate) fn missed() -> Error {
     Error::NoAnswer("every sample had weight 0; more samples or another method may do".into())
+}
+
+/// Adds a warning where not one of some weighted samples has a positive weight.
+pub(crate) fn warned(samples: &Samples, diagnostics: Diagnostics) -> Diagnostics {
+    match &samples.law {
+        Law::Weighted { log_weights }
+            if !samples.is_empty() && log_weights.iter().all(|&log| log == f64::NEG_INFINITY) =>
+        {
+            diagnostics.note("warning", "every sample has weight 0; more samples or another method may find states of positive weight")
+        }
+        _ => diagnostics,
+    }
 }
 
 /// What can be said of Σ w·\[…\] / Σ w.

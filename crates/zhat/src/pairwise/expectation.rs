@@ -3,10 +3,12 @@
 use rayon::prelude::*;
 
 use super::network::{Messages, Network};
+use crate::error::Result;
 use crate::lattice::{Entries, Index, Product};
 use crate::model::PairwiseGraph;
 use crate::numeric::{Real, log_sum_exp};
 use crate::randomized::Chosen;
+use crate::run::Clock;
 use crate::sequence::TransitionGradient;
 
 /// Edges whose marginals are added in one product, at most.
@@ -54,11 +56,13 @@ impl<F: Real> Network<'_, F> {
         &self,
         messages: &Messages<F>,
         factor: f64,
+        clock: &Clock<'_>,
         gradient: &mut TransitionGradient<F>,
-    ) {
+    ) -> Result<()> {
         let together = if self.steps.shared() { TOGETHER } else { 1 };
         let edges: Vec<usize> = (0..self.edges.len()).collect();
         for edges in edges.chunks(together) {
+            clock.check()?;
             let pairs: Vec<Pair<F>> = edges.par_iter().map(|&e| self.pair(messages, e)).collect();
             let (mut left, mut right) = (Vec::new(), Vec::new());
             for (pair, &e) in pairs.into_iter().zip(edges) {
@@ -69,10 +73,10 @@ impl<F: Real> Network<'_, F> {
                         right.append(&mut b);
                     }
                     Pair::Logs(sides) => {
-                        self.each_row(e, &sides, |i, row, _| {
+                        self.each_row(e, &sides, clock, |i, row, _| {
                             F::multiply(row, F::from_f64(factor));
                             self.entries.add_row(e, i, row, gradient);
-                        });
+                        })?;
                     }
                 }
             }
@@ -82,6 +86,7 @@ impl<F: Real> Network<'_, F> {
                 self.steps.add_gradient(edges[0], count, &left, &right, None, gradient);
             }
         }
+        Ok(())
     }
 
     /// E\[score\], of the model's own scores on the states that count: Bethe's entropy is log Z minus that.
@@ -90,15 +95,17 @@ impl<F: Real> Network<'_, F> {
         messages: &Messages<F>,
         graph: &PairwiseGraph<F>,
         chosen: Option<&[Chosen]>,
-    ) -> f64 {
+        clock: &Clock<'_>,
+    ) -> Result<f64> {
         let node = |v: usize| -> f64 {
             let (scores, marginal) = (graph.node(v), self.marginal(messages, v));
             let state = |k: usize| chosen.map_or(k, |chosen| chosen[v].states[k] as usize);
             let some = marginal.iter().enumerate().filter(|(_, p)| **p > F::ZERO);
             some.map(|(k, p)| p.to_f64() * scores[state(k)].to_f64()).sum()
         };
-        let edge = |e: usize| -> f64 {
-            match self.pair(messages, e) {
+        let edge = |e: usize| -> Result<f64> {
+            clock.check()?;
+            Ok(match self.pair(messages, e) {
                 Pair::Linear([left, right], norm) => {
                     let mut output = vec![F::ZERO; right.len()];
                     let product = Product { t: e, count: 1, input: &left, output: &mut output };
@@ -107,17 +114,17 @@ impl<F: Real> Network<'_, F> {
                 }
                 Pair::Logs(sides) => {
                     let mut sum = 0.0;
-                    self.each_row(e, &sides, |_, row, scores| {
+                    self.each_row(e, &sides, clock, |_, row, scores| {
                         let some = row.iter().zip(scores).filter(|(p, _)| **p > F::ZERO);
                         sum += some.map(|(p, s)| p.to_f64() * s.to_f64()).sum::<f64>();
-                    });
+                    })?;
                     sum
                 }
-            }
+            })
         };
         let nodes: Vec<f64> = (0..self.nodes.len()).into_par_iter().map(node).collect();
-        let edges: Vec<f64> = (0..self.edges.len()).into_par_iter().map(edge).collect();
-        nodes.iter().chain(&edges).sum()
+        let edges: Vec<f64> = (0..self.edges.len()).into_par_iter().map(edge).collect::<Result<_>>()?;
+        Ok(nodes.iter().chain(&edges).sum())
     }
 
     /// The sides of an edge, and leftᵀ·Mₑ·right where that keeps its digits.
@@ -134,7 +141,13 @@ impl<F: Real> Network<'_, F> {
     }
 
     /// Calls `visit` with i, P(xᵢ = i, xⱼ = ·) and the interactions of row i, from the log domain.
-    fn each_row(&self, edge: usize, logs: &[Vec<F>; 2], mut visit: impl FnMut(usize, &mut [F], &[F])) {
+    fn each_row(
+        &self,
+        edge: usize,
+        logs: &[Vec<F>; 2],
+        clock: &Clock<'_>,
+        mut visit: impl FnMut(usize, &mut [F], &[F]),
+    ) -> Result<()> {
         let [left, right] = logs;
         let row = |i: usize, row: &mut [F]| {
             self.steps.log_row(edge, i, row);
@@ -146,22 +159,25 @@ impl<F: Real> Network<'_, F> {
         let mut values = vec![F::ZERO; right.len()];
         let totals: Vec<f64> = (0..left.len())
             .map(|i| {
+                clock.check()?;
                 row(i, &mut values);
-                F::log_sum_exp(&values)
+                Ok(F::log_sum_exp(&values))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let total = log_sum_exp(&totals);
         if total == f64::NEG_INFINITY {
-            return;
+            return Ok(());
         }
         let mut scores = vec![F::ZERO; right.len()];
         for i in (0..left.len()).filter(|&i| totals[i] > f64::NEG_INFINITY) {
+            clock.check()?;
             row(i, &mut values);
             values.iter_mut().for_each(|x| *x = F::from_f64(x.to_f64() - total));
             F::exp_in_place(&mut values);
             self.entries.fill(edge, Index::Range(i..i + 1), Index::Range(0..right.len()), &mut scores);
             visit(i, &mut values, &scores);
         }
+        Ok(())
     }
 }
 

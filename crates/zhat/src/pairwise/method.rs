@@ -1,5 +1,7 @@
 //! Belief propagation on pairwise graphs, with all states and with a few.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,8 @@ use crate::sequence::{NodeMarginals, Path, PathSamples, TransitionGradient};
 
 const ALL: &str = "bp";
 pub(super) const FEW: &str = "randomized-bp";
+
+const MISSED: &str = "every replicate missed all states of positive weight, so the estimate of Z is 0; more states may find some";
 
 /// Belief propagation on a pairwise graph: exact on a forest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -125,26 +129,44 @@ pub(super) struct Settled<F> {
 }
 
 impl<F: Real> Settled<F> {
-    pub fn network<'a>(&'a self, graph: &'a PairwiseGraph<F>) -> Network<'a, F> {
+    pub fn network<'a>(&'a self, graph: &'a PairwiseGraph<F>, clock: &Clock<'_>) -> Result<Network<'a, F>> {
         match &self.chosen {
-            None => Network::new(graph),
-            Some(chosen) => Network::restricted(graph, chosen),
+            None => Network::new(graph, clock),
+            Some(chosen) => Ok(Network::restricted(graph, chosen)),
         }
     }
 
     /// Adds factor · marginals to V×N numbers.
-    fn add_marginals(&self, graph: &PairwiseGraph<F>, factor: f64, out: &mut [F]) {
-        let network = self.network(graph);
+    fn add_marginals(
+        &self,
+        graph: &PairwiseGraph<F>,
+        factor: f64,
+        clock: &Clock<'_>,
+        out: &mut [F],
+    ) -> Result<()> {
+        let network = self.network(graph, clock)?;
         network.add_marginals(&self.messages, self.chosen.as_deref(), graph.states(), factor, out);
+        Ok(())
     }
 
-    fn add_gradient(&self, graph: &PairwiseGraph<F>, factor: f64, gradient: &mut PairwiseGradient<F>) {
-        self.add_marginals(graph, factor, &mut gradient.nodes);
-        self.network(graph).add_edge_marginals(&self.messages, factor, &mut gradient.interactions);
+    fn add_gradient(
+        &self,
+        graph: &PairwiseGraph<F>,
+        factor: f64,
+        clock: &Clock<'_>,
+        gradient: &mut PairwiseGradient<F>,
+    ) -> Result<()> {
+        self.add_marginals(graph, factor, clock, &mut gradient.nodes)?;
+        self.network(graph, clock)?.add_edge_marginals(
+            &self.messages,
+            factor,
+            clock,
+            &mut gradient.interactions,
+        )
     }
 
-    fn expected_score(&self, graph: &PairwiseGraph<F>) -> f64 {
-        self.network(graph).expected_score(&self.messages, graph, self.chosen.as_deref())
+    fn expected_score(&self, graph: &PairwiseGraph<F>, clock: &Clock<'_>) -> Result<f64> {
+        self.network(graph, clock)?.expected_score(&self.messages, graph, self.chosen.as_deref(), clock)
     }
 }
 
@@ -184,11 +206,14 @@ fn with_spread(guarantee: Guarantee, logs: &[f64]) -> Guarantee {
 }
 
 /// What is said where messages leave a variable without a state.
-fn contradiction<F: Real>(graph: &PairwiseGraph<F>, settled: &Settled<F>) -> Error {
+fn contradiction<F: Real>(graph: &PairwiseGraph<F>, settled: &Settled<F>, clock: &Clock<'_>) -> Error {
     if graph.is_forest() && settled.chosen.is_none() {
         return Error::ZeroPartition;
     }
-    let totals = settled.network(graph).totals(&settled.messages);
+    let totals = match settled.network(graph, clock) {
+        Ok(network) => network.totals(&settled.messages),
+        Err(error) => return error,
+    };
     let v = totals.iter().position(|&total| total == f64::NEG_INFINITY).unwrap_or(0);
     let hint = if settled.chosen.is_some() { "; more states may do" } else { "" };
     Error::NoAnswer(format!(
@@ -198,7 +223,7 @@ fn contradiction<F: Real>(graph: &PairwiseGraph<F>, settled: &Settled<F>) -> Err
 
 impl PairwisePropagation {
     fn settle<F: Real>(&self, graph: &PairwiseGraph<F>, clock: &Clock<'_>) -> Result<Settled<F>> {
-        let network = Network::new(graph);
+        let network = Network::new(graph, clock)?;
         let (messages, rest) = network.settle(self.damping, self.tolerance, self.iterations, clock)?;
         let log_partition = network.log_partition(&messages);
         Ok(Settled { chosen: None, messages, rest, log_partition })
@@ -209,7 +234,7 @@ impl PairwisePropagation {
         graph: &PairwiseGraph<F>,
         query: Query,
         run: &Run,
-        finish: impl FnOnce(&[Settled<F>]) -> T + Send,
+        finish: impl FnOnce(&[Settled<F>], &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(ALL);
         self.check()?;
@@ -217,9 +242,9 @@ impl PairwisePropagation {
         let (value, rest) = run.install(|| {
             let settled = self.settle(graph, &clock)?;
             if settled.log_partition == f64::NEG_INFINITY {
-                return Err(contradiction(graph, &settled));
+                return Err(contradiction(graph, &settled, &clock));
             }
-            Ok((finish(std::slice::from_ref(&settled)), settled.rest))
+            Ok((finish(std::slice::from_ref(&settled), &clock)?, settled.rest))
         })?;
         let exact = graph.is_forest();
         let guarantee = if exact { Guarantee::Exact } else { loopy(rest, self.tolerance) };
@@ -235,6 +260,11 @@ impl PairwisePropagation {
 }
 
 impl RandomizedMessages {
+    /// Replicates that are worth making: those of a selection without randomness are all the same.
+    fn replicates(&self) -> usize {
+        if self.selection == Selection::Top { 1 } else { self.replicates }
+    }
+
     /// Chooses states and lets messages settle between them: for each replicate.
     pub(super) fn settle<F: Real>(
         &self,
@@ -248,8 +278,12 @@ impl RandomizedMessages {
         let pilot = Streams::new(run.seed(), "randomized messages pilot");
         let proposals = Proposals::new(graph, self.proposal, rule, &pilot, clock)?;
         let streams = Streams::new(run.seed(), "randomized messages");
-        let replicates = if self.selection == Selection::Top { 1 } else { self.replicates };
+        let (replicates, done) = (self.replicates(), AtomicUsize::new(0));
+        // The messages of one replicate are not told.
+        let quiet = clock.quiet();
         let replicate = |r: usize| {
+            clock.step("replicates", done.fetch_add(1, Ordering::Relaxed), replicates)?;
+            let clock = &quiet;
             let chosen = proposals.choose(rule, &streams, r, clock)?;
             let impossible = chosen.iter().any(|chosen| chosen.states.is_empty());
             if impossible {
@@ -277,21 +311,29 @@ impl RandomizedMessages {
         graph: &PairwiseGraph<F>,
         query: Query,
         run: &Run,
-        finish: impl FnOnce(&[Settled<F>]) -> T + Send,
+        finish: impl FnOnce(&[Settled<F>], &Clock<'_>) -> Result<T> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(FEW);
         run.require_memory(FEW, self.forecast(graph, query, run).bytes)?;
         let (value, logs, rest, largest) = run.install(|| {
             let settled = self.settle(graph, run, &clock)?;
-            if settled.iter().all(|one| one.log_partition == f64::NEG_INFINITY) {
-                return Err(settled.first().map_or(Error::ZeroPartition, |one| contradiction(graph, one)));
+            let missed = settled.iter().all(|one| one.log_partition == f64::NEG_INFINITY);
+            // An estimate of 0 is a value like any other unless all states were kept; a ratio of two such estimates has none.
+            let some = self.states.of(graph.states()) < graph.states();
+            if missed && !some && graph.is_forest() {
+                return Err(Error::ZeroPartition);
+            }
+            if missed && !(some && query == Query::LogPartition) {
+                return Err(settled
+                    .first()
+                    .map_or(Error::ZeroPartition, |one| contradiction(graph, one, &clock)));
             }
             let logs: Vec<f64> = settled.iter().map(|one| one.log_partition).collect();
             let worst = settled.iter().map(|one| one.rest).max_by(|a, b| a.change.total_cmp(&b.change));
             let weights =
                 settled.iter().flat_map(|one| one.chosen.iter().flatten()).flat_map(|c| &c.log_weights);
             let largest = weights.filter(|w| w.is_finite()).fold(0.0, |a, w| f64::max(a, w.abs()));
-            Ok((finish(&settled), logs, worst.unwrap_or(Rest { sweeps: 0, change: 0.0 }), largest))
+            Ok((finish(&settled, &clock)?, logs, worst.unwrap_or(Rest { sweeps: 0, change: 0.0 }), largest))
         })?;
         let count = self.states.of(graph.states());
         let rounding = rounding(graph, count, largest);
@@ -312,6 +354,9 @@ impl RandomizedMessages {
             .note("iterations", rest.sweeps)
             .note("interactions", graph.interactions().form())
             .note("precision", F::NAME);
+        if logs.iter().all(|&log| log == f64::NEG_INFINITY) {
+            diagnostics = diagnostics.note("warning", MISSED);
+        }
         diagnostics.rounding = rounding;
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee, diagnostics })
@@ -331,22 +376,38 @@ fn shares<F>(settled: &[Settled<F>]) -> impl Iterator<Item = (&Settled<F>, f64)>
     some.map(move |one| (one, (one.log_partition - total).exp()))
 }
 
-fn marginals<F: Real>(graph: &PairwiseGraph<F>, settled: &[Settled<F>]) -> NodeMarginals<F> {
+fn marginals<F: Real>(
+    graph: &PairwiseGraph<F>,
+    settled: &[Settled<F>],
+    clock: &Clock<'_>,
+) -> Result<NodeMarginals<F>> {
     let mut values = vec![F::ZERO; graph.nodes().len()];
-    shares(settled).for_each(|(one, share)| one.add_marginals(graph, share, &mut values));
-    NodeMarginals { shape: [1, graph.variables(), graph.states()], values }
+    for (one, share) in shares(settled) {
+        one.add_marginals(graph, share, clock, &mut values)?;
+    }
+    Ok(NodeMarginals { shape: [1, graph.variables(), graph.states()], values })
 }
 
-fn gradient<F: Real>(graph: &PairwiseGraph<F>, settled: &[Settled<F>]) -> PairwiseGradient<F> {
+fn gradient<F: Real>(
+    graph: &PairwiseGraph<F>,
+    settled: &[Settled<F>],
+    clock: &Clock<'_>,
+) -> Result<PairwiseGradient<F>> {
     let nodes = vec![F::ZERO; graph.nodes().len()];
     let mut gradient = PairwiseGradient { nodes, interactions: zero_gradient(graph.interactions()) };
-    shares(settled).for_each(|(one, share)| one.add_gradient(graph, share, &mut gradient));
-    gradient
+    for (one, share) in shares(settled) {
+        one.add_gradient(graph, share, clock, &mut gradient)?;
+    }
+    Ok(gradient)
 }
 
 /// log Z − E\[score\].
-fn entropy<F: Real>(graph: &PairwiseGraph<F>, settled: &[Settled<F>]) -> f64 {
-    log_mean(settled) - shares(settled).map(|(one, share)| share * one.expected_score(graph)).sum::<f64>()
+fn entropy<F: Real>(graph: &PairwiseGraph<F>, settled: &[Settled<F>], clock: &Clock<'_>) -> Result<f64> {
+    let mut score = 0.0;
+    for (one, share) in shares(settled) {
+        score += share * one.expected_score(graph, clock)?;
+    }
+    Ok(log_mean(settled) - score)
 }
 
 /// The same four queries for both: all that differs is how many choices there are.
@@ -354,13 +415,13 @@ macro_rules! queries {
     ($method:ty) => {
         impl<F: Real> LogPartition<PairwiseGraph<F>> for $method {
             fn log_partition(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<f64>> {
-                self.answer(graph, Query::LogPartition, run, |settled| log_mean(settled))
+                self.answer(graph, Query::LogPartition, run, |settled, _| Ok(log_mean(settled)))
             }
         }
 
         impl<F: Real> Marginals<PairwiseGraph<F>> for $method {
             fn marginals(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
-                self.answer(graph, Query::Marginals, run, |settled| marginals(graph, settled))
+                self.answer(graph, Query::Marginals, run, |settled, clock| marginals(graph, settled, clock))
             }
         }
 
@@ -370,13 +431,15 @@ macro_rules! queries {
                 graph: &PairwiseGraph<F>,
                 run: &Run,
             ) -> Result<Answer<PairwiseGradient<F>>> {
-                self.answer(graph, Query::FactorMarginals, run, |settled| gradient(graph, settled))
+                self.answer(graph, Query::FactorMarginals, run, |settled, clock| {
+                    gradient(graph, settled, clock)
+                })
             }
         }
 
         impl<F: Real> Entropy<PairwiseGraph<F>> for $method {
             fn entropy(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<f64>> {
-                self.answer(graph, Query::Entropy, run, |settled| entropy(graph, settled))
+                self.answer(graph, Query::Entropy, run, |settled, clock| entropy(graph, settled, clock))
             }
         }
     };
@@ -388,6 +451,8 @@ queries!(RandomizedMessages);
 const PER_PRODUCT: f64 = 2e-11;
 const PER_MADE: f64 = 5e-10;
 const PER_NUMBER: f64 = 5e-9;
+/// Seconds to weigh a state and choose among all.
+const PER_WEIGHED: f64 = 3e-8;
 
 /// What sweeps over all edges take with K states: seconds and bytes.
 fn sweeps_cost<F: Real>(
@@ -429,11 +494,15 @@ impl<F: Real> Forecasts<PairwiseGraph<F>> for RandomizedMessages {
         } else {
             0.0
         };
-        let proposals = 16.0 * graph.variables() as f64 * all;
+        let variables = graph.variables() as f64;
+        let proposals = 16.0 * variables * all;
+        // Every state is weighed, and those that are chosen are kept with their weights.
+        let chosen = variables * all * PER_WEIGHED / run.threads() as f64;
+        let choices = variables * (24.0 * count + 64.0);
         let unbiased = graph.is_forest() && self.selection.is_unbiased() && query == Query::LogPartition;
         Forecast {
-            seconds: (guide + seconds) * (self.replicates as f64 + 1.0),
-            bytes: bytes * self.replicates as f64 + proposals + outputs(graph, query),
+            seconds: (guide + seconds + chosen) * (self.replicates() as f64 + 1.0),
+            bytes: (bytes + choices) * self.replicates() as f64 + proposals + outputs(graph, query),
             promise: if unbiased { Promise::Unbiased } else { Promise::Heuristic },
         }
     }

@@ -78,11 +78,12 @@ struct Update<F> {
 
 impl<'a, F: Real> Network<'a, F> {
     /// All states.
-    pub fn new(graph: &'a PairwiseGraph<F>) -> Self {
+    pub fn new(graph: &'a PairwiseGraph<F>, clock: &Clock<'_>) -> Result<Self> {
         let nodes = (0..graph.variables()).map(|v| Cow::Borrowed(graph.node(v))).collect();
-        let steps = steps_of(graph.interactions(), graph.states(), graph.edges().len());
+        let steps = steps_of(graph.interactions(), graph.states(), graph.edges().len(), clock)?;
         let entries = Edges { transitions: graph.interactions(), states: graph.states(), sets: None };
-        Network { edges: graph.edges(), nodes, steps, entries, ends: ends(graph), forest: graph.is_forest() }
+        let forest = graph.is_forest();
+        Ok(Network { edges: graph.edges(), nodes, steps, entries, ends: ends(graph), forest })
     }
 
     /// The states that were chosen for each variable; their log weights are added to the scores.
@@ -158,9 +159,10 @@ impl<'a, F: Real> Network<'a, F> {
             // To the roots, the farthest first, and back.
             let inward = levels.iter().rev().map(|level| level.iter().map(|&end| end.other()).collect());
             let outward = levels.iter().cloned();
-            for level in inward.chain(outward).collect::<Vec<Vec<End>>>() {
-                clock.check()?;
-                self.update(&mut messages, &level, 0.0);
+            let levels: Vec<Vec<End>> = inward.chain(outward).collect();
+            for (done, level) in levels.iter().enumerate() {
+                clock.step("messages", done, levels.len())?;
+                self.update(&mut messages, level, 0.0, clock)?;
             }
             return Ok((messages, Rest { sweeps: 1, change: 0.0 }));
         }
@@ -168,8 +170,9 @@ impl<'a, F: Real> Network<'a, F> {
         let all: Vec<End> = edges.flat_map(|edge| [true, false].map(|right| End { edge, right })).collect();
         let mut rest = Rest { sweeps: 0, change: f64::INFINITY };
         while rest.sweeps < most && rest.change > tolerance {
-            clock.check()?;
-            rest.change = self.update(&mut messages, &all, if rest.sweeps == 0 { 0.0 } else { damping });
+            clock.step("sweeps", rest.sweeps, most)?;
+            let damping = if rest.sweeps == 0 { 0.0 } else { damping };
+            rest.change = self.update(&mut messages, &all, damping, clock)?;
             rest.sweeps += 1;
         }
         Ok((messages, rest))
@@ -204,14 +207,14 @@ impl<'a, F: Real> Network<'a, F> {
     }
 
     /// Computes messages anew, all from the old ones; returns the largest change.
-    fn update(&self, messages: &mut Messages<F>, to: &[End], damping: f64) -> f64 {
-        let updates: Vec<Update<F>> = if self.steps.shared() {
-            to.chunks(TOGETHER).flat_map(|to| self.products(messages, to)).collect()
+    fn update(&self, messages: &mut Messages<F>, to: &[End], damping: f64, clock: &Clock<'_>) -> Result<f64> {
+        let updates: Vec<Vec<Update<F>>> = if self.steps.shared() {
+            to.chunks(TOGETHER).map(|to| self.products(messages, to, clock)).collect::<Result<_>>()?
         } else {
-            to.par_iter().flat_map_iter(|&end| self.products(messages, &[end])).collect()
+            to.par_iter().map(|&end| self.products(messages, &[end], clock)).collect::<Result<_>>()?
         };
         let mut change = 0.0f64;
-        for Update { to, mut message, constant } in updates {
+        for Update { to, mut message, constant } in updates.into_iter().flatten() {
             // Only one constant of an edge counts.
             if to.right {
                 messages.constants[to.edge] = constant;
@@ -228,11 +231,12 @@ impl<'a, F: Real> Network<'a, F> {
             }
             *old = message;
         }
-        change
+        Ok(change)
     }
 
     /// The messages into some ends, of one table or of tables that are the same.
-    fn products(&self, messages: &Messages<F>, to: &[End]) -> Vec<Update<F>> {
+    fn products(&self, messages: &Messages<F>, to: &[End], clock: &Clock<'_>) -> Result<Vec<Update<F>>> {
+        clock.check()?;
         let mut updates = Vec::with_capacity(to.len());
         for right in [true, false] {
             let to: Vec<End> = to.iter().copied().filter(|end| end.right == right).collect();
@@ -259,13 +263,13 @@ impl<'a, F: Real> Network<'a, F> {
             }
             for (k, &end) in to.iter().enumerate() {
                 let mut message = output[k * after..(k + 1) * after].to_vec();
-                self.logarithms(end, &logs[k * before..(k + 1) * before], &mut message);
+                self.logarithms(end, &logs[k * before..(k + 1) * before], &mut message, clock)?;
                 F::add_to(&mut message, self.shifts(end));
                 let constant = scales[k] + lower(&mut message);
                 updates.push(Update { to: end, message, constant });
             }
         }
-        updates
+        Ok(updates)
     }
 
     /// The part of log-interaction that depends on the state at an end alone.
@@ -274,7 +278,7 @@ impl<'a, F: Real> Network<'a, F> {
     }
 
     /// The logarithms of a product; what may have lost something to underflow is summed again.
-    fn logarithms(&self, to: End, logs: &[F], product: &mut [F]) {
+    fn logarithms(&self, to: End, logs: &[F], product: &mut [F], clock: &Clock<'_>) -> Result<()> {
         let lost = 4.0 * logs.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
         let doubtful: Vec<usize> = if F::least(product) < threshold {
@@ -285,6 +289,7 @@ impl<'a, F: Real> Network<'a, F> {
         F::ln_in_place(product);
         let mut terms = vec![F::ZERO; if doubtful.is_empty() { 0 } else { logs.len() }];
         for k in doubtful {
+            clock.check()?;
             if to.right {
                 self.steps.log_column(to.edge, k, &mut terms);
             } else {
@@ -293,6 +298,7 @@ impl<'a, F: Real> Network<'a, F> {
             F::add_to(&mut terms, logs);
             product[k] = F::from_f64(F::log_sum_exp(&terms));
         }
+        Ok(())
     }
 
     /// ln Σₓ exp Bᵥ(x) of each variable.

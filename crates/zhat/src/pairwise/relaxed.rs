@@ -7,8 +7,10 @@
 use super::method::{FEW, RandomizedMessages};
 use super::network::Network;
 use crate::error::{Error, Result};
+use crate::forecast::Forecasts;
 use crate::model::{PairwiseGraph, Transitions};
 use crate::numeric::Real;
+use crate::query::Query;
 use crate::random::Streams;
 use crate::randomized::Chosen;
 use crate::run::Run;
@@ -35,6 +37,10 @@ impl RandomizedMessages {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
         let clock = run.start(FEW);
+        // A state and its value, for every state that is chosen.
+        let each = (4 + size_of::<F>()) as f64 * self.states.of(graph.states()) as f64 + 64.0;
+        let samples = count as f64 * graph.variables() as f64 * each;
+        run.require_memory(FEW, samples + self.forecast(graph, Query::LogPartition, run).bytes)?;
         let streams = Streams::new(run.seed(), "randomized messages relaxed");
         run.install(|| {
             let settled = self.settle(graph, run, &clock)?;

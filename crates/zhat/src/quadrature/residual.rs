@@ -35,7 +35,7 @@ use crate::exact::marginals_along;
 use crate::forecast::{Forecast, Forecasts};
 use crate::messages::BeliefPropagation;
 use crate::model::{FactorGraph, Prepared};
-use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, weighted_samples};
+use crate::montecarlo::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, options};
 use crate::query::{
@@ -456,7 +456,8 @@ impl Sample<FactorGraph> for StochasticQuadrature {
             let (samples, guarantee) = weighted_samples(count, n, &streams, &clock, promise, || {
                 |random: &mut Stream, state: &mut [usize]| offset + chosen.source.draw(random, state).r
             })?;
-            let mut diagnostics = self.diagnostics(chosen, None, &clock).note("samples", count);
+            let mut diagnostics =
+                warned(&samples, self.diagnostics(chosen, None, &clock).note("samples", count));
             diagnostics.rounding = rounding;
             Ok(Answer { value: prepared.reduced.expand_samples(samples), guarantee, diagnostics })
         })

@@ -31,9 +31,7 @@ impl RandomizedForward {
         let keep = query != Query::LogPartition;
         let choice = run.install(|| self.choices(model, keep, run, &clock))?;
         let chain = model.chain();
-        if (0..chain.batch()).all(|b| choice.log_partition_of(b) == f64::NEG_INFINITY) {
-            return Err(if choice.count >= chain.states() { Error::ZeroPartition } else { missed() });
-        }
+        choice.require(model, matches!(query, Query::LogPartition | Query::Sample(_)))?;
         let rounding = rounding(model, &choice);
         let (value, guarantee) = run.install(|| finish(&choice, rounding, &clock))?;
         let mut diagnostics = Diagnostics::new(NAME)
@@ -41,6 +39,9 @@ impl RandomizedForward {
             .note("replicates", choice.replicates())
             .note("transitions", chain.transitions().form())
             .note("precision", M::Real::NAME);
+        if let Some(warning) = choice.warning(model) {
+            diagnostics = diagnostics.note("warning", warning);
+        }
         diagnostics.rounding = rounding;
         diagnostics.seconds = clock.seconds();
         Ok(Answer { value, guarantee, diagnostics })
@@ -69,9 +70,45 @@ fn biased() -> Guarantee {
     Guarantee::Heuristic { reason: reason.into() }
 }
 
-/// The error where no replicate has a weight, so that nothing can be said.
-fn missed() -> Error {
-    Error::NoAnswer("every replicate missed all paths that have a weight; more states may do".into())
+impl Choice {
+    /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are none.
+    fn missed(&self) -> Vec<usize> {
+        (0..self.batch()).filter(|&b| self.log_partition_of(b) == f64::NEG_INFINITY).collect()
+    }
+
+    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves nothing to answer from.
+    ///
+    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio of two such estimates has no value.
+    pub(super) fn require<M: Target>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
+        if self.missed().len() < self.batch() {
+            return Ok(());
+        }
+        if self.count >= model.chain().states() {
+            return Err(Error::ZeroPartition);
+        }
+        let message = "every replicate missed all paths of positive weight; more states may find some";
+        if zero_is_a_value { Ok(()) } else { Err(Error::NoAnswer(message.into())) }
+    }
+
+    /// Names the sequences whose estimate is 0 without a proof that Z is.
+    pub(super) fn warning<M: Target>(&self, model: &M) -> Option<String> {
+        let missed = self.missed();
+        if missed.is_empty() || self.count >= model.chain().states() {
+            return None;
+        }
+        let places = match missed.as_slice() {
+            _ if self.batch() == 1 => String::new(),
+            [one] => format!(" of sequence {one}"),
+            [first @ .., last] if missed.len() <= 8 => {
+                let first: Vec<String> = first.iter().map(usize::to_string).collect();
+                format!(" of sequences {} and {last}", first.join(", "))
+            }
+            all => format!(" of {} sequences, the first of them sequence {}", all.len(), all[0]),
+        };
+        Some(format!(
+            "every replicate missed all paths of positive weight{places}, so the estimate of Z is 0; more states may find some"
+        ))
+    }
 }
 
 /// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.

@@ -1,5 +1,7 @@
 //! The randomized forward algorithm: its options, its choices and its estimates.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +10,11 @@ use super::select::Selection;
 use super::states::States;
 use super::target::{Proposals, Target};
 use crate::error::{Error, Result};
+use crate::forecast::Forecasts;
 use crate::model::Values;
 use crate::numeric;
 use crate::options::{ABOVE_ZERO, COUNT, INSIDE_UNIT, Options, Range, options};
+use crate::query::Query;
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -176,6 +180,8 @@ impl RandomizedForward {
     pub fn choose<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
         self.check_for(model)?;
+        // Entropy keeps the choices and nothing else that is large.
+        run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
         run.install(|| self.choices(model, true, run, &clock))
     }
 
@@ -253,6 +259,10 @@ impl RandomizedForward {
         };
         let (ahead, back) = (Streams::new(run.seed(), ahead), Streams::new(run.seed(), back));
         let rule = self.rule(count);
+        let (total, done) = (sequences.len().saturating_mul(replicates), AtomicUsize::new(0));
+        let phase = if purpose == Purpose::Pilot { "pilot replicates" } else { "replicates" };
+        // The messages of one replicate are not told.
+        let quiet = clock.quiet();
         let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
         // In groups, so that no more backward messages are in memory than there are threads.
         for group in sequences.chunks(run.threads()) {
@@ -260,14 +270,15 @@ impl RandomizedForward {
                 .par_iter()
                 .map(|&b| {
                     let guide = match self.proposal {
-                        Proposal::TwoPass => proposals.guide(b, rule, &back, clock)?,
+                        Proposal::TwoPass => proposals.guide(b, rule, &back, &quiet)?,
                         _ => Vec::new(),
                     };
                     (0..replicates)
                         .into_par_iter()
                         .map(|replicate| {
-                            let support = proposals.support(b, replicate, &guide, rule, &ahead, clock)?;
-                            let log = model.log_partition_on(b, &support, clock)?;
+                            clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
+                            let support = proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?;
+                            let log = model.log_partition_on(b, &support, &quiet)?;
                             let largest = support.largest_log_weight();
                             Ok((if keep { support } else { Support::default() }, log, largest))
                         })

@@ -17,6 +17,11 @@
 //! draws that are used would bias them. Gradients, marginals and entropy are ratios of estimates: consistent, not unbiased. With the
 //! selection `top` nothing is promised: it leaves all but the likeliest states out.
 //!
+//! If every replicate misses all paths of positive weight, Ẑ = 0: log Ẑ is −∞, with a warning in the diagnostics. That is no error, because the
+//! mean over seeds would be biased without these values. There are no samples then. Marginals are zero and entropy is −∞ for such a sequence of a
+//! batch; if there is no other sequence, they have no estimate, which is the error `no-answer`. With all states kept Z = 0 is proved: the error
+//! `zero-partition`.
+//!
 //! References: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML (2022); P. Fearnhead, P. Clifford,
 //! *On-line inference for hidden Markov models via particle filters*, J. R. Stat. Soc. B 65 (2003).
 //!

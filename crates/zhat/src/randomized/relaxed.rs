@@ -101,6 +101,10 @@ impl Choice {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
+        // A state and its value, for every state that was chosen.
+        let positions: f64 = model.chain().lengths().iter().map(|&length| length as f64).sum();
+        let each = (4 + size_of::<M::Real>()) as f64 * self.count as f64 + 64.0;
+        run.require_memory(NAME, count as f64 * positions * each)?;
         model.relaxed_on(self.on(model, run)?, count, temperature, run)
     }
 

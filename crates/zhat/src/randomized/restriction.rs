@@ -10,7 +10,9 @@
 use super::proposal::{ChainProposals, Proposal, Support};
 use super::target::{Proposals, Target};
 use crate::error::Result;
-use crate::lattice::{Direction, Edges, Lattice, LayerNodes, Messages, restricted_steps_of, zero_gradient};
+use crate::lattice::{
+    BLOCK, Direction, Edges, Lattice, LayerNodes, Messages, restricted_steps_of, zero_gradient,
+};
 use crate::model::Chain;
 use crate::numeric::Real;
 use crate::random::Stream;
@@ -258,8 +260,13 @@ impl<F: Real> Target for Chain<F> {
         let restriction = Restriction { chain: self, b, support };
         restriction.with_lattice(|lattice| {
             let backward = lattice.sweep_backward(clock)?;
-            let paths = lattice.draw(&backward, 0, count, random);
-            Ok(paths.iter().map(|path| restriction.path(path)).collect())
+            let mut drawn = Vec::with_capacity(count);
+            // A block at a time, so that the clock is seen.
+            for first in (0..count).step_by(BLOCK) {
+                let paths = lattice.draw(&backward, 0, BLOCK.min(count - first), random, clock)?;
+                drawn.extend(paths.iter().map(|path| restriction.path(path)));
+            }
+            Ok(drawn)
         })
     }
 }

@@ -298,8 +298,11 @@ impl<F: Real> Target for SemiMarkov<F> {
         let restriction = Restriction::new(self, b, support);
         restriction.with_lattice(|lattice| {
             let messages = lattice.sweep(clock)?;
-            let draws = (0..count).map(|_| restriction.draw(lattice, &messages, random));
-            Ok(draws.collect())
+            let draw = |_| {
+                clock.check()?;
+                Ok(restriction.draw(lattice, &messages, random))
+            };
+            (0..count).map(draw).collect()
         })
     }
 }

@@ -39,9 +39,11 @@ impl RandomizedForward {
         Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
-    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight.
+    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
     pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
-        self.choose(model, run)?.entropy_with_tape(model, run)
+        let choice = self.choose(model, run)?;
+        choice.require(model, false)?;
+        choice.entropy_with_tape(model, run)
     }
 }
 

@@ -22,7 +22,8 @@ const ROUND: u64 = 1 << 12;
 
 impl Forecasts<SpaceModel> for Enumeration {
     fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
-        let count = count::most(model.space()).unwrap_or(f64::INFINITY).exp();
+        let log_count = count::most(model.space()).unwrap_or(f64::INFINITY);
+        let (count, query) = (log_count.exp(), query.at_most(log_count));
         let (width, draws) =
             (model.width() as f64, if let Query::Sample(n) = query { n as f64 } else { 0.0 });
         let passes = if draws > 0.0 { 2.0 } else { 1.0 };

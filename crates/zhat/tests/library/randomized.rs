@@ -167,7 +167,11 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
             let want = chain.differences(|chain| weighted(choice.entropy_with_tape(chain, &run).unwrap().0));
             let (entropy, tape) = choice.entropy_with_tape(chain, &run).unwrap();
             close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
-            close(name, &method.entropy_with_tape(chain, &run).unwrap().0, &entropy, 1e-12);
+            match method.entropy_with_tape(chain, &run) {
+                Ok((value, _)) => close(name, &value, &entropy, 1e-12),
+                // Every replicate missed: there is no estimate.
+                Err(_) => assert!(entropy.iter().all(|x| *x == f64::NEG_INFINITY), "{name}"),
+            }
             assert!(tape.vjp(&[1.0]).is_err());
         }
     });

@@ -65,7 +65,7 @@ impl<F: Real> Recorded for Chain<F> {
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        with_lattice(self, |lattice| {
+        with_lattice(self, clock, |lattice| {
             let linear =
                 lattice.linear().then(|| lattice.linear_log_partitions(clock)).transpose()?.flatten();
             linear.map_or_else(|| lattice.log_partitions(clock), Ok)
@@ -73,7 +73,7 @@ impl<F: Real> Recorded for Chain<F> {
     }
 
     fn sweep(&self, checkpoint: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<ChainMessages<F>>)> {
-        with_lattice(self, |lattice| {
+        with_lattice(self, clock, |lattice| {
             if checkpoint {
                 return Ok((lattice.log_partitions(clock)?, None));
             }
@@ -89,7 +89,7 @@ impl<F: Real> Recorded for Chain<F> {
         checkpoint: bool,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, ChainGradient<F>)> {
-        with_lattice(self, |lattice| {
+        with_lattice(self, clock, |lattice| {
             let mut gradient = zeros(self);
             if kept.is_none()
                 && !checkpoint
@@ -125,7 +125,7 @@ impl<F: Real> Recorded for Chain<F> {
         factors: Factors,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        with_direction(self, q, factors, |direction| direction.expectation(clock))
+        with_direction(self, q, factors, clock, |direction| direction.expectation(clock))
     }
 
     fn direct(
@@ -134,7 +134,7 @@ impl<F: Real> Recorded for Chain<F> {
         factors: Factors,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, Vec<f64>, ChainDirected<F>)> {
-        with_direction(self, q, factors, |direction| {
+        with_direction(self, q, factors, clock, |direction| {
             let mut kept = None;
             let (values, log_partition) = direction.sweep(false, clock, |_, directed| {
                 kept = Some(directed);
@@ -153,7 +153,7 @@ impl<F: Real> Recorded for Chain<F> {
         cotangent: &[f64],
         clock: &Clock<'_>,
     ) -> Result<(ChainGradient<F>, Option<ChainGradient<F>>)> {
-        with_direction(self, q, factors, |direction| {
+        with_direction(self, q, factors, clock, |direction| {
             let (mut to_p, mut to_q) = (zeros(self), q.map(zeros));
             let mut visit = |values: &[f64], directed: &Directed<F>| {
                 add_to_p(direction, directed, values, cotangent, clock, &mut to_p)?;
@@ -180,9 +180,13 @@ fn longest<F: Real>(chain: &Chain<F>) -> f64 {
 }
 
 /// Makes the lattice of a chain for `work`.
-pub(super) fn with_lattice<F: Real, R>(chain: &Chain<F>, work: impl FnOnce(&Lattice<'_, F>) -> R) -> R {
+pub(super) fn with_lattice<F: Real, R>(
+    chain: &Chain<F>,
+    clock: &Clock<'_>,
+    work: impl FnOnce(&Lattice<'_, F>) -> Result<R>,
+) -> Result<R> {
     let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
-    let steps = steps_of(chain.transitions(), chain.states(), boundaries);
+    let steps = steps_of(chain.transitions(), chain.states(), boundaries, clock)?;
     let nodes = ChainNodes(chain);
     let edges = Edges { transitions: chain.transitions(), states: chain.states(), sets: None };
     work(&Lattice::new(chain.lengths(), &nodes, &*steps, edges))
@@ -193,14 +197,15 @@ fn with_direction<F: Real, R>(
     p: &Chain<F>,
     q: Option<&Chain<F>>,
     factors: Factors,
-    work: impl FnOnce(&Direction<'_, F>) -> R,
-) -> R {
+    clock: &Clock<'_>,
+    work: impl FnOnce(&Direction<'_, F>) -> Result<R>,
+) -> Result<R> {
     let own = factors.own;
-    with_lattice(p, |p| match q {
+    with_lattice(p, clock, |p| match q {
         None => work(&Direction { p, own, other: None, extra: None }),
-        Some(q) => {
-            with_lattice(q, |q| work(&Direction { p, own, other: Some((factors.other, q)), extra: None }))
-        }
+        Some(q) => with_lattice(q, clock, |q| {
+            work(&Direction { p, own, other: Some((factors.other, q)), extra: None })
+        }),
     })
 }
 
@@ -221,10 +226,10 @@ fn add_gradient<F: Real>(
     clock: &Clock<'_>,
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
-    each_node(lattice, &messages.window, &mut gradient.emissions, |b, t, row| {
+    each_node(lattice, &messages.window, &mut gradient.emissions, clock, |b, t, row| {
         lattice.node_marginals(messages, b, t, row);
         scale(row, cotangent[b]);
-    });
+    })?;
     lattice.add_edge_marginals(messages, cotangent, clock, &mut gradient.transitions)
 }
 
@@ -238,10 +243,9 @@ fn add_linear_gradient<F: Real>(
 ) -> Result<()> {
     let weights = &gradient.emissions;
     lattice.add_linear_edge_marginals(messages, weights, cotangent, clock, &mut gradient.transitions)?;
-    each_node(lattice, &(0..lattice.layout.steps()), &mut gradient.emissions, |b, t, row| {
+    each_node(lattice, &(0..lattice.layout.steps()), &mut gradient.emissions, clock, |b, t, row| {
         lattice.linear_node_marginals(messages, b, t, cotangent[b], row);
-    });
-    Ok(())
+    })
 }
 
 /// The covariances of a direction with nodes and edges.
@@ -253,12 +257,12 @@ fn add_to_p<F: Real>(
     clock: &Clock<'_>,
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
-    each_node(direction.p, &directed.p.window, &mut gradient.emissions, |b, t, row| {
+    each_node(direction.p, &directed.p.window, &mut gradient.emissions, clock, |b, t, row| {
         if cotangent[b] != 0.0 {
             direction.node_covariance(directed, values, b, t, row);
             scale(row, cotangent[b]);
         }
-    });
+    })?;
     direction.add_edge_covariance(directed, values, cotangent, clock, &mut gradient.transitions)
 }
 
@@ -272,7 +276,7 @@ fn add_to_q<F: Real>(
     gradient: &mut ChainGradient<F>,
 ) -> Result<()> {
     let (Some((factor, q)), Some(messages)) = (direction.other, &directed.q) else { return Ok(()) };
-    each_node(q, &messages.window, &mut gradient.emissions, |b, t, row| {
+    each_node(q, &messages.window, &mut gradient.emissions, clock, |b, t, row| {
         if cotangent[b] == 0.0 {
             return;
         }
@@ -281,7 +285,7 @@ fn add_to_q<F: Real>(
         q.node_marginals(messages, b, t, &mut of_q);
         row.iter_mut().zip(&of_q).for_each(|(x, &y)| *x = *x - y);
         scale(row, factor * cotangent[b]);
-    });
+    })?;
     let of_p: Vec<f64> = cotangent.iter().map(|c| factor * c).collect();
     let of_q: Vec<f64> = cotangent.iter().map(|c| -factor * c).collect();
     direction.add_edges_of_p_to_q(directed, values, &of_p, clock, &mut gradient.transitions)?;
@@ -293,20 +297,23 @@ fn each_node<F: Real>(
     lattice: &Lattice<'_, F>,
     window: &Range<usize>,
     values: &mut [F],
+    clock: &Clock<'_>,
     work: impl Fn(usize, usize, &mut [F]) + Sync,
-) {
+) -> Result<()> {
     let (batch, size) = (lattice.layout.batch(), lattice.layout.largest());
     let sequence = |b: usize, rows: &mut [F]| {
         let length = lattice.layout.length(lattice.layout.place(b));
         for t in window.start..window.end.min(length) {
+            clock.check()?;
             work(b, t, &mut rows[t * size..(t + 1) * size]);
         }
+        Ok(())
     };
     let stride = values.len() / batch;
     if values.len() >= PARALLEL {
-        values.par_chunks_exact_mut(stride).enumerate().for_each(|(b, rows)| sequence(b, rows));
+        values.par_chunks_exact_mut(stride).enumerate().try_for_each(|(b, rows)| sequence(b, rows))
     } else {
-        values.chunks_exact_mut(stride).enumerate().for_each(|(b, rows)| sequence(b, rows));
+        values.chunks_exact_mut(stride).enumerate().try_for_each(|(b, rows)| sequence(b, rows))
     }
 }
 
@@ -327,13 +334,12 @@ fn scale<F: Real>(row: &mut [F], factor: f64) {
 impl<F: Real> Marginals<Chain<F>> for ForwardBackward {
     fn marginals(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
         answer(self, chain, Query::Marginals, run, |clock| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, clock, |lattice| {
                 let mut values = vec![F::ZERO; chain.emissions().len()];
                 let mut visit = |messages: &Messages<F>| {
-                    each_node(lattice, &messages.window, &mut values, |b, t, row| {
+                    each_node(lattice, &messages.window, &mut values, clock, |b, t, row| {
                         lattice.node_marginals(messages, b, t, row);
-                    });
-                    Ok(())
+                    })
                 };
                 let log_partition = if self.checkpoint {
                     lattice.sweep_windows(clock, visit)?

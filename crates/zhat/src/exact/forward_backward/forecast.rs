@@ -28,6 +28,9 @@ const PER_COMPARISON: f64 = 1e-10;
 const PER_WEIGHT: f64 = 1.4e-9;
 const PER_MADE_WEIGHT: f64 = 3e-9;
 const PER_DRAW: f64 = 9e-8;
+/// Seconds for a way into a node that the k best paths are asked of, and for a position of one of them.
+const PER_WAY: f64 = 2e-8;
+const PER_RANKED: f64 = 2e-7;
 
 /// Counts of what a lattice does.
 pub(super) struct Cost {
@@ -51,6 +54,8 @@ pub(super) struct Cost {
     pub segment_parameters: f64,
     /// L, or 0 for a chain.
     pub longest: f64,
+    /// ln of the number of paths or segmentations of the longest sequence.
+    pub log_count: f64,
     /// The options.
     pub checkpoint: bool,
     pub threads: f64,
@@ -84,6 +89,8 @@ impl Cost {
             parameters: chain.transitions().len() as f64,
             segment_parameters: 0.0,
             longest: 0.0,
+            log_count: chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64)
+                * (chain.states() as f64).ln(),
             checkpoint,
             threads: threads as f64,
         }
@@ -94,6 +101,7 @@ impl Cost {
         let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
         Cost {
             longest: model.longest() as f64,
+            log_count: log_segmentations(model),
             segment_parameters: values.len() as f64,
             ..Cost::of(model.chain(), checkpoint, threads)
         }
@@ -184,8 +192,11 @@ impl Cost {
     /// Seconds for draws, and for entries of maxima.
     fn single_seconds(&self, query: Query) -> f64 {
         match query {
-            Query::Map | Query::KBest(_) => {
-                self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0
+            Query::Map => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
+            Query::KBest(k) => {
+                let asked = (k as f64 * self.rows).min(self.nodes());
+                let ways = asked * (self.states + self.longest) * PER_WAY;
+                self.single_seconds(Query::Map) + ways + k as f64 * self.rows * PER_RANKED
             }
             Query::Sample(count) => {
                 let blocks = count.div_ceil(BLOCK) as f64;
@@ -199,6 +210,7 @@ impl Cost {
     }
 
     pub fn forecast(&self, query: Query) -> Forecast {
+        let query = query.at_most(self.log_count);
         let work = self.work(query);
         let double = self.size / 4.0;
         let bytes = self.bytes(query);
@@ -218,6 +230,23 @@ impl Cost {
             promise: Promise::Exact,
         }
     }
+}
+
+/// ln of the number of segmentations of the longest sequence; ∞ where there are more than anyone asks for.
+fn log_segmentations<F: Real>(model: &SemiMarkov<F>) -> f64 {
+    const MANY: f64 = 1e20;
+    let (states, length) = (model.chain().states() as f64, model.chain().lengths().iter().max().copied());
+    // How many there are of the last few numbers of positions, the nearest first.
+    let mut counts = std::collections::VecDeque::from([1.0f64]);
+    for _ in 0..length.unwrap_or(0) {
+        let count = states * counts.iter().sum::<f64>();
+        if count > MANY {
+            return f64::INFINITY;
+        }
+        counts.push_front(count);
+        counts.truncate(model.longest());
+    }
+    counts.front().map_or(0.0, |count| count.ln())
 }
 
 impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {

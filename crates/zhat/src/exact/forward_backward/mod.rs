@@ -8,8 +8,9 @@
 //!
 //! Time O(B·T·N²), factored transitions O(B·T·N²·D) without a table; memory O(B·T·N) beside the model and its matrix, or O(B·√(T·L)·N)
 //! for gradients with `checkpoint` (L = 1 for chains), at the price of one more sweep. Exact; the rounding allowance is that of the model's precision.
-//! A sequence without any path has log Z = −∞, entropy −∞, no path, no sample and a zero gradient; if no sequence has one, that is
-//! the error `zero-partition`.
+//! A sequence of a batch without any path has log Z = −∞, entropy −∞ (and −∞ as its divergence from any other), no path, no sample and a zero
+//! gradient; if no sequence has one, as with a single sequence, that is the error `zero-partition`. Only `log_partition_with_tape` and
+//! `log_partition_and_gradient` give log Z = −∞ and a zero gradient even then.
 //!
 //! Differentiable operations are pairs: `…_with_tape` gives the value and a tape, `tape.vjp(cotangent)` the gradient of Σ cotangent·value.
 //!

@@ -1,5 +1,7 @@
 //! The best path, the k best and samples of chains.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rayon::prelude::*;
 
 use super::ForwardBackward;
@@ -19,12 +21,12 @@ impl<F: Real> Map<Chain<F>> for ForwardBackward {
     /// Of equal paths the one whose last state is the smallest, then the one before it. A sequence without a path has an empty one.
     fn map(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<Vec<Path>>> {
         answer(self, chain, Query::Map, run, |clock| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, clock, |lattice| {
                 let rows = lattice.sweep_max(clock)?;
                 let paths: Vec<Path> = (0..chain.batch())
                     .into_par_iter()
-                    .map(|b| scored(chain, b, lattice.best_path(&rows, b)))
-                    .collect();
+                    .map(|b| Ok(scored(chain, b, lattice.best_path(&rows, b, clock)?)))
+                    .collect::<Result<_>>()?;
                 if paths.iter().all(|path| path.states.is_empty()) {
                     Err(Error::ZeroPartition)
                 } else {
@@ -43,7 +45,7 @@ fn scored<F: Real>(chain: &Chain<F>, b: usize, states: Vec<usize>) -> Path {
 impl<F: Real> KBest<Chain<F>> for ForwardBackward {
     fn k_best(&self, chain: &Chain<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Path>>>> {
         answer(self, chain, Query::KBest(k), run, |clock| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, clock, |lattice| {
                 let rows = lattice.sweep_max(clock)?;
                 let ranked = |b: usize| {
                     let paths = lattice.best_paths(&rows, b, k, clock)?.into_iter();
@@ -65,11 +67,11 @@ impl<F: Real> Sample<Chain<F>> for ForwardBackward {
     /// A sequence without a path has no samples.
     fn sample(&self, chain: &Chain<F>, count: usize, run: &Run) -> Result<Answer<PathSamples>> {
         answer(self, chain, Query::Sample(count), run, |clock| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, clock, |lattice| {
                 let backward = lattice.sweep_backward(clock)?;
                 let possible = |b: usize| F::max(&lattice.first_weights(&backward, b)) > F::NEG_INFINITY;
                 draw_all(chain.batch(), count, possible, run, clock, |b, count, random| {
-                    lattice.draw(&backward, b, count, random)
+                    lattice.draw(&backward, b, count, random, clock)
                 })
             })
         })
@@ -83,7 +85,7 @@ pub(super) fn draw_all<S: Send>(
     possible: impl Fn(usize) -> bool,
     run: &Run,
     clock: &Clock<'_>,
-    draw: impl Fn(usize, usize, &mut Stream) -> Vec<S> + Sync,
+    draw: impl Fn(usize, usize, &mut Stream) -> Result<Vec<S>> + Sync,
 ) -> Result<PathSamples<S>> {
     let streams = Streams::new(run.seed(), "forward-backward sample");
     let possible: Vec<bool> = (0..batch).map(possible).collect();
@@ -94,10 +96,11 @@ pub(super) fn draw_all<S: Send>(
         .filter(|&b| possible[b])
         .flat_map(|b| (0..count.div_ceil(BLOCK)).map(move |block| (b, block)))
         .collect();
+    let done = AtomicUsize::new(0);
     let drawn = |&(b, block): &(usize, usize)| {
-        clock.check()?;
+        clock.step("samples", BLOCK * done.fetch_add(1, Ordering::Relaxed), BLOCK * blocks.len())?;
         let mut random = streams.block(((b as u64) << 32) | block as u64);
-        Ok(draw(b, BLOCK.min(count - block * BLOCK), &mut random))
+        draw(b, BLOCK.min(count - block * BLOCK), &mut random)
     };
     let drawn: Vec<Vec<S>> = blocks.par_iter().map(drawn).collect::<Result<_>>()?;
     let mut samples: Vec<Vec<S>> = (0..batch).map(|_| Vec::new()).collect();

@@ -66,10 +66,11 @@ impl<F: Real> Relaxed for Chain<F> {
         let chain = self;
         let clock = run.start(NAME);
         let shape = [chain.batch(), count, chain.steps(), chain.states()];
-        run.require_memory(NAME, shape.iter().product::<usize>() as f64 * size_of::<F>() as f64)?;
+        let numbers = shape.iter().map(|&x| x as f64).product::<f64>();
+        run.require_memory(NAME, numbers * size_of::<F>() as f64)?;
         let streams = Streams::new(run.seed(), PURPOSE);
         let (samples, forward, log_partition) = run.install(|| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, &clock, |lattice| {
                 let (forward, log_partition) = lattice.sweep_forward(&clock)?;
                 some_weight(&log_partition)?;
                 let sample = |&(b, s): &(usize, usize)| {
@@ -105,7 +106,7 @@ impl<F: Real> RelaxedTape<F> {
         let clock = self.run.start(NAME);
         let streams = Streams::new(self.run.seed(), PURPOSE);
         self.run.install(|| {
-            with_lattice(chain, |lattice| {
+            with_lattice(chain, &clock, |lattice| {
                 let mut gradient = zeros(chain);
                 let mut rows = Rows::new(&lattice.layout, 0..lattice.layout.steps(), F::ZERO);
                 for (b, s) in wanted(&self.log_partition, count) {

@@ -45,7 +45,7 @@ impl<F: Real> Relaxed for SemiMarkov<F> {
         run.require_memory(NAME, numbers * size_of::<F>() as f64)?;
         let streams = Streams::new(run.seed(), PURPOSE);
         let (samples, ahead, log_partition) = run.install(|| {
-            with_lattice(self, |lattice| {
+            with_lattice(self, &clock, |lattice| {
                 let (ahead, log_partition) = lattice.sweep_forward(&clock)?;
                 some_weight(&log_partition)?;
                 let sample = |&(b, s): &(usize, usize)| {
@@ -93,7 +93,7 @@ impl<F: Real> SegmentRelaxedTape<F> {
         let clock = self.run.start(NAME);
         let streams = Streams::new(self.run.seed(), PURPOSE);
         self.run.install(|| {
-            with_lattice(model, |lattice| {
+            with_lattice(model, &clock, |lattice| {
                 let mut gradient = zero_gradient(model);
                 let mut to = lattice.message_cotangents();
                 let (mut scores, transitions) = ScoreGradient::split(model, &mut gradient);

@@ -68,11 +68,11 @@ impl<F: Real> Recorded for SemiMarkov<F> {
     }
 
     fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
-        with_lattice(self, |lattice| lattice.log_partitions(clock))
+        with_lattice(self, clock, |lattice| lattice.log_partitions(clock))
     }
 
     fn sweep(&self, checkpoint: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<SegmentMessages<F>>)> {
-        with_lattice(self, |lattice| {
+        with_lattice(self, clock, |lattice| {
             if checkpoint {
                 return Ok((lattice.log_partitions(clock)?, None));
             }
@@ -88,10 +88,10 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         checkpoint: bool,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, SemiMarkovGradient<F>)> {
-        with_lattice(self, |lattice| {
+        with_lattice(self, clock, |lattice| {
             let mut gradient = zero_gradient(self);
             let mut visit = |messages: &Messages<F>| {
-                add_marginals(self, lattice, messages, cotangent, &mut gradient);
+                add_marginals(self, lattice, messages, cotangent, clock, &mut gradient)?;
                 let transitions = &mut gradient.chain.transitions;
                 lattice.base.add_edge_marginals(messages, cotangent, clock, transitions)
             };
@@ -117,7 +117,7 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         factors: Factors,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        with_direction(self, q, factors, |direction| direction.expectation(clock))
+        with_direction(self, q, factors, clock, |direction| direction.expectation(clock))
     }
 
     fn direct(
@@ -126,7 +126,7 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         factors: Factors,
         clock: &Clock<'_>,
     ) -> Result<(Vec<f64>, Vec<f64>, SegmentExpectations<F>)> {
-        with_direction(self, q, factors, |direction| {
+        with_direction(self, q, factors, clock, |direction| {
             let (values, swept) = direction.sweep(clock)?;
             Ok((values, swept.directed.p.log_partition.clone(), SegmentExpectations(swept)))
         })
@@ -140,21 +140,21 @@ impl<F: Real> Recorded for SemiMarkov<F> {
         cotangent: &[f64],
         clock: &Clock<'_>,
     ) -> Result<(SemiMarkovGradient<F>, Option<SemiMarkovGradient<F>>)> {
-        with_direction(self, q, factors, |direction| {
+        with_direction(self, q, factors, clock, |direction| {
             let (mut to_p, mut to_q) = (zero_gradient(self), q.map(zero_gradient));
             let of_p: Vec<f64> = cotangent.iter().map(|c| factors.other * c).collect();
             let of_q: Vec<f64> = cotangent.iter().map(|c| -factors.other * c).collect();
             let mut visit = |values: &[f64], swept: &SegmentDirected<F>| {
                 let directed = &swept.directed;
-                each_start(self, &directed.p.window, cotangent, &mut to_p, |b, s, visit| {
+                each_start(self, &directed.p.window, cotangent, clock, &mut to_p, |b, s, visit| {
                     direction.segment_covariances(swept, values[b], b, s, visit);
-                });
+                })?;
                 let transitions = &mut to_p.chain.transitions;
                 direction.direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
                 let (Some(q), Some(to_q)) = (q, &mut to_q) else { return Ok(()) };
                 let (Some(lattice), Some(messages)) = (direction.q, &directed.q) else { return Ok(()) };
-                add_marginals(q, direction.p, &directed.p, &of_p, to_q);
-                add_marginals(q, lattice, messages, &of_q, to_q);
+                add_marginals(q, direction.p, &directed.p, &of_p, clock, to_q)?;
+                add_marginals(q, lattice, messages, &of_q, clock, to_q)?;
                 let transitions = &mut to_q.chain.transitions;
                 direction.direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
                 lattice.base.add_edge_marginals(messages, &of_q, clock, transitions)
@@ -175,11 +175,12 @@ fn positions<F: Real>(model: &SemiMarkov<F>) -> f64 {
 /// Makes the lattice of a semi-Markov chain for `work`.
 pub(super) fn with_lattice<F: Real, R>(
     model: &SemiMarkov<F>,
-    work: impl FnOnce(&SegmentLattice<'_, F>) -> R,
-) -> R {
+    clock: &Clock<'_>,
+    work: impl FnOnce(&SegmentLattice<'_, F>) -> Result<R>,
+) -> Result<R> {
     let chain = model.chain();
     let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
-    let steps = steps_of(chain.transitions(), chain.states(), boundaries);
+    let steps = steps_of(chain.transitions(), chain.states(), boundaries, clock)?;
     let segments = SemiMarkovSegments(model);
     let nodes = SegmentNodes(&segments);
     let edges = Edges { transitions: chain.transitions(), states: chain.states(), sets: None };
@@ -191,12 +192,13 @@ fn with_direction<F: Real, R>(
     p: &SemiMarkov<F>,
     q: Option<&SemiMarkov<F>>,
     factors: Factors,
-    work: impl FnOnce(&SegmentDirection<'_, F>) -> R,
-) -> R {
-    with_lattice(p, |p| match q {
+    clock: &Clock<'_>,
+    work: impl FnOnce(&SegmentDirection<'_, F>) -> Result<R>,
+) -> Result<R> {
+    with_lattice(p, clock, |p| match q {
         None => work(&SegmentDirection::new(p, factors.own, None)),
         Some(q) => {
-            with_lattice(q, |q| work(&SegmentDirection::new(p, factors.own, Some((factors.other, q)))))
+            with_lattice(q, clock, |q| work(&SegmentDirection::new(p, factors.own, Some((factors.other, q)))))
         }
     })
 }
@@ -212,13 +214,14 @@ fn add_marginals<F: Real>(
     lattice: &SegmentLattice<'_, F>,
     messages: &Messages<F>,
     cotangent: &[f64],
+    clock: &Clock<'_>,
     gradient: &mut SemiMarkovGradient<F>,
-) {
+) -> Result<()> {
     let some = |b: usize| if messages.log_partition[b] > f64::NEG_INFINITY { cotangent[b] } else { 0.0 };
     let cotangent: Vec<f64> = (0..cotangent.len()).map(some).collect();
-    each_start(model, &messages.window, &cotangent, gradient, |b, s, visit| {
+    each_start(model, &messages.window, &cotangent, clock, gradient, |b, s, visit| {
         lattice.segment_marginals(messages, b, s, |t, marginals, _| visit(t, marginals));
-    });
+    })
 }
 
 /// Spreads what `weigh` says about the segments from every start of a window over the parameters that they have. Sequences are added up one after the
@@ -227,9 +230,10 @@ fn each_start<F: Real>(
     model: &SemiMarkov<F>,
     window: &Range<usize>,
     cotangent: &[f64],
+    clock: &Clock<'_>,
     gradient: &mut SemiMarkovGradient<F>,
     weigh: impl Fn(usize, usize, &mut dyn FnMut(usize, &[f64])) + Sync,
-) {
+) -> Result<()> {
     let chain = model.chain();
     let (n, longest) = (chain.states(), model.longest());
     // Gradients with respect to start, emissions and segments of one sequence.
@@ -241,6 +245,7 @@ fn each_start<F: Real>(
         let places = matches!(model.segments(), Segments::Places(_));
         let mut segments = vec![0.0; if places { starts.len() * longest * n } else { longest * n }];
         for s in starts {
+            clock.check()?;
             let mut ends: Vec<Vec<f64>> = Vec::new();
             weigh(b, s, &mut |_, weights| ends.push(weights.to_vec()));
             let from = if places { (s - window.start) * longest * n } else { 0 };
@@ -258,11 +263,11 @@ fn each_start<F: Real>(
                 start = covering;
             }
         }
-        (start, emissions, segments)
+        Ok((start, emissions, segments))
     };
     let has_some = |b: &usize| cotangent[*b] != 0.0 && window.start < chain.lengths()[*b];
     let wanted: Vec<usize> = (0..chain.batch()).filter(has_some).collect();
-    let parts: Vec<_> = wanted.par_iter().map(|&b| sequence(b)).collect();
+    let parts: Vec<_> = wanted.par_iter().map(|&b| sequence(b)).collect::<Result<_>>()?;
     let add = |to: &mut [F], from: &[f64], factor: f64| {
         to.iter_mut().zip(from).for_each(|(x, y)| *x += F::from_f64(factor * y));
     };
@@ -276,19 +281,19 @@ fn each_start<F: Real>(
             add(&mut gradient.segments[at..], &segments, c);
         }
     }
+    Ok(())
 }
 
 impl<F: Real> Marginals<SemiMarkov<F>> for ForwardBackward {
     /// P(position t lies in a segment of state i).
     fn marginals(&self, model: &SemiMarkov<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
         answer(self, model, Query::Marginals, run, |clock| {
-            with_lattice(model, |lattice| {
+            with_lattice(model, clock, |lattice| {
                 let chain = model.chain();
                 let mut gradient = SemiMarkovGradient { chain: zeros(chain), segments: Vec::new() };
                 let ones = vec![1.0; chain.batch()];
                 let mut visit = |messages: &Messages<F>| {
-                    add_marginals(model, lattice, messages, &ones, &mut gradient);
-                    Ok(())
+                    add_marginals(model, lattice, messages, &ones, clock, &mut gradient)
                 };
                 let log_partition = if self.checkpoint {
                     lattice.sweep_windows(clock, visit)?
@@ -314,10 +319,11 @@ impl<F: Real> Map<SemiMarkov<F>> for ForwardBackward {
     /// A sequence without a segmentation has an empty one.
     fn map(&self, model: &SemiMarkov<F>, run: &Run) -> Result<Answer<Vec<Segmentation>>> {
         answer(self, model, Query::Map, run, |clock| {
-            with_lattice(model, |lattice| {
+            with_lattice(model, clock, |lattice| {
                 let best = lattice.sweep_max(clock)?;
-                let of = |b: usize| scored(model, b, lattice.best_segmentation(&best, b));
-                let found: Vec<Segmentation> = (0..model.sequences()).into_par_iter().map(of).collect();
+                let of = |b: usize| Ok(scored(model, b, lattice.best_segmentation(&best, b, clock)?));
+                let found: Vec<Segmentation> =
+                    (0..model.sequences()).into_par_iter().map(of).collect::<Result<_>>()?;
                 let none = found.iter().all(|one| one.segments.is_empty());
                 if none { Err(Error::ZeroPartition) } else { Ok(found) }
             })
@@ -328,7 +334,7 @@ impl<F: Real> Map<SemiMarkov<F>> for ForwardBackward {
 impl<F: Real> KBest<SemiMarkov<F>> for ForwardBackward {
     fn k_best(&self, model: &SemiMarkov<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Segmentation>>>> {
         answer(self, model, Query::KBest(k), run, |clock| {
-            with_lattice(model, |lattice| {
+            with_lattice(model, clock, |lattice| {
                 let best = lattice.sweep_max(clock)?;
                 let of = |b: usize| {
                     let found = lattice.best_segmentations(&best, b, k, clock)?.into_iter();
@@ -355,11 +361,11 @@ impl<F: Real> Sample<SemiMarkov<F>> for ForwardBackward {
         run: &Run,
     ) -> Result<Answer<PathSamples<Vec<(usize, usize)>>>> {
         answer(self, model, Query::Sample(count), run, |clock| {
-            with_lattice(model, |lattice| {
+            with_lattice(model, clock, |lattice| {
                 let messages = lattice.sweep(clock)?;
                 let possible = |b: usize| messages.log_partition[b] > f64::NEG_INFINITY;
                 draw_all(model.sequences(), count, possible, run, clock, |b, count, random| {
-                    lattice.draw(&messages, b, count, random)
+                    lattice.draw(&messages, b, count, random, clock)
                 })
             })
         })

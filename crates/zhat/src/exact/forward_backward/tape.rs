@@ -1,6 +1,6 @@
 //! Values with their gradients.
 
-use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models};
+use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models, some_weight};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
 use crate::run::Run;
@@ -59,13 +59,14 @@ impl ForwardBackward {
         run.install(|| model.gradient(None, cotangent, self.checkpoint, &clock))
     }
 
-    /// The entropy of each sequence, and what its gradient needs.
+    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for those without one.
     pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
         Ok((values, EntropyTape(tape)))
     }
 
-    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need.
+    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those
+    /// without one.
     pub fn cross_entropy_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -76,7 +77,7 @@ impl ForwardBackward {
         Ok((values, DivergenceTape(tape)))
     }
 
-    /// KL(p ‖ q) of each sequence, and what its gradients need.
+    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those without one.
     pub fn kl_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -103,9 +104,11 @@ impl ForwardBackward {
         let (values, kept) = run.install(|| {
             if self.checkpoint {
                 let (values, log_partition) = p.expectation(q, factors, &clock)?;
+                some_weight(&log_partition)?;
                 return Ok::<_, Error>((finite_models(values, &log_partition), None));
             }
             let (values, log_partition, kept) = p.direct(q, factors, &clock)?;
+            some_weight(&log_partition)?;
             Ok((finite_models(values, &log_partition), Some(kept)))
         })?;
         let (p, q, run) = (p.clone(), q.cloned(), run.clone());

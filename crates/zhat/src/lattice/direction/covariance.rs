@@ -1,7 +1,5 @@
 //! Covariances of a direction with nodes and edges, and what moves with q.
 
-use std::sync::atomic::AtomicBool;
-
 use super::logs::{Logs, Quotient};
 use super::{Directed, Direction, View};
 use crate::error::Result;
@@ -146,10 +144,8 @@ impl<F: Real> Direction<'_, F> {
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
         let Some((_, q)) = self.other else { return Ok(()) };
-        let quotient = Logs {
-            parts: vec![(F::ONE, &self.p.edges, self.p.steps), (-F::ONE, &q.edges, q.steps)],
-            missing: AtomicBool::new(false),
-        };
+        let quotient =
+            Logs { parts: vec![(F::ONE, &self.p.edges, self.p.steps), (-F::ONE, &q.edges, q.steps)] };
         let quotient = Quotient(quotient);
         let shared = self.p.steps.shared() && q.steps.shared();
         let pairs = self.p.pairs(&directed.p, |b| cotangent[b] != 0.0 && values[b].is_finite());

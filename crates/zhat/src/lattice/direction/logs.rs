@@ -1,17 +1,13 @@
 //! Logarithms of transitions as directions: what products go through.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::lattice::entries::{Entries, Index};
 use crate::lattice::nodes::{Edges, add};
 use crate::lattice::steps::Steps;
 use crate::numeric::Real;
 
-/// ln M of the lattices, added up with their factors.
+/// ln M of the lattices, added up with their factors; 0 where a lattice has no transition.
 pub(in crate::lattice) struct Logs<'a, F: Real> {
     pub(super) parts: Vec<(F, &'a Edges<'a, F>, &'a dyn Steps<F>)>,
-    /// Set where a lattice has no transition; it counts as 0 then.
-    pub missing: AtomicBool,
 }
 
 impl<F: Real> Entries<F> for Logs<'_, F> {
@@ -24,7 +20,6 @@ impl<F: Real> Entries<F> for Logs<'_, F> {
     }
 
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
-        let mut missing = false;
         let mut buffer = Vec::new();
         for (k, (factor, edges, steps)) in self.parts.iter().enumerate() {
             let target = if k == 0 {
@@ -44,39 +39,16 @@ impl<F: Real> Entries<F> for Logs<'_, F> {
                 }
             };
             for (r, row) in target.chunks_exact_mut(columns.len()).enumerate() {
-                let (row_shift, mut none) = (row_shifts[rows.at(r)], false);
+                let row_shift = row_shifts[rows.at(r)];
                 for (x, &column_shift) in row.iter_mut().zip(column_shifts) {
                     let zero = *x == F::NEG_INFINITY;
-                    none |= zero;
                     *x = if zero { F::ZERO } else { *factor * (*x - row_shift - column_shift) };
                 }
-                missing |= none;
             }
             if k > 0 {
                 add(out, &buffer);
             }
         }
-        if missing {
-            self.missing.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// 1 where a lattice has no transition.
-pub(super) struct Missing<'a, F: Real>(pub &'a Edges<'a, F>);
-
-impl<F: Real> Entries<F> for Missing<'_, F> {
-    fn shape(&self, t: usize) -> (usize, usize) {
-        self.0.shape(t)
-    }
-
-    fn shared(&self) -> bool {
-        self.0.shared()
-    }
-
-    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
-        self.0.fill(t, rows, columns, out);
-        out.iter_mut().for_each(|x| *x = if *x == F::NEG_INFINITY { F::ONE } else { F::ZERO });
     }
 }
 

@@ -14,15 +14,14 @@
 
 mod covariance;
 mod logs;
-mod missing;
 mod recursion;
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
 use super::layout::{Layout, Rows};
 use super::messages::{Lattice, Messages};
 use super::nodes::Nodes;
+use super::support::forbidden_paths;
 use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
@@ -86,7 +85,7 @@ impl<'a, F: Real> Direction<'a, F> {
         if let Some((factor, q)) = self.other {
             parts.push((F::from_f64(factor), &q.edges, q.steps));
         }
-        Logs { parts, missing: AtomicBool::new(false) }
+        Logs { parts }
     }
 
     fn parts<'b>(&'b self, p: View<'b, F>, q: Option<View<'b, F>>) -> Vec<Part<'b, F>> {
@@ -115,8 +114,16 @@ impl<'a, F: Real> Direction<'a, F> {
             self.ends(start..(start + length).min(steps), &rows, &mut values, &mut log_partition);
             kept = (layers.len() > length).then(|| self.layer(&rows, start + length));
         }
-        self.mark_missing(&logs, &mut values, clock)?;
+        self.mark_forbidden(&mut values, clock)?;
         Ok((values, log_partition))
+    }
+
+    /// E[D] is infinite where p has a path that q forbids.
+    fn mark_forbidden(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
+        if let Some((factor, q)) = self.other {
+            mark(values, &forbidden_paths(self.p, q, clock)?, factor);
+        }
+        Ok(())
     }
 
     /// E[D] and log Z_p of the sequences that end in a window.
@@ -202,7 +209,7 @@ impl<'a, F: Real> Direction<'a, F> {
             }
             last = Some(rows);
         }
-        self.mark_missing(&logs, &mut values, clock)?;
+        self.mark_forbidden(&mut values, clock)?;
         let mut following: Option<[Rows<F>; 3]> = None;
         for &start in starts.iter().rev() {
             let layers = reach(start);
@@ -245,7 +252,7 @@ impl<'a, F: Real> Direction<'a, F> {
             }
             self.direct_backward(layers.start..layers.end - 1, &p, &logs, &mut after, clock)?;
             for t in (layers.start..layers.end - 1).rev() {
-                clock.check()?;
+                clock.step("backward expectations", steps - 1 - t, steps)?;
                 let directed = after.layer_mut(t, layout.active(t + 1)).0.to_vec();
                 let rows = self.retreat(t, &p, q.as_ref(), &logs, &after, directed);
                 after.set_layer(t, &rows);
@@ -282,7 +289,7 @@ impl<'a, F: Real> Direction<'a, F> {
         }
         self.direct_forward(layers.start..layers.end - 1, &p, logs, &mut before, clock)?;
         for t in layers.start..layers.end - 1 {
-            clock.check()?;
+            clock.step("forward expectations", t, self.p.layout.steps())?;
             self.advance_chain(t, &p, self.other.map(|_| &q), logs, &mut before);
         }
         Ok([p, q, before])
@@ -309,6 +316,13 @@ impl<'a, F: Real> Direction<'a, F> {
 
     fn layer(&self, rows: &[Rows<F>; 3], t: usize) -> [Rows<F>; 3] {
         std::array::from_fn(|k| copied(&self.p.layout, &rows[k], t))
+    }
+}
+
+/// factor·(−∞) where log q is −∞ with a positive probability.
+pub(in crate::lattice) fn mark(values: &mut [f64], forbidden: &[bool], factor: f64) {
+    for (value, _) in values.iter_mut().zip(forbidden).filter(|(_, forbidden)| **forbidden) {
+        *value = factor * f64::NEG_INFINITY;
     }
 }
 

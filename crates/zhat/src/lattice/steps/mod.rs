@@ -25,8 +25,10 @@ pub(super) mod scratch {
 }
 
 use super::entries::{ChainEntries, Entries, Index};
+use crate::error::Result;
 use crate::model::Transitions;
 use crate::numeric::Real;
+use crate::run::Clock;
 use crate::sequence::TransitionGradient;
 use shifts::Shifts;
 use tiles::{Factored, Filled, Stored, Tiles};
@@ -88,15 +90,18 @@ pub(crate) fn steps_of<'a, F: Real>(
     transitions: &'a Transitions<F>,
     states: usize,
     boundaries: usize,
-) -> Box<dyn Steps<F> + 'a> {
+    clock: &Clock<'_>,
+) -> Result<Box<dyn Steps<F> + 'a>> {
     let entries = ChainEntries { transitions, states };
     let tables = if entries.shared() { boundaries.min(1) } else { boundaries };
-    let shifts = shifts::of_all(tables, |t| View { entries: &entries, t, sets: None });
+    let shifts = shifts::of_all(tables, &|| clock.must_stop(), |t| View { entries: &entries, t, sets: None });
+    clock.check()?;
     let stored = match (transitions, shifts.first()) {
-        (Transitions::Shared(table), Some(shifts)) => Some(Stored::new(table, states, shifts)),
+        (Transitions::Shared(table), Some(shifts)) => Some(Stored::new(table, states, shifts, clock)),
         _ => None,
     };
-    Box::new(Scaled { entries, sets: None, shifts, stored })
+    clock.check()?;
+    Ok(Box::new(Scaled { entries, sets: None, shifts, stored }))
 }
 
 /// The matrices between the states that `sets` keep before and after each boundary. A state may stand in a set more than once.
@@ -106,7 +111,8 @@ pub(crate) fn restricted_steps_of<'a, F: Real>(
     sets: Vec<(&'a [u32], &'a [u32])>,
 ) -> Box<dyn Steps<F> + 'a> {
     let entries = ChainEntries { transitions, states };
-    let shifts = shifts::of_all(sets.len(), |t| View { entries: &entries, t, sets: Some(sets[t]) });
+    let view = |t: usize| View { entries: &entries, t, sets: Some(sets[t]) };
+    let shifts = shifts::of_all(sets.len(), &|| false, view);
     Box::new(Scaled { entries, sets: Some(sets), shifts, stored: None })
 }
 

@@ -22,21 +22,22 @@ pub(super) struct Shifts<F> {
 /// Entries from which threads are worth it.
 const LARGE: usize = 1 << 18;
 
-/// The shifts of all tables.
+/// The shifts of all tables; without meaning once `stop` says that nobody wants them.
 pub(super) fn of_all<'a, F: Real>(
     tables: usize,
+    stop: &(dyn Fn() -> bool + Sync),
     view: impl Fn(usize) -> View<'a, F> + Sync,
 ) -> Vec<Shifts<F>> {
     let entries: usize = (0..tables).map(|t| view(t).shape()).map(|(rows, columns)| rows * columns).sum();
     // Many tables that are not large themselves are shared out one by one.
     if entries >= LARGE && entries / tables < 16 * LARGE && tables > 1 {
-        return (0..tables).into_par_iter().map(|t| of(view(t))).collect();
+        return (0..tables).into_par_iter().map(|t| of(view(t), stop)).collect();
     }
-    (0..tables).map(|t| of(view(t))).collect()
+    (0..tables).map(|t| of(view(t), stop)).collect()
 }
 
-fn of<F: Real>(view: View<'_, F>) -> Shifts<F> {
-    let Some((left, right)) = view.embeddings() else { return of_table(view) };
+fn of<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F> {
+    let Some((left, right)) = view.embeddings() else { return of_table(view, stop) };
     let rank = left.len() / view.entries.states;
     let (before, after) = view.sets.unzip();
     let norms = largest_norm(left, before, rank) * largest_norm(right, after, rank);
@@ -47,7 +48,7 @@ fn of<F: Real>(view: View<'_, F>) -> Shifts<F> {
     if bound <= -F::TINY.to_f64().ln() / 3.0 {
         return Shifts { rows: vec![F::from_f64(bound); rows], columns: vec![F::ZERO; columns] };
     }
-    of_products(&Factored::new(view, None))
+    of_products(&Factored::new(view, None), stop)
 }
 
 /// The largest norm of the embeddings, or of some of them.
@@ -68,7 +69,7 @@ fn finite<F: Real>(x: F) -> F {
 }
 
 /// The rows' maxima, then the columns' of what is left, in one pass.
-fn of_table<F: Real>(view: View<'_, F>) -> Shifts<F> {
+fn of_table<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F> {
     /// The rows in so many shares.
     const SHARES: usize = 16;
     let (before, after) = view.shape();
@@ -78,6 +79,9 @@ fn of_table<F: Real>(view: View<'_, F>) -> Shifts<F> {
         let height = ((1 << 16) / after.max(1)).clamp(1, ROWS);
         let mut buffer = Vec::new();
         for some in pieces(rows, height) {
+            if stop() {
+                break;
+            }
             let values = match (view.sets, view.entries.table(view.t)) {
                 (None, Some(table)) => &table[some.start * after..some.end * after],
                 _ => {
@@ -111,7 +115,7 @@ fn of_table<F: Real>(view: View<'_, F>) -> Shifts<F> {
 }
 
 /// Half of the rows' and of the columns' maxima; `scores` has no shifts.
-fn of_products<F: Real>(scores: &Factored<'_, F>) -> Shifts<F> {
+fn of_products<F: Real>(scores: &Factored<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F> {
     let (before, after) = scores.shape();
     let symmetric = scores.symmetric();
     // Maxima may be merged in any order.
@@ -124,6 +128,9 @@ fn of_products<F: Real>(scores: &Factored<'_, F>) -> Shifts<F> {
             // Of a symmetric matrix the part from the diagonal on is enough.
             let last = if symmetric { some.end } else { before };
             for block in pieces(0..last, ROWS) {
+                if stop() {
+                    break;
+                }
                 let tile = scores.tile(block.clone(), some.clone(), &mut scratch);
                 for (row, best) in tile.data.chunks(tile.stride).zip(&mut rows[block]) {
                     let row = &row[..some.len()];

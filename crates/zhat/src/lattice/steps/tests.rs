@@ -113,7 +113,10 @@ struct Case<'a, F: Real> {
 impl<'a, F: Real> Case<'a, F> {
     fn steps(&self) -> Box<dyn Steps<F> + 'a> {
         match &self.sets {
-            None => steps_of(self.transitions, self.states, self.boundaries),
+            None => {
+                let run = crate::Run::default();
+                steps_of(self.transitions, self.states, self.boundaries, &run.start("test")).unwrap()
+            }
             Some(sets) => restricted_steps_of(self.transitions, self.states, sets.clone()),
         }
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::View;
 use super::shifts::Shifts;
 use crate::numeric::{Aligned, Forward, Real, padded, strip};
+use crate::run::Clock;
 use rayon::prelude::*;
 
 /// The rows of a tile, at most.
@@ -130,7 +131,8 @@ const fn strip_stride<F>(rows: usize) -> usize {
 }
 
 impl<F: Real> Stored<F> {
-    pub fn new(table: &[F], states: usize, shifts: &Shifts<F>) -> Self {
+    /// Without meaning if the clock says to stop.
+    pub fn new(table: &[F], states: usize, shifts: &Shifts<F>, clock: &Clock<'_>) -> Self {
         let strip = strip::<F>();
         let mut data = Aligned::<F>::unset(Stored::<F>::start(states, states.next_multiple_of(strip)));
         let mut rest = &mut data[..];
@@ -144,6 +146,9 @@ impl<F: Real> Stored<F> {
             }
         }
         let fill = |(panel, rows, share): (Range<usize>, Range<usize>, &mut [F])| {
+            if clock.must_stop() {
+                return;
+            }
             let (apart, columns) = (strip_stride::<F>(rows.len()), &shifts.columns[panel.clone()]);
             for (k, i) in rows.enumerate() {
                 let values = &table[i * states..][panel.clone()];

@@ -6,7 +6,7 @@ use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
 use crate::query::Query;
 use crate::run::Run;
-use crate::space::{Distance, Scores, SpaceModel, marginals};
+use crate::space::{Distance, Scores, SpaceModel, count, marginals};
 
 /// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
 const SECONDS_PER_TERM: f64 = 1.2e-8;
@@ -17,6 +17,7 @@ const SECONDS_PER_STEP: f64 = 2e-9;
 impl Forecasts<SpaceModel> for Oracle {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
         let n = model.width() as f64;
+        let query = query.at_most(count::most(model.space()).unwrap_or(f64::INFINITY));
         let never = Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact };
         let draws = if let Query::Sample(count) = query { count as f64 } else { 0.0 };
         let ranked = if let Query::KBest(count) = query { count as f64 } else { 0.0 };

@@ -169,7 +169,7 @@ fn labels(odds: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
 }
 
 /// The k largest sums of one number of each of two descending lists, with their places.
-fn sums(left: &[f64], right: &[f64], k: usize) -> Vec<(f64, u32, u32)> {
+fn sums(left: &[f64], right: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<(f64, u32, u32)>> {
     let mut found = Vec::with_capacity(k.min(left.len().saturating_mul(right.len())));
     let mut open = BinaryHeap::new();
     let mut number = usize::MAX;
@@ -182,6 +182,9 @@ fn sums(left: &[f64], right: &[f64], k: usize) -> Vec<(f64, u32, u32)> {
     push(&mut open, 0, 0);
     while found.len() < k {
         let Some(Entry { score, value: (i, j), .. }) = open.pop() else { break };
+        if found.len().is_multiple_of(1 << 12) {
+            clock.check()?;
+        }
         found.push((score, i as u32, j as u32));
         push(&mut open, i, j + 1);
         // Rows are begun one after the other: their first sums fall.
@@ -189,7 +192,7 @@ fn sums(left: &[f64], right: &[f64], k: usize) -> Vec<(f64, u32, u32)> {
             push(&mut open, i + 1, 0);
         }
     }
-    found
+    Ok(found)
 }
 
 /// The k best ways to take one number of each of some descending lists, as places in them.
@@ -202,7 +205,7 @@ pub(super) fn choices(
     let mut steps: Vec<Vec<(u32, u32)>> = Vec::new();
     for list in lists {
         clock.check()?;
-        let found = sums(&totals, &list, k);
+        let found = sums(&totals, &list, k, clock)?;
         totals = found.iter().map(|sum| sum.0).collect();
         steps.push(found.iter().map(|sum| (sum.1, sum.2)).collect());
     }
@@ -234,7 +237,7 @@ fn nodes(tree: &Subtrees, unary: &[f64], k: usize, clock: &Clock<'_>) -> Result<
             clock.check()?;
         }
         let list = listed(std::mem::take(&mut below[v]), unary[v], k, &mut absent[v]);
-        let found = sums(&below[parent], &list, k);
+        let found = sums(&below[parent], &list, k, clock)?;
         merged[v] = found.iter().map(|sum| (sum.1, sum.2)).collect();
         below[parent] = found.iter().map(|sum| sum.0).collect();
     }

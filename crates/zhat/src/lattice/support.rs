@@ -1,0 +1,241 @@
+//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's probability is.
+//!
+//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a bit says whether a state can be
+//! reached by a path of positive weight from the start, another whether the end can be reached from it. p has a forbidden path exactly if a
+//! segment (of a chain: a state at a position) or a transition that lies between two such states is −∞ in q.
+//!
+//! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits.
+
+use super::entries::{Entries, Index};
+use super::messages::Lattice;
+use super::nodes::Edges;
+use super::segments::SegmentLattice;
+use crate::error::Result;
+use crate::model::Transitions;
+use crate::numeric::Real;
+use crate::run::Clock;
+
+/// Calls the last argument with each end of the segments of a place that start at a position, and a bit for each state that has one.
+type Starting<'a> = dyn Fn(usize, usize, &mut dyn FnMut(usize, &[u64])) + 'a;
+
+/// For each sequence, whether a path of a chain p has weight zero under a chain q of the same shape.
+pub(super) fn forbidden_paths<F: Real>(
+    p: &Lattice<'_, F>,
+    q: &Lattice<'_, F>,
+    clock: &Clock<'_>,
+) -> Result<Vec<bool>> {
+    fn starting<F: Real>(
+        lattice: &Lattice<'_, F>,
+        place: usize,
+        s: usize,
+        visit: &mut dyn FnMut(usize, &[u64]),
+    ) {
+        let mut row = vec![F::ZERO; lattice.layout.size(s)];
+        lattice.add_node(place, s, &mut row);
+        visit(s, &bits(&row));
+    }
+    let of_p = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(p, place, s, visit);
+    let of_q = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(q, place, s, visit);
+    forbidden([p, q], [&of_p, &of_q], clock)
+}
+
+/// The same of segmentations.
+pub(super) fn forbidden_segmentations<F: Real>(
+    p: &SegmentLattice<'_, F>,
+    q: &SegmentLattice<'_, F>,
+    clock: &Clock<'_>,
+) -> Result<Vec<bool>> {
+    fn starting<F: Real>(
+        lattice: &SegmentLattice<'_, F>,
+        place: usize,
+        s: usize,
+        visit: &mut dyn FnMut(usize, &[u64]),
+    ) {
+        lattice.each_starting(place, s, |t, scores| visit(t, &bits(scores)));
+    }
+    let of_p = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(p, place, s, visit);
+    let of_q = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(q, place, s, visit);
+    forbidden([&p.base, &q.base], [&of_p, &of_q], clock)
+}
+
+fn forbidden<F: Real>(
+    lattices: [&Lattice<'_, F>; 2],
+    starting: [&Starting<'_>; 2],
+    clock: &Clock<'_>,
+) -> Result<Vec<bool>> {
+    let layout = &lattices[0].layout;
+    let (batch, steps, states) = (layout.batch(), layout.steps(), layout.largest());
+    let mut found = vec![false; batch];
+    if !lattices[1].edges.has_zeros() && !some_segment_is_missing(lattices[1], starting[1], clock)? {
+        return Ok(found);
+    }
+    let [mut of_p, mut of_q] = lattices.map(|lattice| Tables::new(&lattice.edges));
+    let words = states.div_ceil(64);
+    let rows = || Rows { words, steps, bits: vec![0; batch * steps * words] };
+    // States that can be entered and left at a position, from the start and towards the end.
+    let (mut entered, mut left, mut entering, mut leaving) = (rows(), rows(), rows(), rows());
+    let all = ones(states);
+    for t in 0..steps {
+        for place in 0..layout.active(t) {
+            clock.check()?;
+            if t == 0 {
+                entered.row_mut(place, 0).copy_from_slice(&all);
+            }
+            let from = entered.row(place, t);
+            starting[0](place, t, &mut |end, some| join(left.row_mut(place, end), from, some));
+        }
+        let active = layout.active(t + 1);
+        let table = if active > 0 { of_p.table(t) } else { &[] };
+        for place in 0..active {
+            clock.check()?;
+            let to = entered.row_mut(place, t + 1);
+            for i in members(left.row(place, t)) {
+                let row = &table[i * words..][..words];
+                to.iter_mut().zip(row).for_each(|(x, y)| *x |= y);
+            }
+        }
+    }
+    for t in (0..steps).rev() {
+        let goes_on = layout.active(t + 1);
+        let (table, other): (&[u64], &[u64]) =
+            if goes_on > 0 { (of_p.table(t), of_q.table(t)) } else { (&[], &[]) };
+        for place in 0..layout.active(t) {
+            clock.check()?;
+            let b = layout.sequence(place);
+            if place >= goes_on {
+                leaving.row_mut(place, t).copy_from_slice(&all);
+            } else {
+                let next = entering.row(place, t + 1);
+                for i in members(left.row(place, t)) {
+                    let (row, other) = (&table[i * words..][..words], &other[i * words..][..words]);
+                    if meet(row, next) {
+                        leaving.row_mut(place, t)[i / 64] |= 1 << (i % 64);
+                        found[b] |= row.iter().zip(other).zip(next).any(|((p, q), next)| p & !q & next != 0);
+                    }
+                }
+            }
+            let mut theirs: Vec<Vec<u64>> = Vec::new();
+            starting[1](place, t, &mut |_, some| theirs.push(some.to_vec()));
+            let (from, mut segment) = (entered.row(place, t), 0);
+            starting[0](place, t, &mut |end, some| {
+                let on_path = |k: usize| from[k] & some[k] & leaving.row(place, end)[k];
+                found[b] |= theirs[segment].iter().enumerate().any(|(k, q)| on_path(k) & !q != 0);
+                join(entering.row_mut(place, t), leaving.row(place, end), some);
+                segment += 1;
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn some_segment_is_missing<F: Real>(
+    lattice: &Lattice<'_, F>,
+    starting: &Starting<'_>,
+    clock: &Clock<'_>,
+) -> Result<bool> {
+    let layout = &lattice.layout;
+    let all = ones(layout.largest());
+    let mut missing = false;
+    for t in 0..layout.steps() {
+        for place in 0..layout.active(t) {
+            clock.check()?;
+            starting(place, t, &mut |_, some| missing |= some != all);
+        }
+        if missing {
+            break;
+        }
+    }
+    Ok(missing)
+}
+
+/// Rows of bits, one for each place and position.
+struct Rows {
+    words: usize,
+    steps: usize,
+    bits: Vec<u64>,
+}
+
+impl Rows {
+    fn row(&self, place: usize, t: usize) -> &[u64] {
+        &self.bits[(place * self.steps + t) * self.words..][..self.words]
+    }
+
+    fn row_mut(&mut self, place: usize, t: usize) -> &mut [u64] {
+        &mut self.bits[(place * self.steps + t) * self.words..][..self.words]
+    }
+}
+
+/// Which transitions there are at one boundary at a time; all boundaries may share them.
+struct Tables<'a, F: Real> {
+    edges: &'a Edges<'a, F>,
+    at: Option<usize>,
+    bits: Vec<u64>,
+}
+
+impl<'a, F: Real> Tables<'a, F> {
+    fn new(edges: &'a Edges<'a, F>) -> Self {
+        Tables { edges, at: None, bits: Vec::new() }
+    }
+
+    fn table(&mut self, t: usize) -> &[u64] {
+        let t = if self.edges.shared() { 0 } else { t };
+        if self.at != Some(t) {
+            self.at = Some(t);
+            self.bits.clear();
+            let (before, after) = self.edges.shape(t);
+            let mut row = vec![F::ZERO; after];
+            for i in 0..before {
+                if self.edges.has_zeros() {
+                    self.edges.fill(t, Index::Range(i..i + 1), Index::Range(0..after), &mut row);
+                }
+                self.bits.extend(bits(&row));
+            }
+        }
+        &self.bits
+    }
+}
+
+impl<F: Real> Edges<'_, F> {
+    /// True if some transition has weight zero; products of embeddings never have.
+    fn has_zeros(&self) -> bool {
+        match self.transitions {
+            Transitions::Shared(values) | Transitions::PerStep(values) => values.contains(&F::NEG_INFINITY),
+            Transitions::Factored { .. } => false,
+        }
+    }
+}
+
+/// A bit for each state whose log weight is not −∞.
+fn bits<F: Real>(row: &[F]) -> Vec<u64> {
+    let word = |some: &[F]| {
+        some.iter().enumerate().fold(0, |word, (k, &x)| word | (u64::from(x > F::NEG_INFINITY) << k))
+    };
+    row.chunks(64).map(word).collect()
+}
+
+fn ones(states: usize) -> Vec<u64> {
+    bits(&vec![0.0; states])
+}
+
+/// The numbers of the bits that are set.
+fn members(row: &[u64]) -> impl Iterator<Item = usize> {
+    row.iter().enumerate().flat_map(|(k, &word)| {
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            (rest != 0).then(|| {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                64 * k + bit
+            })
+        })
+    })
+}
+
+fn meet(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).any(|(a, b)| a & b != 0)
+}
+
+/// out ← out ∪ (a ∩ b).
+fn join(out: &mut [u64], a: &[u64], b: &[u64]) {
+    out.iter_mut().zip(a.iter().zip(b)).for_each(|(x, (a, b))| *x |= a & b);
+}
