@@ -343,7 +343,7 @@ class LanguageModel:
         pseudo: bool,
         annealed: int | None,
         run: Run,
-    ) -> tuple[int, int, float, str, str, float, float, float | None, float | None]: ...
+    ) -> tuple[int, int, float, str, str, float, float, float | None, str | None]: ...
 
 def train_stochastic(
     texts: list[str | os.PathLike[str]] | str,

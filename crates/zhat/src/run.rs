@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::platform;
 use crate::units;
 
+/// How long a step that is under way may go on after the time is spent.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Somebody who wants to know how far the work has come.
 ///
 /// It is called from worker threads, a few times a second to a few thousand times, so it must be quick.
@@ -223,6 +226,11 @@ impl Clock<'_> {
     /// True once the time budget is spent.
     pub fn is_out_of_time(&self) -> bool {
         self.run.time.is_some_and(|limit| self.started.elapsed() >= limit)
+    }
+
+    /// True once the time budget is overspent by half a second: for short steps that are better finished.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.run.time.is_some_and(|limit| self.started.elapsed() >= limit.saturating_add(GRACE))
     }
 
     /// For methods that have nothing to show before the end: an error once they must stop.
