@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn every_number_of_squarings_agrees_with_the_definition() {
         let mut random = Streams::new(1, "transfer tests").block(0);
-        for (states, context) in [(1, 1), (2, 1), (3, 2), (2, 3), (5, 1)] {
+        for (states, context) in [(1usize, 1usize), (2, 1), (3, 2), (2, 3), (5, 1)] {
             for strength in [1.0, 1e4] {
                 let mut matrix = || {
                     let entry = |_| {

@@ -18,6 +18,9 @@ pub(super) fn log_factorial(n: f64) -> f64 {
     if n < 2.0 {
         return 0.0;
     }
+    if n == f64::INFINITY {
+        return n;
+    }
     if n < 64.0 {
         // 20! is the last that is a whole number of 64 bits; products of few factors lose nothing worth mentioning.
         return (2..=n as u32).map(f64::from).product::<f64>().ln();

@@ -15,14 +15,18 @@ use crate::numeric;
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
-use super::cells;
+use super::cells::Joint;
 use super::density::{Cell, Density};
 use super::gauss::gauss_legendre;
 
 const NAME: &str = "gauss-legendre";
 const POINTS: usize = 16;
 /// Points of one piece of work.
-const BLOCK: usize = 4096;
+const BLOCK: usize = 1024;
+/// Pieces whose sums are kept together.
+const AT_ONCE: usize = 1 << 16;
+/// More points would take years.
+const MOST_POINTS: f64 = 1e15;
 
 /// Gauss–Legendre quadrature on a grid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -44,7 +48,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
     fn forecast(&self, model: &MixedModel, _: Query, _: &Run) -> Forecast {
         let (mut seconds, mut bytes) = (0.0, 1e5);
         for component in model.components() {
-            let Some((densities, boxes)) = cells::densities(model, &component, 0.0) else {
+            let Some(joint) = Joint::new(model, &component) else {
                 return Forecast {
                     bytes: f64::INFINITY,
                     seconds: f64::INFINITY,
@@ -52,11 +56,12 @@ impl Forecasts<MixedModel> for GaussLegendre {
                 };
             };
             // Eight panels settle most densities.
-            let points = (8.0 * POINTS as f64).powi(boxes.len() as i32) * densities.len() as f64;
-            let factors =
-                densities.first().map_or(0, |d| d.parts.iter().map(|p| 1 + p.factors.len()).sum::<usize>());
+            let states = joint.count as f64;
+            let points = (8.0 * POINTS as f64).powi(joint.boxes.len() as i32) * states;
+            let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
             seconds += points.min(self.points) * 1e-8 * (2 + factors) as f64;
-            bytes += densities.len() as f64 * 300.0;
+            let sums = (8.0 / BLOCK as f64 + 16.0) * AT_ONCE as f64;
+            bytes += states * (300.0 + 40.0 * factors as f64) + sums + axis_bytes(self.points, joint.boxes.len());
         }
         Forecast { bytes, seconds, promise: Promise::Heuristic }
     }
@@ -69,8 +74,9 @@ impl LogPartition<MixedModel> for GaussLegendre {
         let mut value = model.constant();
         let (mut error, mut points, mut stopped) = (0.0, 0.0, false);
         for component in model.components() {
-            let Some((densities, boxes)) = cells::densities(model, &component, 0.0) else { continue };
-            let found = run.install(|| self.component(&densities, &boxes, &clock))?;
+            let Some(joint) = Joint::new(model, &component) else { continue };
+            let densities = joint.densities(0.0, &clock)?;
+            let found = run.install(|| self.component(&densities, &joint.boxes, &clock))?;
             value += found.value;
             error += found.error;
             points += found.points;
@@ -100,11 +106,11 @@ impl GaussLegendre {
         for halvings in 0.. {
             let panels = 1usize << halvings;
             let points = ((panels * POINTS) as f64).powi(boxes.len() as i32) * densities.len() as f64;
-            if last.is_some() && (points > self.points || clock.is_out_of_time()) {
+            if last.is_some() && (points > self.points.min(MOST_POINTS) || clock.is_out_of_time()) {
                 found.stopped = clock.is_out_of_time();
                 break;
             }
-            if points > self.points {
+            if points > self.points || points > MOST_POINTS {
                 return Err(Error::NoAnswer(format!(
                     "{points:.1e} points at least are needed, more than the {:.1e} of the option points",
                     self.points
@@ -113,7 +119,15 @@ impl GaussLegendre {
             if clock.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let value = grid(densities, boxes, panels);
+            let value = match grid(densities, boxes, panels, clock) {
+                Ok(value) => value,
+                // The grid before this one stands.
+                Err(Error::OverBudget { .. }) if last.is_some() => {
+                    found.stopped = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             found.points = points;
             found.error = last.map_or(f64::INFINITY, |last| (value - last).abs());
             found.value = value;
@@ -129,8 +143,13 @@ impl GaussLegendre {
     }
 }
 
-/// log ∫ on a grid of so many panels a variable.
-fn grid(densities: &[Density], boxes: &Cell, panels: usize) -> f64 {
+/// The memory of the points of each axis, which are at most as many as all points together allow.
+fn axis_bytes(points: f64, axes: usize) -> f64 {
+    if axes == 0 { 0.0 } else { 16.0 * axes as f64 * points.min(MOST_POINTS).max(1.0).powf(1.0 / axes as f64) }
+}
+
+/// log ∫ on a grid of so many panels per variable.
+fn grid(densities: &[Density], boxes: &Cell, panels: usize, clock: &Clock<'_>) -> Result<f64> {
     let rule = gauss_legendre(POINTS);
     let axes: Vec<Vec<(f64, f64)>> = boxes
         .iter()
@@ -145,28 +164,31 @@ fn grid(densities: &[Density], boxes: &Cell, panels: usize) -> f64 {
         .collect();
     let side = panels * POINTS;
     let total = side.pow(boxes.len() as u32);
-    let blocks: Vec<(usize, usize)> = (0..densities.len())
-        .flat_map(|density| (0..total).step_by(BLOCK).map(move |begin| (density, begin)))
-        .collect();
-    let sums: Vec<f64> = blocks
-        .par_iter()
-        .map(|&(density, begin)| {
-            let mut x = vec![0.0; boxes.len()];
-            let logs: Vec<f64> = (begin..(begin + BLOCK).min(total))
-                .map(|point| {
-                    let mut rest = point;
-                    let mut log = 0.0;
-                    for (x, axis) in x.iter_mut().zip(&axes) {
-                        let (at, weight) = axis[rest % side];
-                        rest /= side;
-                        *x = at;
-                        log += weight;
-                    }
-                    log + densities[density].score(&x)
-                })
-                .collect();
-            numeric::log_sum_exp(&logs)
-        })
-        .collect();
-    numeric::log_sum_exp(&sums)
+    let blocks = total.div_ceil(BLOCK);
+    let block = |index: usize| {
+        clock.check()?;
+        let (density, begin) = (&densities[index / blocks], index % blocks * BLOCK);
+        let mut x = vec![0.0; boxes.len()];
+        let logs: Vec<f64> = (begin..(begin + BLOCK).min(total))
+            .map(|point| {
+                let mut rest = point;
+                let mut log = 0.0;
+                for (x, axis) in x.iter_mut().zip(&axes) {
+                    let (at, weight) = axis[rest % side];
+                    rest /= side;
+                    *x = at;
+                    log += weight;
+                }
+                log + density.score(&x)
+            })
+            .collect();
+        Ok(numeric::log_sum_exp(&logs))
+    };
+    let count = blocks * densities.len();
+    let mut sums = Vec::new();
+    for first in (0..count).step_by(AT_ONCE) {
+        let some = (first..(first + AT_ONCE).min(count)).into_par_iter().map(block);
+        sums.push(numeric::log_sum_exp(&some.collect::<Result<Vec<f64>>>()?));
+    }
+    Ok(numeric::log_sum_exp(&sums))
 }
