@@ -135,3 +135,34 @@ def test_other_errors() -> None:
         model.log_partition(method="sccq", samples=1000)
     with pytest.raises(zhat.InputError):
         model.marginals()
+
+
+def test_distances_and_counts() -> None:
+    laplace = zhat.MixedModel.family("laplace", 1.0, 0.5, low=-1.0, high=2.0)
+    truth = math.log(0.5 * (2 - math.exp(-4.0) - math.exp(-2.0)))
+    answer = laplace.log_partition(method="sccq")
+    assert answer.guarantee.low <= truth <= answer.guarantee.high
+    assert laplace.terms == [(-2.0, [(0, "distance", 1.0, 1.0)])]
+    assert laplace.log_partition(method="gauss-legendre").value == pytest.approx(truth, abs=1e-4)
+    poisson = zhat.MixedModel.family("poisson", 3.5)
+    assert poisson.domains == [zhat.Counts()]
+    answer = poisson.log_partition(method="sccq")
+    assert answer.guarantee.low <= 3.5 <= answer.guarantee.high
+    assert zhat.MixedModel.family("poisson", 3.5, high=20).domains == [zhat.Counts(0, 20)]
+    # A rate that is uniform on [1, 3], times e^{−r}: the sum and integral is 2.
+    model = zhat.MixedModel(
+        [zhat.Counts(), (1.0, 3.0)],
+        [
+            (1.0, [(0, "power", 1), (1, "log", 1)]),
+            (-1.0, [(0, "log_factorial")]),
+            (-1.0, [(1, "power", 1)]),
+        ],
+    )
+    answer = model.log_partition()
+    assert answer.guarantee.low <= math.log(2) <= answer.guarantee.high
+    assert zhat.MixedModel(model.domains, model.terms) == model
+    assert model.score([2.0, 1.0]) == pytest.approx(-1.0 - math.log(2))
+    with pytest.raises(zhat.InputError, match="do not bound"):
+        zhat.MixedModel([zhat.Counts()], [(0.5, [(0, "power", 1)])])
+    with pytest.raises(zhat.InputError, match="does not take"):
+        model.score([2.5, 1.0])

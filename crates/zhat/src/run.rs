@@ -248,6 +248,11 @@ impl Clock<'_> {
         }
     }
 
+    /// [`Clock::check`], but half a second later: for a first step without which there is no answer.
+    pub(crate) fn check_late(&self) -> Result<()> {
+        if self.is_cancelled() || self.is_overdue() { self.check() } else { Ok(()) }
+    }
+
     /// The same clock for parts of the work that have no progress of their own to tell.
     pub(crate) fn quiet(&self) -> Self {
         Clock { quiet: true, ..*self }

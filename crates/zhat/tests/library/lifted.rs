@@ -263,7 +263,7 @@ fn around(model: &SequenceMrf) -> f64 {
 #[test]
 fn the_transfer_matrix_agrees_with_a_walk_around_the_cycle() {
     let mut random = Streams::new(11, "transfer").block(0);
-    for (c, k, n) in [(2, 1, 2), (3, 1, 301), (70, 1, 37), (4, 2, 3), (5, 2, 130), (3, 3, 4), (3, 3, 77)] {
+    for (c, k, n) in [(2, 1, 2), (3, 1, 301), (66, 1, 9), (4, 2, 3), (4, 2, 90), (3, 3, 4), (3, 3, 41)] {
         for (size, zeros) in [(1.0, 0.0), (60.0, 0.2), (1e4, 0.0), (1e4, 0.4)] {
             let mut number = || {
                 let zero = random.uniform() < zeros;

@@ -136,7 +136,7 @@ impl<'a> Joint<'a> {
     /// All of them.
     pub fn densities(&self, constant: f64, clock: &Clock<'_>) -> Result<Vec<Density>> {
         let density = |joint| {
-            clock.check()?;
+            clock.check_late()?;
             Ok(self.density(joint as u64, constant))
         };
         (0..self.count).map(density).collect()

@@ -39,7 +39,7 @@ pub(super) struct Density {
 }
 
 /// The part of a cell where |x − m|ᶜ is smooth ends at this m, if it is inside.
-fn kink(statistic: Statistic, (a, b): (f64, f64)) -> Option<f64> {
+pub(super) fn kink(statistic: Statistic, (a, b): (f64, f64)) -> Option<f64> {
     match statistic {
         Statistic::Distance { centre, .. } if a < centre && centre < b => Some(centre),
         _ => None,

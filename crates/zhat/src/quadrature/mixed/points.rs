@@ -305,7 +305,7 @@ impl Plan {
         let (mut sum, mut squares) = (0.0, 0.0);
         for i in 0..count {
             if i % LOOK == 0 {
-                clock.check()?;
+                clock.check_late()?;
             }
             for (x, domain) in x.iter_mut().zip(&self.domains) {
                 let u = random.uniform();

@@ -1,6 +1,6 @@
 //! Numerical quadrature as a reference: Gauss–Legendre points in every continuous variable, every joint state of the discrete ones.
 //!
-//! Each box is cut into panels of 16 points, and the panels are halved until two answers in a row agree. What is told of
+//! Each box is cut where |x − m| has its kink and into panels of 16 points, and the panels are halved until two answers in a row agree. What is told of
 //! the error is the distance of the last two, which is an estimate and no bound: a peak between all points goes unseen. The
 //! work is (16·panels)ⁿ for n continuous variables that hang together.
 
@@ -16,7 +16,7 @@ use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
 use super::cells::Joint;
-use super::density::{Cell, Density};
+use super::density::{Cell, Density, kink};
 use super::gauss::gauss_legendre;
 
 const NAME: &str = "gauss-legendre";
@@ -61,7 +61,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
             let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
             seconds += points.min(self.points) * 1e-8 * (2 + factors) as f64;
             let sums = (8.0 / BLOCK as f64 + 16.0) * AT_ONCE as f64;
-            bytes += states * (300.0 + 40.0 * factors as f64) + sums + axis_bytes(self.points, joint.boxes.len());
+            bytes += states * (300.0 + 40.0 * factors as f64) + sums;
         }
         Forecast { bytes, seconds, promise: Promise::Heuristic }
     }
@@ -103,9 +103,11 @@ impl GaussLegendre {
     fn component(&self, densities: &[Density], boxes: &Cell, clock: &Clock<'_>) -> Result<Found> {
         let mut last: Option<f64> = None;
         let mut found = Found { value: 0.0, error: f64::INFINITY, points: 0.0, stopped: false };
+        let segments: Vec<Vec<f64>> = (0..boxes.len()).map(|v| segments(densities, v, boxes[v])).collect();
         for halvings in 0.. {
             let panels = 1usize << halvings;
-            let points = ((panels * POINTS) as f64).powi(boxes.len() as i32) * densities.len() as f64;
+            let side = |ends: &Vec<f64>| ((ends.len() - 1) * panels * POINTS) as f64;
+            let points = segments.iter().map(side).product::<f64>() * densities.len() as f64;
             if last.is_some() && (points > self.points.min(MOST_POINTS) || clock.is_out_of_time()) {
                 found.stopped = clock.is_out_of_time();
                 break;
@@ -119,7 +121,7 @@ impl GaussLegendre {
             if clock.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let value = match grid(densities, boxes, panels, clock) {
+            let value = match grid(densities, &segments, panels, clock) {
                 Ok(value) => value,
                 // The grid before this one stands.
                 Err(Error::OverBudget { .. }) if last.is_some() => {
@@ -143,41 +145,43 @@ impl GaussLegendre {
     }
 }
 
-/// The memory of the points of each axis, which are at most as many as all points together allow.
-fn axis_bytes(points: f64, axes: usize) -> f64 {
-    if axes == 0 { 0.0 } else { 16.0 * axes as f64 * points.min(MOST_POINTS).max(1.0).powf(1.0 / axes as f64) }
+/// The ends of a box and the kinks inside it, ascending.
+fn segments(densities: &[Density], v: usize, (a, b): (f64, f64)) -> Vec<f64> {
+    let factors = densities.iter().flat_map(|density| &density.parts).flat_map(|part| &part.factors);
+    let kinks = factors.filter(|factor| factor.0 == v).filter_map(|&(_, f)| kink(f, (a, b)));
+    let mut ends: Vec<f64> = kinks.chain([a, b]).collect();
+    ends.sort_by(f64::total_cmp);
+    ends.dedup();
+    ends
 }
 
-/// log ∫ on a grid of so many panels per variable.
-fn grid(densities: &[Density], boxes: &Cell, panels: usize, clock: &Clock<'_>) -> Result<f64> {
-    let rule = gauss_legendre(POINTS);
-    let axes: Vec<Vec<(f64, f64)>> = boxes
-        .iter()
-        .map(|&(a, b)| {
-            let half = 0.5 * (b - a) / panels as f64;
-            let panel = |i: usize| {
-                let middle = a + (2 * i + 1) as f64 * half;
-                rule.iter().map(move |&(t, w)| (middle + half * t, (half * w).ln()))
-            };
-            (0..panels).flat_map(panel).collect()
-        })
-        .collect();
-    let side = panels * POINTS;
-    let total = side.pow(boxes.len() as u32);
+/// log ∫ on a grid of so many panels per segment of a variable.
+fn grid(densities: &[Density], segments: &[Vec<f64>], panels: usize, clock: &Clock<'_>) -> Result<f64> {
+    // Half the width of a panel for each segment; points are found when they are needed.
+    let rule: Vec<(f64, f64)> = gauss_legendre(POINTS).into_iter().map(|(t, w)| (t, w.ln())).collect();
+    let axis = |ends: &Vec<f64>| {
+        let half = |pair: &[f64]| 0.5 * (pair[1] - pair[0]) / panels as f64;
+        ends.windows(2).map(|pair| (pair[0], half(pair), half(pair).ln())).collect()
+    };
+    let axes: Vec<Vec<(f64, f64, f64)>> = segments.iter().map(axis).collect();
+    let side = |axis: &Vec<(f64, f64, f64)>| axis.len() * panels * POINTS;
+    let total: usize = axes.iter().map(side).product();
     let blocks = total.div_ceil(BLOCK);
     let block = |index: usize| {
-        clock.check()?;
+        clock.check_late()?;
         let (density, begin) = (&densities[index / blocks], index % blocks * BLOCK);
-        let mut x = vec![0.0; boxes.len()];
+        let mut x = vec![0.0; axes.len()];
         let logs: Vec<f64> = (begin..(begin + BLOCK).min(total))
             .map(|point| {
                 let mut rest = point;
                 let mut log = 0.0;
                 for (x, axis) in x.iter_mut().zip(&axes) {
-                    let (at, weight) = axis[rest % side];
-                    rest /= side;
-                    *x = at;
-                    log += weight;
+                    let (own, (t, weight)) = (rest % side(axis), rule[rest % POINTS]);
+                    rest /= side(axis);
+                    let panel = own / POINTS;
+                    let (first, half, log_half) = axis[panel / panels];
+                    *x = first + half * ((2 * (panel % panels) + 1) as f64 + t);
+                    log += weight + log_half;
                 }
                 log + density.score(&x)
             })
