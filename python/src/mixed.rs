@@ -55,9 +55,8 @@ pub fn mixed(variables: Vec<Variable>, terms: Vec<Parts>) -> PyResult<Model> {
     let domains = variables.iter().map(domain).collect::<PyResult<_>>()?;
     let mut built = Vec::with_capacity(terms.len());
     for (weight, factors) in terms {
-        let factors = factors
-            .iter()
-            .map(|(v, name, argument, centre)| Ok((*v, statistic(name, *argument, *centre)?)));
+        let factors =
+            factors.iter().map(|(v, name, argument, centre)| Ok((*v, statistic(name, *argument, *centre)?)));
         built.push(Term { weight, factors: factors.collect::<PyResult<_>>()? });
     }
     Ok(Model::of(MixedModel::new(domains, built).map_err(Failure)?))

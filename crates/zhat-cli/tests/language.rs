@@ -72,7 +72,9 @@ fn annealed_estimates_state_their_uncertainty() {
     std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
     folder.ok(&["lm", "train", "train.txt", "--rank", "4", "--iterations", "40", "-o", "m.zhat"]);
     let told = folder.ok(&["lm", "eval", "m.zhat", "train.txt", "--annealed", "1"]);
-    for words in ["standard error of Ẑ", "certified, and", "95% confidence", "warning", "effective sample size"] {
+    for words in
+        ["standard error of Ẑ", "certified, and", "95% confidence", "warning", "effective sample size"]
+    {
         assert!(told.contains(words), "{told}");
     }
     let score = folder.json(&["lm", "eval", "m.zhat", "train.txt", "--annealed"]);

@@ -69,7 +69,8 @@ fn options_of_any_size_end_in_time() {
         ("s.zhat", "star", "iterations=18446744073709551615"),
     ] {
         let begin = std::time::Instant::now();
-        let ran = folder.run(&["logz", model, "--method", method, "--set", option, "--time", "1s", "--memory", "1G"]);
+        let ran = folder
+            .run(&["logz", model, "--method", method, "--set", option, "--time", "1s", "--memory", "1G"]);
         assert!(ran.status() < 100, "{method} {option}: {}", ran.stderr());
         assert!(begin.elapsed().as_secs_f64() < 1.1 + 1.0, "{method} {option}: {:?}", begin.elapsed());
     }

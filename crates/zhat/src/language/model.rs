@@ -107,7 +107,11 @@ impl AnnealedScore {
 
     /// What a user must know: that the weights are too scattered to believe the estimate.
     pub fn warning(&self) -> Option<&str> {
-        self.log_z.diagnostics.figures().find(|(name, _)| *name == "warning").and_then(|(_, text)| text.as_str())
+        self.log_z
+            .diagnostics
+            .figures()
+            .find(|(name, _)| *name == "warning")
+            .and_then(|(_, text)| text.as_str())
     }
 
     /// A JSON object with all of it, per word.
@@ -132,7 +136,11 @@ impl std::fmt::Display for AnnealedScore {
                 "unknown".into()
             };
             let (low, high) = (self.lower / words, self.upper() / words);
-            write!(f, " (standard error of Ẑ {error}); between {low:.4}, certified, and {high:.4} with {}% confidence", 100.0 * confidence)?;
+            write!(
+                f,
+                " (standard error of Ẑ {error}); between {low:.4}, certified, and {high:.4} with {}% confidence",
+                100.0 * confidence
+            )?;
         }
         Ok(())
     }

@@ -268,7 +268,8 @@ fn spaced(deviations: &[f64], most: usize) -> Vec<f64> {
     let width = 1.0 / (steady.len() - 1) as f64;
     let lengths: Vec<f64> = steady.windows(2).map(|pair| 0.5 * width * (pair[0] + pair[1])).collect();
     let length: f64 = lengths.iter().sum();
-    let levels = (length * length / VARIANCE).ceil().clamp(FEWEST_LEVELS.min(most) as f64, most as f64) as usize;
+    let levels =
+        (length * length / VARIANCE).ceil().clamp(FEWEST_LEVELS.min(most) as f64, most as f64) as usize;
     let (mut at, mut below) = (0, 0.0);
     (1..levels)
         .map(|l| {
@@ -392,9 +393,9 @@ impl Annealed {
     /// How many levels a pilot may choose: half the time, if there is a limit, for all replicates.
     fn most_levels(&self, model: &SequenceMrf, run: &Run) -> usize {
         let sweep = Self::sweep_seconds(model, run).max(1e-9);
-        let allowed = run.time().map_or(f64::INFINITY, |time| {
-            0.5 * time.as_secs_f64() / (sweep * self.replicates as f64)
-        });
+        let allowed = run
+            .time()
+            .map_or(f64::INFINITY, |time| 0.5 * time.as_secs_f64() / (sweep * self.replicates as f64));
         allowed.clamp(FEWEST_LEVELS as f64, MOST_LEVELS as f64) as usize
     }
 }

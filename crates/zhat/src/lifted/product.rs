@@ -73,7 +73,8 @@ impl<'a> Factor<'a> {
             tops
         };
         let first = column_tops(None);
-        let top = |row: &[f64]| row.iter().zip(&first).fold(f64::NEG_INFINITY, |m, (x, g)| m.max(less(*x, *g)));
+        let top =
+            |row: &[f64]| row.iter().zip(&first).fold(f64::NEG_INFINITY, |m, (x, g)| m.max(less(*x, *g)));
         let by_row: Vec<f64> = rows().map(top).collect();
         let by_column = column_tops(Some(&by_row));
         let mut scaled = vec![0.0; logarithms.len()];

@@ -102,7 +102,9 @@ fn radius(
     let mut last = f64::INFINITY;
     for i in 0..how.passes.max(1) {
         let columns: Vec<f64> = unary.iter().zip(right.iter()).map(|(u, h)| u + h).collect();
-        let Ok(Pass { up, down, energy }) = passes.pass(apart, scale, &columns, Some(law), true) else { break };
+        let Ok(Pass { up, down, energy }) = passes.pass(apart, scale, &columns, Some(law), true) else {
+            break;
+        };
         let rounding = passes.rounding(scale, largest(&columns))
             + rounding_allowance(4.0, largest(&up) + largest(right) + largest(unary));
         let (mut high, mut low, mut mean) = (f64::NEG_INFINITY, f64::INFINITY, 0.0);
@@ -246,7 +248,12 @@ impl Forecasts<SequenceMrf> for Spectral {
         let history = 8.0 * states * context * (2 * HISTORY + 12) as f64;
         Forecast {
             bytes: Passes::bytes(model, run.threads()) + history,
-            seconds: 8e-9 * states * states * context * self.passes.clamp(1, 10) as f64 * self.iterations.max(1) as f64,
+            seconds: 8e-9
+                * states
+                * states
+                * context
+                * self.passes.clamp(1, 10) as f64
+                * self.iterations.max(1) as f64,
             promise: Promise::Bounds,
         }
     }

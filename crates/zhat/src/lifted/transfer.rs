@@ -122,7 +122,13 @@ impl<'a> Steps<'a> {
     }
 
     /// Some rows of a matrix times T: windows that differ in the oldest state alone lead to the same ones.
-    fn step(&self, factors: &[Factor<'_>], rows: &[f64], out: &mut [f64], scratch: &mut Scratch) -> Result<()> {
+    fn step(
+        &self,
+        factors: &[Factor<'_>],
+        rows: &[f64],
+        out: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let (states, stride) = (self.model.states(), factors.len());
         for (middle, factor) in factors.iter().enumerate() {
             let place = Columns { first: middle, stride };
@@ -132,7 +138,13 @@ impl<'a> Steps<'a> {
     }
 
     /// The rows of Tᵐ from window `first` on.
-    fn rows(&self, factors: &[Factor<'_>], first: usize, power: usize, scratch: &mut Scratch) -> Result<Vec<f64>> {
+    fn rows(
+        &self,
+        factors: &[Factor<'_>],
+        first: usize,
+        power: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<f64>> {
         let (windows, states) = (self.windows, self.model.states());
         let middles = windows / states;
         let count = ROWS.min(windows - first);
@@ -169,7 +181,9 @@ impl<'a> Steps<'a> {
         let panel = ROWS * self.windows;
         let mut out = vec![0.0; matrix.len()];
         let panels = out.par_chunks_mut(panel).zip(matrix.par_chunks(panel));
-        panels.try_for_each_init(Scratch::default, |scratch, (out, rows)| self.step(factors, rows, out, scratch))?;
+        panels.try_for_each_init(Scratch::default, |scratch, (out, rows)| {
+            self.step(factors, rows, out, scratch)
+        })?;
         Ok(out)
     }
 

@@ -133,7 +133,10 @@ mod tests {
         for n in 1..5000u32 {
             sum.add(f64::from(n).ln());
             let (found, exact) = (log_factorial(f64::from(n)), sum.value());
-            assert!((found - exact).abs() <= 4e-16 * (n as f64 * f64::from(n).ln()).max(1.0) , "{n}: {found} {exact}");
+            assert!(
+                (found - exact).abs() <= 4e-16 * (n as f64 * f64::from(n).ln()).max(1.0),
+                "{n}: {found} {exact}"
+            );
         }
     }
 

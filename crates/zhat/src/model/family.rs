@@ -253,7 +253,8 @@ impl Family {
 fn counts((a, b): (f64, f64)) -> Result<Domain> {
     let whole = |x: f64| x.fract() == 0.0 && (0.0..9e15).contains(&x);
     if !whole(a) || !(whole(b) || b == f64::INFINITY) {
-        let message = format!("[{a}, {b}] is no range of counts: expected whole numbers from 0 on, or no upper end");
+        let message =
+            format!("[{a}, {b}] is no range of counts: expected whole numbers from 0 on, or no upper end");
         return Err(Error::argument("low, high", message));
     }
     Ok(Domain::Counts(a as u64, b.is_finite().then_some(b as u64)))

@@ -156,7 +156,9 @@ impl MixedModel {
                 let (a, b) = match (domains[v], cuts[v]) {
                     (Domain::States(_), _) => continue,
                     (Domain::Interval(a, b), _) => (a, b),
-                    (Domain::Counts(a, b), cut) => (a as f64, b.or(cut.map(|cut| cut.last)).unwrap_or(a) as f64),
+                    (Domain::Counts(a, b), cut) => {
+                        (a as f64, b.or(cut.map(|cut| cut.last)).unwrap_or(a) as f64)
+                    }
                 };
                 let end = statistic.value(a).abs().max(statistic.value(b).abs());
                 size *= if matches!(statistic, Statistic::State(_)) { 1.0 } else { end };
@@ -300,18 +302,20 @@ fn check(v: usize, domain: Domain, statistic: Statistic) -> std::result::Result<
         }
         (Domain::States(_), _) => Err(format!("variable {v} is discrete; only its states can be taken")),
         (Domain::Counts(..), Statistic::State(_) | Statistic::LogFactorial) => Ok(()),
-        (Domain::Counts(..), Statistic::LogComplement) => Err(format!("variable {v} is a count and has no ln(1 − x)")),
+        (Domain::Counts(..), Statistic::LogComplement) => {
+            Err(format!("variable {v} is a count and has no ln(1 − x)"))
+        }
         (_, Statistic::LogFactorial) => Err(format!("ln x! is of a count; variable {v} is continuous")),
         (_, Statistic::Distance { centre, power }) => {
             if centre.is_finite() && power > 0.0 && power <= LARGEST_POWER {
                 Ok(())
             } else {
-                Err(format!("|x − {centre}|^{power} of variable {v} needs a finite centre and a power above 0, {LARGEST_POWER} at most"))
+                Err(format!(
+                    "|x − {centre}|^{power} of variable {v} needs a finite centre and a power above 0, {LARGEST_POWER} at most"
+                ))
             }
         }
-        (Domain::Counts(a, _), statistic) => {
-            check(v, Domain::Interval(a as f64, a as f64 + 1.0), statistic)
-        }
+        (Domain::Counts(a, _), statistic) => check(v, Domain::Interval(a as f64, a as f64 + 1.0), statistic),
         (Domain::Interval(..), Statistic::State(_)) => {
             Err(format!("variable {v} is continuous and has no states"))
         }

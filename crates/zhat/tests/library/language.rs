@@ -9,9 +9,9 @@ use zhat::language::{
     Checkpoint, Counts, Fold, Form, LanguageModel, Moments, Objective, SEPARATOR, Training, UNKNOWN,
     Vocabulary, train,
 };
+use zhat::lifted::{Annealed, TransferMatrix};
 use zhat::numeric::log_sum_exp;
 use zhat::random::Streams;
-use zhat::lifted::{Annealed, TransferMatrix};
 use zhat::{Error, LogPartition, Run};
 
 /// A file that is gone with its owner.
@@ -331,7 +331,8 @@ fn template(seed: u64, sentences: usize) -> String {
 #[test]
 fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interval() {
     let run = Run::default();
-    let (own, other) = (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
+    let (own, other) =
+        (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
     let counts = own.counts(2);
     let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 1, size: None }).unwrap();
     let how = Training { form: Form::Full, iterations: 60, ..Training::default() };

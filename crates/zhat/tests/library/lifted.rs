@@ -283,7 +283,10 @@ fn the_transfer_matrix_agrees_with_a_walk_around_the_cycle() {
                 match answer {
                     Ok(answer) => {
                         let apart = (answer.value - exact).abs();
-                        assert!(apart <= 2.0 * answer.diagnostics.rounding, "{c} {k} {n} {size}: {answer} {exact}");
+                        assert!(
+                            apart <= 2.0 * answer.diagnostics.rounding,
+                            "{c} {k} {n} {size}: {answer} {exact}"
+                        );
                     }
                     Err(Error::ZeroPartition) => assert_eq!(exact, f64::NEG_INFINITY),
                     Err(other) => panic!("{other}"),

@@ -33,7 +33,11 @@ fn families() -> Vec<(Family, (f64, f64), f64)> {
         (Family::Pareto { shape: 2.0 }, (1.0, 50.0), -0.693547260581285),
         (Family::Pareto { shape: 0.5 }, (0.2, 3.0), 1.1991920195502788),
         // scale·(2 − e^{−(m − a)/s} − e^{−(b − m)/s}), and scale·(e^{−(a − m)/s} − e^{−(b − m)/s}) beside the centre.
-        (Family::Laplace { centre: 0.0, scale: 1.0 }, (-1.0, 2.0), (2.0 - (-1f64).exp() - (-2f64).exp()).ln()),
+        (
+            Family::Laplace { centre: 0.0, scale: 1.0 },
+            (-1.0, 2.0),
+            (2.0 - (-1f64).exp() - (-2f64).exp()).ln(),
+        ),
         (
             Family::Laplace { centre: 3.1, scale: 0.25 },
             (2.0, 9.0),
@@ -342,7 +346,12 @@ fn distances_from_a_centre_alone_and_with_others() {
     one(-2.0, 3.0, vec![term(-1.3, &[(x, distance(0.5, 1.0))]), term(0.4, &[(x, power(1.0))])], &[0.5]);
     one(-2.0, 3.0, vec![term(-1.0, &[(x, distance(0.5, 2.5))]), term(0.4, &[(x, power(2.0))])], &[0.5]);
     one(0.5, 3.0, vec![term(-2.0, &[(x, distance(1.0, 3.0))]), term(1.5, &[(x, Statistic::Log(1))])], &[1.0]);
-    one(-1.0, 4.0, vec![term(-1.0, &[(x, distance(0.0, 1.0))]), term(0.7, &[(x, distance(2.0, 1.0))])], &[0.0, 2.0]);
+    one(
+        -1.0,
+        4.0,
+        vec![term(-1.0, &[(x, distance(0.0, 1.0))]), term(0.7, &[(x, distance(2.0, 1.0))])],
+        &[0.0, 2.0],
+    );
     one(0.0, 2.0, vec![term(-1.0, &[(x, distance(1.0, 1.0)), (x, power(1.0))])], &[1.0]);
     // Two variables that interact: the inner integral by Simpson's rule, too.
     let terms = vec![
@@ -350,7 +359,8 @@ fn distances_from_a_centre_alone_and_with_others() {
         term(-0.5, &[(y, power(2.0))]),
         term(0.8, &[(x, distance(0.0, 1.0)), (y, power(1.0))]),
     ];
-    let model = MixedModel::new(vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-1.0, 1.0)], terms).unwrap();
+    let model =
+        MixedModel::new(vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-1.0, 1.0)], terms).unwrap();
     let truth = simpson(
         // ∫ exp(−|x| (1 − 0.8 y)) dx over [−1, 2].
         &|y| {
@@ -363,13 +373,16 @@ fn distances_from_a_centre_alone_and_with_others() {
     // No closed form for a real power beside a logarithm: the interval is wide, and holds.
     let odd = vec![term(-1.0, &[(x, distance(1.0, 0.5))]), term(0.5, &[(x, Statistic::Log(1))])];
     let model = MixedModel::new(vec![Domain::Interval(0.5, 2.0)], odd).unwrap();
-    let z = MixedQuadrature { cells: 500, ..Default::default() }.log_partition(&model, &Run::default()).unwrap();
+    let z =
+        MixedQuadrature { cells: 500, ..Default::default() }.log_partition(&model, &Run::default()).unwrap();
     let truth = GaussLegendre::default().log_partition(&model, &Run::default()).unwrap().value;
     let (low, high) = ends(&z);
     assert!(low <= truth && truth <= high && high - low < 0.02, "{low} {truth} {high}");
     // Draws.
-    let weak = vec![term(-0.3, &[(x, distance(0.5, 1.5))]), term(0.2, &[(x, distance(0.0, 1.0)), (y, power(1.0))])];
-    let model = MixedModel::new(vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-1.0, 1.0)], weak).unwrap();
+    let weak =
+        vec![term(-0.3, &[(x, distance(0.5, 1.5))]), term(0.2, &[(x, distance(0.0, 1.0)), (y, power(1.0))])];
+    let model =
+        MixedModel::new(vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-1.0, 1.0)], weak).unwrap();
     let exact = MixedQuadrature::default().log_partition(&model, &Run::default()).unwrap().value;
     let drawn = MixedQuadrature { samples: 100_000, confidence: 1.0 - 1e-6, ..Default::default() };
     let (low, high) = ends(&drawn.log_partition(&model, &Run::default()).unwrap());
@@ -436,7 +449,11 @@ fn counts_with_and_without_a_largest_value() {
         (Domain::Counts(3, Some(2)), vec![], "a ≤ b"),
         (Domain::Interval(0.0, 1.0), vec![x(1.0, Statistic::LogFactorial)], "count"),
         (Domain::Counts(0, Some(5)), vec![x(1.0, Statistic::LogComplement)], "count"),
-        (Domain::Interval(0.0, 1.0), vec![x(1.0, Statistic::Distance { centre: 0.0, power: -1.0 })], "above 0"),
+        (
+            Domain::Interval(0.0, 1.0),
+            vec![x(1.0, Statistic::Distance { centre: 0.0, power: -1.0 })],
+            "above 0",
+        ),
     ] {
         let message = MixedModel::new(vec![domain], terms).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");

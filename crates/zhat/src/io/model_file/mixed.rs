@@ -20,7 +20,11 @@ pub(super) fn read(tensors: &Tensors<'_>) -> Result<MixedModel> {
             (0, 1.0) if whole(a) && (whole(b) || b == f64::INFINITY) => {
                 Domain::Counts(a as u64, b.is_finite().then_some(b as u64))
             }
-            (0, 1.0) => return Err(tensors.fail(format!("variable {v} counts from {a} to {b}, expected whole numbers"))),
+            (0, 1.0) => {
+                return Err(
+                    tensors.fail(format!("variable {v} counts from {a} to {b}, expected whole numbers"))
+                );
+            }
             (0, _) => Domain::Interval(a, b),
             _ => Domain::States(states),
         });
@@ -100,7 +104,8 @@ pub(super) fn write(model: &MixedModel) -> Writer<'_> {
     if counts.contains(&1.0) {
         file.owned("counts", &[n], counts);
     }
-    let centre = |f: &(usize, Statistic)| if let Statistic::Distance { centre, .. } = f.1 { centre } else { 0.0 };
+    let centre =
+        |f: &(usize, Statistic)| if let Statistic::Distance { centre, .. } = f.1 { centre } else { 0.0 };
     if factors.iter().any(|f| matches!(f.1, Statistic::Distance { .. })) {
         file.owned("centres", &[factors.len()], factors.iter().map(centre).collect());
     }

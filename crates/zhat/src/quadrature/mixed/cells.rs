@@ -216,7 +216,11 @@ pub(super) fn bracket(
         }
         let density = &densities[index];
         let late = clock.is_out_of_time();
-        Ok(if late { self::bound(density, index, boxes.clone(), None, None) } else { bound(index, boxes.clone()) })
+        Ok(if late {
+            self::bound(density, index, boxes.clone(), None, None)
+        } else {
+            bound(index, boxes.clone())
+        })
     };
     let mut pieces: Vec<Piece> = (0..densities.len()).into_par_iter().map(first).collect::<Result<_>>()?;
     loop {
@@ -294,7 +298,8 @@ fn bound(
 ) -> Piece {
     if cell.is_empty() {
         let score: numeric::CompensatedSum = density.parts.iter().map(|part| part.weight).collect();
-        let (log_low, log_high) = (score.value() - density.blur, score.value() + density.blur + density.beyond);
+        let (log_low, log_high) =
+            (score.value() - density.blur, score.value() + density.blur + density.beyond);
         return Piece { density: index, cell, widest: 0, log_low, log_high };
     }
     let (range, widest) = density.range(&cell);

@@ -409,10 +409,16 @@ mod tests {
                 let ends = [a, 0.7, 1.0, 1.5, 2.0, b].map(|x: f64| x.clamp(a, b));
                 let mut sorted = ends;
                 sorted.sort_by(f64::total_cmp);
-                let sum: f64 = sorted.windows(2).map(|pair| if pair[0] < pair[1] { numerically(f, pair[0], pair[1]) } else { 0.0 }).sum();
+                let sum: f64 = sorted
+                    .windows(2)
+                    .map(|pair| if pair[0] < pair[1] { numerically(f, pair[0], pair[1]) } else { 0.0 })
+                    .sum();
                 let (ours, theirs) = (product_mean(&factors, a, b).unwrap(), sum / (b - a));
                 assert!(ours.error <= 1e-20 * ours.value.high.abs().max(1e-4));
-                assert!((ours.value.value() - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3), "{factors:?} [{a}, {b}]");
+                assert!(
+                    (ours.value.value() - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3),
+                    "{factors:?} [{a}, {b}]"
+                );
             }
         }
         assert!(product_mean(&[distance(1.0, 0.5), Statistic::Log(1)], 0.5, 2.0).is_none());

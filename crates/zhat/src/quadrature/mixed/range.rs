@@ -72,7 +72,11 @@ fn distance(x: Range, centre: f64) -> Range {
 
 /// uᶜ for u ≥ 0.
 fn real_power(u: Range, c: f64) -> Range {
-    if c == 0.0 { Range::point(1.0) } else { Range::around(u.low.powf(c).min(MOST), u.high.powf(c).min(MOST)) }
+    if c == 0.0 {
+        Range::point(1.0)
+    } else {
+        Range::around(u.low.powf(c).min(MOST), u.high.powf(c).min(MOST))
+    }
 }
 
 /// The range of a statistic of a continuous variable, or of a count.
@@ -148,7 +152,8 @@ mod tests {
                     let value = statistic.value(at);
                     assert!(values.low <= value && value <= values.high, "{statistic:?} at {at}");
                     let h = 1e-6 * at;
-                    if matches!(statistic, Statistic::Distance { centre, .. } if (at - centre).abs() < 2.0 * h) {
+                    if matches!(statistic, Statistic::Distance { centre, .. } if (at - centre).abs() < 2.0 * h)
+                    {
                         continue;
                     }
                     let seen = (statistic.value(at + h) - statistic.value(at - h)) / (2.0 * h);
