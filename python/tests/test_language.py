@@ -272,6 +272,8 @@ def test_annealed_estimates_state_their_uncertainty() -> None:
         assert found["guarantee"]["kind"] == "unbiased"
         assert found["guarantee"]["relative_std_error"] >= 0
         assert 1.0 <= found["effective_sample_size"] <= found["replicates"] + 1e-9
+    assert score.annealed is not None
+    assert chosen.annealed is not None
     assert score.annealed_per_word == score.annealed["per_word"]
     assert chosen.annealed["levels"] >= 16
     with pytest.warns(RuntimeWarning, match="effective sample size"):
