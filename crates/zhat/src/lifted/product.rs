@@ -61,29 +61,33 @@ fn less(x: f64, y: f64) -> f64 {
 }
 
 impl<'a> Factor<'a> {
-    pub fn new(logarithms: &'a [f64], inner: usize) -> Self {
+    pub fn new(logarithms: &'a [f64], inner: usize, clock: &Clock<'_>) -> Result<Self> {
         let columns = logarithms.len() / inner.max(1);
         let rows = || logarithms.chunks_exact(columns.max(1));
         let column_tops = |by_row: Option<&[f64]>| {
             let mut tops = vec![f64::NEG_INFINITY; columns];
             for (k, row) in rows().enumerate() {
+                clock.check()?;
                 let shift = by_row.map_or(0.0, |by_row| by_row[k]);
                 tops.iter_mut().zip(row).for_each(|(top, x)| *top = top.max(less(*x, shift)));
             }
-            tops
+            Ok(tops)
         };
-        let first = column_tops(None);
-        let top =
-            |row: &[f64]| row.iter().zip(&first).fold(f64::NEG_INFINITY, |m, (x, g)| m.max(less(*x, *g)));
-        let by_row: Vec<f64> = rows().map(top).collect();
-        let by_column = column_tops(Some(&by_row));
+        let first = column_tops(None)?;
+        let top = |row: &[f64]| {
+            clock.check()?;
+            Ok(row.iter().zip(&first).fold(f64::NEG_INFINITY, |m, (x, g)| m.max(less(*x, *g))))
+        };
+        let by_row = rows().map(top).collect::<Result<Vec<f64>>>()?;
+        let by_column = column_tops(Some(&by_row))?;
         let mut scaled = vec![0.0; logarithms.len()];
         for ((scaled, row), shift) in scaled.chunks_exact_mut(columns.max(1)).zip(rows()).zip(&by_row) {
+            clock.check()?;
             let entries = scaled.iter_mut().zip(row).zip(&by_column);
             entries.for_each(|((s, x), g)| *s = less(less(*x, *shift), *g));
             numeric::exp_in_place(scaled);
         }
-        Factor { logarithms, inner, columns, scaled, by_row, by_column, support: OnceLock::new() }
+        Ok(Factor { logarithms, inner, columns, scaled, by_row, by_column, support: OnceLock::new() })
     }
 
     /// Multiplies some rows of A, each `width` long, and writes into the columns from `at` on of rows as long.

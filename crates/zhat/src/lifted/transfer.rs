@@ -116,9 +116,10 @@ impl<'a> Steps<'a> {
         Ok(Steps { model, windows, clock, scores })
     }
 
-    fn factors(&self) -> Vec<Factor<'_>> {
+    fn factors(&self) -> Result<Vec<Factor<'_>>> {
         let states = self.model.states();
-        self.scores.par_chunks_exact(states * states).map(|scores| Factor::new(scores, states)).collect()
+        let matrices = self.scores.par_chunks_exact(states * states);
+        matrices.map(|scores| Factor::new(scores, states, self.clock)).collect()
     }
 
     /// Some rows of a matrix times T: windows that differ in the oldest state alone lead to the same ones.
@@ -164,7 +165,7 @@ impl<'a> Steps<'a> {
 
     /// log Tᵐ(w, w) for each window w, a panel of rows at a time.
     fn around(&self, power: usize) -> Result<Vec<f64>> {
-        let factors = self.factors();
+        let factors = self.factors()?;
         let firsts: Vec<usize> = (0..self.windows).step_by(ROWS).collect();
         let diagonal = |scratch: &mut Scratch, &first: &usize| {
             let rows = self.rows(&factors, first, power, scratch)?;
@@ -189,7 +190,7 @@ impl<'a> Steps<'a> {
 
     fn squared(&self, matrix: &[f64]) -> Result<Vec<f64>> {
         let panel = ROWS * self.windows;
-        let factor = Factor::new(matrix, self.windows);
+        let factor = Factor::new(matrix, self.windows, self.clock)?;
         let mut out = vec![0.0; matrix.len()];
         let panels = out.par_chunks_mut(panel).zip(matrix.par_chunks(panel));
         let place = Columns { first: 0, stride: 1 };
@@ -205,7 +206,7 @@ impl<'a> Steps<'a> {
         if squarings == 0 {
             return self.around(n);
         }
-        let factors = self.factors();
+        let factors = self.factors()?;
         let mut matrix = vec![0.0; windows * windows];
         matrix.par_chunks_mut(ROWS * windows).enumerate().try_for_each_init(
             Scratch::default,
