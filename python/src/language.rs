@@ -62,8 +62,8 @@ impl Source {
 
 /// A step: its number, nats a word of the text and of the validation text.
 type Step = (usize, f64, Option<f64>);
-/// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood, annealed estimate a word.
-type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<f64>);
+/// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood, annealed estimate as JSON.
+type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<String>);
 
 /// A language model, never changed once made.
 #[pyclass(frozen, eq, module = "zhat._zhat")]
@@ -162,14 +162,14 @@ pub fn train_stochastic(
     Ok((LanguageModel::of(model), steps, best))
 }
 
-/// What a field says about a text: certified, its pseudo-likelihood, an estimate a word.
+/// What a field says about a text: certified, its pseudo-likelihood, an estimate as JSON. 0 levels are chosen by a pilot.
 fn evaluated(
     model: &language::LanguageModel,
     source: &Source,
     pseudo: bool,
     annealed: Option<usize>,
     run: &zhat::Run,
-) -> Result<(language::TextScore, Option<f64>, Option<f64>)> {
+) -> Result<(language::TextScore, Option<f64>, Option<String>)> {
     let moments = source.count(model.mrf().context(), run)?.moments(model.vocabulary())?;
     let score = model.evaluate(&moments, run)?;
     let pseudo = if pseudo {
@@ -179,8 +179,8 @@ fn evaluated(
     };
     let annealed = match annealed {
         Some(levels) => {
-            let how = Annealed { levels, ..Annealed::default() };
-            Some(model.annealed(&moments, &how, run)? / moments.tokens() as f64)
+            let how = Annealed { levels: Some(levels).filter(|&levels| levels > 0), ..Annealed::default() };
+            Some(model.annealed(&moments, &how, run)?.to_json().to_string())
         }
         None => None,
     };

@@ -6,12 +6,12 @@ use zhat::model::{Domain, Family, MixedModel, Statistic, Term, generate};
 use crate::error::{self, Failure};
 use crate::model::Model;
 
-/// A variable: its states (0 for a continuous one) and the ends of its box.
-type Variable = (usize, f64, f64);
-/// A term: its weight, and of each factor the variable, the statistic's name and its argument.
-type Parts = (f64, Vec<(usize, String, f64)>);
+/// A variable: its states (0 for others), whether it counts, and the ends of its box.
+type Variable = (usize, bool, f64, f64);
+/// A term: its weight, and of each factor the variable, the statistic's name, its argument and its centre.
+type Parts = (f64, Vec<(usize, String, f64, f64)>);
 
-fn statistic(name: &str, argument: f64) -> PyResult<Statistic> {
+fn statistic(name: &str, argument: f64, centre: f64) -> PyResult<Statistic> {
     let whole = || {
         if argument.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&argument) {
             Ok(argument as u32)
@@ -24,8 +24,12 @@ fn statistic(name: &str, argument: f64) -> PyResult<Statistic> {
         "log" => Statistic::Log(whole()?),
         "log1m" => Statistic::LogComplement,
         "state" => Statistic::State(whole()? as usize),
+        "distance" => Statistic::Distance { centre, power: argument },
+        "log_factorial" => Statistic::LogFactorial,
         _ => {
-            let message = format!("there is no statistic `{name}`; there are power, log, log1m and state");
+            let message = format!(
+                "there is no statistic `{name}`; there are power, log, log1m, state, distance and log_factorial"
+            );
             return Err(error::argument("terms", message));
         }
     })
@@ -34,13 +38,25 @@ fn statistic(name: &str, argument: f64) -> PyResult<Statistic> {
 /// A mixed model from its variables and terms.
 #[pyfunction]
 pub fn mixed(variables: Vec<Variable>, terms: Vec<Parts>) -> PyResult<Model> {
-    let domain = |&(states, a, b): &Variable| {
-        if states > 0 { Domain::States(states) } else { Domain::Interval(a, b) }
+    let domain = |&(states, counts, a, b): &Variable| {
+        let whole = |x: f64| x.fract() == 0.0 && (0.0..9e15).contains(&x);
+        if states > 0 {
+            return Ok(Domain::States(states));
+        }
+        if !counts {
+            return Ok(Domain::Interval(a, b));
+        }
+        if !whole(a) || !(whole(b) || b == f64::INFINITY) {
+            let message = format!("counts from {a} to {b}: expected whole numbers from 0 on");
+            return Err(error::argument("domains", message));
+        }
+        Ok(Domain::Counts(a as u64, b.is_finite().then_some(b as u64)))
     };
-    let domains = variables.iter().map(domain).collect();
+    let domains = variables.iter().map(domain).collect::<PyResult<_>>()?;
     let mut built = Vec::with_capacity(terms.len());
     for (weight, factors) in terms {
-        let factors = factors.iter().map(|(v, name, argument)| Ok((*v, statistic(name, *argument)?)));
+        let factors =
+            factors.iter().map(|(v, name, argument, centre)| Ok((*v, statistic(name, *argument, *centre)?)));
         built.push(Term { weight, factors: factors.collect::<PyResult<_>>()? });
     }
     Ok(Model::of(MixedModel::new(domains, built).map_err(Failure)?))
@@ -84,14 +100,17 @@ fn of(model: &Model) -> PyResult<&MixedModel> {
 pub fn mixed_parts(model: &Model) -> PyResult<(Vec<Variable>, Vec<Parts>)> {
     let model = of(model)?;
     let variable = |domain: &Domain| match *domain {
-        Domain::States(states) => (states, 0.0, 0.0),
-        Domain::Interval(a, b) => (0, a, b),
+        Domain::States(states) => (states, false, 0.0, 0.0),
+        Domain::Interval(a, b) => (0, false, a, b),
+        Domain::Counts(a, b) => (0, true, a as f64, b.map_or(f64::INFINITY, |b| b as f64)),
     };
     let factor = |&(v, statistic): &(usize, Statistic)| match statistic {
-        Statistic::Power(c) => (v, "power".to_owned(), c),
-        Statistic::Log(c) => (v, "log".to_owned(), f64::from(c)),
-        Statistic::LogComplement => (v, "log1m".to_owned(), 1.0),
-        Statistic::State(s) => (v, "state".to_owned(), s as f64),
+        Statistic::Power(c) => (v, "power".to_owned(), c, 0.0),
+        Statistic::Log(c) => (v, "log".to_owned(), f64::from(c), 0.0),
+        Statistic::LogComplement => (v, "log1m".to_owned(), 1.0, 0.0),
+        Statistic::State(s) => (v, "state".to_owned(), s as f64, 0.0),
+        Statistic::Distance { centre, power } => (v, "distance".to_owned(), power, centre),
+        Statistic::LogFactorial => (v, "log_factorial".to_owned(), 1.0, 0.0),
     };
     let term = |term: &Term| (term.weight, term.factors.iter().map(factor).collect());
     Ok((model.domains().iter().map(variable).collect(), model.terms().iter().map(term).collect()))
@@ -109,6 +128,9 @@ pub fn mixed_score(model: &Model, point: Vec<f64>) -> PyResult<f64> {
         let inside = match *domain {
             Domain::States(n) => x.fract() == 0.0 && (0.0..n as f64).contains(&x),
             Domain::Interval(a, b) => (a..=b).contains(&x),
+            Domain::Counts(a, b) => {
+                x.fract() == 0.0 && x >= a as f64 && x <= b.map_or(f64::INFINITY, |b| b as f64)
+            }
         };
         if !inside {
             return Err(error::argument("point", format!("variable {v} does not take the value {x}")));

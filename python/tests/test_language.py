@@ -10,6 +10,7 @@ import math
 import pickle
 import random
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,27 @@ def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
     if objective != "pseudo":
         with pytest.raises(zhat.InputError, match="exact likelihood"):
             model.eval(text, annealed=5)
+
+
+def test_annealed_estimates_state_their_uncertainty() -> None:
+    rows = [(i * 7 % 4, i * 5 % 3, i % 4) for i in range(200)]
+    text = [["the", f"a{a}", f"b{b}", "of", "the", f"c{c}"] for a, b, c in rows]
+    model = zhat.LanguageModel.train(text, context=1, rank=6, iterations=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        score = model.eval(text, annealed=3)
+        chosen = model.eval(text, annealed=True)
+    for found in (score.annealed, chosen.annealed):
+        assert found is not None
+        assert found["lower_per_word"] <= found["upper_per_word"]
+        assert found["per_word"] <= found["upper_per_word"]
+        assert found["guarantee"]["kind"] == "unbiased"
+        assert found["guarantee"]["relative_std_error"] >= 0
+        assert 1.0 <= found["effective_sample_size"] <= found["replicates"] + 1e-9
+    assert score.annealed is not None
+    assert chosen.annealed is not None
+    assert score.annealed_per_word == score.annealed["per_word"]
+    assert chosen.annealed["levels"] >= 16
+    with pytest.warns(RuntimeWarning, match="effective sample size"):
+        model.eval(text, annealed=1)
+    assert model.eval(text).annealed is None

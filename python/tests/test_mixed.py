@@ -95,7 +95,7 @@ def test_files_copies_and_figures(tmp_path: Path) -> None:
     assert info["kind"] == "mixed-model"
     assert info["methods"]["sccq"]["log_partition"]["can"]
 
-    def value(factors: list[tuple[int, str, float]]) -> float:
+    def value(factors: list[Any]) -> float:
         return math.prod(0.5**c if f == "power" else float(c == 1) for _, f, c in factors)
 
     assert model.score([1, 0.5]) == pytest.approx(sum(w * value(factors) for w, factors in model.terms))
@@ -135,3 +135,36 @@ def test_other_errors() -> None:
         model.log_partition(method="sccq", samples=1000)
     with pytest.raises(zhat.InputError):
         model.marginals()
+
+
+def test_distances_and_counts() -> None:
+    laplace = zhat.MixedModel.family("laplace", 1.0, 0.5, low=-1.0, high=2.0)
+    truth = math.log(0.5 * (2 - math.exp(-4.0) - math.exp(-2.0)))
+    answer = laplace.log_partition(method="sccq")
+    low, high = ends(answer)
+    assert low <= truth <= high
+    assert laplace.terms == [(-2.0, [(0, "distance", 1.0, 1.0)])]
+    assert laplace.log_partition(method="gauss-legendre").value == pytest.approx(truth, abs=1e-4)
+    poisson = zhat.MixedModel.family("poisson", 3.5)
+    assert poisson.domains == [zhat.Counts()]
+    answer = poisson.log_partition(method="sccq")
+    low, high = ends(answer)
+    assert low <= 3.5 <= high
+    assert zhat.MixedModel.family("poisson", 3.5, high=20).domains == [zhat.Counts(0, 20)]
+    # A rate that is uniform on [1, 3], times e^{−r}: the sum and integral is 2.
+    model = zhat.MixedModel(
+        [zhat.Counts(), (1.0, 3.0)],
+        [
+            (1.0, [(0, "power", 1), (1, "log", 1)]),
+            (-1.0, [(0, "log_factorial")]),
+            (-1.0, [(1, "power", 1)]),
+        ],
+    )
+    low, high = ends(model.log_partition())
+    assert low <= math.log(2) <= high
+    assert zhat.MixedModel(model.domains, model.terms) == model
+    assert model.score([2.0, 1.0]) == pytest.approx(-1.0 - math.log(2))
+    with pytest.raises(zhat.InputError, match="do not bound"):
+        zhat.MixedModel([zhat.Counts()], [(0.5, [(0, "power", 1)])])
+    with pytest.raises(zhat.InputError, match="does not take"):
+        model.score([2.5, 1.0])

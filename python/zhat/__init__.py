@@ -31,7 +31,7 @@ from .errors import (
 )
 from .language import LanguageModel, TextScore, load
 from .learning import Fitted, LogLikelihood, fit, impute, score
-from .mixed import MixedModel
+from .mixed import Counts, MixedModel
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
@@ -47,6 +47,7 @@ __all__ = [
     "BestState",
     "Chain",
     "ChainGradient",
+    "Counts",
     "Error",
     "FactorBeliefs",
     "FactorGraph",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +35,12 @@ class TextScore:
     rounding: float
     log_lengths: float
     pseudo_log_likelihood: float | None
-    annealed_per_word: float | None
+    annealed: dict[str, Any] | None
+
+    @property
+    def annealed_per_word(self) -> float | None:
+        """The annealed estimate of the likelihood, in nats per word; see `annealed` for its uncertainty."""
+        return None if self.annealed is None else float(self.annealed["per_word"])
 
     @property
     def per_word(self) -> float:
@@ -243,7 +249,7 @@ class LanguageModel:
         texts: Texts,
         *,
         pseudo: bool = False,
-        annealed: int | None = None,
+        annealed: int | bool | None = None,
         seed: int = 0,
         threads: int | None = None,
         memory: int | str | None = None,
@@ -253,14 +259,23 @@ class LanguageModel:
         """A certified lower bound on the log-likelihood of a text; of "lbl" the likelihood itself.
 
         With `pseudo` also the exact pseudo-likelihood, which looks at the whole vocabulary for each word;
-        with `annealed` also an estimate of the likelihood itself, in nats a word, with so many levels.
+        with `annealed` also an estimate of the likelihood itself by annealed importance sampling, with that
+        many levels, or, if it is True, with levels that a pilot run chooses. `TextScore.annealed` then has
+        "per_word", the certified "lower_per_word", "upper_per_word" with the guarantee's confidence,
+        "effective_sample_size" and, if that is small, a "warning", which is raised as a `RuntimeWarning` too.
         """
-        levels = None if annealed is None else integer("annealed", annealed, 1)
+        if annealed is None or annealed is False:
+            levels = None
+        else:
+            levels = 0 if annealed is True else integer("annealed", annealed, 1)
         how = run(seed, threads, memory, time, progress)
         told = self._native.evaluate(_source("texts", texts), bool(pseudo), levels, how)
         tokens, sentences, value, guarantee, words, rounding, lengths, exact, estimate = told
         promise = Guarantee(words=words, **json.loads(guarantee))
-        return TextScore(tokens, sentences, value, promise, rounding, lengths, exact, estimate)
+        found = None if estimate is None else json.loads(estimate)
+        if found is not None and "warning" in found:
+            warnings.warn(f"annealed: {found['warning']}", RuntimeWarning, stacklevel=2)
+        return TextScore(tokens, sentences, value, promise, rounding, lengths, exact, found)
 
     def neighbours(self, word: str, count: int = 10) -> list[tuple[str, float]]:
         """The words whose embeddings make the smallest angles with that of a word, and the cosines."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -11,21 +13,32 @@ from ._arguments import FilePath, integer, real, text
 from ._model import Model, of_kind
 from .errors import InputError
 
-Domain: TypeAlias = "int | tuple[float, float]"
-"""The number of states of a discrete variable, or the ends of a continuous one."""
 
-Factor: TypeAlias = "tuple[int, str] | tuple[int, str, float]"
-"""A variable, what is taken of it, and the argument of that."""
+@dataclass(frozen=True)
+class Counts:
+    """The values of a variable that counts: the whole numbers from `low` to `high`, or all from `low` on."""
+
+    low: int = 0
+    high: int | None = None
+
+
+Domain: TypeAlias = "int | tuple[float, float] | Counts"
+"""The number of states of a discrete variable, the ends of a continuous one, or `Counts`."""
+
+Factor: TypeAlias = "tuple[int, str] | tuple[int, str, float] | tuple[int, str, float, float]"
+"""A variable, what is taken of it, the argument of that, and of a distance its centre."""
 
 
 class MixedModel(Model[float, Any, Any, Any, Any, Any]):
     """Log density Σⱼ θⱼ Πᵥ f(xᵥ) of variables that are discrete (counted) or on an interval (by length).
 
-    `domains` has for each variable the number of its states, or `(low, high)`. `terms` are pairs of a weight
-    θ and a list of factors: `(variable, "power", c)` for xᶜ, c any real number but 0; `(variable, "log", c)`
-    for (ln x)ᶜ; `(variable, "log1m")` for ln(1 − x); `(variable, "state", s)` for 1 in state s and 0
-    otherwise. A term without factors is a constant. Powers that are not whole and positive, and logarithms,
-    need an interval above 0; ln(1 − x) one below 1.
+    `domains` has for each variable the number of its states, `(low, high)`, or `Counts(low, high)`. `terms`
+    are pairs of a weight θ and a list of factors: `(variable, "power", c)` for xᶜ, c any real number but 0;
+    `(variable, "distance", c, m)` for |x − m|ᶜ, c above 0; `(variable, "log", c)` for (ln x)ᶜ;
+    `(variable, "log1m")` for ln(1 − x); `(variable, "log_factorial")` for ln x! of a count;
+    `(variable, "state", s)` for 1 in state s and 0 otherwise. A term without factors is a constant. Powers
+    that are not whole and positive, and logarithms, need an interval above 0; ln(1 − x) one below 1. A count
+    without a largest value needs terms that bound its sum, such as ln x! with a negative weight.
 
     `log_partition` is the logarithm of the sum and integral of the density, answered by "sccq" (a certified
     interval, unless there is a `log1m`) and "gauss-legendre" (numerical, for reference).
@@ -62,7 +75,8 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
         """A density of a well-known family on the box [low, high], without its constant.
 
         `gaussian` has mean and deviation, `exponential` rate, `gamma` shape and rate, `chi-squared` degrees,
-        `weibull` shape and scale, `log-normal` mean and deviation of ln x, `pareto` shape, `beta` alpha and
+        `weibull` shape and scale, `log-normal` mean and deviation of ln x, `pareto` shape, `laplace` centre
+        and scale, `poisson` rate (of a count; the sum is over all of them without `high`), `beta` alpha and
         beta, `dirichlet` its concentrations. The last two have ln(1 − x), so that answers are numerical;
         a Dirichlet density is that of its independent sticks. An end that is not given leaves little out.
 
@@ -105,17 +119,27 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
         )
 
     @cached_property
-    def _parts(self) -> tuple[list[Domain], list[tuple[float, list[tuple[int, str, float]]]]]:
+    def _parts(self) -> tuple[list[Domain], list[tuple[float, list[Factor]]]]:
         variables, terms = _zhat.mixed_parts(self._native)
-        return [states if states else (low, high) for states, low, high in variables], terms
+
+        def domain(states: int, counts: bool, low: float, high: float) -> Domain:
+            if states:
+                return states
+            return Counts(int(low), None if high == math.inf else int(high)) if counts else (low, high)
+
+        def short(factor: tuple[int, str, float, float]) -> Factor:
+            return factor if factor[1] == "distance" else factor[:3]
+
+        built = [(weight, [short(factor) for factor in factors]) for weight, factors in terms]
+        return [domain(*variable) for variable in variables], built
 
     @property
     def domains(self) -> list[Domain]:
-        """For each variable the number of its states, or its ends."""
+        """For each variable the number of its states, its ends, or its `Counts`."""
         return list(self._parts[0])
 
     @property
-    def terms(self) -> list[tuple[float, list[tuple[int, str, float]]]]:
+    def terms(self) -> list[tuple[float, list[Factor]]]:
         """The terms: weights and factors."""
         return [(weight, list(factors)) for weight, factors in self._parts[1]]
 
@@ -147,15 +171,19 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
         return hash((len(self._parts[0]), len(self._parts[1])))
 
 
-def _domain(v: int, domain: object) -> tuple[int, float, float]:
+def _domain(v: int, domain: object) -> tuple[int, bool, float, float]:
+    name = f"domains[{v}]"
+    if isinstance(domain, Counts):
+        high = math.inf if domain.high is None else float(integer(name, domain.high))
+        return 0, True, float(integer(name, domain.low)), high
     if isinstance(domain, Sequence):
         if len(domain) != 2:
-            raise InputError(f"domains[{v}]: expected a number of states or (low, high), found {domain!r}")
-        return 0, real(f"domains[{v}]", domain[0]), real(f"domains[{v}]", domain[1])
-    return integer(f"domains[{v}]", domain, 1), 0.0, 0.0
+            raise InputError(f"{name}: expected a number of states, (low, high) or Counts, found {domain!r}")
+        return 0, False, real(name, domain[0]), real(name, domain[1])
+    return integer(name, domain, 1), False, 0.0, 0.0
 
 
-def _term(j: int, term: Any) -> tuple[float, list[tuple[int, str, float]]]:
+def _term(j: int, term: Any) -> tuple[float, list[tuple[int, str, float, float]]]:
     name = f"terms[{j}]"
     try:
         weight, factors = term
@@ -164,8 +192,9 @@ def _term(j: int, term: Any) -> tuple[float, list[tuple[int, str, float]]]:
         raise InputError(f"{name}: expected a weight and a list of factors, found {term!r}") from None
     built = []
     for factor in listed:
-        if len(factor) not in (2, 3):
+        if len(factor) not in (2, 3) and not (len(factor) == 4 and factor[1] == "distance"):
             raise InputError(f"{name}: expected (variable, statistic, argument), found {factor!r}")
-        argument = real(name, factor[2]) if len(factor) == 3 else 1.0
-        built.append((integer(name, factor[0]), text(name, factor[1]), argument))
+        argument = real(name, factor[2]) if len(factor) > 2 else 1.0
+        centre = real(name, factor[3]) if len(factor) == 4 else 0.0
+        built.append((integer(name, factor[0]), text(name, factor[1]), argument, centre))
     return real(name, weight), built

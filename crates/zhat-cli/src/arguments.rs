@@ -440,7 +440,7 @@ pub enum Generate {
     },
     /// A density of a well-known family on a box, or a mixture of normal ones; written to a .zhat file
     Continuous {
-        /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, dirichlet, or mixture
+        /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, laplace, poisson, dirichlet, or mixture
         #[arg(long, default_value = "gaussian")]
         family: String,
         /// Its parameters, such as shape,rate of gamma; of a mixture the number of classes
@@ -449,7 +449,7 @@ pub enum Generate {
         /// Where the box begins; where little is left out by default
         #[arg(long, allow_negative_numbers = true)]
         low: Option<f64>,
-        /// Where it ends
+        /// Where it ends; of poisson, which counts, nowhere by default
         #[arg(long, allow_negative_numbers = true)]
         high: Option<f64>,
     },

@@ -74,9 +74,9 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
                 return Ok(generate::gaussian_mixture(classes, bounds((-10.0, 10.0)), seed)?.into());
             }
             let parameters: &[f64] = match (family.as_str(), parameters.as_slice()) {
-                ("gaussian" | "log-normal", []) => &[0.0, 1.0],
+                ("gaussian" | "log-normal" | "laplace", []) => &[0.0, 1.0],
                 ("dirichlet", []) => &[1.0, 2.0, 3.0],
-                ("exponential" | "chi-squared" | "pareto", []) => &[2.0],
+                ("exponential" | "chi-squared" | "pareto" | "poisson", []) => &[2.0],
                 (_, []) => &[2.0, 1.0],
                 (_, given) => given,
             };

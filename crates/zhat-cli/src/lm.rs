@@ -9,7 +9,7 @@ use zhat::io::model_file::{
 };
 use zhat::io::{text, write_atomically};
 use zhat::language::{
-    self, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
+    self, AnnealedScore, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
 };
 use zhat::lifted::Annealed;
 use zhat::{Error, Result, Run, units};
@@ -186,8 +186,8 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let score = model.evaluate(&moments, &run)?;
     let annealed = match arguments.annealed {
         Some(levels) => {
-            let how = Annealed { levels: levels as usize, ..Annealed::default() };
-            Some(model.annealed(&moments, &how, &run)? / moments.tokens() as f64)
+            let how = Annealed { levels: levels.map(|levels| levels as usize), ..Annealed::default() };
+            Some(model.annealed(&moments, &how, &run)?)
         }
         None => None,
     };
@@ -203,7 +203,8 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
         object["pseudo_log_likelihood"] = pseudo.into();
-        object["annealed_per_word"] = annealed.into();
+        object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).into();
+        object["annealed"] = annealed.as_ref().map(AnnealedScore::to_json).into();
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);
     }
@@ -215,8 +216,11 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     if let Some(pseudo) = pseudo {
         facts.push(("pseudo-likelihood", format!("{:.4} nats a word (no likelihood)", pseudo / words)));
     }
-    if let Some(annealed) = annealed {
-        facts.push(("annealed", format!("about {annealed:.4} nats a word: an estimate, not certified")));
+    if let Some(annealed) = &annealed {
+        facts.push(("annealed", annealed.to_string()));
+        if let Some(warning) = annealed.warning() {
+            facts.push(("warning", warning.to_owned()));
+        }
     }
     output::print(&output::facts(&facts))?;
     Ok(Exit::Answered)

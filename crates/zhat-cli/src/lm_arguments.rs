@@ -118,9 +118,9 @@ pub struct EvalArguments {
     /// Also the pseudo-likelihood, which looks at the whole vocabulary for each word
     #[arg(long)]
     pub pseudo: bool,
-    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at so many levels
-    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub annealed: Option<u32>,
+    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at this many equal levels; without a number a pilot run chooses the levels
+    #[arg(long, value_name = "LEVELS", num_args = 0..=1, require_equals = false, value_parser = clap::value_parser!(u32).range(1..))]
+    pub annealed: Option<Option<u32>>,
     #[command(flatten)]
     pub budget: BudgetArguments,
 }

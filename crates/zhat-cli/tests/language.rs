@@ -67,6 +67,25 @@ fn a_model_is_learned_evaluated_and_used() {
 }
 
 #[test]
+fn annealed_estimates_state_their_uncertainty() {
+    let folder = Folder::new("lm-annealed");
+    std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
+    folder.ok(&["lm", "train", "train.txt", "--rank", "4", "--iterations", "40", "-o", "m.zhat"]);
+    let told = folder.ok(&["lm", "eval", "m.zhat", "train.txt", "--annealed", "1"]);
+    for words in
+        ["standard error of Ẑ", "certified, and", "95% confidence", "warning", "effective sample size"]
+    {
+        assert!(told.contains(words), "{told}");
+    }
+    let score = folder.json(&["lm", "eval", "m.zhat", "train.txt", "--annealed"]);
+    let figure = |name: &str| score["annealed"][name].as_f64().unwrap();
+    assert_eq!(score["annealed_per_word"], score["annealed"]["per_word"]);
+    assert!(figure("lower_per_word") <= figure("upper_per_word") && figure("levels") >= 16.0, "{score}");
+    assert!(figure("effective_sample_size") >= 1.0);
+    assert!(score["annealed"]["guarantee"]["relative_std_error"].as_f64().unwrap() >= 0.0);
+}
+
+#[test]
 fn models_of_stochastic_gradients_are_learned_and_evaluated() {
     let folder = Folder::new("lm-baselines");
     std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();

@@ -40,6 +40,8 @@ fn mixtures_and_usual_boxes() {
         "log-normal",
         "pareto",
         "beta",
+        "laplace",
+        "poisson",
         "dirichlet",
         "mixture",
     ] {
@@ -48,6 +50,29 @@ fn mixtures_and_usual_boxes() {
         let reference = folder.json(&["logz", "model.zhat", "--method", "gauss-legendre"]);
         let value = |answer: &serde_json::Value| answer["value"].as_f64().unwrap();
         assert!((value(&answer) - value(&reference)).abs() < 1e-8, "{family}: {answer} {reference}");
+    }
+}
+
+#[test]
+fn options_of_any_size_end_in_time() {
+    let folder = Folder::new("mixed-sizes");
+    folder.ok(&["generate", "continuous", "-o", "m.zhat"]);
+    folder.ok(&["generate", "sequence-mrf", "-o", "s.zhat"]);
+    for (model, method, option) in [
+        ("m.zhat", "sccq", "degree=1000000000"),
+        ("m.zhat", "sccq", "cells=18446744073709551615"),
+        ("m.zhat", "gauss-legendre", "points=1e300"),
+        ("s.zhat", "annealed", "replicates=18446744073709551615"),
+        ("s.zhat", "annealed", "replicates=1000000000000"),
+        ("s.zhat", "annealed", "levels=18446744073709551615"),
+        ("s.zhat", "spectral", "passes=18446744073709551615"),
+        ("s.zhat", "star", "iterations=18446744073709551615"),
+    ] {
+        let begin = std::time::Instant::now();
+        let ran = folder
+            .run(&["logz", model, "--method", method, "--set", option, "--time", "1s", "--memory", "1G"]);
+        assert!(ran.status() < 100, "{method} {option}: {}", ran.stderr());
+        assert!(begin.elapsed().as_secs_f64() < 1.1 + 1.0, "{method} {option}: {:?}", begin.elapsed());
     }
 }
 

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::platform;
 use crate::units;
 
+/// How long a step that is under way may go on after the time is spent.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Somebody who wants to know how far the work has come.
 ///
 /// It is called from worker threads, a few times a second to a few thousand times, so it must be quick.
@@ -279,6 +282,12 @@ impl Clock<'_> {
         self.is_cancelled() || self.is_out_of_time()
     }
 
+    /// True once the time budget is overspent by half a second: for short steps that are better finished.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.run.time.is_some_and(|limit| self.started.elapsed() >= limit.saturating_add(GRACE))
+            || self.run.deadline.is_some_and(|deadline| Instant::now() >= deadline.at + GRACE)
+    }
+
     /// For methods that have nothing to show before the end: an error once they must stop.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
@@ -305,6 +314,11 @@ impl Clock<'_> {
     pub(crate) fn step(&self, phase: &'static str, done: usize, total: usize) -> Result<()> {
         self.progress(phase, done as u64, total as u64);
         self.check()
+    }
+
+    /// [`Clock::check`], but half a second later: for a first step without which there is no answer.
+    pub(crate) fn check_late(&self) -> Result<()> {
+        if self.is_cancelled() || self.is_overdue() { self.check() } else { Ok(()) }
     }
 
     /// The same clock for parts of the work that have no progress of their own to tell.

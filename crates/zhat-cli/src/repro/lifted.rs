@@ -77,8 +77,8 @@ impl Learned {
     /// An estimate of the likelihood itself.
     pub fn annealed(&self, setting: &Setting<'_>) -> Result<f64> {
         let levels = if setting.quick { LEVELS / 5 } else { LEVELS };
-        let how = Annealed { levels, ..Annealed::default() };
-        Ok(self.model.annealed(&self.valid, &how, &setting.run)? / self.valid.tokens() as f64)
+        let how = Annealed { levels: Some(levels), ..Annealed::default() };
+        Ok(self.model.annealed(&self.valid, &how, &setting.run)?.per_word())
     }
 
     /// ρ, or what the star has instead.

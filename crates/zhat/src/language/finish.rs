@@ -40,8 +40,8 @@ pub(super) fn finished(
     let length = moments.positions() as usize;
     let bare = SequenceMrf::new(length, vec![0.0; states], interactions)?;
     let passes = Passes::new(&bare);
-    let normalizers: Vec<Vec<f64>> =
-        (0..context).map(|l| passes.pass(l + 1, weights[l].recip(), &columns[l], None, false).up).collect();
+    let normalizer = |l: usize| Ok(passes.pass(l + 1, weights[l].recip(), &columns[l], None, false)?.up);
+    let normalizers: Vec<Vec<f64>> = (0..context).map(normalizer).collect::<Result<_>>()?;
     drop(passes);
     let n = moments.positions() as f64;
     let (unary, certificate) = match how.objective {

@@ -38,7 +38,7 @@ pub use chains::Form;
 pub(crate) use chains::Parameters;
 pub use counts::Counts;
 pub(crate) use counts::PairTable;
-pub use model::{Certificate, LanguageModel, TextScore};
+pub use model::{AnnealedScore, Certificate, LanguageModel, TextScore};
 pub use moments::{Lengths, Moments, Sparse};
 pub(crate) use training::Search;
 pub use training::{Checkpoint, Objective, Training, TrainingProgress, train};

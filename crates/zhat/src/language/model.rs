@@ -1,7 +1,9 @@
 //! A language model: words, the law of a sentence's length, a sequence model, and what its bound is certified with.
 
+use serde_json::{Value, json};
+
 use super::{Lengths, Moments, Vocabulary};
-use crate::answer::Guarantee;
+use crate::answer::{Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::lifted::{Annealed, Bounded, Passes, Point, Spectral, Vectors, checked_shares, evaluate, star};
 use crate::model::{Interactions, SequenceMrf};
@@ -66,6 +68,81 @@ impl TextScore {
     /// What is promised about the log-likelihood.
     pub fn guarantee(&self) -> Guarantee {
         Guarantee::bounds(self.log_likelihood, f64::INFINITY, 1.0, 0.0)
+    }
+}
+
+/// An estimate of the log-likelihood of a text; see [`LanguageModel::annealed`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnnealedScore {
+    /// Words, without separators.
+    pub tokens: u64,
+    /// The certified lower bound on the log-likelihood.
+    pub lower: f64,
+    /// The score of the text, from which log Z is taken.
+    score: f64,
+    /// Positions of the text for each position of the cycle.
+    scale: f64,
+    /// log Z of the cycle: unbiased, with a lower bound at a confidence, diagnostics, and a warning where weights are scattered.
+    pub log_z: Estimate,
+}
+
+impl AnnealedScore {
+    /// The estimate, in nats.
+    pub fn value(&self) -> f64 {
+        self.score - self.scale * self.log_z.value
+    }
+
+    /// The estimate in nats per word.
+    pub fn per_word(&self) -> f64 {
+        self.value() / self.tokens as f64
+    }
+
+    /// The likelihood is at most this many nats, with the confidence of log Z's lower bound, as far as the cycle stands for the text.
+    pub fn upper(&self) -> f64 {
+        match self.log_z.guarantee {
+            Guarantee::Unbiased { low, .. } => self.score - self.scale * low,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// What a user must know: that the weights are too scattered to believe the estimate.
+    pub fn warning(&self) -> Option<&str> {
+        self.log_z
+            .diagnostics
+            .figures()
+            .find(|(name, _)| *name == "warning")
+            .and_then(|(_, text)| text.as_str())
+    }
+
+    /// A JSON object with all of it, per word.
+    pub fn to_json(&self) -> Value {
+        let mut object = self.log_z.diagnostics.to_json();
+        object["per_word"] = json!(self.per_word());
+        object["lower_per_word"] = json!(self.lower / self.tokens as f64);
+        object["upper_per_word"] = json!(self.upper() / self.tokens as f64);
+        object["guarantee"] = self.log_z.guarantee.to_json();
+        object
+    }
+}
+
+impl std::fmt::Display for AnnealedScore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = self.tokens as f64;
+        write!(f, "about {:.4} nats per word", self.per_word())?;
+        if let Guarantee::Unbiased { relative_std_error, confidence, .. } = self.log_z.guarantee {
+            let error = if relative_std_error.is_finite() {
+                format!("{:.0}%", 100.0 * relative_std_error)
+            } else {
+                "unknown".into()
+            };
+            let (low, high) = (self.lower / words, self.upper() / words);
+            write!(
+                f,
+                " (standard error of Ẑ {error}); between {low:.4}, certified, and {high:.4} with {}% confidence",
+                100.0 * confidence
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -144,9 +221,9 @@ impl LanguageModel {
         run.require_memory("certifying", Passes::bytes(&self.mrf, run.threads()))?;
         let bounded = run.install(|| {
             let passes = Passes::new(&self.mrf);
-            match &self.certificate {
+            Ok::<_, Error>(match &self.certificate {
                 Certificate::Star { delta } => {
-                    Bounded::star(star(&passes, &delta.concat(), None), length, delta.len())
+                    Bounded::star(star(&passes, &delta.concat(), None)?, length, delta.len())
                 }
                 Certificate::Spectral { shares, columns, right } => {
                     let unary = self.mrf.unary();
@@ -162,8 +239,8 @@ impl LanguageModel {
                     let found = evaluate(&passes, length, &point, &mut vectors, &once, &|| true);
                     Bounded { high: found.high, rounding: found.rounding }
                 }
-            }
-        });
+            })
+        })?;
         Ok((bounded.high, bounded.rounding))
     }
 
@@ -209,9 +286,10 @@ impl LanguageModel {
         })
     }
 
-    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below. log Z grows by the same amount with every position of a long cycle, up to something exponentially
-    /// small; so that of a short one tells what that of the text would be, by annealed importance sampling. It promises nothing: too few levels make log Z too small.
-    pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<f64> {
+    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below, by annealed importance sampling. log Z grows by the same amount with every position of a
+    /// long cycle, up to something exponentially small, so that of a cycle of 120 positions is scaled to the length of the text. Ẑ is unbiased, so log Z is at least [`Guarantee::Unbiased`]'s `low` with its
+    /// confidence, and the likelihood at most [`AnnealedScore::upper`]. Too few levels make Ẑ too small nearly always and the estimate of the likelihood too large; the effective sample size then is small.
+    pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<AnnealedScore> {
         let (score, _) = self.score(moments)?;
         let length = CYCLE.max(2 * (self.mrf.context() + 1)).next_multiple_of(self.mrf.context() + 1);
         // Any start will do; that of the text is near.
@@ -219,8 +297,10 @@ impl LanguageModel {
         let possible = weights.iter().zip(self.mrf.unary());
         let weights: Vec<f64> =
             possible.map(|(&w, &u)| if u > f64::NEG_INFINITY { w } else { 0.0 }).collect();
-        let log_z = how.estimate(&self.mrf.with_length(length)?, &weights, run)?.value;
-        Ok(score - moments.positions() as f64 * log_z / length as f64)
+        let log_z = how.estimate(&self.mrf.with_length(length)?, &weights, run)?;
+        let lower = self.evaluate(moments, run)?.log_likelihood;
+        let scale = moments.positions() as f64 / length as f64;
+        Ok(AnnealedScore { tokens: moments.tokens(), lower, score, scale, log_z })
     }
 
     fn check(&self, moments: &Moments) -> Result<()> {

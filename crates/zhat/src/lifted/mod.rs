@@ -5,6 +5,7 @@
 mod annealed;
 mod conditional;
 mod passes;
+mod product;
 mod spectral;
 mod star;
 mod transfer;

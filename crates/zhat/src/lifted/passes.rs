@@ -8,10 +8,12 @@ use std::f64::consts::{LN_2, LOG2_E};
 
 use rayon::prelude::*;
 
+use crate::error::{Error, Result};
 use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{
     self, EXP2_RANGE, Elementwise, Matrix, SIDE_BY_SIDE, multiply_here, rounding_allowance, sum_exp2_affine,
 };
+use crate::run::Clock;
 
 /// Rows of a tile.
 const ROWS: usize = 16;
@@ -21,6 +23,7 @@ const PARTS: usize = 16;
 /// A model made ready for passes.
 pub(crate) struct Passes<'a> {
     model: &'a SequenceMrf,
+    clock: Option<&'a Clock<'a>>,
     left: Vec<f64>,
     right: Vec<Vec<f64>>,
     rank: usize,
@@ -45,7 +48,17 @@ impl<'a> Passes<'a> {
                 (wide(left), right.iter().map(|matrix| wide(matrix)).collect(), *rank)
             }
         };
-        Passes { model, left, right, rank }
+        Passes { model, clock: None, left, right, rank }
+    }
+
+    /// The same, but a pass ends with [`Error::Interrupted`] once the run is cancelled, or half a second after its time is spent.
+    pub fn until(self, clock: &'a Clock<'a>) -> Self {
+        Passes { clock: Some(clock), ..self }
+    }
+
+    fn check(&self) -> Result<()> {
+        let over = |clock: &Clock<'_>| clock.is_cancelled() || clock.is_overdue();
+        if self.clock.is_some_and(over) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Bytes beside the model.
@@ -87,31 +100,41 @@ impl<'a> Passes<'a> {
     }
 
     /// a(x) for a matrix, which is read once and nothing written, as log₂ Σ 2^(t/ln 2): no row needs its own maximum if no score is larger than the range of exponents.
-    fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Option<Vec<f64>> {
+    fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Option<Result<Vec<f64>>> {
         let largest = columns.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         let within = scale * self.model.magnitude().1 + largest <= LN_2 * EXP2_RANGE;
         let (scale, states) = (scale * LOG2_E, columns.len());
         let columns: Vec<f64> = columns.iter().map(|v| v * LOG2_E).collect();
         let some = |rows: &[f32]| {
+            self.check()?;
             // The last rows may be fewer: then the first is there again.
             let row = |i: usize| rows.chunks_exact(states).nth(i).unwrap_or(&rows[..states]);
             let sums = sum_exp2_affine(scale, std::array::from_fn(row), &columns).into_iter();
-            sums.take(rows.len() / states)
+            let sums = sums.take(rows.len() / states);
+            Ok(sums
                 .map(|sum| if sum < (-EXP2_RANGE).exp2() { f64::NEG_INFINITY } else { LN_2 * sum.log2() })
+                .collect::<Vec<f64>>())
         };
         within.then(|| {
             let parts = matrix.par_chunks(SIDE_BY_SIDE * states).with_min_len(ROWS / SIDE_BY_SIDE);
-            parts.flat_map_iter(some).collect()
+            Ok(parts.map(some).collect::<Result<Vec<_>>>()?.concat())
         })
     }
 
     /// A pass at a distance; a row of zeros has a(x) = −∞ and adds nothing.
-    pub fn pass(&self, apart: usize, scale: f64, columns: &[f64], law: Option<&[f64]>, energy: bool) -> Pass {
+    pub fn pass(
+        &self,
+        apart: usize,
+        scale: f64,
+        columns: &[f64],
+        law: Option<&[f64]>,
+        energy: bool,
+    ) -> Result<Pass> {
         let states = self.model.states();
         if let (Interactions::Full(matrices), None) = (self.model.interactions(), law)
             && let Some(up) = self.sums(&matrices[apart - 1], scale, columns)
         {
-            return Pass { up, down: Vec::new(), energy: 0.0 };
+            return Ok(Pass { up: up?, down: Vec::new(), energy: 0.0 });
         }
         let negated: Vec<f64> = columns.iter().map(|v| -v).collect();
         let length = states.div_ceil(ROWS).div_ceil(PARTS).max(1) * ROWS;
@@ -124,6 +147,7 @@ impl<'a> Passes<'a> {
             let mut scores = Vec::new();
             let mut row = first;
             while row < end {
+                self.check()?;
                 let rows = ROWS.min(end - row);
                 let tile = &mut tile[..rows * states];
                 self.rows(apart, scale, row, tile);
@@ -150,10 +174,10 @@ impl<'a> Passes<'a> {
                 }
                 row += rows;
             }
-            (up, down, total)
+            Ok((up, down, total))
         };
         let firsts: Vec<usize> = (0..states).step_by(length).collect();
-        let parts: Vec<_> = firsts.into_par_iter().map(part).collect();
+        let parts: Vec<_> = firsts.into_par_iter().map(part).collect::<Result<_>>()?;
         let mut pass = Pass { up: Vec::with_capacity(states), down: Vec::new(), energy: 0.0 };
         if law.is_some() {
             pass.down.resize(states, 0.0);
@@ -163,6 +187,6 @@ impl<'a> Passes<'a> {
             pass.down.iter_mut().zip(&down).for_each(|(m, x)| *m += x);
             pass.energy += energy;
         }
-        pass
+        Ok(pass)
     }
 }

@@ -110,7 +110,9 @@ fn radius(
     let mut last = f64::INFINITY;
     for i in 0..how.passes.max(1) {
         let columns: Vec<f64> = unary.iter().zip(right.iter()).map(|(u, h)| u + h).collect();
-        let Pass { up, down, energy } = passes.pass(apart, scale, &columns, Some(law), true);
+        let Ok(Pass { up, down, energy }) = passes.pass(apart, scale, &columns, Some(law), true) else {
+            break;
+        };
         let rounding = passes.rounding(scale, largest(&columns))
             + rounding_allowance(4.0, largest(&up) + largest(right) + largest(unary));
         let (mut high, mut low, mut mean) = (f64::NEG_INFINITY, f64::INFINITY, 0.0);
@@ -254,7 +256,12 @@ impl Forecasts<SequenceMrf> for Spectral {
         let history = 8.0 * states * context * (2 * HISTORY + 12) as f64;
         Forecast {
             bytes: Passes::bytes(model, run.threads()) + history,
-            seconds: 8e-9 * states * states * context * 10.0 * self.iterations as f64,
+            seconds: 8e-9
+                * states
+                * states
+                * context
+                * self.passes.clamp(1, 10) as f64
+                * self.iterations.max(1) as f64,
             promise: Promise::Bounds,
         }
     }
@@ -271,7 +278,7 @@ impl LogPartition<SequenceMrf> for Spectral {
         };
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         run.install(|| {
-            let passes = Passes::new(model);
+            let passes = Passes::new(model).until(&clock);
             let stop = || clock.is_cancelled() || clock.is_out_of_time();
             let mut vectors = Vectors::new(context, states);
             let mut best = Bounded { high: f64::INFINITY, rounding: 0.0 };
@@ -320,6 +327,9 @@ impl LogPartition<SequenceMrf> for Spectral {
                     }
                     Err(other) => return Err(other),
                 }
+            }
+            if best.high == f64::INFINITY {
+                clock.check()?;
             }
             let mut diagnostics = Diagnostics::new(NAME).note("shares", best_shares);
             diagnostics.stopped_early = stopped;

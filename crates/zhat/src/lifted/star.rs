@@ -66,8 +66,8 @@ impl Default for Star {
     }
 }
 
-/// log Z⋆(δ) with δ¹, …, δᴷ one after the other, its rounding, and its gradient if there is room for one.
-pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f64]>) -> (f64, f64) {
+/// log Z⋆(δ) with δ¹, …, δᴷ one after the other, its rounding, and its gradient if there is room for one. An error if the passes were interrupted.
+pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f64]>) -> Result<(f64, f64)> {
     let unary = passes.unary();
     let states = unary.len();
     let context = delta.len() / states;
@@ -77,7 +77,7 @@ pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f6
     let mut leaves = Vec::with_capacity(context);
     for (l, delta) in delta.chunks_exact(states).enumerate() {
         let columns: Vec<f64> = unary.iter().zip(delta).map(|(u, d)| u + d).collect();
-        let up = passes.pass(l + 1, scale, &columns, None, false).up;
+        let up = passes.pass(l + 1, scale, &columns, None, false)?.up;
         rounding += passes.rounding(scale, largest(&columns));
         size += largest(&up) + largest(delta);
         for ((root, delta), up) in root.iter_mut().zip(delta).zip(&up) {
@@ -90,13 +90,13 @@ pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f6
     if let Some(gradient) = gradient.filter(|_| total > f64::NEG_INFINITY) {
         root.iter_mut().for_each(|x| *x = (*x - total).exp());
         for (l, (gradient, columns)) in gradient.chunks_exact_mut(states).zip(&leaves).enumerate() {
-            let down = passes.pass(l + 1, scale, columns, Some(&root), false).down;
+            let down = passes.pass(l + 1, scale, columns, Some(&root), false)?.down;
             for ((g, m), p) in gradient.iter_mut().zip(&down).zip(&root) {
                 *g = m - p;
             }
         }
     }
-    (total, rounding)
+    Ok((total, rounding))
 }
 
 /// The largest finite |x|.
@@ -135,7 +135,7 @@ impl Star {
             if clock.is_cancelled() || clock.is_out_of_time() {
                 return Err(Error::Interrupted);
             }
-            let found = star(passes, delta, Some(gradient));
+            let found = star(passes, delta, Some(gradient))?;
             best.note(found);
             Ok(found.0)
         };
@@ -191,11 +191,12 @@ impl LogPartition<SequenceMrf> for Star {
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         run.install(|| {
-            let passes = Passes::new(model);
+            let passes = Passes::new(model).until(&clock);
             let (length, context) = (model.length(), model.context());
             let nothing = Bounded { high: f64::INFINITY, rounding: 0.0 };
             let mut best = Best { length, context, bounded: nothing, clock: &clock };
             let first = star(&passes, &vec![0.0; context * model.states()], None);
+            let first = first.map_err(|error| clock.check().err().unwrap_or(error))?;
             if first.0 == f64::NEG_INFINITY {
                 return Err(Error::ZeroPartition);
             }

@@ -58,6 +58,18 @@ pub enum Family {
         /// The power of 1 − x, plus 1.
         beta: f64,
     },
+    /// exp(−|x − centre|/scale).
+    Laplace {
+        /// The centre.
+        centre: f64,
+        /// The scale.
+        scale: f64,
+    },
+    /// rateˣ/x!, of a count x. The box is one of counts, and without an upper end the sum is over all of them.
+    Poisson {
+        /// The rate, which is the mean.
+        rate: f64,
+    },
     /// A Dirichlet density by its sticks, which are independent beta variables: vᵢ is the share of what v₁ … vᵢ₋₁ leave. Numerical.
     Dirichlet {
         /// One concentration a component, at least two.
@@ -67,7 +79,7 @@ pub enum Family {
 
 impl Family {
     /// The names, and the parameters of each in order.
-    pub const NAMES: [(&'static str, &'static [&'static str]); 9] = [
+    pub const NAMES: [(&'static str, &'static [&'static str]); 11] = [
         ("gaussian", &["mean", "deviation"]),
         ("exponential", &["rate"]),
         ("gamma", &["shape", "rate"]),
@@ -76,6 +88,8 @@ impl Family {
         ("log-normal", &["mean", "deviation"]),
         ("pareto", &["shape"]),
         ("beta", &["alpha", "beta"]),
+        ("laplace", &["centre", "scale"]),
+        ("poisson", &["rate"]),
         ("dirichlet", &["concentrations"]),
     ];
 
@@ -96,6 +110,8 @@ impl Family {
             ("log-normal", &[mean, deviation]) => Family::LogNormal { mean, deviation },
             ("pareto", &[shape]) => Family::Pareto { shape },
             ("beta", &[alpha, beta]) => Family::Beta { alpha, beta },
+            ("laplace", &[centre, scale]) => Family::Laplace { centre, scale },
+            ("poisson", &[rate]) => Family::Poisson { rate },
             ("dirichlet", concentrations) => Family::Dirichlet { concentrations: concentrations.to_vec() },
             _ => {
                 let Some((_, names)) = Self::NAMES.iter().find(|known| known.0 == name) else {
@@ -118,7 +134,7 @@ impl Family {
         Ok(family)
     }
 
-    /// A box that has all but a small part of the mass.
+    /// A box that has all but a small part of the mass; of counts all of it.
     pub fn usual_box(&self) -> (f64, f64) {
         match *self {
             Family::Gaussian { mean, deviation } => (mean - 6.0 * deviation, mean + 6.0 * deviation),
@@ -135,6 +151,8 @@ impl Family {
             }
             Family::Pareto { .. } => (1.0, 1000.0),
             Family::Beta { .. } | Family::Dirichlet { .. } => (1e-3, 1.0 - 1e-3),
+            Family::Laplace { centre, scale } => (centre - 40.0 * scale, centre + 40.0 * scale),
+            Family::Poisson { .. } => (0.0, f64::INFINITY),
         }
     }
 
@@ -175,6 +193,10 @@ impl Family {
             Family::Beta { alpha, beta } => {
                 vec![x(alpha - 1.0, log(1)), x(beta - 1.0, Statistic::LogComplement)]
             }
+            Family::Laplace { centre, scale } => {
+                vec![x(-1.0 / scale, Statistic::Distance { centre, power: 1.0 })]
+            }
+            Family::Poisson { rate } => vec![x(rate.ln(), power(1.0)), x(-1.0, Statistic::LogFactorial)],
             Family::Dirichlet { ref concentrations } => {
                 let mut terms = Vec::new();
                 let mut left: f64 = concentrations.iter().sum();
@@ -189,7 +211,12 @@ impl Family {
         terms.retain(|term| term.weight != 0.0);
         let variables =
             if let Family::Dirichlet { concentrations } = self { concentrations.len() - 1 } else { 1 };
-        MixedModel::new(vec![Domain::Interval(bounds.0, bounds.1); variables], terms)
+        let domain = if let Family::Poisson { .. } = self {
+            counts(bounds)?
+        } else {
+            Domain::Interval(bounds.0, bounds.1)
+        };
+        MixedModel::new(vec![domain; variables], terms)
     }
 
     fn check(&self) -> Result<()> {
@@ -203,6 +230,8 @@ impl Family {
             Family::Weibull { shape, scale } => &[("shape", shape), ("scale", scale)],
             Family::Pareto { shape } => &[("shape", shape)],
             Family::Beta { alpha, beta } => &[("alpha", alpha), ("beta", beta)],
+            Family::Laplace { scale, .. } => &[("scale", scale)],
+            Family::Poisson { rate } => &[("rate", rate)],
             Family::Dirichlet { ref concentrations } => {
                 if concentrations.len() < 2 {
                     return Err(Error::argument("concentrations", "expected at least two"));
@@ -218,6 +247,17 @@ impl Family {
             None => Ok(()),
         }
     }
+}
+
+/// The counts of a box, whose upper end may be infinite.
+fn counts((a, b): (f64, f64)) -> Result<Domain> {
+    let whole = |x: f64| x.fract() == 0.0 && (0.0..9e15).contains(&x);
+    if !whole(a) || !(whole(b) || b == f64::INFINITY) {
+        let message =
+            format!("[{a}, {b}] is no range of counts: expected whole numbers from 0 on, or no upper end");
+        return Err(Error::argument("low, high", message));
+    }
+    Ok(Domain::Counts(a as u64, b.is_finite().then_some(b as u64)))
 }
 
 impl MixedModel {
@@ -271,10 +311,14 @@ mod tests {
             (Family::Weibull { shape: 2.0, scale: 4.0 }, 2.0, 2f64.ln() - 0.25),
             (Family::LogNormal { mean: 0.5, deviation: 1.0 }, 1.0, -0.125),
             (Family::Pareto { shape: 2.0 }, 2.0, -3.0 * 2f64.ln()),
+            (Family::Laplace { centre: 3.0, scale: 2.0 }, 2.0, -0.5),
         ] {
             let model = family.on((0.25, 8.0)).unwrap();
             assert!((model.score(&[x]) - score).abs() < 1e-12, "{family:?}");
         }
+        let poisson = Family::Poisson { rate: 3.0 }.on((0.0, 9.0)).unwrap();
+        assert!((poisson.score(&[4.0]) - 4.0 * 3f64.ln() + 24f64.ln()).abs() < 1e-12);
+        assert!(Family::Poisson { rate: 3.0 }.on((0.5, 9.0)).is_err());
         let beta = Family::Beta { alpha: 2.0, beta: 3.0 }.on((0.1, 0.9)).unwrap();
         assert!((beta.score(&[0.5]) + 3.0 * 2f64.ln()).abs() < 1e-12 && beta.is_numerical());
     }

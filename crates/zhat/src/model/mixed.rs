@@ -2,10 +2,11 @@
 //!
 //!   p(x) ∝ exp Σⱼ θⱼ Πᵥ fⱼᵥ(xᵥ),   Z = Σ over the discrete ∫ over the continuous variables of that,
 //!
-//! a variable being one of n states or a number in a box [a, b], and every f one of the statistics whose products have
-//! integrals in closed form: xᶜ and 1/xᶜ, (ln x)ᶜ, the indicator of a state; and ln(1 − x), for which there is numerical
-//! quadrature only. Powers that are no whole numbers, 1/x and ln x need a box with a > 0, ln(1 − x) one with b < 1.
+//! a variable being one of n states, a count or a number in a box [a, b], and every f one of the statistics whose products have
+//! integrals in closed form: xᶜ and 1/xᶜ, |x − m|ᶜ, (ln x)ᶜ, the indicator of a state, ln x! of a count; and ln(1 − x), for which there is numerical
+//! quadrature only. Powers that are not whole numbers, 1/x and ln x need a box with a > 0, ln(1 − x) one with b < 1. A count without a largest value needs terms that bound its sum (`count`).
 
+use super::count::{Cut, cut, log_factorial};
 use crate::error::{Error, Result};
 
 /// The largest |c| of a power xᶜ.
@@ -14,6 +15,8 @@ const LARGEST_POWER: f64 = 64.0;
 const LARGEST_LOG_POWER: u32 = 16;
 /// Beyond this a score has no digits left behind the point.
 const LARGEST_SCORE: f64 = 1e12;
+/// Above this the logarithm of a factorial has few digits left.
+const LARGEST_COUNT: u64 = 1 << 40;
 
 /// The values of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +25,8 @@ pub enum Domain {
     States(usize),
     /// The numbers from a to b, with their length as measure.
     Interval(f64, f64),
+    /// The whole numbers from a to b, or all from a on, each of measure 1.
+    Counts(u64, Option<u64>),
 }
 
 /// A function of one variable.
@@ -33,8 +38,17 @@ pub enum Statistic {
     Log(u32),
     /// ln(1 − x).
     LogComplement,
-    /// 1 in this state, 0 in the others.
+    /// 1 in this state, 0 in the others; of a count the number itself.
     State(usize),
+    /// |x − centre|ᶜ, c above 0.
+    Distance {
+        /// The centre.
+        centre: f64,
+        /// c.
+        power: f64,
+    },
+    /// ln x! of a count.
+    LogFactorial,
 }
 
 impl Statistic {
@@ -46,12 +60,20 @@ impl Statistic {
             Statistic::Log(c) => x.ln().powi(c as i32),
             Statistic::LogComplement => (-x).ln_1p(),
             Statistic::State(state) => f64::from(u8::from(x == state as f64)),
+            Statistic::Distance { centre, power } if power.fract() == 0.0 => {
+                (x - centre).abs().powi(power as i32)
+            }
+            Statistic::Distance { centre, power } => (x - centre).abs().powf(power),
+            Statistic::LogFactorial => log_factorial(x),
         }
     }
 
-    /// Whether it is a whole power that is not negative: a polynomial.
+    /// Whether it is a polynomial on either side of its centre, if it has one.
     pub(crate) fn is_polynomial(self) -> bool {
-        matches!(self, Statistic::Power(c) if c.fract() == 0.0 && c > 0.0)
+        match self {
+            Statistic::Power(c) | Statistic::Distance { power: c, .. } => c.fract() == 0.0 && c > 0.0,
+            _ => false,
+        }
     }
 }
 
@@ -79,6 +101,8 @@ pub struct MixedModel {
     domains: Vec<Domain>,
     terms: Vec<Term>,
     magnitude: f64,
+    /// Of each variable, where the sum over it ends if it has no largest value.
+    cuts: Vec<Option<Cut>>,
 }
 
 impl MixedModel {
@@ -93,6 +117,13 @@ impl MixedModel {
                     let message = format!("variable {v} is on [{a}, {b}], expected finite ends a < b");
                     return Err(Error::model(message));
                 }
+                Domain::Counts(a, Some(b)) if b < a => {
+                    return Err(Error::model(format!("variable {v} counts from {a} to {b}, expected a ≤ b")));
+                }
+                Domain::Counts(a, b) if a.max(b.unwrap_or(0)) > LARGEST_COUNT => {
+                    return Err(Error::model(format!("variable {v} has counts above {LARGEST_COUNT}")));
+                }
+                Domain::Counts(..) => {}
             }
         }
         let mut magnitude = 0.0;
@@ -101,7 +132,6 @@ impl MixedModel {
                 let message = format!("the weight of term {j} is {}, expected a finite number", term.weight);
                 return Err(Error::model(message));
             }
-            let mut size = term.weight.abs();
             for (i, &(v, statistic)) in term.factors.iter().enumerate() {
                 let place = |message: String| Error::model(format!("term {j}: {message}"));
                 let Some(&domain) = domains.get(v) else {
@@ -111,16 +141,34 @@ impl MixedModel {
                 if matches!(statistic, Statistic::State(_)) && term.factors[..i].iter().any(|f| f.0 == v) {
                     return Err(place(format!("has two states of variable {v}")));
                 }
-                if let Domain::Interval(a, b) = domain {
-                    size *= statistic.value(a).abs().max(statistic.value(b).abs());
-                }
+            }
+        }
+        let mut cuts = Vec::with_capacity(domains.len());
+        for (v, &domain) in domains.iter().enumerate() {
+            cuts.push(match domain {
+                Domain::Counts(least, None) => Some(cut(&domains, &terms, v, least).map_err(Error::model)?),
+                _ => None,
+            });
+        }
+        for term in &terms {
+            let mut size = term.weight.abs();
+            for &(v, statistic) in &term.factors {
+                let (a, b) = match (domains[v], cuts[v]) {
+                    (Domain::States(_), _) => continue,
+                    (Domain::Interval(a, b), _) => (a, b),
+                    (Domain::Counts(a, b), cut) => {
+                        (a as f64, b.or(cut.map(|cut| cut.last)).unwrap_or(a) as f64)
+                    }
+                };
+                let end = statistic.value(a).abs().max(statistic.value(b).abs());
+                size *= if matches!(statistic, Statistic::State(_)) { 1.0 } else { end };
             }
             magnitude += size;
         }
         if magnitude.is_nan() || magnitude > LARGEST_SCORE {
             return Err(Error::model("the terms are so large that their sum has no digits left"));
         }
-        Ok(MixedModel { domains, terms, magnitude })
+        Ok(MixedModel { domains, terms, magnitude, cuts })
     }
 
     /// The variables.
@@ -133,7 +181,18 @@ impl MixedModel {
         &self.terms
     }
 
-    /// A bound on |score|.
+    /// The values of a discrete variable: the first one, how many there are, and by how much the logarithm of the last one's weight may be too small because it stands for those beyond. None for a
+    /// continuous variable.
+    pub(crate) fn values(&self, v: usize) -> Option<(u64, u64, f64)> {
+        match (self.domains[v], self.cuts[v]) {
+            (Domain::States(n), _) => Some((0, n as u64, 0.0)),
+            (Domain::Interval(..), _) => None,
+            (Domain::Counts(a, Some(b)), _) => Some((a, b - a + 1, 0.0)),
+            (Domain::Counts(a, None), cut) => cut.map(|cut| (a, cut.last - a + 1, cut.beyond)),
+        }
+    }
+
+    /// A bound on |score|, up to where sums over counts end.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
@@ -143,7 +202,7 @@ impl MixedModel {
         self.terms.iter().any(|term| term.factors.iter().any(|f| f.1 == Statistic::LogComplement))
     }
 
-    /// The log density at a point, states given by their numbers.
+    /// The log density at a point; a state is given by its number.
     pub fn score(&self, x: &[f64]) -> f64 {
         let value =
             |term: &Term| term.factors.iter().fold(term.weight, |product, &(v, f)| product * f.value(x[v]));
@@ -242,6 +301,21 @@ fn check(v: usize, domain: Domain, statistic: Statistic) -> std::result::Result<
             Err(format!("variable {v} has {n} states, so there is no state {state}"))
         }
         (Domain::States(_), _) => Err(format!("variable {v} is discrete; only its states can be taken")),
+        (Domain::Counts(..), Statistic::State(_) | Statistic::LogFactorial) => Ok(()),
+        (Domain::Counts(..), Statistic::LogComplement) => {
+            Err(format!("variable {v} is a count and has no ln(1 − x)"))
+        }
+        (_, Statistic::LogFactorial) => Err(format!("ln x! is of a count; variable {v} is continuous")),
+        (_, Statistic::Distance { centre, power }) => {
+            if centre.is_finite() && power > 0.0 && power <= LARGEST_POWER {
+                Ok(())
+            } else {
+                Err(format!(
+                    "|x − {centre}|^{power} of variable {v} needs a finite centre and a power above 0, {LARGEST_POWER} at most"
+                ))
+            }
+        }
+        (Domain::Counts(a, _), statistic) => check(v, Domain::Interval(a as f64, a as f64 + 1.0), statistic),
         (Domain::Interval(..), Statistic::State(_)) => {
             Err(format!("variable {v} is continuous and has no states"))
         }

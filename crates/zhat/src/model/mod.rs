@@ -5,6 +5,7 @@ mod chain;
 mod consistency;
 mod contradiction;
 mod convert;
+mod count;
 mod factor_graph;
 mod family;
 pub mod generate;

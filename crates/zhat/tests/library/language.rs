@@ -9,9 +9,10 @@ use zhat::language::{
     Checkpoint, Counts, Fold, Form, LanguageModel, Moments, Objective, SEPARATOR, Training, UNKNOWN,
     Vocabulary, train,
 };
+use zhat::lifted::{Annealed, TransferMatrix};
 use zhat::numeric::log_sum_exp;
 use zhat::random::Streams;
-use zhat::{Error, Run};
+use zhat::{Error, LogPartition, Run};
 
 /// A file that is gone with its owner.
 struct Text(PathBuf);
@@ -315,4 +316,54 @@ fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
     assert!(matches!(error, Error::OverBudget { .. }));
     let bad = Training { form: Form::Rotated(0), ..how };
     assert!(train(&moments, &vocabulary, None, &bad, None, &Run::default(), &mut |_| Ok(true)).is_err());
+}
+
+/// Sentences of one template with three free places of four words each: ln 64 nats per sentence of six words.
+fn template(seed: u64, sentences: usize) -> String {
+    let mut random = Streams::new(seed, "template").block(0);
+    let mut line = |_| {
+        let (a, b, c) = (random.below(4), random.below(4), random.below(4));
+        format!("the a{a} b{b} of the c{c}\n")
+    };
+    (0..sentences).map(&mut line).collect()
+}
+
+#[test]
+fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interval() {
+    let run = Run::default();
+    let (own, other) =
+        (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
+    let counts = own.counts(2);
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 1, size: None }).unwrap();
+    let how = Training { form: Form::Full, iterations: 60, ..Training::default() };
+    let moments = counts.moments(&vocabulary).unwrap();
+    let model = train(&moments, &vocabulary, None, &how, None, &run, &mut |_| Ok(true)).unwrap();
+    let fresh = other.counts(2).moments(&vocabulary).unwrap();
+    // No model can do better than this on average.
+    let bound = -(64f64.ln()) / 6.0;
+    let mut claims = 0;
+    for levels in [Some(3), Some(20), None] {
+        for seed in 0..2 {
+            let how = Annealed { levels, confidence: 1.0 - 1e-6, ..Annealed::default() };
+            let found = model.annealed(&fresh, &how, &run.clone().with_seed(seed)).unwrap();
+            let words = found.tokens as f64;
+            let (low, high) = (found.lower / words, found.upper() / words);
+            let exact = {
+                let cycle = model.mrf().with_length(120).unwrap();
+                let z = TransferMatrix::default().log_partition(&cycle, &run).unwrap().value;
+                let score = found.value() + fresh.positions() as f64 / 120.0 * found.log_z.value;
+                (score - fresh.positions() as f64 / 120.0 * z) / words
+            };
+            assert!(low <= exact && exact <= high, "{low} {exact} {high}");
+            let told = found.to_string();
+            assert!(told.contains("standard error") && told.contains("certified"), "{told}");
+            if found.per_word() > bound {
+                claims += 1;
+                assert!(found.warning().is_some(), "{told}");
+                assert!(low < bound && bound < high, "{told}");
+                assert!(high - low > found.per_word() - bound, "{told}");
+            }
+        }
+    }
+    assert!(claims > 0);
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zhat::lifted::{Descent, Spectral, Star, TransferMatrix};
+use zhat::lifted::{Annealed, Descent, Spectral, Star, TransferMatrix};
 use zhat::model::{Interactions, SequenceMrf};
 use zhat::numeric::log_sum_exp;
 use zhat::random::{Stream, Streams};
@@ -235,4 +235,89 @@ fn as_a_factor_graph_it_has_the_same_partition_function() {
     let z = TransferMatrix::default().log_partition(&long, &Run::default()).unwrap();
     assert!((z.value - (1u64 << 40) as f64 * 10f64.ln()).abs() <= z.diagnostics.rounding);
     assert!(z.diagnostics.rounding < 1e-12 * z.value, "{z}");
+}
+
+/// log tr Tᴺ by N products in logarithms, one row of the power at a time.
+fn around(model: &SequenceMrf) -> f64 {
+    let (c, k) = (model.states(), model.context());
+    let windows = c.pow(k as u32);
+    let score = |window: usize, y: usize| {
+        let pairs = (1..=k).map(|l| model.interaction(l, window / c.pow(l as u32 - 1) % c, y));
+        model.unary()[y] + pairs.sum::<f64>()
+    };
+    let diagonal = (0..windows).map(|first| {
+        let mut row = vec![f64::NEG_INFINITY; windows];
+        row[first] = 0.0;
+        for _ in 0..model.length() {
+            let mut terms = vec![Vec::new(); windows];
+            for (window, &weight) in row.iter().enumerate() {
+                (0..c).for_each(|y| terms[(window * c + y) % windows].push(weight + score(window, y)));
+            }
+            row = terms.iter().map(|terms| log_sum_exp(terms)).collect();
+        }
+        row[first]
+    });
+    log_sum_exp(&diagonal.collect::<Vec<f64>>())
+}
+
+#[test]
+fn the_transfer_matrix_agrees_with_a_walk_around_the_cycle() {
+    let mut random = Streams::new(11, "transfer").block(0);
+    for (c, k, n) in [(2, 1, 2), (3, 1, 301), (66, 1, 9), (4, 2, 3), (4, 2, 90), (3, 3, 4), (3, 3, 41)] {
+        for (size, zeros) in [(1.0, 0.0), (60.0, 0.2), (1e4, 0.0), (1e4, 0.4)] {
+            let mut number = || {
+                let zero = random.uniform() < zeros;
+                if zero { f32::NEG_INFINITY } else { (size * (2.0 * random.uniform() - 1.0)) as f32 }
+            };
+            let matrices = (0..k).map(|_| (0..c * c).map(|_| number()).collect()).collect();
+            let unary = (0..c).map(|x| 0.1 * x as f64).collect();
+            let model = SequenceMrf::new(n, unary, Interactions::Full(matrices)).unwrap();
+            let exact = around(&model);
+            let answers = [1usize, 3].map(|threads| {
+                // Little memory: no squaring.
+                let memory = if threads == 1 { 1 << 30 } else { 4_000_000 };
+                let run = Run::default().with_threads(threads).with_memory(memory);
+                TransferMatrix::default().log_partition(&model, &run)
+            });
+            for answer in answers {
+                match answer {
+                    Ok(answer) => {
+                        let apart = (answer.value - exact).abs();
+                        assert!(
+                            apart <= 2.0 * answer.diagnostics.rounding,
+                            "{c} {k} {n} {size}: {answer} {exact}"
+                        );
+                    }
+                    Err(Error::ZeroPartition) => assert_eq!(exact, f64::NEG_INFINITY),
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_of_options_are_part_of_the_forecast() {
+    let theta = Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0]]);
+    let model = SequenceMrf::new(10, vec![0.0, 0.1], theta).unwrap();
+    for replicates in [usize::MAX, 1_000_000_000_000] {
+        let how = Annealed { replicates, ..Annealed::default() };
+        let error = how.log_partition(&model, &Run::default().with_memory(8 << 30)).unwrap_err();
+        assert!(matches!(error, Error::OverBudget { .. }), "{error}");
+    }
+    let run = Run::default().with_time(Duration::from_millis(300));
+    let methods: [Box<dyn LogPartition<SequenceMrf>>; 5] = [
+        Box::new(Annealed { levels: Some(usize::MAX), ..Annealed::default() }),
+        Box::new(Annealed { levels: Some(1), replicates: 100_000_000, ..Annealed::default() }),
+        Box::new(Star { iterations: usize::MAX, tolerance: 0.0, ..Star::default() }),
+        Box::new(Spectral { iterations: usize::MAX, tolerance: 0.0, ..Spectral::default() }),
+        Box::new(Spectral { passes: usize::MAX, tolerance: 0.0, ..Spectral::default() }),
+    ];
+    for (i, method) in methods.iter().enumerate() {
+        let begin = std::time::Instant::now();
+        let answer = method.log_partition(&model, &run);
+        assert!(begin.elapsed().as_secs_f64() < 0.33 + 1.0);
+        // All but a walk that never ends have an answer.
+        assert_eq!(answer.is_ok(), i != 0, "{answer:?}");
+    }
 }

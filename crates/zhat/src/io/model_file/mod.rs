@@ -43,10 +43,12 @@
 //! | `cardinalities` | U64 \[n\] | states of each variable, 0 for a continuous one |
 //! | `term_lengths` | U64 \[d\] | factors of each term |
 //! | `variables` | U64 \[m\] | the variable of each factor |
-//! | `statistics` | U64 \[m\] | what is taken of it: 0 a power, 1 a power of the logarithm, 2 ln(1 − x), 3 a state |
-//! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable |
+//! | `statistics` | U64 \[m\] | what is taken of it: 0 a power, 1 a power of the logarithm, 2 ln(1 − x), 3 a state, 4 a power of \|x − centre\|, 5 ln x! |
+//! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable and of each count; ∞ for a count without a largest value |
 //! | `weights` | F64 \[d\] | θ |
 //! | `arguments` | F64 \[m\] | the power, or the state |
+//! | `counts` | F64 \[n\] | optional: 1 for a variable that counts, 0 for others |
+//! | `centres` | F64 \[m\] | optional: the centre of each factor that is a power of \|x − centre\|, 0 for others |
 //!
 //! Of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`, `permutations`, `subtrees`, `subtrees-with-empty`, `cycles`, `partitions`) and
 //! `scores` (`unary`, `products`, `pairwise`, `position`, `precedence`, `links`, or a distance: `kendall`, `cayley`, `hamming`, `footrule`, `spearman`):

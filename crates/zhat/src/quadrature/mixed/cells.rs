@@ -5,6 +5,7 @@
 //! polynomial cancels too much, has volume·[e^{c−r}, e^{c+r}]. Every round cuts the cells with more than their share of the error.
 //! The interval is certified at any moment.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -15,6 +16,7 @@ use crate::numeric;
 use crate::run::Clock;
 
 use super::density::{Cell, Density, Expansion, Part};
+use super::range::{self, Range};
 use crate::quadrature::polynomial::Polynomial;
 
 /// Half-widths of ranges that there are polynomials for: 4, 2, 1, ½, …
@@ -22,6 +24,10 @@ const WIDEST: f64 = 4.0;
 const LADDER: usize = 24;
 /// More joint states of the discrete variables of a component are not gone through.
 pub(super) const MOST_STATES: f64 = 65_536.0;
+/// Cells that are cut before the interval is looked at again, which keeps the steps of an observer small.
+const MOST_AT_ONCE: usize = 1 << 16;
+/// The highest degree of a polynomial.
+pub(super) const MOST_DEGREE: usize = 40;
 /// More products make a polynomial too dear, and its degree is lowered.
 pub(super) const MOST_PRODUCTS: usize = 4096;
 
@@ -47,61 +53,99 @@ impl Ladder {
     }
 }
 
-/// The densities of a component, one a joint state of its discrete variables; none where those are too many. The constant is
-/// added to each, so that what it cancels is gone before digits are lost.
-pub(super) fn densities(
-    model: &MixedModel,
-    component: &Component,
-    constant: f64,
-) -> Option<(Vec<Density>, Cell)> {
-    let mut boxes = Cell::new();
-    let mut places = vec![usize::MAX; model.domains().len()];
-    let mut discrete = Vec::new();
-    let mut states = 1.0;
-    for &v in &component.variables {
-        match model.domains()[v] {
-            Domain::Interval(a, b) => {
-                places[v] = boxes.len();
-                boxes.push((a, b));
-            }
-            Domain::States(n) => {
-                states *= n as f64;
-                discrete.push((v, n));
+/// A component with its discrete variables told apart: a density for each joint state.
+pub(super) struct Joint<'a> {
+    model: &'a MixedModel,
+    component: &'a Component,
+    /// The discrete variables, with their first value, the number of values, and what the last one stands for.
+    discrete: Vec<(usize, u64, u64, f64)>,
+    places: HashMap<usize, usize>,
+    pub boxes: Cell,
+    /// How many joint states there are.
+    pub count: usize,
+}
+
+impl<'a> Joint<'a> {
+    /// None where there are too many joint states.
+    pub fn new(model: &'a MixedModel, component: &'a Component) -> Option<Self> {
+        let (mut boxes, mut places, mut discrete) = (Cell::new(), HashMap::new(), Vec::new());
+        let mut count = 1.0;
+        for &v in &component.variables {
+            match (model.domains()[v], model.values(v)) {
+                (Domain::Interval(a, b), _) => {
+                    places.insert(v, boxes.len());
+                    boxes.push((a, b));
+                }
+                (_, Some((first, values, beyond))) => {
+                    count *= values as f64;
+                    discrete.push((v, first, values, beyond));
+                }
+                _ => return None,
             }
         }
+        let count = (count <= MOST_STATES).then_some(count as usize)?;
+        Some(Joint { model, component, discrete, places, boxes, count })
     }
-    if states > MOST_STATES {
-        return None;
-    }
-    let mut densities = Vec::with_capacity(states as usize);
-    for joint in 0..states as usize {
-        let mut rest = joint;
-        let mut state = vec![0; model.domains().len()];
-        for &(v, n) in &discrete {
-            state[v] = rest % n;
-            rest /= n;
+
+    /// The density of a joint state. The constant is added to it, so that what it cancels is gone before digits are lost.
+    pub fn density(&self, mut joint: u64, constant: f64) -> Density {
+        let mut beyond = 0.0;
+        let mut values = HashMap::with_capacity(self.discrete.len());
+        for &(v, first, count, last) in &self.discrete {
+            let at = joint % count;
+            joint /= count;
+            values.insert(v, (first + at) as f64);
+            beyond += if at + 1 == count { last } else { 0.0 };
         }
-        let terms = component.terms.iter().map(|&j| &model.terms()[j]);
-        let holds = |f: &(usize, Statistic)| !matches!(f.1, Statistic::State(s) if s != state[f.0]);
-        let part = |term: &crate::model::Term| Part {
-            weight: term.weight,
-            factors: term
-                .factors
-                .iter()
-                .filter(|f| places[f.0] != usize::MAX)
-                .map(|f| (places[f.0], f.1))
-                .collect(),
+        let (mut parts, mut blur) = (Vec::new(), 0.0);
+        for &j in &self.component.terms {
+            let term = &self.model.terms()[j];
+            let (mut weight, mut factors, mut zero) = (term.weight, Vec::new(), false);
+            for &(v, f) in &term.factors {
+                match (self.places.get(&v), values.get(&v)) {
+                    (Some(&place), _) => factors.push((place, f)),
+                    (None, Some(&x)) => {
+                        let value = f.value(x);
+                        zero |= matches!(f, Statistic::State(_)) && value == 0.0;
+                        weight *= value;
+                        // Values are good to a few units in the last place.
+                        blur += if value == 1.0 { 0.0 } else { 16.0 * f64::EPSILON };
+                    }
+                    (None, None) => {}
+                }
+            }
+            if !zero {
+                parts.push((weight, factors));
+            }
+        }
+        let size: f64 = parts
+            .iter()
+            .map(|(weight, factors)| {
+                let ranges = factors.iter().map(|&(place, f)| {
+                    let (low, high) = self.boxes[place];
+                    range::range(f, Range { low, high }).magnitude()
+                });
+                weight.abs() * ranges.product::<f64>()
+            })
+            .sum();
+        parts.push((constant, vec![]));
+        let parts = parts.into_iter().map(|(weight, factors)| Part { weight, factors }).collect();
+        Density { parts, variables: self.boxes.len(), blur: blur * size, beyond }
+    }
+
+    /// All of them.
+    pub fn densities(&self, constant: f64, clock: &Clock<'_>) -> Result<Vec<Density>> {
+        let density = |joint| {
+            clock.check_late()?;
+            Ok(self.density(joint as u64, constant))
         };
-        let mut parts: Vec<Part> = terms.filter(|term| term.factors.iter().all(holds)).map(part).collect();
-        parts.push(Part { weight: constant, factors: vec![] });
-        densities.push(Density { parts, variables: boxes.len() });
+        (0..self.count).map(density).collect()
     }
-    Some((densities, boxes))
 }
 
 /// The products of the highest degree up to `degree` that are not too many.
 pub(super) fn expansion(density: &Density, degree: usize) -> Option<Expansion> {
-    (1..=degree).rev().find_map(|k| Expansion::new(density, k, MOST_PRODUCTS))
+    (1..=degree.min(MOST_DEGREE)).rev().find_map(|k| Expansion::new(density, k, MOST_PRODUCTS))
 }
 
 /// The statistics of all parts.
@@ -142,12 +186,20 @@ pub(super) fn bracket(
     // Joint states mostly have the same products: one expansion for each pattern of statistics.
     let mut kinds: Vec<(Pattern, Option<Expansion>)> = Vec::new();
     let mut kind_of = Vec::with_capacity(densities.len());
+    let mut late = false;
     for density in densities {
-        let pattern: Vec<_> = density.parts.iter().map(|part| part.factors.clone()).collect();
-        let known = kinds.iter().position(|kind| kind.0 == pattern);
+        if clock.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        late |= clock.is_out_of_time();
+        // Once time is spent a cell has the range of its score and no polynomial. Without continuous variables there is none anyway.
+        let plain = late || boxes.is_empty();
+        let pattern: Pattern =
+            if plain { vec![] } else { density.parts.iter().map(|part| part.factors.clone()).collect() };
+        let known = kinds.iter().rposition(|kind| kind.0 == pattern);
         kind_of.push(known.unwrap_or(kinds.len()));
         if known.is_none() {
-            let found = if boxes.is_empty() { None } else { expansion(density, limits.degree) };
+            let found = if plain { None } else { expansion(density, limits.degree) };
             kinds.push((pattern, found));
         }
     }
@@ -158,8 +210,19 @@ pub(super) fn bracket(
         let ladder = expansion.map(|expansion| &ladders[expansion.degree()]);
         bound(&densities[density], density, cell, expansion, ladder)
     };
-    let mut pieces: Vec<Piece> =
-        (0..densities.len()).into_par_iter().map(|density| bound(density, boxes.clone())).collect();
+    let first = |index: usize| {
+        if clock.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let density = &densities[index];
+        let late = clock.is_out_of_time();
+        Ok(if late {
+            self::bound(density, index, boxes.clone(), None, None)
+        } else {
+            bound(index, boxes.clone())
+        })
+    };
+    let mut pieces: Vec<Piece> = (0..densities.len()).into_par_iter().map(first).collect::<Result<_>>()?;
     loop {
         let lows: Vec<f64> = pieces.iter().map(|piece| piece.log_low).collect();
         let highs: Vec<f64> = pieces.iter().map(|piece| piece.log_high).collect();
@@ -185,27 +248,34 @@ pub(super) fn bracket(
             return Ok(Outcome { low, high, cells: pieces.len(), degree, stopped: !done });
         }
         worst.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        worst.truncate((limits.cells - pieces.len()).max(1));
+        worst.truncate((limits.cells - pieces.len()).clamp(1, MOST_AT_ONCE));
         clock.progress("cells", pieces.len() as u64, limits.cells as u64);
-        let halves: Vec<[Piece; 2]> = worst
+        // What is not cut when the run must stop keeps the bounds that it has.
+        let stop = || clock.is_cancelled() || clock.is_out_of_time();
+        let halves: Vec<Option<[Piece; 2]>> = worst
             .par_iter()
             .map(|&(i, _)| {
+                if stop() {
+                    return None;
+                }
                 let piece = &pieces[i];
                 let (a, b) = piece.cell[piece.widest];
-                let middle = 0.5 * (a + b);
-                [(a, middle), (middle, b)].map(|ends| {
+                let middle = densities[piece.density].cut(piece.widest, (a, b));
+                Some([(a, middle), (middle, b)].map(|ends| {
                     let mut cell = piece.cell.clone();
                     cell[piece.widest] = ends;
                     let mut half = bound(piece.density, cell);
                     // A half of the whole is bounded by what the whole's range says.
                     half.log_high = half.log_high.min(piece.log_high);
                     half
-                })
+                }))
             })
             .collect();
-        for ((i, _), [first, second]) in worst.into_iter().zip(halves) {
-            pieces[i] = first;
-            pieces.push(second);
+        for ((i, _), halves) in worst.into_iter().zip(halves) {
+            if let Some([first, second]) = halves {
+                pieces[i] = first;
+                pieces.push(second);
+            }
         }
     }
 }
@@ -228,7 +298,9 @@ fn bound(
 ) -> Piece {
     if cell.is_empty() {
         let score: numeric::CompensatedSum = density.parts.iter().map(|part| part.weight).collect();
-        return Piece { density: index, cell, widest: 0, log_low: score.value(), log_high: score.value() };
+        let (log_low, log_high) =
+            (score.value() - density.blur, score.value() + density.blur + density.beyond);
+        return Piece { density: index, cell, widest: 0, log_low, log_high };
     }
     let (range, widest) = density.range(&cell);
     let log_volume: f64 = cell.iter().map(|&(a, b)| (b - a).ln()).sum();
@@ -245,7 +317,8 @@ fn bound(
     }
     let sizes: f64 = cell.iter().map(|&(a, b)| 1.0 + (b - a).ln().abs()).sum();
     let slack = 4.0 * f64::EPSILON * (2.0 + centre.abs() + range.low.abs().max(range.high.abs()) + sizes);
+    let slack = slack + density.blur;
     // Where the two do not meet rounding has the last word.
-    let log_high = log_high.max(log_low) + slack;
+    let log_high = log_high.max(log_low) + slack + density.beyond;
     Piece { density: index, cell, widest, log_low: log_low - slack, log_high }
 }

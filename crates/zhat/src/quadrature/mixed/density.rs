@@ -1,7 +1,8 @@
 //! exp of a sum of terms over a box, all discrete variables decided: its range on a cell, and the exact mean of a polynomial of it.
 //!
 //! p(s(x) − c) for a polynomial p of degree k is, multiplied out, a polynomial in the **generators** of the variables: t = (x − m)/h
-//! for a variable with whole powers only, and otherwise every statistic less its value in the middle of the cell. Equal
+//! for a variable with whole powers only, and otherwise every statistic less its value in the middle of the cell. On a cell on one side of m
+//! |x − m|ᶜ is a polynomial for whole c; with another c the variable is |x − m|, and whole powers are polynomials in it. Cells that have m inside are cut there first. Equal
 //! products are collected, so there are far fewer than the C(d + k, k) multi-indices of d terms; which ones there are does not
 //! depend on the cell and is found once. Horner's rule multiplies by s − c again and again; the mean of each product is a product of
 //! one-dimensional closed forms (`moments`).
@@ -9,7 +10,7 @@
 use crate::model::Statistic;
 use crate::numeric::Double;
 
-use super::moments::{Bounded, NOISE, Shifted};
+use super::moments::{Bounded, Ends, NOISE, Shifted};
 use super::range::{self, Range};
 use crate::quadrature::polynomial::Polynomial;
 
@@ -31,6 +32,18 @@ pub(super) struct Part {
 pub(super) struct Density {
     pub parts: Vec<Part>,
     pub variables: usize,
+    /// By how much rounding may have moved what the discrete variables add.
+    pub blur: f64,
+    /// By how much the logarithm may be too small, because counts end here that do not.
+    pub beyond: f64,
+}
+
+/// The part of a cell where |x − m|ᶜ is smooth ends at this m, if it is inside.
+pub(super) fn kink(statistic: Statistic, (a, b): (f64, f64)) -> Option<f64> {
+    match statistic {
+        Statistic::Distance { centre, .. } if a < centre && centre < b => Some(centre),
+        _ => None,
+    }
 }
 
 fn ends((a, b): (f64, f64)) -> Range {
@@ -51,6 +64,9 @@ impl Density {
         let mut naive = Range::point(0.0);
         let mut centre = Range::point(0.0);
         let mut slopes = vec![Range::point(0.0); self.variables];
+        // How far each variable can move the score: by its slopes, or by its values where those are too steep.
+        let mut moves = vec![0.0; self.variables];
+        let mut kinks = vec![false; self.variables];
         for part in &self.parts {
             let weight = Range::point(part.weight);
             let ranges: Vec<Range> =
@@ -60,19 +76,32 @@ impl Density {
             centre = centre.plus(points.fold(weight, Range::times));
             for (i, &(v, f)) in part.factors.iter().enumerate() {
                 let others = ranges.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, &r)| r);
-                let slope = others.fold(weight.times(range::slope(f, ends(cell[v]))), Range::times);
+                let slope = others.clone().fold(weight.times(range::slope(f, ends(cell[v]))), Range::times);
                 slopes[v] = slopes[v].plus(slope);
+                let size = others.fold(weight, Range::times).magnitude();
+                moves[v] += size * 0.5 * (ranges[i].high - ranges[i].low);
+                kinks[v] |= kink(f, cell[v]).is_some();
             }
         }
-        let (mut widest, mut most) = (0, -1.0);
+        let (mut widest, mut most) = (0, (false, -1.0));
         for (v, &slope) in slopes.iter().enumerate() {
             let half = (cell[v].1 - middles[v]).max(middles[v] - cell[v].0).next_up();
             centre = centre.plus(slope.times(Range { low: -half, high: half }));
-            if slope.magnitude() * half > most {
-                (widest, most) = (v, slope.magnitude() * half);
+            let moved = (kinks[v], (slope.magnitude() * half).min(moves[v]));
+            if moved > most {
+                (widest, most) = (v, moved);
             }
         }
         (naive.intersect(centre), widest)
+    }
+
+    /// Where to cut a variable: at the kink nearest to the middle, or in the middle.
+    pub fn cut(&self, v: usize, (a, b): (f64, f64)) -> f64 {
+        let middle = 0.5 * (a + b);
+        let own = self.parts.iter().flat_map(|part| &part.factors).filter(|factor| factor.0 == v);
+        own.filter_map(|&(_, f)| kink(f, (a, b)))
+            .min_by(|x, y| (x - middle).abs().total_cmp(&(y - middle).abs()))
+            .unwrap_or(middle)
     }
 }
 
@@ -81,8 +110,61 @@ impl Density {
 enum Generators {
     /// t alone, up to this exponent.
     Local,
-    /// Statistics that are not all whole powers.
-    Shifted(Shifted),
+    /// Statistics that are not all whole powers, of the variable or of its distance from a centre.
+    Shifted { shifted: Shifted, centre: Option<f64> },
+}
+
+impl Generators {
+    /// Those of a variable's statistics, with this bound on exponents; none where there is no closed form.
+    fn new(statistics: &[Statistic], within: usize) -> Option<(Self, usize)> {
+        if statistics.iter().all(|f| f.is_polynomial()) {
+            return Some((Generators::Local, 1));
+        }
+        let centre = centre(statistics);
+        let mut own: Vec<Statistic> = Vec::new();
+        for &f in statistics {
+            let generator = match f {
+                // All powers of the logarithm are polynomials in the centred one.
+                Statistic::Log(_) if centre.is_none() => Statistic::Log(1),
+                Statistic::Distance { power, .. } if !f.is_polynomial() => Statistic::Power(power),
+                Statistic::Distance { .. } => Statistic::Power(1.0),
+                Statistic::Power(_) if centre.is_some() => Statistic::Power(1.0),
+                Statistic::Power(_) | Statistic::LogComplement if centre.is_none() => f,
+                _ => return None,
+            };
+            // With a real power of one distance everything else must be a polynomial in it.
+            let other = |f: &Statistic| match f {
+                Statistic::Distance { centre: m, .. } => Some(*m) != centre,
+                _ => true,
+            };
+            if centre.is_some() && other(&f) && !f.is_polynomial() {
+                return None;
+            }
+            if !own.contains(&generator) {
+                own.push(generator);
+            }
+        }
+        let count = own.len();
+        Some((Generators::Shifted { shifted: Shifted::new(own, within), centre }, count))
+    }
+}
+
+/// The centre of a distance whose power is not whole.
+fn centre(statistics: &[Statistic]) -> Option<f64> {
+    statistics.iter().find_map(|f| match *f {
+        Statistic::Distance { centre, .. } if !f.is_polynomial() => Some(centre),
+        _ => None,
+    })
+}
+
+/// A cell as one of distances from a centre, and on which side of it.
+fn moved(centre: Option<f64>, (a, b): (f64, f64)) -> (Ends, f64) {
+    let (low, high) = (Double::from(a), Double::from(b));
+    match centre {
+        None => ((low, high), 1.0),
+        Some(m) if 0.5 * (a + b) >= m => ((low - m.into(), high - m.into()), 1.0),
+        Some(m) => ((Double::from(m) - high, Double::from(m) - low), -1.0),
+    }
 }
 
 /// The coefficients of (m + h t)ⁿ.
@@ -136,31 +218,30 @@ impl Expansion {
         for v in 0..density.variables {
             let mut statistics: Vec<Statistic> = Vec::new();
             for &(u, f) in density.parts.iter().flat_map(|part| &part.factors) {
-                // All powers of the logarithm are polynomials in the centred one.
-                let f = if matches!(f, Statistic::Log(_)) { Statistic::Log(1) } else { f };
                 if u == v && !statistics.contains(&f) {
                     statistics.push(f);
                 }
             }
             let local = statistics.iter().all(|f| f.is_polynomial());
-            let count = if local { 1 } else { statistics.len() };
+            let by_distance = centre(&statistics).is_some();
             // In one term a statistic may stand more than once.
             let repeated = |part: &Part| {
                 let own = part.factors.iter().filter(|(u, _)| *u == v);
                 let exponent = |f: &Statistic| match *f {
                     Statistic::Log(c) => c as usize,
-                    Statistic::Power(c) if local => c as usize,
+                    Statistic::Power(c) if (local || by_distance) && f.is_polynomial() => c as usize,
+                    Statistic::Distance { power, .. } if f.is_polynomial() => power as usize,
                     _ => 1,
                 };
                 own.map(|(_, f)| exponent(f)).sum::<usize>()
             };
             let within = degree * density.parts.iter().map(repeated).max().unwrap_or(0);
-            let size = (1..=count).fold(1.0, |size, i| size * (within + i) as f64 / i as f64);
+            // Before tables are made: with so many statistics they would be this large.
+            let size = (1..=statistics.len()).fold(1.0, |size, i| size * (within + i) as f64 / i as f64);
             if within > 255 || (!local && size > most as f64) {
                 return None;
             }
-            let generators =
-                if local { Generators::Local } else { Generators::Shifted(Shifted::new(statistics, within)) };
+            let (generators, count) = Generators::new(&statistics, within)?;
             variables.push((first, generators));
             first += count;
         }
@@ -215,7 +296,7 @@ impl Expansion {
             for (first, generators) in &expansion.variables {
                 expansion.moments.push(match generators {
                     Generators::Local => exponent(key, *first).into(),
-                    Generators::Shifted(shifted) => {
+                    Generators::Shifted { shifted, .. } => {
                         let own: Vec<u8> =
                             (0..shifted.statistics.len()).map(|i| exponent(key, first + i)).collect();
                         shifted.position(&own)? as u32
@@ -240,7 +321,7 @@ impl Expansion {
         let products = self.products.len() as f64 * self.degree as f64 / 2.0;
         let tables = self.variables.iter().map(|(_, generators)| match generators {
             Generators::Local => 1.0,
-            Generators::Shifted(shifted) => 60.0 * shifted.len() as f64,
+            Generators::Shifted { shifted, .. } => 60.0 * shifted.len() as f64,
         });
         products + tables.sum::<f64>() + (self.keys.len() * (1 + self.variables.len())) as f64
     }
@@ -249,7 +330,7 @@ impl Expansion {
     fn shifts(&self, cell: &Cell) -> Vec<Vec<f64>> {
         let of = |(&ends, (_, generators)): (&(f64, f64), &(usize, Generators))| match generators {
             Generators::Local => vec![],
-            Generators::Shifted(shifted) => shifted.shifts(ends),
+            Generators::Shifted { shifted, centre } => shifted.shifts(moved(*centre, ends).0),
         };
         cell.iter().zip(&self.variables).map(of).collect()
     }
@@ -260,25 +341,55 @@ impl Expansion {
         for &(v, f) in &part.factors {
             let (first, generators) = &self.variables[v];
             let factor: Vec<(u128, Double)> = match (generators, f) {
-                (Generators::Local, Statistic::Power(c)) => {
-                    // (m + h t)ᶜ.
+                (Generators::Local, f) => {
+                    // (m + h t)ᶜ, or ±(m + h t − centre)ᶜ.
                     let (a, b) = (Double::from(cell[v].0), Double::from(cell[v].1));
                     let (middle, half) = ((a + b).scaled(0.5), (b - a).scaled(0.5));
-                    let power = binomial_power(middle, half, c as usize);
+                    let power = match f {
+                        Statistic::Power(c) => binomial_power(middle, half, c as usize),
+                        Statistic::Distance { centre, power } => {
+                            let side = moved(Some(centre), cell[v]).1;
+                            let from = (middle - centre.into()).scaled(side);
+                            binomial_power(from, half.scaled(side), power as usize)
+                        }
+                        _ => return None,
+                    };
                     power.into_iter().enumerate().map(|(i, c)| ((i as u128) << (8 * first), c)).collect()
                 }
-                (Generators::Shifted(shifted), Statistic::Log(c)) => {
-                    // (σ + L)ᶜ.
-                    let i = shifted.statistics.iter().position(|known| *known == Statistic::Log(1))?;
-                    let power = binomial_power(shifts[v][i].into(), Double::ONE, c as usize);
+                (Generators::Shifted { shifted, centre }, f) => {
+                    let place = |f: Statistic| shifted.statistics.iter().position(|known| *known == f);
+                    let side = moved(*centre, cell[v]).1;
+                    // x = origin ± (σ + L) for the generator L of the first power.
+                    let origin = centre.map_or(Double::ZERO, Double::from);
+                    let (i, from, slope, power) = match f {
+                        // (σ + L)ᶜ.
+                        Statistic::Log(c) => {
+                            let i = place(Statistic::Log(1))?;
+                            (i, Double::from(shifts[v][i]), 1.0, c as usize)
+                        }
+                        Statistic::Distance { centre: m, power } if f.is_polynomial() => {
+                            let i = place(Statistic::Power(1.0))?;
+                            let x = origin + Double::from(shifts[v][i]).scaled(side);
+                            let own = moved(Some(m), cell[v]).1;
+                            (i, (x - m.into()).scaled(own), side * own, power as usize)
+                        }
+                        Statistic::Power(c) if centre.is_some() => {
+                            let i = place(Statistic::Power(1.0))?;
+                            (i, origin + Double::from(shifts[v][i]).scaled(side), side, c as usize)
+                        }
+                        Statistic::Distance { power, .. } => {
+                            let i = place(Statistic::Power(power))?;
+                            (i, Double::from(shifts[v][i]), 1.0, 1)
+                        }
+                        f => {
+                            let i = place(f)?;
+                            (i, Double::from(shifts[v][i]), 1.0, 1)
+                        }
+                    };
+                    let power = binomial_power(from, slope.into(), power);
                     let key = |j: usize| (j as u128) << (8 * (first + i));
                     power.into_iter().enumerate().map(|(j, c)| (key(j), c)).collect()
                 }
-                (Generators::Shifted(shifted), f) => {
-                    let i = shifted.statistics.iter().position(|known| *known == f)?;
-                    vec![(0, shifts[v][i].into()), (1u128 << (8 * (first + i)), Double::ONE)]
-                }
-                _ => return None,
             };
             let mut product: Vec<(u128, Double)> = Vec::with_capacity(sum.len() * factor.len());
             for &(key, c) in &sum {
@@ -296,6 +407,10 @@ impl Expansion {
     }
 
     fn local(&self, density: &Density, cell: &Cell) -> Option<Local> {
+        let mut factors = density.parts.iter().flat_map(|part| &part.factors);
+        if factors.any(|&(v, f)| kink(f, cell[v]).is_some()) {
+            return None;
+        }
         let shifts = self.shifts(cell);
         let mut score = vec![Double::ZERO; self.terms.len()];
         for part in &density.parts {
@@ -315,12 +430,17 @@ impl Expansion {
                     };
                     (0..=top).map(|n| Bounded { value: mean(n), error: 0.0 }).collect()
                 }
-                Generators::Shifted(shifted) => {
+                Generators::Shifted { shifted, centre } => {
+                    let own = moved(*centre, cell[v]).0;
+                    let mut hull = Range { low: own.0.value(), high: own.1.value() };
+                    if centre.is_some() {
+                        hull = Range { low: hull.low.next_down().max(0.0), high: hull.high.next_up() };
+                    }
                     for (i, (&f, &shift)) in shifted.statistics.iter().zip(&shifts[v]).enumerate() {
-                        let moved = range::range(f, ends(cell[v])).plus(Range::point(-shift));
+                        let moved = range::range(f, hull).plus(Range::point(-shift));
                         largest[first + i] = moved.magnitude();
                     }
-                    shifted.moments(cell[v], &shifts[v])
+                    shifted.moments(own, &shifts[v])
                 }
             });
         }

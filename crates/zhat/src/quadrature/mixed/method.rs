@@ -30,7 +30,7 @@ use crate::options::{FROM_ZERO, INSIDE_UNIT, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 
-use super::cells::{self, Limits};
+use super::cells::{self, Joint, Limits};
 use super::points;
 
 /// The name in the catalogue.
@@ -57,7 +57,7 @@ pub struct MixedQuadrature {
 
 options!(MixedQuadrature {
     error: FROM_ZERO,
-    degree: Range::whole(1, 40),
+    degree: Range::whole(1, cells::MOST_DEGREE as u64),
     cells: Range::whole(1, 1_000_000_000),
     samples: Range::whole(0, 1_000_000_000_000_000),
     confidence: INSIDE_UNIT
@@ -85,17 +85,18 @@ impl Forecasts<MixedModel> for MixedQuadrature {
         }
         let (mut bytes, mut seconds) = (0.0, 1e-3);
         for component in model.components() {
-            let Some((densities, boxes)) = cells::densities(model, &component, 0.0) else {
+            let Some(joint) = Joint::new(model, &component) else {
                 return Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise };
             };
-            // About so many cells a dimension, as many as a normal density needs, until the most that are allowed.
-            let dimensions = boxes.len() as i32;
-            let count = densities.len() as f64 * 50f64.powi(dimensions).min(self.cells as f64);
-            let products = densities.first().and_then(|density| cells::expansion(density, self.degree));
+            // About so many cells per dimension, as many as a normal density needs, until the most that are allowed.
+            let (states, dimensions) = (joint.count as f64, joint.boxes.len());
+            let count = states * 50f64.powi(dimensions as i32).min(self.cells as f64);
+            let products = cells::expansion(&joint.density(0, 0.0), self.degree).filter(|_| dimensions > 0);
             let operations = products.as_ref().map_or(100.0, |found| found.operations());
-            seconds += count * (2e-6 + 2e-8 * operations);
-            bytes += densities.len() as f64 * 200.0
-                + self.cells as f64 * (80.0 + 16.0 * boxes.len() as f64)
+            let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
+            seconds += count * (2e-6 + 2e-8 * operations) + states * 1e-7 * factors as f64;
+            bytes += states * (300.0 + 40.0 * factors as f64)
+                + (self.cells as f64 + states) * (80.0 + 16.0 * dimensions as f64)
                 + products.map_or(0.0, |found| 200.0 * found.len() as f64);
         }
         Forecast { bytes, seconds, promise }
@@ -108,7 +109,7 @@ impl LogPartition<MixedModel> for MixedQuadrature {
         self.check()?;
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes).map_err(|error| {
             // Too many states is another trouble than too little memory, and draws are the way out.
-            let many = |component: &Component| cells::densities(model, component, 0.0).is_none();
+            let many = |component: &Component| Joint::new(model, component).is_none();
             if self.samples > 0 || !model.components().iter().any(many) {
                 return error;
             }
@@ -130,9 +131,10 @@ impl LogPartition<MixedModel> for MixedQuadrature {
         let (mut low, mut high, mut size) = (0.0, 0.0, constant.abs());
         let (mut count, mut degree, mut stopped) = (0, 0, false);
         for component in &components {
-            let Some((densities, boxes)) = cells::densities(model, component, constant) else { continue };
+            let Some(joint) = Joint::new(model, component) else { continue };
+            let densities = joint.densities(constant, &clock)?;
             constant = 0.0;
-            let outcome = run.install(|| cells::bracket(&densities, &boxes, &limits, &clock))?;
+            let outcome = run.install(|| cells::bracket(&densities, &joint.boxes, &limits, &clock))?;
             low += outcome.low;
             high += outcome.high;
             size = if count == 0 { 0.0 } else { size } + outcome.low.abs().max(outcome.high.abs());

@@ -76,17 +76,17 @@ fn by_parts(s: Double, q: usize, low: Double, high: Double) -> Bounded {
 }
 
 /// ∫ₐᵇ xᵖ (ln x − σ)^q dx, 0 < a: with σ about the middle of the logarithms the series has little to cancel.
-fn centred(p: Double, q: usize, (a, b): (f64, f64), sigma: f64) -> Bounded {
+fn centred(p: Double, q: usize, (a, b): (Double, Double), sigma: f64) -> Bounded {
     let s = p + Double::ONE;
-    let inner = exponential(s, q, Double::from(a).ln() - sigma.into(), Double::from(b).ln() - sigma.into());
+    let inner = exponential(s, q, a.ln() - sigma.into(), b.ln() - sigma.into());
     let scale = (s * sigma.into()).exp();
     let value = inner.value * scale;
     Bounded { value, error: inner.error * scale.high + NOISE * value.high.abs() }
 }
 
 /// ∫ₐᵇ xᵖ (ln x)^q dx, 0 < a, from the centred ones by the binomial theorem.
-fn power_log(p: Double, q: usize, a: f64, b: f64) -> Bounded {
-    let sigma = 0.5 * (a.ln() + b.ln());
+fn power_log(p: Double, q: usize, a: Double, b: Double) -> Bounded {
+    let sigma = 0.5 * (a.high.ln() + b.high.ln());
     let mut sum = Bounded { value: Double::ZERO, error: 0.0 };
     let mut factor = Double::ONE;
     for j in (0..=q).rev() {
@@ -98,18 +98,100 @@ fn power_log(p: Double, q: usize, a: f64, b: f64) -> Bounded {
     sum
 }
 
-/// The mean of xᵖ (ln x)^q over [a, b]; for a ≤ 0 only whole p ≥ 0 and q = 0.
-pub(super) fn mean(p: Double, q: usize, a: f64, b: f64) -> Bounded {
-    let width = Double::from(b) - a.into();
-    let raw = if a > 0.0 {
+/// ∫₀ᵇ xᵖ dx for p > −1.
+fn from_zero(p: Double, b: Double) -> Bounded {
+    let s = p + Double::ONE;
+    let value = (s * b.ln()).exp().divided(s);
+    Bounded { value, error: NOISE * value.high.abs() }
+}
+
+/// The mean of xᵖ (ln x)^q over [a, b]; for a ≤ 0 only whole p ≥ 0 and q = 0, for a = 0 any p ≥ 0.
+pub(super) fn mean(p: Double, q: usize, a: Double, b: Double) -> Bounded {
+    let width = b - a;
+    let raw = if a.high > 0.0 {
         power_log(p, q, a, b)
+    } else if a.high == 0.0 {
+        from_zero(p, b)
     } else {
-        let power = |x: f64| (0..=p.high as usize).fold(Double::ONE, |product, _| product * x.into());
+        let power = |x: Double| (0..=p.high as usize).fold(Double::ONE, |product, _| product * x);
         let (low, high) = (power(a), power(b));
         let size = low.high.abs() + high.high.abs();
         Bounded { value: (high - low).over(p.high + 1.0), error: NOISE * size }
     };
-    Bounded { value: raw.value.divided(width), error: raw.error / (b - a) }
+    Bounded { value: raw.value.divided(width), error: raw.error / width.high }
+}
+
+/// The coefficients of the product of two polynomials.
+fn multiplied(a: &[Double], b: &[Double]) -> Vec<Double> {
+    let mut product = vec![Double::ZERO; a.len() + b.len() - 1];
+    for (i, &x) in a.iter().enumerate() {
+        for (j, &y) in b.iter().enumerate() {
+            product[i + j] = product[i + j] + x * y;
+        }
+    }
+    product
+}
+
+/// The mean of a product of statistics of one variable over [a, b]; none where there is no closed form. |x − m|ᶜ is a polynomial on either side of m for whole c; with another c everything
+/// else must be a polynomial, in |x − m|.
+pub(super) fn product_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
+    let mut centres: Vec<f64> = factors
+        .iter()
+        .filter_map(|f| if let Statistic::Distance { centre, .. } = f { Some(*centre) } else { None })
+        .filter(|centre| a < *centre && *centre < b)
+        .collect();
+    centres.sort_by(f64::total_cmp);
+    centres.dedup();
+    let ends: Vec<f64> = [a].into_iter().chain(centres).chain([b]).collect();
+    let whole = Double::from(b) - a.into();
+    let mut sum = Bounded { value: Double::ZERO, error: 0.0 };
+    for pair in ends.windows(2) {
+        let part = side_mean(factors, pair[0], pair[1])?;
+        let share = (Double::from(pair[1]) - pair[0].into()).divided(whole);
+        sum.value = sum.value + part.value * share;
+        sum.error += part.error * share.high + NOISE * part.value.high.abs();
+    }
+    Some(sum)
+}
+
+/// The same with no centre between the ends.
+fn side_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
+    let real = factors.iter().find_map(|f| match *f {
+        Statistic::Distance { centre, .. } if !f.is_polynomial() => Some(centre),
+        _ => None,
+    });
+    // x = origin + sign·w for w in [low, high]: w is x itself, or the distance from a centre.
+    let (origin, sign, low, high) = match real {
+        None => (Double::ZERO, 1.0, Double::from(a), Double::from(b)),
+        Some(m) if m <= a => (m.into(), 1.0, Double::from(a) - m.into(), Double::from(b) - m.into()),
+        Some(m) => (m.into(), -1.0, Double::from(m) - b.into(), Double::from(m) - a.into()),
+    };
+    let (mut p, mut q) = (Double::ZERO, 0);
+    let mut polynomial = vec![Double::ONE];
+    for f in factors {
+        match *f {
+            Statistic::Distance { centre, power } if f.is_polynomial() => {
+                let side = if centre <= a { 1.0 } else { -1.0 };
+                let line = [(origin - centre.into()).scaled(side), Double::from(sign * side)];
+                (0..power as usize).for_each(|_| polynomial = multiplied(&polynomial, &line));
+            }
+            Statistic::Distance { centre, power } if Some(centre) == real => p = p + power.into(),
+            Statistic::Power(c) if real.is_none() => p = p + c.into(),
+            Statistic::Power(c) if f.is_polynomial() => {
+                let line = [origin, Double::from(sign)];
+                (0..c as usize).for_each(|_| polynomial = multiplied(&polynomial, &line));
+            }
+            Statistic::Log(c) if real.is_none() => q += c as usize,
+            _ => return None,
+        }
+    }
+    let mut sum = Bounded { value: Double::ZERO, error: 0.0 };
+    for (i, &coefficient) in polynomial.iter().enumerate() {
+        let part = mean(p + (i as f64).into(), q, low, high);
+        sum.value = sum.value + coefficient * part.value;
+        sum.error += coefficient.high.abs() * (part.error + NOISE * part.value.high.abs());
+    }
+    Some(sum)
 }
 
 /// ∫ₐᵇ xᵖ (ln x)^q dx in closed form, 0 < a < b; for whole p ≥ 0 and q = 0 any a < b.
@@ -128,10 +210,13 @@ pub fn integral(p: f64, q: usize, a: f64, b: f64) -> f64 {
         let power = |x: f64| (0..=p as usize).fold(Double::ONE, |product, _| product * x.into());
         return (power(b) - power(a)).over(p + 1.0).value();
     }
-    power_log(p.into(), q, a, b).value.value()
+    power_log(p.into(), q, a.into(), b.into()).value.value()
 }
 
-/// The statistics of one continuous variable that are not all whole powers, and their products' integrals over a cell.
+/// The ends of a cell of one variable.
+pub(super) type Ends = (Double, Double);
+
+/// The statistics of one continuous variable that are not all whole powers, and their products' integrals over a cell. With a power of |x − m| that is not whole the variable is |x − m|.
 #[derive(Clone, Debug)]
 pub(super) struct Shifted {
     /// Distinct: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are polynomials in the centred one.
@@ -185,19 +270,19 @@ impl Shifted {
     }
 
     /// σᵢ: the statistics in the middle of a cell.
-    pub fn shifts(&self, (a, b): (f64, f64)) -> Vec<f64> {
-        let middle = 0.5 * (a + b);
+    pub fn shifts(&self, (a, b): Ends) -> Vec<f64> {
+        let middle = 0.5 * (a + b).value();
         self.statistics.iter().map(|f| f.value(middle)).collect()
     }
 
     /// (1/(b − a)) ∫ Π (fᵢ − σᵢ)^{nᵢ} for all exponents.
-    pub fn moments(&self, (a, b): (f64, f64), shifts: &[f64]) -> Vec<Bounded> {
+    pub fn moments(&self, (a, b): Ends, shifts: &[f64]) -> Vec<Bounded> {
         if self.statistics.contains(&Statistic::LogComplement) {
-            return self.numerical((a, b), shifts);
+            return self.numerical((a.value(), b.value()), shifts);
         }
         let log = self.statistics.iter().position(|f| *f == Statistic::Log(1));
-        let sigma = log.map_or_else(|| (0.5 * (a + b)).ln(), |i| shifts[i]);
-        let width = Double::from(b) - a.into();
+        let sigma = log.map_or_else(|| (0.5 * (a + b).value()).ln(), |i| shifts[i]);
+        let width = b - a;
         let mut known: Vec<((Double, usize), Bounded)> = Vec::new();
         let mut table: Vec<Bounded> = Vec::with_capacity(self.exponents.len());
         for exponents in &self.exponents {
@@ -206,18 +291,18 @@ impl Shifted {
                 match f {
                     Statistic::Power(c) => p = p + Double::from(c) * f64::from(n).into(),
                     Statistic::Log(_) => q += usize::from(n),
-                    Statistic::LogComplement | Statistic::State(_) => {}
+                    _ => {}
                 }
             }
             let raw = match known.iter().find(|entry| entry.0 == (p, q)) {
                 Some(&(_, raw)) => raw,
                 None => {
-                    let raw = centred(p, q, (a, b), sigma);
+                    let raw = if a.high == 0.0 { from_zero(p, b) } else { centred(p, q, (a, b), sigma) };
                     known.push(((p, q), raw));
                     raw
                 }
             };
-            table.push(Bounded { value: raw.value.divided(width), error: raw.error / (b - a) });
+            table.push(Bounded { value: raw.value.divided(width), error: raw.error / width.high });
         }
         // The logarithm is shifted already.
         for (i, &shift) in shifts.iter().enumerate().filter(|(i, _)| Some(*i) != log) {
@@ -307,6 +392,39 @@ mod tests {
     }
 
     #[test]
+    fn means_with_distances_agree_with_numerical_quadrature() {
+        let distance = |centre: f64, power: f64| Statistic::Distance { centre, power };
+        let sets: [Vec<Statistic>; 6] = [
+            vec![distance(1.0, 1.0)],
+            vec![distance(1.0, 2.5), Statistic::Power(3.0)],
+            vec![distance(1.0, 1.0), distance(1.5, 3.0), Statistic::Power(1.0)],
+            vec![distance(0.7, 1.0), Statistic::Log(2), Statistic::Power(0.5)],
+            vec![distance(1.0, 1.5), distance(1.0, 0.25), distance(2.0, 1.0)],
+            vec![distance(9.0, 1.5), distance(-3.0, 2.0)],
+        ];
+        for factors in sets {
+            for (a, b) in [(0.5, 1.0), (0.25, 3.0), (1.0, 1.75), (2.0, 2.5)] {
+                let f = |x: f64| factors.iter().map(|f| f.value(x)).product::<f64>();
+                // Every kink is at the end of a panel.
+                let ends = [a, 0.7, 1.0, 1.5, 2.0, b].map(|x: f64| x.clamp(a, b));
+                let mut sorted = ends;
+                sorted.sort_by(f64::total_cmp);
+                let sum: f64 = sorted
+                    .windows(2)
+                    .map(|pair| if pair[0] < pair[1] { numerically(f, pair[0], pair[1]) } else { 0.0 })
+                    .sum();
+                let (ours, theirs) = (product_mean(&factors, a, b).unwrap(), sum / (b - a));
+                assert!(ours.error <= 1e-20 * ours.value.high.abs().max(1e-4));
+                assert!(
+                    (ours.value.value() - theirs).abs() <= 1e-7 * theirs.abs().max(1e-3),
+                    "{factors:?} [{a}, {b}]"
+                );
+            }
+        }
+        assert!(product_mean(&[distance(1.0, 0.5), Statistic::Log(1)], 0.5, 2.0).is_none());
+    }
+
+    #[test]
     fn shifted_moments_agree_with_numerical_quadrature_within_their_own_bound() {
         let sets: [Vec<Statistic>; 4] = [
             vec![Statistic::Log(1), Statistic::Power(1.0)],
@@ -317,8 +435,9 @@ mod tests {
         for statistics in sets {
             let shifted = Shifted::new(statistics.clone(), 4);
             for cell in [(0.5, 0.6), (0.2, 2.0), (30.0, 31.0), (1e-3, 1.1e-3)] {
-                let shifts = shifted.shifts(cell);
-                let moments = shifted.moments(cell, &shifts);
+                let ends = (cell.0.into(), cell.1.into());
+                let shifts = shifted.shifts(ends);
+                let moments = shifted.moments(ends, &shifts);
                 for (at, exponents) in shifted.exponents.iter().enumerate() {
                     let f = |x: f64| {
                         let factors = statistics.iter().zip(&shifts).zip(exponents);

@@ -30,6 +30,8 @@ use crate::quadrature::polynomial::Polynomial;
 const BLOCK: u64 = 4096;
 /// Streams between two looks at the clock.
 const BATCH: u64 = 64;
+/// Draws between two looks at the clock inside a block.
+const LOOK: u64 = 64;
 /// Partial sums and a few tables.
 pub(super) const BYTES: f64 = 1e6;
 /// Above this the tuples' degree does not matter: nothing helps.
@@ -93,6 +95,12 @@ fn mean(domain: Domain, factors: &[Statistic]) -> Option<Double> {
             let same = states.all(|s| s == first);
             Some(if same { Double::ONE.over(n as f64) } else { Double::ZERO })
         }
+        Domain::Counts(a, b) => {
+            let b = b.filter(|b| ((b - a) as f64) < super::cells::MOST_STATES)?;
+            let product = |x: u64| factors.iter().map(|f| f.value(x as f64)).product::<f64>();
+            let sum = (a..=b).fold(Double::ZERO, |sum, x| sum + product(x).into());
+            Some(sum.over((b - a + 1) as f64))
+        }
         Domain::Interval(a, b) => {
             if factors.contains(&Statistic::LogComplement) {
                 let f = |x: f64| factors.iter().map(|f| f.value(x)).product::<f64>();
@@ -100,15 +108,7 @@ fn mean(domain: Domain, factors: &[Statistic]) -> Option<Double> {
                 let at = |t: f64| 0.5 * (a + b) + 0.5 * (b - a) * t;
                 return Some(rule.iter().map(|&(t, w)| 0.5 * w * f(at(t))).sum::<f64>().into());
             }
-            let (mut p, mut q) = (Double::ZERO, 0);
-            for f in factors {
-                match f {
-                    Statistic::Power(c) => p = p + (*c).into(),
-                    Statistic::Log(c) => q += *c as usize,
-                    Statistic::LogComplement | Statistic::State(_) => {}
-                }
-            }
-            let found = moments::mean(p, q, a, b);
+            let found = moments::product_mean(factors, a, b)?;
             (found.value.high.is_finite() && found.error <= 1e-20 * found.value.high.abs().max(1e-4))
                 .then_some(found.value)
         }
@@ -142,8 +142,13 @@ impl Plan {
         let mut local = vec![usize::MAX; model.domains().len()];
         component.variables.iter().enumerate().for_each(|(i, &v)| local[v] = i);
         let domains: Vec<Domain> = component.variables.iter().map(|&v| model.domains()[v]).collect();
+        if domains.iter().any(|domain| matches!(domain, Domain::Counts(_, None))) {
+            let message = "a count without a largest value cannot be drawn uniformly; give it one, or do without draws (samples 0)";
+            return Err(Error::NoAnswer(message.into()));
+        }
         let measure = |domain: &Domain| match *domain {
             Domain::States(n) => (n as f64).ln(),
+            Domain::Counts(a, b) => ((b.unwrap_or(a) - a + 1) as f64).ln(),
             Domain::Interval(a, b) => (b - a).ln(),
         };
         let log_volume = domains.iter().map(measure).sum();
@@ -151,6 +156,7 @@ impl Plan {
             let factors: Vec<_> = term.factors.iter().map(|&(v, f)| (local[v], f)).collect();
             let ranges = factors.iter().map(|&(v, f)| match domains[v] {
                 Domain::Interval(a, b) => range::range(f, Range { low: a, high: b }),
+                Domain::Counts(a, b) => range::range(f, Range { low: a as f64, high: b.unwrap_or(a) as f64 }),
                 Domain::States(1) => Range::point(1.0),
                 Domain::States(_) => Range { low: 0.0, high: 1.0 },
             });
@@ -243,13 +249,18 @@ impl Plan {
                 break;
             }
             let end = (at + BATCH).min(blocks);
-            let parts: Vec<(f64, f64)> = (at..end)
+            let parts: Result<Vec<(f64, f64)>> = (at..end)
                 .into_par_iter()
                 .map(|block| {
                     let mut random = streams.block(((stream.1 as u64) << 40) | block);
-                    self.block(BLOCK.min(samples - block * BLOCK), &mut random)
+                    self.block(BLOCK.min(samples - block * BLOCK), &mut random, clock)
                 })
                 .collect();
+            // What was drawn when the run had to stop is left out as a whole, so its values have no say in that.
+            let parts = match parts {
+                Err(_) if at > 0 => break,
+                parts => parts?,
+            };
             parts.iter().for_each(|part| (sum, squares) = (sum + part.0, squares + part.1));
             drawn += (at..end).map(|block| BLOCK.min(samples - block * BLOCK)).sum::<u64>();
             clock.progress("draws", drawn, samples);
@@ -289,15 +300,22 @@ impl Plan {
     }
 
     /// The sum of so many draws, and of their squares.
-    fn block(&self, count: u64, random: &mut Stream) -> (f64, f64) {
+    fn block(&self, count: u64, random: &mut Stream, clock: &Clock<'_>) -> Result<(f64, f64)> {
         let mut x = vec![0.0; self.domains.len()];
         let (mut sum, mut squares) = (0.0, 0.0);
-        for _ in 0..count {
+        for i in 0..count {
+            if i % LOOK == 0 {
+                clock.check_late()?;
+            }
             for (x, domain) in x.iter_mut().zip(&self.domains) {
                 let u = random.uniform();
                 *x = match *domain {
                     Domain::States(n) => (u * n as f64).floor().min(n as f64 - 1.0),
                     Domain::Interval(a, b) => (a + (b - a) * u).clamp(a, b),
+                    Domain::Counts(a, b) => {
+                        let count = (b.unwrap_or(a) - a + 1) as f64;
+                        a as f64 + (u * count).floor().min(count - 1.0)
+                    }
                 };
             }
             let centred = |term: &Centred| {
@@ -327,7 +345,7 @@ impl Plan {
             sum += value;
             squares += value * value;
         }
-        (sum, squares)
+        Ok((sum, squares))
     }
 }
 

@@ -5,6 +5,9 @@
 
 use crate::model::Statistic;
 
+/// A slope that has no bound is at most this, so that 0 times it is 0.
+const MOST: f64 = 1e300;
+
 /// low ≤ high.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
@@ -54,7 +57,29 @@ fn whole_power(x: Range, n: i32) -> Range {
     if n % 2 == 0 && x.holds_zero() { Range { low: 0.0, high: ends.high } } else { ends }
 }
 
-/// The range of a statistic of a continuous variable.
+/// |x − centre|.
+fn distance(x: Range, centre: f64) -> Range {
+    let (low, high) = ((x.low - centre).next_down(), (x.high - centre).next_up());
+    let farthest = high.max(-low);
+    if x.low >= centre {
+        Range { low: low.max(0.0), high }
+    } else if x.high <= centre {
+        Range { low: (-high).max(0.0), high: -low }
+    } else {
+        Range { low: 0.0, high: farthest }
+    }
+}
+
+/// uᶜ for u ≥ 0.
+fn real_power(u: Range, c: f64) -> Range {
+    if c == 0.0 {
+        Range::point(1.0)
+    } else {
+        Range::around(u.low.powf(c).min(MOST), u.high.powf(c).min(MOST))
+    }
+}
+
+/// The range of a statistic of a continuous variable, or of a count.
 pub(super) fn range(statistic: Statistic, x: Range) -> Range {
     match statistic {
         Statistic::Power(c) if c.fract() == 0.0 => whole_power(x, c as i32),
@@ -62,6 +87,8 @@ pub(super) fn range(statistic: Statistic, x: Range) -> Range {
         Statistic::Log(c) => whole_power(Range::around(x.low.ln(), x.high.ln()), c as i32),
         Statistic::LogComplement => Range::around((-x.high).ln_1p(), (-x.low).ln_1p()),
         Statistic::State(_) => Range { low: 0.0, high: 1.0 },
+        Statistic::Distance { centre, power } => real_power(distance(x, centre), power),
+        Statistic::LogFactorial => Range::around(statistic.value(x.low), statistic.value(x.high)),
     }
 }
 
@@ -79,6 +106,18 @@ pub(super) fn slope(statistic: Statistic, x: Range) -> Range {
         }
         Statistic::LogComplement => Range::around(-1.0 / (1.0 - x.low), -1.0 / (1.0 - x.high)),
         Statistic::State(_) => Range::point(0.0),
+        Statistic::Distance { centre, power } => {
+            let size = Range::point(power).times(real_power(distance(x, centre), power - 1.0));
+            if x.low >= centre {
+                size
+            } else if x.high <= centre {
+                Range { low: -size.high, high: -size.low }
+            } else {
+                Range { low: -size.high, high: size.high }
+            }
+        }
+        // ψ(x + 1) is between −γ and ln(x + 1).
+        Statistic::LogFactorial => Range { low: -1.0, high: x.high.ln_1p() + 1.0 },
     }
 }
 
@@ -100,6 +139,10 @@ mod tests {
             Statistic::Log(2),
             Statistic::Log(3),
             Statistic::LogComplement,
+            Statistic::Distance { centre: 0.4, power: 1.0 },
+            Statistic::Distance { centre: 0.92, power: 2.5 },
+            Statistic::Distance { centre: 0.05, power: 0.5 },
+            Statistic::Distance { centre: 2.0, power: 3.0 },
         ];
         for x in boxes {
             for statistic in statistics {
@@ -109,6 +152,10 @@ mod tests {
                     let value = statistic.value(at);
                     assert!(values.low <= value && value <= values.high, "{statistic:?} at {at}");
                     let h = 1e-6 * at;
+                    if matches!(statistic, Statistic::Distance { centre, .. } if (at - centre).abs() < 2.0 * h)
+                    {
+                        continue;
+                    }
                     let seen = (statistic.value(at + h) - statistic.value(at - h)) / (2.0 * h);
                     let slack = 1e-6 * (1.0 + seen.abs());
                     assert!(

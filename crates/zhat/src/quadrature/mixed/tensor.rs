@@ -1,6 +1,6 @@
 //! Numerical quadrature as a reference: Gauss–Legendre points in every continuous variable, every joint state of the discrete ones.
 //!
-//! Each box is cut into panels of 16 points, and the panels are halved until two answers in a row agree. What is told of
+//! Each box is cut where |x − m| has its kink and into panels of 16 points, and the panels are halved until two answers in a row agree. What is told of
 //! the error is the distance of the last two, which is an estimate and no bound: a peak between all points goes unseen. The
 //! work is (16·panels)ⁿ for n continuous variables that hang together.
 
@@ -16,14 +16,18 @@ use crate::options::{FROM_ZERO, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
-use super::cells;
-use super::density::{Cell, Density};
+use super::cells::Joint;
+use super::density::{Cell, Density, kink};
 use super::gauss::gauss_legendre;
 
 const NAME: &str = "gauss-legendre";
 const POINTS: usize = 16;
 /// Points of one piece of work.
-const BLOCK: usize = 4096;
+const BLOCK: usize = 1024;
+/// Pieces whose sums are kept together.
+const AT_ONCE: usize = 1 << 16;
+/// More points would take years.
+const MOST_POINTS: f64 = 1e15;
 
 /// Gauss–Legendre quadrature on a grid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
     fn forecast(&self, model: &MixedModel, _: Query, _: &Run) -> Forecast {
         let (mut seconds, mut bytes) = (0.0, 1e5);
         for component in model.components() {
-            let Some((densities, boxes)) = cells::densities(model, &component, 0.0) else {
+            let Some(joint) = Joint::new(model, &component) else {
                 return Forecast {
                     bytes: f64::INFINITY,
                     seconds: f64::INFINITY,
@@ -55,11 +59,12 @@ impl Forecasts<MixedModel> for GaussLegendre {
                 };
             };
             // Eight panels settle most densities.
-            let points = (8.0 * POINTS as f64).powi(boxes.len() as i32) * densities.len() as f64;
-            let factors =
-                densities.first().map_or(0, |d| d.parts.iter().map(|p| 1 + p.factors.len()).sum::<usize>());
+            let states = joint.count as f64;
+            let points = (8.0 * POINTS as f64).powi(joint.boxes.len() as i32) * states;
+            let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
             seconds += points.min(self.points) * 1e-8 * (2 + factors) as f64;
-            bytes += densities.len() as f64 * 300.0;
+            let sums = (8.0 / BLOCK as f64 + 16.0) * AT_ONCE as f64;
+            bytes += states * (300.0 + 40.0 * factors as f64) + sums;
         }
         Forecast { bytes, seconds, promise: Promise::Heuristic }
     }
@@ -73,8 +78,9 @@ impl LogPartition<MixedModel> for GaussLegendre {
         let mut value = model.constant();
         let (mut error, mut points, mut stopped) = (0.0, 0.0, false);
         for component in model.components() {
-            let Some((densities, boxes)) = cells::densities(model, &component, 0.0) else { continue };
-            let found = run.install(|| self.component(&densities, &boxes, &clock))?;
+            let Some(joint) = Joint::new(model, &component) else { continue };
+            let densities = joint.densities(0.0, &clock)?;
+            let found = run.install(|| self.component(&densities, &joint.boxes, &clock))?;
             value += found.value;
             error += found.error;
             points += found.points;
@@ -101,14 +107,16 @@ impl GaussLegendre {
     fn component(&self, densities: &[Density], boxes: &Cell, clock: &Clock<'_>) -> Result<Found> {
         let mut last: Option<f64> = None;
         let mut found = Found { value: 0.0, error: f64::INFINITY, points: 0.0, stopped: false };
+        let segments: Vec<Vec<f64>> = (0..boxes.len()).map(|v| segments(densities, v, boxes[v])).collect();
         for halvings in 0.. {
             let panels = 1usize << halvings;
-            let points = ((panels * POINTS) as f64).powi(boxes.len() as i32) * densities.len() as f64;
-            if last.is_some() && (points > self.points || clock.is_out_of_time()) {
+            let side = |ends: &Vec<f64>| ((ends.len() - 1) * panels * POINTS) as f64;
+            let points = segments.iter().map(side).product::<f64>() * densities.len() as f64;
+            if last.is_some() && (points > self.points.min(MOST_POINTS) || clock.is_out_of_time()) {
                 found.stopped = clock.is_out_of_time();
                 break;
             }
-            if points > self.points {
+            if points > self.points || points > MOST_POINTS {
                 return Err(Error::NoAnswer(format!(
                     "{points:.1e} points at least are needed, more than the {:.1e} of the option points",
                     self.points
@@ -117,7 +125,15 @@ impl GaussLegendre {
             if clock.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let value = grid(densities, boxes, panels);
+            let value = match grid(densities, &segments, panels, clock) {
+                Ok(value) => value,
+                // The grid before this one stands.
+                Err(Error::OverBudget { .. }) if last.is_some() => {
+                    found.stopped = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             found.points = points;
             found.error = last.map_or(f64::INFINITY, |last| (value - last).abs());
             found.value = value;
@@ -133,44 +149,54 @@ impl GaussLegendre {
     }
 }
 
-/// log ∫ on a grid of so many panels a variable.
-fn grid(densities: &[Density], boxes: &Cell, panels: usize) -> f64 {
-    let rule = gauss_legendre(POINTS);
-    let axes: Vec<Vec<(f64, f64)>> = boxes
-        .iter()
-        .map(|&(a, b)| {
-            let half = 0.5 * (b - a) / panels as f64;
-            let panel = |i: usize| {
-                let middle = a + (2 * i + 1) as f64 * half;
-                rule.iter().map(move |&(t, w)| (middle + half * t, (half * w).ln()))
-            };
-            (0..panels).flat_map(panel).collect()
-        })
-        .collect();
-    let side = panels * POINTS;
-    let total = side.pow(boxes.len() as u32);
-    let blocks: Vec<(usize, usize)> = (0..densities.len())
-        .flat_map(|density| (0..total).step_by(BLOCK).map(move |begin| (density, begin)))
-        .collect();
-    let sums: Vec<f64> = blocks
-        .par_iter()
-        .map(|&(density, begin)| {
-            let mut x = vec![0.0; boxes.len()];
-            let logs: Vec<f64> = (begin..(begin + BLOCK).min(total))
-                .map(|point| {
-                    let mut rest = point;
-                    let mut log = 0.0;
-                    for (x, axis) in x.iter_mut().zip(&axes) {
-                        let (at, weight) = axis[rest % side];
-                        rest /= side;
-                        *x = at;
-                        log += weight;
-                    }
-                    log + densities[density].score(&x)
-                })
-                .collect();
-            numeric::log_sum_exp(&logs)
-        })
-        .collect();
-    numeric::log_sum_exp(&sums)
+/// The ends of a box and the kinks inside it, ascending.
+fn segments(densities: &[Density], v: usize, (a, b): (f64, f64)) -> Vec<f64> {
+    let factors = densities.iter().flat_map(|density| &density.parts).flat_map(|part| &part.factors);
+    let kinks = factors.filter(|factor| factor.0 == v).filter_map(|&(_, f)| kink(f, (a, b)));
+    let mut ends: Vec<f64> = kinks.chain([a, b]).collect();
+    ends.sort_by(f64::total_cmp);
+    ends.dedup();
+    ends
+}
+
+/// log ∫ on a grid of so many panels per segment of a variable.
+fn grid(densities: &[Density], segments: &[Vec<f64>], panels: usize, clock: &Clock<'_>) -> Result<f64> {
+    // Half the width of a panel for each segment; points are found when they are needed.
+    let rule: Vec<(f64, f64)> = gauss_legendre(POINTS).into_iter().map(|(t, w)| (t, w.ln())).collect();
+    let axis = |ends: &Vec<f64>| {
+        let half = |pair: &[f64]| 0.5 * (pair[1] - pair[0]) / panels as f64;
+        ends.windows(2).map(|pair| (pair[0], half(pair), half(pair).ln())).collect()
+    };
+    let axes: Vec<Vec<(f64, f64, f64)>> = segments.iter().map(axis).collect();
+    let side = |axis: &Vec<(f64, f64, f64)>| axis.len() * panels * POINTS;
+    let total: usize = axes.iter().map(side).product();
+    let blocks = total.div_ceil(BLOCK);
+    let block = |index: usize| {
+        clock.check_late()?;
+        let (density, begin) = (&densities[index / blocks], index % blocks * BLOCK);
+        let mut x = vec![0.0; axes.len()];
+        let logs: Vec<f64> = (begin..(begin + BLOCK).min(total))
+            .map(|point| {
+                let mut rest = point;
+                let mut log = 0.0;
+                for (x, axis) in x.iter_mut().zip(&axes) {
+                    let (own, (t, weight)) = (rest % side(axis), rule[rest % POINTS]);
+                    rest /= side(axis);
+                    let panel = own / POINTS;
+                    let (first, half, log_half) = axis[panel / panels];
+                    *x = first + half * ((2 * (panel % panels) + 1) as f64 + t);
+                    log += weight + log_half;
+                }
+                log + density.score(&x)
+            })
+            .collect();
+        Ok(numeric::log_sum_exp(&logs))
+    };
+    let count = blocks * densities.len();
+    let mut sums = Vec::new();
+    for first in (0..count).step_by(AT_ONCE) {
+        let some = (first..(first + AT_ONCE).min(count)).into_par_iter().map(block);
+        sums.push(numeric::log_sum_exp(&some.collect::<Result<Vec<f64>>>()?));
+    }
+    Ok(numeric::log_sum_exp(&sums))
 }
