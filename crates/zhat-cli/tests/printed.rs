@@ -95,7 +95,7 @@ fn printed_intervals_contain_the_exact_ends_and_the_printed_value() {
             &["mean-field", "trw", "wmb", "bounds", "wmb-is", "sccq", "importance"],
         ),
         ("chain --states 30 --steps 6", &["randomized"]),
-        ("sequence-mrf --length 50 --states 3 --context 2", &["lifted"]),
+        ("sequence-mrf --length 50 --states 3 --context 2", &["spectral", "star"]),
         ("continuous", &["sccq"]),
         ("permutation --size 5", &["tpa", "telescoped", "annealed"]),
     ] {

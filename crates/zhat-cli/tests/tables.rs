@@ -79,7 +79,7 @@ fn quoted_text_is_kept_as_it_is() {
     assert_eq!(fitted["missing"], serde_json::json!({"a": 1}));
     let marginals = folder.json(&["marginals", "m.zhat"]);
     assert_eq!(marginals["variables"][0]["states"], serde_json::json!(["NA", "x"]));
-    assert_eq!(marginals["variables"][1]["states"], serde_json::json!([" 1", "1"]));
+    assert_eq!(marginals["variables"][1]["states"], serde_json::json!(["1", " 1"]));
     // What is written reads as the same states again.
     assert_eq!(folder.json(&["score", "m.zhat", "t.csv"])["rows"], 4);
     folder.write("g.csv", "a,b\n\"NA\",\n");
