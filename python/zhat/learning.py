@@ -99,11 +99,15 @@ def fit(
     mutual information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and
     marginals; one that bounds log Z from below, such as "mean-field", maximises an upper bound on the
     likelihood, which a `UserWarning` says. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not
-    given, and 0 with `l1`. Rows with missing values are dropped; `missing="refuse"` makes them an error, and
-    `missing="state"` counts a missing value as a state of its column, named "(missing)". In memory `None`,
-    NaN and masked entries are missing; of a table in memory values are named by `str`. Bytes of a file that
-    are not UTF-8 are an error; `encoding="latin-1"` reads them as ISO 8859-1. The work begins at the closed form of a spanning forest, or with `start="zero"` at 0;
-    with `checkpoint` its state is kept in that file, and it goes on from there if the file exists.
+    given, and 0 with `l1`.
+
+    Rows with missing values are dropped; `missing="refuse"` makes them an error, and `missing="state"` counts
+    a missing value as a state of its column, named "(missing)". In memory `None`, NaN and masked entries are
+    missing, and values are named by `str`. Bytes of a file that are not UTF-8 are an error;
+    `encoding="latin-1"` reads them as ISO 8859-1.
+
+    The work begins at the closed form of a spanning forest, or with `start="zero"` at 0; with `checkpoint` its
+    state is kept in that file, and it goes on from there if the file exists.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}

@@ -138,6 +138,24 @@ fn rare_words_are_folded_into_the_unknown_one() {
 }
 
 #[test]
+fn the_unknown_word_is_in_the_vocabulary_by_default() {
+    let words = |text: &str, size| {
+        let counts = zhat::io::text::count_text(text, 1, &Run::default()).unwrap();
+        Vocabulary::of(&counts, &Fold { size, ..Fold::default() }).unwrap().words().join(" ")
+    };
+    // Words that occur once become the unknown one.
+    assert_eq!(words("a b a c\nb a d\n", None), "a <unk> b");
+    // Where there are none it is reserved; where there are only such words they are kept.
+    assert_eq!(words("a b a b a\n", None), "a b <unk>");
+    assert_eq!(words("a b c\n", None), "a b c <unk>");
+    // A text that has it is taken as it is, as if every word was kept.
+    assert_eq!(words("a b a c <unk>\n", None), "a <unk> b c");
+    assert_eq!(words("a a a b b c c d\n", Some(2)), "<unk> a");
+    assert_eq!(words("a a a b b c c\n", Some(4)), "a b c <unk>");
+    assert_eq!(words("a a a b b c c\n", Some(1)), "<unk>");
+}
+
+#[test]
 fn compressed_texts_and_bad_ones() {
     let text = random_text(5, 50, 9);
     let mut packed = Vec::new();
