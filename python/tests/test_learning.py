@@ -183,8 +183,11 @@ def test_encodings_and_quotes(tmp_path):
     with pytest.raises(zhat.InputError, match="encoding"):
         zhat.fit(path, encoding="utf-16")
     path.write_text('a,b\n1,2\n"1,2\n')
-    with pytest.raises(zhat.InputError, match=r"line 3: .*never closed"):
-        zhat.fit(path)
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for table in (path, packed):
+        with pytest.raises(zhat.InputError, match=r"line 3: .*never closed"):
+            zhat.fit(table)
 
 
 def test_missing_values_may_be_a_state(tmp_path):

@@ -106,8 +106,8 @@ def fit(
     missing, and values are named by `str`. Bytes of a file that are not UTF-8 are an error;
     `encoding="latin-1"` reads them as ISO 8859-1.
 
-    The work begins at the closed form of a spanning forest, or with `start="zero"` at 0; with `checkpoint` its
-    state is kept in that file, and it goes on from there if the file exists.
+    The work begins at the closed form of a spanning forest, or with `start="zero"` at 0; with `checkpoint`
+    its state is kept in that file, and it goes on from there if the file exists.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}

@@ -185,7 +185,7 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
 fn numbers_of_a_draw(model: &Model) -> usize {
     match model {
         Model::FactorGraph(graph) => graph.variable_count(),
-        Model::Space(model) => model.dimension(),
+        Model::Space(model) => model.space().width(),
         other => other.lengths().iter().sum(),
     }
 }
