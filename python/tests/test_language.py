@@ -230,7 +230,15 @@ def test_other_mistakes(tmp_path: Path) -> None:
 def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
     text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 40
     model = zhat.LanguageModel.train(
-        text, context=2, rank=4, objective=objective, epochs=4, rate=0.3, valid=text[:20], seed=1
+        text,
+        context=2,
+        rank=4,
+        objective=objective,
+        epochs=4,
+        rate=0.3,
+        valid=text[:20],
+        min_count=1,
+        seed=1,
     )
     assert model.kind == ("field" if objective == "pseudo" else objective)
     assert len(model.history) <= 4
