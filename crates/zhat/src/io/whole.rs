@@ -107,20 +107,16 @@ fn followed(path: &Path) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("too many levels of symbolic links"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("zhat-whole-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("deep")).unwrap();
-        folder
-    }
-
     #[test]
+    #[cfg(unix)]
     fn a_link_stays_and_its_target_is_replaced() {
         use std::os::unix::fs::{PermissionsExt, symlink};
-        let folder = folder("links");
+        let folder = std::env::temp_dir().join(format!("zhat-links-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("deep")).unwrap();
         std::fs::write(folder.join("deep/target"), "old").unwrap();
         std::fs::set_permissions(folder.join("deep/target"), PermissionsExt::from_mode(0o640)).unwrap();
         symlink("deep/target", folder.join("relative")).unwrap();

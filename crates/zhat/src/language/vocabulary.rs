@@ -11,19 +11,13 @@ pub const UNKNOWN: &str = "<unk>";
 pub const SEPARATOR: &str = "<s>";
 
 /// Which words of a text become states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
     /// Words that occur less often are unknown. Without a number words that occur once are, unless the text has the unknown word itself; and the
     /// vocabulary has the unknown word in any case, so that any text can be scored.
     pub min_count: Option<u64>,
     /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of their bytes.
     pub size: Option<usize>,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Fold { min_count: None, size: None }
-    }
 }
 
 /// The words of a model: state 0 is the separator, the others follow from the most frequent one down.
