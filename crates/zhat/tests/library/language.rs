@@ -140,7 +140,7 @@ fn rare_words_are_folded_into_the_unknown_one() {
 #[test]
 fn the_unknown_word_is_in_the_vocabulary_by_default() {
     let words = |text: &str, size| {
-        let counts = zhat::io::text::count_text(text, 1, &Run::default()).unwrap();
+        let counts = text::count_text(text, 1, &Run::default()).unwrap();
         Vocabulary::of(&counts, &Fold { size, ..Fold::default() }).unwrap().words().join(" ")
     };
     // Words that occur once become the unknown one.
