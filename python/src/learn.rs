@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use zhat::catalogue::{self, AnyAnswer, Choice, Settings};
-use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::io::table::{Encoding, Missing, TableOptions, read_statistics};
 use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
 use zhat::{Estimate, FactorGraph, Query};
 
@@ -46,13 +46,13 @@ impl Statistics {
         py: Python<'_>,
         path: PathBuf,
         header: bool,
-        refuse_missing: bool,
+        encoding: &str,
+        missing: &str,
         ignore: Vec<String>,
         most_states: usize,
         run: &Run,
     ) -> PyResult<Self> {
-        let missing = if refuse_missing { Missing::Refuse } else { Missing::Drop };
-        let options = TableOptions { header, missing, ignore, most_states, ..Default::default() };
+        let options = TableOptions { ignore, most_states, ..table_options(header, encoding, missing)? };
         let inner = run.supervise(py, move |run| read_statistics(&path, &options, run))?;
         Ok(Statistics { inner })
     }
@@ -65,6 +65,11 @@ impl Statistics {
     #[getter]
     fn dropped(&self) -> u64 {
         self.inner.dropped()
+    }
+
+    /// Columns with missing values, and in how many rows, most first.
+    fn lacking(&self) -> Vec<(String, u64)> {
+        self.inner.lacking().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
     /// The names of the columns and those of their states.
@@ -164,6 +169,52 @@ fn graph_of(model: &Model) -> PyResult<FactorGraph> {
             Err(error::argument("model", format!("is a {}, expected a factor graph", other.kind().name())))
         }
     }
+}
+
+/// How a file of text is to be read.
+fn table_options(header: bool, encoding: &str, missing: &str) -> PyResult<TableOptions> {
+    let encoding = Encoding::named(encoding).ok_or_else(|| {
+        error::argument("encoding", format!("expected \"utf-8\" or \"latin-1\", found {encoding:?}"))
+    })?;
+    let missing = match missing {
+        "drop" => Missing::Drop,
+        "refuse" => Missing::Refuse,
+        _ => Missing::State,
+    };
+    Ok(TableOptions { header, encoding, missing, ..Default::default() })
+}
+
+/// The rows of a file of text as columns of codes, −1 where a value is missing.
+#[pyfunction]
+pub fn read_codes<'py>(
+    py: Python<'py>,
+    model: &Model,
+    path: PathBuf,
+    header: bool,
+    encoding: &str,
+    missing: &str,
+    run: &Run,
+) -> PyResult<Vec<Bound<'py, PyArray1<i64>>>> {
+    let graph = graph_of(model)?;
+    let options = table_options(header, encoding, missing)?;
+    let columns = run.supervise(py, move |run| {
+        let clock = run.start("reading");
+        let mut rows = learn::open_rows(&graph, &path, &options)?;
+        let mut columns = vec![Vec::new(); graph.variable_count()];
+        while let Some(some) = rows.next_rows()? {
+            clock.check()?;
+            for row in some {
+                if options.missing == Missing::Refuse && row.states.contains(&None) {
+                    return Err(rows.fail(row.line, "a value is missing"));
+                }
+                for (column, state) in columns.iter_mut().zip(row.states) {
+                    column.push(state.map_or(-1, |state| state as i64));
+                }
+            }
+        }
+        Ok(columns)
+    })?;
+    Ok(columns.into_iter().map(|column| PyArray1::from_vec(py, column)).collect())
 }
 
 /// The log-likelihood of rows of codes under a model, whose log Z is asked of a method.

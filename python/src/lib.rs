@@ -26,7 +26,7 @@ use std::io::Write;
 use pyo3::prelude::*;
 use zhat::catalogue::CATALOGUE;
 use zhat::numeric::simd::{self, Level};
-use zhat::{platform, units};
+use zhat::{Guarantee, decimal, platform, units};
 
 use error::Failure;
 
@@ -93,6 +93,39 @@ fn format_seconds(seconds: f64) -> String {
     units::seconds(seconds)
 }
 
+/// A value, rounded to nearest.
+#[pyfunction]
+fn format_number(value: f64) -> String {
+    decimal::number(value)
+}
+
+/// A lower bound with so many places, rounded down.
+#[pyfunction]
+fn format_low(value: f64, places: usize) -> String {
+    decimal::below(value, places)
+}
+
+/// A value as its guarantee allows to state it: a certified bound with one end as a bound.
+#[pyfunction]
+#[pyo3(signature = (value, low, high, confidence, rounding))]
+fn format_value(
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    confidence: Option<f64>,
+    rounding: f64,
+) -> String {
+    match confidence {
+        Some(confidence) => Guarantee::Bounds {
+            low: low.unwrap_or(f64::NEG_INFINITY),
+            high: high.unwrap_or(f64::INFINITY),
+            confidence,
+        }
+        .stated(value, rounding, 1.0),
+        None => decimal::number(value),
+    }
+}
+
 /// Runs the `zhat` program and returns its exit status.
 #[pyfunction]
 fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
@@ -112,7 +145,7 @@ mod _zhat {
     #[pymodule_export]
     use super::language::{LanguageModel, train_language_model, train_stochastic};
     #[pymodule_export]
-    use super::learn::{Statistics, fit, impute_rows, score_rows};
+    use super::learn::{Statistics, fit, impute_rows, read_codes, score_rows};
     #[pymodule_export]
     use super::mixed::{family, gaussian_mixture, mixed, mixed_parts, mixed_score, random_mixture};
     #[pymodule_export]
@@ -137,7 +170,10 @@ mod _zhat {
         space_score,
     };
     #[pymodule_export]
-    use super::{format_bytes, format_seconds, machine, methods, processors, run_program};
+    use super::{
+        format_bytes, format_low, format_number, format_seconds, format_value, machine, methods, processors,
+        run_program,
+    };
 
     use super::{Bound, Failure, PyModule, PyModuleMethods, PyResult, simd};
 

@@ -179,3 +179,25 @@ def test_answers_are_copied_and_pickled(query: Any) -> None:
     beliefs = pickle.loads(pickle.dumps(MODEL.marginals())).value
     assert all(vector.base is beliefs.flat for vector in beliefs)
     np.testing.assert_array_equal(beliefs.by_name()["wind"], MODEL.marginals().value[1])
+
+
+def test_printed_ends_are_rounded_outward_and_bounds_are_bounds():
+    from decimal import Decimal
+
+    for seed in range(5):
+        grid = zhat.generate.ising(rows=3, columns=3, coupling=1.0, seed=seed)
+        lower, upper = grid.log_partition(method="mean-field"), grid.log_partition(method="trw")
+        both = grid.log_partition(method="wmb", i_bound=2)
+        assert repr(lower).startswith("log_partition: ≥ ")
+        assert repr(upper).startswith("log_partition: ≤ ")
+        assert "≥ " in lower._repr_html_()
+        low = Decimal(str(lower.guarantee).removeprefix("certified at least "))
+        high = Decimal(str(upper.guarantee).removeprefix("certified at most "))
+        assert low <= Decimal(lower.guarantee.low)
+        assert high >= Decimal(upper.guarantee.high)
+        words = str(both.guarantee).split()
+        low, high = Decimal(words[2]), Decimal(words[4])
+        assert low <= Decimal(both.guarantee.low)
+        assert high >= Decimal(both.guarantee.high)
+        shown = Decimal(repr(both).removeprefix("log_partition: ").split(";")[0])
+        assert low <= shown <= high

@@ -145,3 +145,20 @@ def test_numpy_numbers_are_numbers() -> None:
     )
     assert same.value == plain.value
     assert same.guarantee == plain.guarantee
+
+
+def test_masked_entries_are_refused_where_they_have_no_meaning():
+    masked = np.ma.array([[0.0, 1.0], [2.0, 3.0]], mask=[[False, True], [False, False]])
+    graph = zhat.FactorGraph([2, 2])
+    for use in (
+        lambda: graph.add_factor([0, 1], masked),
+        lambda: graph.add_factor([0, 1], [masked[0], masked[1]]),
+        lambda: zhat.Chain(masked, np.zeros((2, 2))),
+        lambda: zhat.Chain(np.zeros((3, 2)), masked),
+        lambda: zhat.SequenceMrf(5, masked[0], np.zeros((1, 2, 2))),
+        lambda: zhat.FactorGraph(np.ma.array([2, 2], mask=[True, False])),
+    ):
+        with pytest.raises(zhat.InputError, match="masked"):
+            use()
+    # A mask that hides nothing is no mask.
+    graph.add_factor([0, 1], np.ma.array(masked.data))

@@ -231,7 +231,15 @@ def test_other_mistakes(tmp_path: Path) -> None:
 def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
     text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 40
     model = zhat.LanguageModel.train(
-        text, context=2, rank=4, objective=objective, epochs=4, rate=0.3, valid=text[:20], seed=1
+        text,
+        context=2,
+        rank=4,
+        objective=objective,
+        epochs=4,
+        rate=0.3,
+        valid=text[:20],
+        min_count=1,
+        seed=1,
     )
     assert model.kind == ("field" if objective == "pseudo" else objective)
     assert len(model.history) <= 4
@@ -279,3 +287,22 @@ def test_annealed_estimates_state_their_uncertainty() -> None:
     with pytest.warns(RuntimeWarning, match="effective sample size"):
         model.eval(text, annealed=1)
     assert model.eval(text).annealed is None
+
+
+def test_unknown_words_are_scored_by_default(tmp_path):
+    train, valid = tmp_path / "train.txt", tmp_path / "valid.txt"
+    train.write_text("the cat sees the dog\nthe dog sees a bird\nthe cat sleeps\n")
+    valid.write_text("the zebra sees the dog\n")
+    model = zhat.LanguageModel.train(train, valid=valid, rank=2, iterations=5)
+    assert "<unk>" in model.words
+    assert "bird" not in model.words
+    assert np.isfinite(model.eval(valid).per_word)
+    # Every word is kept where that is asked for, and no other is known.
+    strict = zhat.LanguageModel.train(train, rank=2, iterations=5, min_count=1)
+    assert "bird" in strict.words
+    with pytest.raises(zhat.InputError, match="zebra"):
+        strict.eval(valid)
+    # A text with its own <unk> is taken as it is.
+    own = [["a", "<unk>", "b"], ["a", "c"]]
+    default = zhat.LanguageModel.train(own, rank=2, iterations=5)
+    assert default == zhat.LanguageModel.train(own, rank=2, iterations=5, min_count=1)

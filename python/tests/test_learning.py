@@ -148,3 +148,68 @@ def test_the_program_fits_scores_and_fills_in(tmp_path):
     assert scored["log_likelihood"] == pytest.approx(fitted["log_likelihood"])
     (tmp_path / "g.csv").write_text("rain,wet,day\nyes,?,1\n")
     assert program("impute", model, tmp_path / "g.csv") == "rain,wet,day\nyes,yes,1\n"
+
+
+def test_paths_are_scored_and_filled_in(tmp_path):
+    path = csv(tmp_path / "t.csv", TABLE)
+    model = zhat.fit(TABLE).model
+    want, mean = zhat.score(model, TABLE)
+    for table in (path, str(path)):
+        rows, own = zhat.score(model, table)
+        assert (rows == want).all()
+        assert own.value == mean.value
+    gaps = tmp_path / "g.csv"
+    gaps.write_text("rain,wet\nyes,?\n,no\n")
+    want_filled = zhat.impute(model, {"rain": ["yes", None], "wet": [None, "no"]})
+    for table in (gaps, str(gaps)):
+        assert zhat.impute(model, table) == want_filled
+        rows, _ = zhat.score(model, table)
+        assert np.isnan(rows).all()
+    with pytest.raises(zhat.InputError, match="line 2"):
+        zhat.score(model, gaps, missing="refuse")
+    with pytest.raises(zhat.MissingFileError):
+        zhat.score(model, tmp_path / "none.csv")
+
+
+def test_encodings_and_quotes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'town,b\nK\xf6ln,1\n"NA",2\nNA,2\nK\xf6ln,2\n')
+    with pytest.raises(zhat.InputError, match=r"line 2: column town: the byte 0xf6"):
+        zhat.fit(path)
+    fitted = zhat.fit(path, encoding="latin-1")
+    assert fitted.model.state_names == (("Köln", "NA"), ("1", "2"))
+    assert (fitted.rows, fitted.dropped, fitted.missing) == (3, 1, {"town": 1})
+    assert np.isfinite(zhat.score(fitted.model, path, encoding="latin-1")[0]).sum() == 3
+    with pytest.raises(zhat.InputError, match="encoding"):
+        zhat.fit(path, encoding="utf-16")
+    path.write_text('a,b\n1,2\n"1,2\n')
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for table in (path, packed):
+        with pytest.raises(zhat.InputError, match=r"line 3: .*never closed"):
+            zhat.fit(table)
+
+
+def test_missing_values_may_be_a_state(tmp_path):
+    masked = np.ma.array([1, 2, 2, 1], mask=[False, True, False, False])
+    table = {"a": masked, "b": ["x", "y", None, "x"]}
+    dropped = zhat.fit(table)
+    assert (dropped.rows, dropped.dropped, dropped.missing) == (2, 2, {"a": 1, "b": 1})
+    kept = zhat.fit(table, missing="state")
+    assert (kept.rows, kept.dropped) == (4, 0)
+    assert kept.model.state_names == (("1", "2", "(missing)"), ("(missing)", "x", "y"))
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,x\n,y\n2,\n1,x\n")
+    assert zhat.fit(path, missing="state").model == kept.model
+    for again in (table, path):
+        assert np.isfinite(zhat.score(kept.model, again, missing="state")[0]).all()
+        assert np.isnan(zhat.score(kept.model, again)[0]).sum() == 2
+    assert zhat.impute(kept.model, table)["a"][0] == "1"
+
+
+def test_a_fit_of_an_upper_bound_warns():
+    with pytest.warns(UserWarning, match="mean-field bounds log Z from below"):
+        fitted = zhat.fit(TABLE, "complete", method="mean-field", iterations=10)
+    assert fitted.log_likelihood.guarantee.kind == "upper"
+    assert "warning" in fitted.log_likelihood.diagnostics
+    assert repr(fitted.log_likelihood).startswith("≤ -")

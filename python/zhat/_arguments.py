@@ -19,6 +19,7 @@ FilePath: TypeAlias = "str | os.PathLike[str]"
 
 def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> int:
     """An integer between `low` and `high`."""
+    unmasked(name, value)
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -51,6 +52,7 @@ def text(name: str, value: object) -> str:
 
 def real(name: str, value: object) -> float:
     """A real number."""
+    unmasked(name, value)
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -94,7 +96,18 @@ def scores(name: str, values: ArrayLike, dtype: np.dtype[Any] | None = None) -> 
         return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
+def unmasked(name: str, values: object) -> None:
+    """Refuses masked entries: NumPy would hand over what stands behind the mask."""
+    parts = values if isinstance(values, (list, tuple)) else (values,)
+    if any(np.ma.is_masked(part) for part in parts):
+        raise InputError(
+            f"{name}: has masked entries, which have no meaning here; fill them with numbers first, "
+            "such as values.filled(-numpy.inf) for states that are not allowed"
+        )
+
+
 def _array(name: str, values: ArrayLike) -> NDArray[Any]:
+    unmasked(name, values)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -108,6 +121,7 @@ def _iterable(name: str, values: Iterable[object]) -> Iterable[object]:
     """The values, if they can be gone through and are not a text by mistake."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{name}: expected a list, found {values!r}")
+    unmasked(name, values)
     return values
 
 

@@ -20,7 +20,10 @@ __all__ = [
     "family",
     "fit",
     "format_bytes",
+    "format_low",
+    "format_number",
     "format_seconds",
+    "format_value",
     "forward",
     "gaussian_mixture",
     "graph_score",
@@ -48,6 +51,7 @@ __all__ = [
     "random_sequence_mrf",
     "random_space",
     "rdp_chain",
+    "read_codes",
     "relaxed_sample",
     "run_program",
     "score_rows",
@@ -170,7 +174,12 @@ def methods() -> list[_Method]: ...
 def machine() -> _Machine: ...
 def processors() -> int: ...
 def format_bytes(bytes: float) -> str: ...
+def format_low(value: float, places: int) -> str: ...
+def format_number(value: float) -> str: ...
 def format_seconds(seconds: float) -> str: ...
+def format_value(
+    value: float, low: float | None, high: float | None, confidence: float | None, rounding: float
+) -> str: ...
 def run_program(arguments: list[str]) -> int: ...
 def ising(grid: tuple[int, int, bool], coupling: float, field: float, uniform: bool, seed: int) -> Model: ...
 def potts(
@@ -272,7 +281,8 @@ class Statistics:
     def read(
         path: str | os.PathLike[str],
         header: bool,
-        refuse_missing: bool,
+        encoding: str,
+        missing: str,
         ignore: list[str],
         most_states: int,
         run: Run,
@@ -281,6 +291,7 @@ class Statistics:
     def rows(self) -> int: ...
     @property
     def dropped(self) -> int: ...
+    def lacking(self) -> list[tuple[str, int]]: ...
     def columns(self) -> list[tuple[str, list[str]]]: ...
     def mutual_information(self, i: int, j: int) -> float: ...
     def edges(self, rule: str, more: int, given: list[tuple[int, int]]) -> list[tuple[int, int]]: ...
@@ -294,6 +305,9 @@ def fit(
     checkpoint: str | os.PathLike[str] | None,
     run: Run,
 ) -> tuple[Model, tuple[float, str, str, str, str], int, bool, float, float, list[float]]: ...
+def read_codes(
+    model: Model, path: str | os.PathLike[str], header: bool, encoding: str, missing: str, run: Run
+) -> list[NDArray[np.int64]]: ...
 def score_rows(
     model: Model, codes: list[NDArray[np.int64]], method: str, settings: str, run: Run
 ) -> tuple[NDArray[np.float64], tuple[float, str, str, str, str]]: ...
@@ -351,7 +365,7 @@ def train_stochastic(
     texts: list[str | os.PathLike[str]] | str,
     valid: list[str | os.PathLike[str]] | str | None,
     pseudo: bool,
-    min_count: int,
+    min_count: int | None,
     vocabulary: int | None,
     how: str,
     run: Run,
@@ -360,7 +374,7 @@ def train_language_model(
     texts: list[str | os.PathLike[str]] | str,
     valid: list[str | os.PathLike[str]] | str | None,
     context: int,
-    min_count: int,
+    min_count: int | None,
     vocabulary: int | None,
     how: str,
     checkpoint: tuple[str | os.PathLike[str], float] | None,

@@ -142,7 +142,7 @@ class BestState:
     def __str__(self) -> str:
         """In short."""
         state = np.array2string(self.state, threshold=16, max_line_width=200)
-        return f"score {_number(self.score)} at {state}"
+        return f"score {_zhat.format_number(self.score)} at {state}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +229,16 @@ class Answer(Generic[T]):
         if isinstance(self.value, np.ndarray):
             shown = np.array2string(self.value, threshold=8, max_line_width=200)
             return shown if self.value.ndim == 1 else f"array {self.value.shape}"
-        return _number(self.value) if isinstance(self.value, float) else str(self.value)
+        if isinstance(self.value, float):
+            return stated(self.value, self.guarantee, self.diagnostics)
+        return str(self.value)
 
 
-def _number(x: float) -> str:
-    return f"{x:.10g}"
+def stated(value: float, guarantee: Guarantee, diagnostics: dict[str, Any]) -> str:
+    """A value as its guarantee allows to state it: a certified bound with one end as a bound."""
+    bounded = guarantee.kind in ("lower", "upper")
+    confidence = guarantee.confidence if bounded else None
+    return _zhat.format_value(value, guarantee.low, guarantee.high, confidence, diagnostics["rounding"])
 
 
 def _named(names: Names | None) -> Names:

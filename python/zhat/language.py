@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -53,7 +54,8 @@ class TextScore:
 
     def __repr__(self) -> str:
         """The bound and the size of the text."""
-        return f"TextScore(at least {self.per_word:.4f} nats a word, {self.tokens} words)"
+        low = _zhat.format_low(math.nextafter(self.per_word, -math.inf), 4)
+        return f"TextScore(at least {low} nats a word, {self.tokens} words)"
 
 
 class LanguageModel:
@@ -65,9 +67,9 @@ class LanguageModel:
     >>> text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 20
     >>> model = zhat.LanguageModel.train(text, context=1, rank=3, iterations=30)
     >>> model
-    LanguageModel(6 words, context 1, rank 3)
-    >>> model.embeddings.shape
-    (6, 3)
+    LanguageModel(7 words, context 1, rank 3)
+    >>> model.embeddings.shape  # one row per word, `<unk>` among them
+    (7, 3)
     >>> model.eval(text).per_word > -2.0
     True
     >>> [len(model.sample(4)), len(model.neighbours("cat", 2))]
@@ -100,7 +102,7 @@ class LanguageModel:
         rotations: bool = False,
         objective: str = "lifted",
         valid: Texts | None = None,
-        min_count: int = 1,
+        min_count: int | None = None,
         vocabulary: int | None = None,
         bound: str = "spectral",
         shares: Sequence[float] = (),
@@ -128,6 +130,8 @@ class LanguageModel:
         `rank` is the length of the embeddings; None is for full matrices. With `rotations` there is one right
         embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur
         less often than `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`.
+        Without `min_count` words that occur once become `<unk>`, unless the texts have `<unk>` themselves,
+        and `<unk>` is always in the vocabulary: words of other texts that are not known become `<unk>`.
         `bound` is "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has
         not become likelier for `patience` steps. With `checkpoint` its state is kept in that file every
         `keep_every` seconds, and it goes on from there if the file exists, to the same bits.
@@ -145,7 +149,7 @@ class LanguageModel:
                 texts,
                 valid,
                 objective == "pseudo",
-                integer("min_count", min_count),
+                None if min_count is None else integer("min_count", min_count),
                 None if vocabulary is None else integer("vocabulary", vocabulary, 1),
                 {
                     "context": integer("context", context, 1, 64),
@@ -172,7 +176,7 @@ class LanguageModel:
             _source("texts", texts),
             None if valid is None else _source("valid", valid),
             integer("context", context, 1, 64),
-            integer("min_count", min_count),
+            None if min_count is None else integer("min_count", min_count),
             None if vocabulary is None else integer("vocabulary", vocabulary, 1),
             settings(how),
             None if checkpoint is None else (checkpoint, real("keep_every", keep_every)),
@@ -188,7 +192,7 @@ class LanguageModel:
         texts: Texts,
         valid: Texts | None,
         pseudo: bool,
-        min_count: int,
+        min_count: int | None,
         vocabulary: int | None,
         how: dict[str, Any],
         attended: _zhat.Run,

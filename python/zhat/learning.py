@@ -7,6 +7,7 @@ values (plain, `.gz` or `.zst`), which is read in one pass and never held in mem
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from . import _zhat
 from ._arguments import integer, real, settings, text
-from .answer import Guarantee
+from .answer import Guarantee, stated
 from .errors import InputError
 from .model import FactorGraph
 from .runtime import Progress, run
@@ -38,17 +39,23 @@ class LogLikelihood:
 
     def __repr__(self) -> str:
         """The value and its promise."""
-        return f"{self.value:.6f} nats a row; {self.guarantee} ({self.method})"
+        value = stated(self.value, self.guarantee, self.diagnostics)
+        return f"{value} nats a row; {self.guarantee} ({self.method})"
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, and how the fit went."""
+    """A fitted model, and how the fit went.
+
+    `dropped` rows were left out for missing values; `missing` says for each column in how many rows it has
+    none.
+    """
 
     model: FactorGraph
     log_likelihood: LogLikelihood
     rows: int
     dropped: int
+    missing: dict[str, int]
     iterations: int
     converged: bool
     objective: float
@@ -75,6 +82,7 @@ def fit(
     tolerance: float = 1e-6,
     checkpoint: str | PathLike[str] | None = None,
     header: bool = True,
+    encoding: str = "utf-8",
     missing: str = "drop",
     ignore: Sequence[str] = (),
     most_states: int = 1000,
@@ -89,10 +97,17 @@ def fit(
 
     `structure` says which pairs interact: "independent", "chow-liu", "chow-liu+M" for the M next pairs by
     mutual information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and
-    marginals. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not given, and 0 with `l1`. Rows
-    with missing values are dropped, or refused with `missing="refuse"`. Of a table in memory values are
-    named by `str`. The work begins at the closed form of a spanning forest, or with `start="zero"` at 0;
-    with `checkpoint` its state is kept in that file, and it goes on from there if the file exists.
+    marginals; one that bounds log Z from below, such as "mean-field", maximises an upper bound on the
+    likelihood, which a `UserWarning` says. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not
+    given, and 0 with `l1`.
+
+    Rows with missing values are dropped; `missing="refuse"` makes them an error, and `missing="state"` counts
+    a missing value as a state of its column, named "(missing)". In memory `None`, NaN and masked entries are
+    missing, and values are named by `str`. Bytes of a file that are not UTF-8 are an error;
+    `encoding="latin-1"` reads them as ISO 8859-1.
+
+    The work begins at the closed form of a spanning forest, or with `start="zero"` at 0; with `checkpoint`
+    its state is kept in that file, and it goes on from there if the file exists.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}
@@ -104,7 +119,7 @@ def fit(
     True
     """
     how = run(seed, threads, memory, time, progress)
-    counted = _statistics(table, header, missing, ignore, most_states, how)
+    counted = _statistics(table, header, encoding, missing, ignore, most_states, how)
     penalty = (0.0 if l1 else 1.0 / counted.rows) if l2 is None else real("l2", l2)
     form = {
         "l1": real("l1", l1),
@@ -118,11 +133,15 @@ def fit(
     native, told, steps, converged, objective, stationarity, history = _zhat.fit(
         counted, edges, text("method", method), settings(options), json.dumps(form), checkpoint, how
     )
+    likelihood = _told(told)
+    if "warning" in likelihood.diagnostics:
+        warnings.warn(likelihood.diagnostics["warning"], UserWarning, stacklevel=2)
     return Fitted(
         FactorGraph._wrap(native),
-        _told(told),
+        likelihood,
         counted.rows,
         counted.dropped,
+        dict(counted.lacking()),
         steps,
         converged,
         objective,
@@ -136,6 +155,9 @@ def score(
     table: Any,
     *,
     method: str = "auto",
+    header: bool = True,
+    encoding: str = "utf-8",
+    missing: str = "drop",
     seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
@@ -145,6 +167,8 @@ def score(
 ) -> tuple[NDArray[np.float64], LogLikelihood]:
     """The log-likelihood of every row, NaN where a value is missing, and the mean with its promise.
 
+    `table`, `header`, `encoding` and `missing` are as in `fit`.
+
     >>> import zhat
     >>> model = zhat.fit({"a": [0, 0, 1], "b": [0, 1, 1]}).model
     >>> rows, mean = zhat.score(model, {"a": [0, 1], "b": [0, None]})
@@ -152,7 +176,7 @@ def score(
     ((2,), True)
     """
     how = run(seed, threads, memory, time, progress)
-    codes = _codes_for(model, table)
+    codes = _codes_for(model, table, header, encoding, missing, how)
     rows, told = _zhat.score_rows(model._native, codes, text("method", method), settings(options), how)
     return rows, _told(told)
 
@@ -162,6 +186,8 @@ def impute(
     table: Any,
     *,
     method: str = "auto",
+    header: bool = True,
+    encoding: str = "utf-8",
     seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
@@ -171,13 +197,15 @@ def impute(
 ) -> dict[str, list[str]]:
     """The columns of the table, every missing value replaced by the likeliest one given its row.
 
+    `table`, `header` and `encoding` are as in `fit`.
+
     >>> import zhat
     >>> model = zhat.fit({"a": ["x", "x", "y"], "b": ["u", "u", "v"]}).model
     >>> zhat.impute(model, {"a": ["x", None], "b": [None, "v"]})
     {'a': ['x', 'y'], 'b': ['u', 'v']}
     """
     how = run(seed, threads, memory, time, progress)
-    codes = _codes_for(model, table)
+    codes = _codes_for(model, table, header, encoding, "drop", how)
     filled = _zhat.impute_rows(model._native, codes, text("method", method), settings(options), how)
     names, states = _names(model)
     return {
@@ -193,14 +221,21 @@ def _told(told: tuple[float, str, str, str, str]) -> LogLikelihood:
 
 
 def _statistics(
-    table: Any, header: bool, missing: str, ignore: Sequence[str], most_states: int, how: _zhat.Run
+    table: Any,
+    header: bool,
+    encoding: str,
+    missing: str,
+    ignore: Sequence[str],
+    most_states: int,
+    how: _zhat.Run,
 ) -> _zhat.Statistics:
-    if missing not in ("drop", "refuse"):
-        raise InputError(f'missing: expected "drop" or "refuse", found {missing!r}')
+    _check_missing(missing)
     left_out = [text("ignore", name) for name in ignore]
     most = integer("most_states", most_states)
     if isinstance(table, (str, PathLike)):
-        return _zhat.Statistics.read(table, bool(header), missing == "refuse", left_out, most, how)
+        return _zhat.Statistics.read(
+            table, bool(header), text("encoding", encoding), missing, left_out, most, how
+        )
     names, states, codes = [], [], []
     for name, column in _columns(table):
         if name in left_out:
@@ -211,10 +246,33 @@ def _statistics(
         if missing == "refuse" and (code < 0).any():
             row = int(np.argmax(code < 0))
             raise InputError(f"row {row}: column {name} has no value")
+        if missing == "state" and (code < 0).any():
+            own, code = _with_state(own, code)
         names.append(name)
         states.append(own)
         codes.append(code)
     return _zhat.Statistics.of_codes(names, states, codes, how)
+
+
+def _check_missing(missing: str) -> None:
+    if missing not in ("drop", "refuse", "state"):
+        raise InputError(f'missing: expected "drop", "refuse" or "state", found {missing!r}')
+
+
+MISSING_STATE = "(missing)"
+"""The state of a missing value with `missing="state"`."""
+
+
+def _with_state(own: list[str], code: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    """Missing values as a state."""
+    states = own if MISSING_STATE in own else [*own, MISSING_STATE]
+    return states, np.where(code < 0, states.index(MISSING_STATE), code)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating, np.datetime64)) and bool(value != value)
 
 
 def _columns(table: Any) -> list[tuple[str, Any]]:
@@ -239,8 +297,7 @@ def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     known: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):
-        lacking = value is None or (isinstance(value, float) and value != value)
-        codes[row] = -1 if lacking else known.setdefault(value, len(known))
+        codes[row] = -1 if _is_missing(value) else known.setdefault(value, len(known))
     return [str(value) for value in known], codes
 
 
@@ -292,8 +349,13 @@ def _names(model: FactorGraph) -> tuple[list[str], list[list[str]]]:
     return list(names), own
 
 
-def _codes_for(model: FactorGraph, table: Any) -> list[NDArray[np.int64]]:
+def _codes_for(
+    model: FactorGraph, table: Any, header: bool, encoding: str, missing: str, how: _zhat.Run
+) -> list[NDArray[np.int64]]:
+    _check_missing(missing)
     names, states = _names(model)
+    if isinstance(table, (str, PathLike)):
+        return _zhat.read_codes(model._native, table, bool(header), text("encoding", encoding), missing, how)
     given = dict(_columns(table))
     if not set(given) & set(names):
         raise InputError(f"table: there is no column of the model's: {', '.join(names)}")
@@ -305,6 +367,10 @@ def _codes_for(model: FactorGraph, table: Any) -> list[NDArray[np.int64]]:
             codes.append(np.full(rows, -1, dtype=np.int64))
             continue
         values, column = factorized[name]
+        if missing == "refuse" and (column < 0).any():
+            raise InputError(f"row {int(np.argmax(column < 0))}: column {name} has no value")
+        if missing == "state" and (column < 0).any():
+            values, column = _with_state(values, column)
         place = {state: code for code, state in enumerate(own)}
         unknown = next((value for value in values if value not in place), None)
         if unknown is not None:

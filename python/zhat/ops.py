@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import integer, real, settings, text
+from ._arguments import integer, real, settings, text, unmasked
 from ._arguments import scores as real_array
 from .errors import InputError
 from .runtime import Progress, run
@@ -353,6 +353,7 @@ def _checked(model: Sequences) -> Sequences:
 def _cotangent(model: Sequences, cotangent: Any) -> NDArray[np.float64]:
     count = len(model.lengths)
     try:
+        unmasked("cotangent", cotangent)
         return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()
     except (TypeError, ValueError):
         raise InputError(f"cotangent: expected a number, or one for each of {count} sequences") from None

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _zhat
+
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -19,7 +21,7 @@ class Path:
     def __str__(self) -> str:
         """In short."""
         states = np.array2string(self.states, threshold=16, max_line_width=200)
-        return f"score {self.score:.10g} at {states}"
+        return f"score {_zhat.format_number(self.score)} at {states}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class Segmentation:
     def __str__(self) -> str:
         """In short."""
         shown = " ".join(f"{state}×{length}" for state, length in self.segments[:16])  # noqa: RUF001
-        return f"score {self.score:.10g} at {shown}{' …' if len(self.segments) > 16 else ''}"
+        return f"score {_zhat.format_number(self.score)} at {shown}{' …' if len(self.segments) > 16 else ''}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers
+from ._arguments import FilePath, integer, integers, unmasked
 from ._model import Model, of_kind
 from .errors import InputError
 
@@ -123,6 +123,7 @@ def _array(name: str, values: ArrayLike | None, dtype: type[Any], axes: int) -> 
     if values is None:
         return None
     try:
+        unmasked(name, values)
         array = np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: {error}") from None

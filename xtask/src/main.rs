@@ -5,6 +5,7 @@ mod data;
 mod environment;
 mod fresh;
 mod python;
+mod report;
 mod shell;
 mod test;
 

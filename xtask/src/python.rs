@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::environment;
+use crate::report::unexpected_skips;
 use crate::shell::{Outcome, Step, root};
 
 /// The pinned tools; a change of this file makes a new environment.
@@ -11,22 +12,39 @@ const REQUIREMENTS: &str = "python/requirements-dev.txt";
 /// PyTorch, which only the tests of `zhat.torch` need: from the index that pip is set up with, on some systems gigabytes.
 const TORCH: &str = "python/requirements-torch.txt";
 
-pub fn test() -> Outcome {
+/// With `ci` a test that is skipped fails the run, unless it needs the benchmark models and there are none.
+pub fn test(ci: bool, has_data: bool) -> Outcome {
     let environment = environment::with(&[REQUIREMENTS])?;
     tool(&environment, "ruff", &["format", "--check", ".", "../bench"]).run()?;
     tool(&environment, "ruff", &["check", ".", "../bench"]).run()?;
     develop(&environment)?;
     tool(&environment, "mypy", &["--strict", "zhat"]).run()?;
-    tool(&environment, "python", &["-m", "pytest", "-q"]).run()
+    // The tests of `zhat.torch` have a part of their own.
+    let expected: &[&str] = if has_data { &["PyTorch"] } else { &["PyTorch", "ZHAT_DATA"] };
+    pytest(&environment, &[], ci.then_some(expected))
+}
+
+/// Runs pytest; where skipped tests are told of, those for other reasons than the expected ones are an error.
+fn pytest(environment: &Path, args: &[&str], expected: Option<&[&str]>) -> Outcome {
+    let all = [&["-m", "pytest", "-q", "-rs"], args].concat();
+    let step = tool(environment, "python", &all);
+    let Some(expected) = expected else { return step.run() };
+    let skipped = unexpected_skips(&step.run_and_keep()?, expected);
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    Err(format!("CI=true allows no test to be skipped: {}", skipped.join("; ")))
 }
 
 /// The tests whose names have `torch` in them, in an environment of their own.
-pub fn test_torch() -> Outcome {
+///
+/// With `ci` a test that is skipped fails the run.
+pub fn test_torch(ci: bool) -> Outcome {
     let environment = environment::with(&[REQUIREMENTS, TORCH])?;
     develop(&environment)?;
     // A test that is skipped for want of PyTorch would have been run for nothing.
     tool(&environment, "python", &["-c", "import torch"]).run()?;
-    tool(&environment, "python", &["-m", "pytest", "-q", "-k", "torch"]).run()
+    pytest(&environment, &["-k", "torch"], ci.then_some(&[]))
 }
 
 /// A program of an environment, run in the package's folder.

@@ -1,7 +1,8 @@
 //! Running commands: what is run is said, and what fails is named.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// A message for the user; there is nobody else to handle it.
@@ -51,6 +52,21 @@ impl Step {
         }
         eprintln!("  {:.0} s", started.elapsed().as_secs_f64());
         Ok(())
+    }
+
+    /// Runs it, shows what it prints and returns that; an error unless it succeeds.
+    pub fn run_and_keep(mut self) -> Outcome<String> {
+        eprintln!("\n▶ {}", self.shown);
+        let fail = |error: std::io::Error| error.to_string();
+        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(fail)?;
+        let mut kept = String::new();
+        for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+            let line = line.map_err(fail)?;
+            println!("{line}");
+            kept += &(line + "\n");
+        }
+        let status = child.wait().map_err(fail)?;
+        if status.success() { Ok(kept) } else { Err(format!("failed ({status}): {}", self.shown)) }
     }
 
     /// Runs it and returns what it prints.

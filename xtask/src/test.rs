@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold, from a fresh clone.
 
 use crate::python;
+use crate::report::Report;
 use crate::shell::{Outcome, Step};
 
 /// The parts that are tested.
@@ -26,27 +27,38 @@ fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
 }
 
 pub fn run(flags: &[&str]) -> Outcome {
-    let parts = parts(flags, std::env::var_os("CI").is_some_and(|value| value == "true"))?;
-    if std::env::var_os("ZHAT_DATA").is_none() {
-        eprintln!("ZHAT_DATA is not set: tests on the benchmark models will say that they are skipped");
+    let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    let chosen = parts(flags, ci)?;
+    let has_data = std::env::var_os("ZHAT_DATA").is_some();
+    let all: [(&str, bool, &dyn Fn() -> Outcome); 3] = [
+        ("Rust", chosen.rust, &run_rust),
+        ("Python", chosen.python, &|| python::test(ci, has_data)),
+        ("PyTorch", chosen.torch, &|| python::test_torch(ci)),
+    ];
+    let report = run_parts(&all, flags.is_empty(), has_data);
+    eprintln!("\n{}", report.table());
+    report.verdict(ci)
+}
+
+/// Runs the chosen parts up to the first that fails. What flags leave out on purpose is not mentioned.
+fn run_parts(parts: &[(&'static str, bool, &dyn Fn() -> Outcome)], all: bool, has_data: bool) -> Report {
+    let mut report = Report::default();
+    let mut failed = false;
+    for (name, chosen, work) in parts {
+        if !chosen {
+            if all {
+                report.skip(name, "CI=true or --torch runs it");
+            }
+        } else if failed {
+            report.skip(name, "an earlier part failed");
+        } else {
+            failed = report.run(name, work).is_err();
+        }
     }
-    if parts.rust {
-        run_rust()?;
+    if !has_data {
+        report.unavailable("benchmark models", "ZHAT_DATA is not set");
     }
-    if parts.python {
-        python::test()?;
-    }
-    if parts.torch {
-        python::test_torch()?;
-    }
-    eprintln!();
-    if parts.python && !parts.torch {
-        eprintln!(
-            "the tests of zhat.torch were skipped: --torch or CI=true runs them, with PyTorch installed"
-        );
-    }
-    eprintln!("all is well");
-    Ok(())
+    report
 }
 
 fn run_rust() -> Outcome {
@@ -108,4 +120,38 @@ fn simd_levels() -> Vec<&'static str> {
         }
     }
     levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continuous_integration_runs_every_part() {
+        let chosen =
+            |flags: &[&str], ci| parts(flags, ci).map(|parts| (parts.rust, parts.python, parts.torch));
+        assert_eq!(chosen(&[], false), Ok((true, true, false)));
+        assert_eq!(chosen(&[], true), Ok((true, true, true)));
+        assert_eq!(chosen(&["--torch"], false), Ok((false, false, true)));
+        assert!(chosen(&["--ruby"], true).is_err());
+    }
+
+    #[test]
+    fn skipped_parts_are_in_the_table_and_fail_a_complete_run() {
+        let good: &dyn Fn() -> Outcome = &|| Ok(());
+        let bad: &dyn Fn() -> Outcome = &|| Err("failed: pytest".into());
+        let report = run_parts(&[("Rust", true, good), ("PyTorch", false, good)], true, true);
+        assert!(report.table().contains("PyTorch  skipped"));
+        assert!(report.verdict(false).is_ok());
+        assert!(report.verdict(true).is_err());
+        let report = run_parts(&[("Rust", true, bad), ("Python", true, good)], true, true);
+        assert!(report.table().contains("an earlier part failed"));
+        assert!(report.verdict(false).is_err());
+        let report = run_parts(&[("Rust", true, good)], true, false);
+        assert!(report.table().contains("ZHAT_DATA is not set"));
+        assert!(report.verdict(true).is_ok());
+        // What flags leave out is left out on purpose.
+        let report = run_parts(&[("Rust", true, good), ("PyTorch", false, good)], false, true);
+        assert!(report.verdict(true).is_ok());
+    }
 }

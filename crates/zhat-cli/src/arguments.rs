@@ -18,7 +18,8 @@ pub struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 answered; 1 no answer (zero partition, over budget); 2 bad command line or input; 130 interrupted.
+Exit status: 0 answered; 1 no answer (zero partition, over budget); 2 bad command line or input;
+130 SIGINT (Ctrl-C), 143 SIGTERM, 129 SIGHUP, each with the result so far if there is one.
 Environment: ZHAT_SIMD=portable|avx2|avx512 forces a set of vector instructions.
 Start with: zhat demo";
 
@@ -192,10 +193,13 @@ pub struct TableArguments {
     /// What stands between two values; found out from the first row by default
     #[arg(long, value_name = "CHARACTER")]
     pub delimiter: Option<char>,
+    /// How bytes stand for letters; bytes that are not UTF-8 are an error by default
+    #[arg(long, value_enum, default_value_t = EncodingArgument::Utf8)]
+    pub encoding: EncodingArgument,
     /// What becomes of rows with missing values
     #[arg(long, value_enum, default_value_t = MissingArgument::Drop)]
     pub missing: MissingArgument,
-    /// A value that means that there is none; may be repeated [default: nothing, ?, NA, NaN, nan, null]
+    /// A value that means that there is none, unless it is quoted; may be repeated [default: nothing, ?, NA, NaN, nan, null]
     #[arg(long, value_name = "VALUE")]
     pub marker: Vec<String>,
     /// Columns to leave out
@@ -212,6 +216,17 @@ pub enum MissingArgument {
     Drop,
     /// They are an error
     Refuse,
+    /// A missing value is a state of its column, named (missing)
+    State,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum EncodingArgument {
+    #[value(name = "utf-8")]
+    Utf8,
+    /// ISO 8859-1
+    #[value(name = "latin-1")]
+    Latin1,
 }
 
 #[derive(Args, Debug)]

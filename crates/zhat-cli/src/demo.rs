@@ -94,7 +94,7 @@ fn table(model: &Model, run: &Run) -> Result<String> {
                 if proposal.is_empty() { row.method.into() } else { format!("{}, {proposal}", row.method) };
             rows.push(vec![
                 name,
-                format!("{:.6}", z.value),
+                output::stated(z.value, &z.guarantee, &z.diagnostics, 1.0),
                 output::promise(&z.guarantee, &z.diagnostics),
                 units::seconds(z.diagnostics.seconds),
             ]);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
 use zhat::model::{Form, Interactions, Kind, MixedModel, SequenceMrf, SequenceSizes};
 use zhat::space::Structures;
-use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, SpaceModel, units};
+use zhat::{Error, FactorGraph, Forecast, Model, Query, Result, Run, SpaceModel, decimal, units};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};
@@ -148,10 +148,11 @@ fn space_facts(model: &SpaceModel) -> Described {
         || "a number that is not known".into(),
         |log| format!("10^{:.2}", log / std::f64::consts::LN_10),
     );
+    let (low, high) = decimal::interval(low, high);
     let mut facts = vec![
         ("kind", format!("{}, {}", Kind::Space.name(), space.name())),
         ("structures", format!("{count}, {} numbers each", space.width())),
-        ("scores", format!("{scores}, {} features, within {low:.3} and {high:.3}", model.dimension())),
+        ("scores", format!("{scores}, {} features, within {low} and {high}", model.dimension())),
     ];
     if !conditions.is_empty() {
         facts.push(("conditions", conditions.join(", ")));

@@ -3,19 +3,19 @@
 use std::path::Path;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zhat::catalogue::{self, AnyAnswer, Choice};
-use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::io::table::{Encoding, Missing, TableOptions, cell, read_statistics};
 use zhat::learn::{self, Checkpoint, Fit, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
 use zhat::{Error, FactorGraph, Model, Query, Result, Run, io, units};
 
 use crate::arguments::{
-    FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments, StartArgument,
-    TableArguments,
+    EncodingArgument, FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments,
+    StartArgument, TableArguments,
 };
-use crate::output::{self, Exit};
-use crate::progress;
+use crate::output::{self, Exit, json_value};
 use crate::query::{budgeted, settings};
+use crate::{progress, signals};
 
 fn options(arguments: &TableArguments) -> Result<TableOptions> {
     let mut options = TableOptions {
@@ -23,6 +23,11 @@ fn options(arguments: &TableArguments) -> Result<TableOptions> {
         missing: match arguments.missing {
             MissingArgument::Drop => Missing::Drop,
             MissingArgument::Refuse => Missing::Refuse,
+            MissingArgument::State => Missing::State,
+        },
+        encoding: match arguments.encoding {
+            EncodingArgument::Utf8 => Encoding::Utf8,
+            EncodingArgument::Latin1 => Encoding::Latin1,
         },
         ignore: arguments.ignore.clone(),
         most_states: arguments.most_states,
@@ -82,28 +87,35 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         tolerance: arguments.tolerance,
     };
     let watch: &mut dyn FnMut(&Checkpoint) -> Result<bool> = &mut |_| Ok(true);
+    let attention = signals::patient_attention();
     let fitted = match &arguments.checkpoint {
         Some(path) => learn::fit_kept(&likelihood, &how, path, &run, watch)?,
         None => learn::fit(&likelihood, &how, None, &run, watch)?,
     };
+    drop(attention);
     io::write_model(&Model::FactorGraph(fitted.graph.clone()), &arguments.output)?;
     let (progress, likelihood_answer) = (fitted.progress, &fitted.log_likelihood);
     let kept_edges = used_edges(&fitted.graph);
+    let warning = likelihood_answer.diagnostics.warning();
+    if let Some(warning) = warning {
+        eprintln!("zhat: warning: {warning}");
+    }
     if arguments.run.budget.json {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
-            "rows": statistics.rows(), "dropped": statistics.dropped(), "columns": statistics.columns().len(),
+            "rows": statistics.rows(), "dropped": statistics.dropped(),
+            "missing": missing_json(&statistics.lacking()), "columns": statistics.columns().len(),
             "edges": kept_edges, "parameters": likelihood.dimension(),
             "l1": how.l1, "l2": how.l2,
             "iterations": progress.iteration, "converged": fitted.converged,
             "objective": progress.objective, "stationarity": progress.stationarity,
-            "log_likelihood": likelihood_answer.value, "guarantee": likelihood_answer.guarantee.to_json(),
-            "method": likelihood_answer.diagnostics.method, "seed": run.seed(),
+            "log_likelihood": json_value(likelihood_answer.value), "guarantee": likelihood_answer.guarantee.to_json(),
+            "method": likelihood_answer.diagnostics.method, "warning": warning, "seed": run.seed(),
             "seconds": {"counting": counting, "all": started.elapsed().as_secs_f64()},
         });
         output::print(&format!("{object}\n"))?;
     } else {
-        let mut facts = vec![("rows", rows(statistics.rows(), statistics.dropped()))];
+        let mut facts = vec![("rows", rows(statistics.rows(), statistics.dropped(), &statistics.lacking()))];
         let constants: Vec<&str> = statistics.constants().map(|column| column.name.as_str()).collect();
         if !constants.is_empty() {
             facts.push(("constant", constants.join(", ")));
@@ -117,14 +129,14 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
                     likelihood.dimension()
                 ),
             ),
-            ("log-likelihood", format!("{} nats a row", output::number(likelihood_answer.value))),
+            ("log-likelihood", per_row(likelihood_answer)),
             ("promise", output::promise(&likelihood_answer.guarantee, &likelihood_answer.diagnostics)),
             ("fit", work(&fitted, started.elapsed().as_secs_f64())),
             ("written", arguments.output.display().to_string()),
         ]);
         output::print(&output::facts(&facts))?;
     }
-    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+    Ok(output::ended())
 }
 
 fn work(fitted: &Fitted, seconds: f64) -> String {
@@ -140,11 +152,31 @@ fn work(fitted: &Fitted, seconds: f64) -> String {
     }
 }
 
-fn rows(counted: u64, dropped: u64) -> String {
-    match dropped {
-        0 => counted.to_string(),
-        _ => format!("{counted} ({dropped} left out: missing values)"),
+fn per_row(mean: &zhat::Estimate) -> String {
+    format!("{} nats a row", output::stated(mean.value, &mean.guarantee, &mean.diagnostics, 1.0))
+}
+
+/// Columns that are named in a line.
+const NAMED: usize = 5;
+
+/// How many rows were used, how many were not, and which columns are the reason.
+fn rows(counted: u64, dropped: u64, lacking: &[(&str, u64)]) -> String {
+    if dropped == 0 {
+        return counted.to_string();
     }
+    let mut columns: Vec<String> =
+        lacking.iter().take(NAMED).map(|(name, count)| format!("{name} in {count}")).collect();
+    if lacking.len() > NAMED {
+        columns.push(format!("and {} more columns", lacking.len() - NAMED));
+    }
+    format!(
+        "{counted} ({dropped} left out for missing values: {}; to keep them, --missing state or --ignore COLUMN)",
+        columns.join(", ")
+    )
+}
+
+fn missing_json(lacking: &[(&str, u64)]) -> Value {
+    Value::Object(lacking.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect())
 }
 
 /// Pairs whose table is not zero throughout.
@@ -198,18 +230,21 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         })?;
     output::print(&lines)?;
     let mean = &scores.mean;
+    let lacking: Vec<(&str, u64)> =
+        scores.lacking.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     if arguments.run.budget.json {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "score",
-            "rows": scores.rows, "dropped": scores.dropped, "log_likelihood": mean.value,
+            "rows": scores.rows, "dropped": scores.dropped, "missing": missing_json(&lacking),
+            "log_likelihood": json_value(mean.value),
             "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
         });
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);
     }
     let text = output::facts(&[
-        ("rows", rows(scores.rows, scores.dropped)),
-        ("log-likelihood", format!("{} nats a row", output::number(mean.value))),
+        ("rows", rows(scores.rows, scores.dropped, &lacking)),
+        ("log-likelihood", per_row(mean)),
         ("promise", output::promise(&mean.guarantee, &mean.diagnostics)),
         ("method", output::provenance(&mean.diagnostics)),
     ]);
@@ -227,20 +262,13 @@ pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
     let options = options(&arguments.table)?;
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
     let columns = learn::columns_of(&graph);
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
-    let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+    let names: Vec<_> = columns.iter().map(|column| cell(&column.name)).collect();
     output::print(&(names.join(",") + "\n"))?;
     let mut lines = String::new();
     let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);
     let filled = learn::impute(&graph, &mut rows_of_table, (&choice, &settings), &run, &mut |states| {
-        let values: Vec<String> =
-            states.iter().zip(&columns).map(|(&state, column)| quoted(&column.states[state])).collect();
+        let values: Vec<_> =
+            states.iter().zip(&columns).map(|(&state, column)| cell(&column.states[state])).collect();
         lines += &values.join(",");
         lines.push('\n');
         if lines.len() > 1 << 16 {

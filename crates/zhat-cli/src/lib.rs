@@ -16,6 +16,7 @@ mod picture;
 mod progress;
 mod query;
 mod repro;
+mod signals;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -30,10 +31,11 @@ use output::Exit;
 /// Runs the program with these arguments, the first its own name, and returns its exit status.
 ///
 /// 0: answered; 1: the question has no answer, or none within the budget; 2: bad command line or input;
-/// 130: interrupted.
+/// 130, 143 and 129: ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP, with the result so far if there is one.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let json = args.iter().any(|arg| arg == "--json");
+    signals::listen(json);
     let outcome = match Arguments::try_parse_from(&args) {
         Ok(arguments) => zhat::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
         Err(error) if !error.use_stderr() => {
@@ -50,7 +52,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     match outcome {
         Ok(Exit::Answered) => 0,
-        Ok(Exit::Interrupted) => 130,
+        Ok(Exit::Interrupted) => signals::status(),
         // The reader of our output has gone; that is its right.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
@@ -59,7 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
                 print_error_object(error.kind(), &error.to_string());
             }
             match error {
-                Error::Interrupted => 130,
+                Error::Interrupted => signals::status(),
                 error if error.is_unanswerable() => 1,
                 _ => 2,
             }
@@ -67,7 +69,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-fn print_error_object(kind: &str, message: &str) {
+pub(crate) fn print_error_object(kind: &str, message: &str) {
     let object = json!({"error": {"kind": kind, "message": message}});
     // Nobody may be listening, and there is nowhere left to say so.
     let _ = writeln!(std::io::stdout(), "{object}");

@@ -12,7 +12,7 @@ use zhat::language::{
     self, AnnealedScore, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
 };
 use zhat::lifted::Annealed;
-use zhat::{Error, Result, Run, units};
+use zhat::{Error, Result, Run, decimal, units};
 
 use crate::arguments::BudgetArguments;
 use crate::lm_arguments::{
@@ -20,9 +20,9 @@ use crate::lm_arguments::{
     NeighboursArguments, ObjectiveArgument, SentencesArguments, TrainArguments,
 };
 use crate::lm_baselines;
-use crate::output::{self, Exit};
-use crate::progress;
+use crate::output::{self, Exit, json_value};
 use crate::query::budgeted;
+use crate::{progress, signals};
 
 /// How often a line tells where it stands.
 const TOLD: Duration = Duration::from_secs(10);
@@ -90,6 +90,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
     let (mut last, mut told, mut steps) = (Instant::now(), Instant::now(), None);
+    let attention = signals::patient_attention();
     let model = language::train(&moments, &vocabulary, valid.as_ref(), &how, from, &run, &mut |now| {
         let progress = now.progress();
         steps = Some(progress);
@@ -105,6 +106,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         }
         Ok(true)
     })?;
+    drop(attention);
     write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
     let of = |moments: &Moments| model.evaluate(moments, &budgeted_again(&arguments.budget));
     let (own, other) = (of(&moments)?, valid.as_ref().map(of).transpose()?);
@@ -139,7 +141,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         ]);
         output::print(&output::facts(&facts))?;
     }
-    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+    Ok(output::ended())
 }
 
 /// What is certified at the end must not fail for the time that learning has taken.
@@ -158,14 +160,14 @@ pub fn texts(score: &TextScore) -> String {
 }
 
 pub fn certified(score: &TextScore) -> String {
-    format!("at least {:.4} nats a word, certified", score.per_word())
+    format!("at least {} nats a word, certified", decimal::below(score.per_word().next_down(), 4))
 }
 
 pub fn score_json(score: &TextScore) -> Value {
     json!({
-        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
-        "per_word": score.per_word(), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
-        "log_lengths": score.log_lengths,
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_value(score.log_likelihood),
+        "per_word": json_value(score.per_word()), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
+        "log_lengths": json_value(score.log_lengths),
     })
 }
 
@@ -202,8 +204,8 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         object["schema"] = 1.into();
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
-        object["pseudo_log_likelihood"] = pseudo.into();
-        object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).into();
+        object["pseudo_log_likelihood"] = pseudo.map(json_value).into();
+        object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).map(json_value).into();
         object["annealed"] = annealed.as_ref().map(AnnealedScore::to_json).into();
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);

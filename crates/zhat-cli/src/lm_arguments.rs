@@ -46,9 +46,9 @@ pub struct TrainArguments {
     /// A text to end by: learning stops when it does not become likelier
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Words that occur less often become <unk>
-    #[arg(long, default_value_t = 1)]
-    pub min_count: u64,
+    /// Words that occur less often become <unk> [default: 2, or 1 for a text that has <unk> itself; without the option <unk> is always in the vocabulary]
+    #[arg(long)]
+    pub min_count: Option<u64>,
     /// At most so many words, <unk> among them
     #[arg(long)]
     pub vocabulary: Option<usize>,

@@ -13,8 +13,8 @@ use zhat::{Error, Result, Run, units};
 
 use crate::lm::{budgeted_again, certified, counted, score_json, texts};
 use crate::lm_arguments::{EvalArguments, ObjectiveArgument, TrainArguments};
-use crate::output::{self, Exit};
-use crate::progress;
+use crate::output::{self, Exit, json_value};
+use crate::signals;
 
 /// The options that belong to the lifted objective only.
 fn refuse_others(arguments: &TrainArguments) -> Result<()> {
@@ -66,12 +66,16 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
     };
     let again = budgeted_again(&arguments.budget);
     let (own, other, promise) = if arguments.objective != ObjectiveArgument::Pseudo {
+        let attention = signals::patient_attention();
         let model = train_log_bilinear(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
+        drop(attention);
         write_atomically(&arguments.output, |out| write_log_bilinear(&model, out))?;
         let of = |sentences: &Vec<Vec<u32>>| model.evaluate(sentences, &again);
         (None, valid.as_ref().map(of).transpose()?, promised(&model))
     } else {
+        let attention = signals::patient_attention();
         let model = train_pseudo(&sentences, &vocabulary, valid.as_deref(), &how, run, &mut watch)?;
+        drop(attention);
         write_atomically(&arguments.output, |out| write_language_model(&model, out))?;
         let of = |paths: &[PathBuf]| certified_score(&model, paths, &again);
         let other = arguments.valid.as_ref().map(|path| of(std::slice::from_ref(path))).transpose()?;
@@ -87,7 +91,7 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
         promise,
     };
     report.print(started.elapsed().as_secs_f64())?;
-    Ok(if progress::is_cancelled() { Exit::Interrupted } else { Exit::Answered })
+    Ok(output::ended())
 }
 
 fn certified_score(model: &LanguageModel, paths: &[PathBuf], run: &Run) -> Result<TextScore> {
@@ -162,8 +166,8 @@ fn exact(score: &TextScore) -> String {
 
 fn exact_json(score: &TextScore) -> serde_json::Value {
     json!({
-        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": score.log_likelihood,
-        "per_word": score.per_word(),
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_value(score.log_likelihood),
+        "per_word": json_value(score.per_word()),
         "guarantee": score.promise(false).to_json(),
     })
 }

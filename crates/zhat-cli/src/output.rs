@@ -3,12 +3,21 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
 use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Diagnostics, Error, Forecast, Guarantee, Result, Run, units};
+pub use zhat::decimal::number;
+use zhat::{Diagnostics, Error, Forecast, Guarantee, Result, Run, decimal, units};
+
+use crate::signals;
+
+/// How a command ended that has printed its answer: a signal leaves its status even where the answer is whole.
+pub fn ended() -> Exit {
+    if signals::received() { Exit::Interrupted } else { Exit::Answered }
+}
 
 /// How a command ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +28,16 @@ pub enum Exit {
     Interrupted,
 }
 
-/// Writes to the standard output.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether something was printed, or is being printed.
+pub fn has_begun() -> bool {
+    BEGUN.load(Ordering::SeqCst)
+}
+
+/// Writes to stdout.
 pub fn print(text: &str) -> Result<()> {
+    BEGUN.store(true, Ordering::SeqCst);
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -56,18 +73,17 @@ pub fn facts(facts: &[(&str, String)]) -> String {
     facts.iter().map(|(label, content)| format!("{label:<width$}  {content}\n")).collect()
 }
 
-/// A number with as many digits as are of use.
-pub fn number(x: f64) -> String {
-    if x.is_infinite() {
-        return if x > 0.0 { "∞".into() } else { "-∞".into() };
-    }
-    format!("{x:.10}").trim_end_matches('0').trim_end_matches('.').to_owned()
+/// A value, in units of `unit`, as the guarantee allows to state it: a bound as a bound.
+pub fn stated(value: f64, guarantee: &Guarantee, diagnostics: &Diagnostics, unit: f64) -> String {
+    guarantee.stated(value, diagnostics.rounding, unit)
 }
 
 /// The promise in words, with the rounding allowance of an exact answer.
 pub fn promise(guarantee: &Guarantee, diagnostics: &Diagnostics) -> String {
     match guarantee {
-        Guarantee::Exact => format!("exact (rounding at most {:.0e})", diagnostics.rounding),
+        Guarantee::Exact if diagnostics.rounding > 0.0 => {
+            format!("exact (rounding at most {})", decimal::above(diagnostics.rounding, 0))
+        }
         other => other.to_string(),
     }
 }
@@ -87,6 +103,7 @@ pub fn provenance(diagnostics: &Diagnostics) -> String {
 fn figure(name: &str, value: &Value) -> String {
     match value.as_f64() {
         Some(bytes) if name.ends_with("bytes") => units::bytes(bytes),
+        Some(x) if x.fract() != 0.0 && x.abs() < 0.1 => format!("{x:.1e}"),
         Some(x) if x.fract() != 0.0 => format!("{x:.1}"),
         _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
     }
@@ -135,7 +152,16 @@ fn forecast(plan: &Plan) -> Value {
     json!({"bytes": bytes, "seconds": seconds, "promise": promise.name()})
 }
 
-/// Numbers as JSON, straight from where they lie; infinite ones are `null`.
+/// A value as JSON: −∞, which JSON has no number for, is the text `"-inf"`.
+pub fn json_value(x: f64) -> Value {
+    match x {
+        f64::NEG_INFINITY => "-inf".into(),
+        f64::INFINITY => "inf".into(),
+        x => json!(x),
+    }
+}
+
+/// Numbers that are finite as JSON, straight from where they lie.
 pub fn json_text<T: Serialize + ?Sized>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::argument("--json", error.to_string()))
 }

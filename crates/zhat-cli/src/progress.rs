@@ -1,42 +1,21 @@
-//! Progress on the terminal, and Ctrl-C.
+//! Progress on the terminal.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use zhat::{Observer, Run};
+use zhat::{Observer, Run, decimal};
+
+use crate::signals;
 
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Adds progress to a run, and cancellation by Ctrl-C: bars if the standard error is a terminal, and intervals as they tighten.
+/// Adds progress and cancellation by a signal to a run: bars if stderr is a terminal, and intervals as they tighten.
 pub fn attend(run: Run) -> Run {
     let shown = std::io::stderr().is_terminal();
-    run.with_cancel(cancel_flag()).with_observer(Arc::new(Bar::new(shown)))
-}
-
-/// True once Ctrl-C was pressed.
-pub fn is_cancelled() -> bool {
-    cancel_flag().load(Ordering::Relaxed)
-}
-
-/// The flag that Ctrl-C raises; pressed again it ends the process.
-fn cancel_flag() -> Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    let flag = FLAG.get_or_init(|| {
-        let flag = Arc::new(AtomicBool::new(false));
-        let raised = Arc::clone(&flag);
-        // Without a handler Ctrl-C ends the process at once, which is no worse than before.
-        let _ = ctrlc::set_handler(move || {
-            if raised.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        });
-        flag
-    });
-    Arc::clone(flag)
+    run.with_cancel(signals::flag()).with_observer(Arc::new(Bar::new(shown)))
 }
 
 /// One bar a phase, with a rate and the time left.
@@ -91,7 +70,8 @@ impl Observer for Bar {
         }
         *told = (gap, by);
         let seconds = self.started.elapsed().as_secs_f64();
-        let line = format!("{seconds:8.2} s  {low:.6} ≤ log Z ≤ {high:.6}  gap {gap:.6}  {by}");
+        let (range, gap) = (decimal::range(low, "log Z", high), decimal::above(gap, 6));
+        let line = format!("{seconds:8.2} s  {range}  gap {gap}  {by}");
         match self.phase.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             Some((_, bar)) => bar.println(line),
             None => eprintln!("{line}"),
@@ -99,11 +79,8 @@ impl Observer for Bar {
     }
 
     fn bounds(&self, low: f64, high: f64) {
-        match (low.is_finite(), high.is_finite()) {
-            (true, true) => self.say(&format!("{low:.3} to {high:.3}")),
-            (true, false) => self.say(&format!("at least {low:.3}")),
-            (false, true) => self.say(&format!("at most {high:.3}")),
-            (false, false) => {}
+        if low.is_finite() || high.is_finite() {
+            self.say(&decimal::range(low, "log Z", high));
         }
     }
 

@@ -142,7 +142,7 @@ fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
     assert!(refused("lm train none.txt -o m.zhat").contains("none.txt"));
     assert!(refused("lm train train.txt --shares 0.5,0.5 -o m.zhat").contains("shares"));
     assert!(refused("lm train train.txt --memory 10KiB -o m.zhat").contains("over budget"));
-    folder.ok(&["lm", "train", "train.txt", "--iterations", "3", "-o", "m.zhat"]);
+    folder.ok(&["lm", "train", "train.txt", "--iterations", "3", "--min-count", "1", "-o", "m.zhat"]);
     assert!(refused("lm eval m.zhat other.txt").contains("not in the vocabulary"));
     assert!(refused("lm neighbours m.zhat zebra").contains("`zebra` is not among"));
     assert!(refused("lm eval train.txt train.txt").contains("train.txt"));
@@ -194,4 +194,35 @@ fn figure_5_of_the_paper_is_drawn() {
     assert!((spectral_model - exact).abs() < 0.1 && star_model > exact - 3.0, "{row}");
     let svg = std::fs::read_to_string(folder.path().join("lifted-fig5.svg")).unwrap();
     assert!(svg.contains("the star bound"));
+}
+
+#[test]
+fn ordinary_text_with_unknown_words_is_validated_and_scored() {
+    let folder = Folder::new("lm-unknown");
+    folder.write("train.txt", "the cat sees the dog\nthe dog sees a bird\nthe cat sleeps\n");
+    folder.write("valid.txt", "the zebra sees the dog\n");
+    for more in [
+        &[] as &[&str],
+        &["--bound", "star"],
+        &["--objective", "lbl", "--epochs", "2"],
+        &["--objective", "exact", "--epochs", "2"],
+        &["--objective", "pseudo", "--epochs", "2"],
+    ] {
+        let train = ["lm", "train", "train.txt", "--valid", "valid.txt", "--rank", "2", "-o", "m.zhat"];
+        let learned = folder.json(&[&train[..], more].concat());
+        // the, cat, dog, sees, <unk> and the separator.
+        assert_eq!(learned["states"], 6, "{more:?}");
+        assert!(learned["valid"]["per_word"].as_f64().unwrap() < 0.0, "{learned}");
+        assert!(folder.json(&["lm", "eval", "m.zhat", "valid.txt"])["per_word"].as_f64().unwrap() < 0.0);
+    }
+    // Every word is kept where that is asked for, and then no other is known.
+    let strict = ["lm", "train", "train.txt", "--valid", "valid.txt", "--min-count", "1", "-o", "m.zhat"];
+    assert!(folder.run(&strict).stderr().contains("`zebra` is not in the vocabulary"));
+    // A text with its own <unk> gives the same model as with every word kept.
+    folder.write("own.txt", "a <unk> b\na c\n");
+    let fit = ["lm", "train", "own.txt", "--rank", "2", "--iterations", "5", "-o"];
+    folder.ok(&[&fit[..], &["one.zhat"]].concat());
+    folder.ok(&[&fit[..], &["two.zhat", "--min-count", "1"]].concat());
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(read("one.zhat"), read("two.zhat"));
 }

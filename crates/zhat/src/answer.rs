@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::decimal;
+
 /// A value with its promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<T> {
@@ -121,6 +123,25 @@ impl Guarantee {
         }
     }
 
+    /// The number that a value is printed as, divided by `unit`: a certified bound with one end as a bound, `≥ 337.95`, and any other value rounded to
+    /// nearest. `rounding` is the allowance of the diagnostics.
+    pub fn stated(&self, value: f64, rounding: f64, unit: f64) -> String {
+        // Of a quotient of rounded numbers, twice the last bit on the safe side.
+        let scaled = |end: f64, away: fn(f64) -> f64| if unit == 1.0 { end } else { away(away(end / unit)) };
+        if let Guarantee::Bounds { low, high, confidence } = *self
+            && confidence >= 1.0
+        {
+            let is_bound = |end: f64| (value - end).abs() <= 2.0 * rounding + 1e-9 * (1.0 + end.abs());
+            if low.is_finite() && high == f64::INFINITY && is_bound(low) {
+                return format!("≥ {}", decimal::interval(scaled(low, f64::next_down), f64::INFINITY).0);
+            }
+            if high.is_finite() && low == f64::NEG_INFINITY && is_bound(high) {
+                return format!("≤ {}", decimal::interval(f64::NEG_INFINITY, scaled(high, f64::next_up)).1);
+            }
+        }
+        decimal::number(value / unit)
+    }
+
     /// The `guarantee` object of the program's JSON; infinite ends are `null`.
     pub fn to_json(&self) -> Value {
         match self {
@@ -151,22 +172,24 @@ impl std::fmt::Display for Guarantee {
         match self {
             Guarantee::Exact => write!(f, "exact"),
             Guarantee::Bounds { low, high, confidence } => {
+                let (below, above) = decimal::interval(*low, *high);
                 let range = match (low.is_finite(), high.is_finite()) {
-                    (false, true) => format!("at most {high:.6}"),
-                    (true, false) => format!("at least {low:.6}"),
-                    _ => format!("between {low:.6} and {high:.6}"),
+                    (false, true) => format!("at most {above}"),
+                    (true, false) => format!("at least {below}"),
+                    _ => format!("between {below} and {above}"),
                 };
                 if *confidence >= 1.0 {
                     write!(f, "certified {range}")
                 } else {
-                    write!(f, "{range} with {}% confidence", confidence * 100.0)
+                    write!(f, "{range} with {}% confidence", decimal::number(confidence * 100.0))
                 }
             }
             Guarantee::Unbiased { relative_std_error, low, confidence, .. } => write!(
                 f,
-                "unbiased, standard error {}; at least {low:.6} with {}% confidence",
+                "unbiased, standard error {}; at least {} with {}% confidence",
                 percent(*relative_std_error),
-                confidence * 100.0
+                decimal::interval(*low, f64::INFINITY).0,
+                decimal::number(confidence * 100.0)
             ),
             Guarantee::Heuristic { reason } => write!(f, "no promise: {reason}"),
             Guarantee::Each(each) => match each.as_slice() {
@@ -183,7 +206,8 @@ fn percent(fraction: f64) -> String {
     match fraction * 100.0 {
         p if !p.is_finite() => "unknown".into(),
         p if p >= 10.0 => format!("{p:.0}%"),
-        p => format!("{p:.2}%"),
+        p if p >= 0.01 || p <= 0.0 => format!("{p:.2}%"),
+        p => format!("{p:.1e}%"),
     }
 }
 
@@ -218,6 +242,11 @@ impl Diagnostics {
         self.figures.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// What the user should know besides.
+    pub fn warning(&self) -> Option<&str> {
+        self.figures.get("warning").and_then(Value::as_str)
+    }
+
     /// The `diagnostics` object of the program's JSON.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -243,7 +272,8 @@ impl<T> Answer<T> {
 
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.value, self.guarantee)
+        let value = self.guarantee.stated(self.value, self.diagnostics.rounding, 1.0);
+        write!(f, "{value} ({})", self.guarantee)
     }
 }
 
@@ -264,6 +294,23 @@ mod tests {
     fn the_allowance_moves_both_ends_outward() {
         let bounds = Guarantee::bounds(1.0, 2.0, 1.0, 0.25);
         assert_eq!(bounds.interval(1.5, 0.0), Some((0.75, 2.25, 1.0)));
+    }
+
+    #[test]
+    fn a_bound_is_stated_as_a_bound() {
+        let stated = |low, high, confidence, value, unit| {
+            Guarantee::bounds(low, high, confidence, 0.0).stated(value, 0.0, unit)
+        };
+        let (below, above) = (f64::NEG_INFINITY, f64::INFINITY);
+        assert_eq!(stated(1.0 / 3.0, above, 1.0, 1.0 / 3.0, 1.0), "≥ 0.333333");
+        assert_eq!(stated(below, 1.0 / 3.0, 1.0, 1.0 / 3.0, 1.0), "≤ 0.333334");
+        assert_eq!(stated(below, 2.0, 1.0, 2.0, 2.0), "≤ 1.000001");
+        // An estimate that has a bound is an estimate.
+        assert_eq!(stated(1.0, above, 1.0, 2.0, 1.0), "2");
+        assert_eq!(stated(1.0, above, 0.95, 1.0, 1.0), "1");
+        assert_eq!(stated(1.0, 2.0, 1.0, 1.0, 1.0), "1");
+        assert_eq!(Guarantee::bounds(0.1, above, 1.0, 0.0).to_string(), "certified at least 0.100000");
+        assert_eq!(percent(1e-8), "1.0e-8%");
     }
 
     #[test]

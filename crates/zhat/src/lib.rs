@@ -19,6 +19,7 @@
 mod answer;
 pub mod bounds;
 pub mod catalogue;
+pub mod decimal;
 mod error;
 pub mod exact;
 mod forecast;

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use zhat::catalogue::AnyAnswer;
 use zhat::io::uai;
-use zhat::{Beliefs, BestState, Error, FactorBeliefs, FactorGraph, Law, Query, Result, Samples};
+use zhat::{Beliefs, BestState, Error, FactorBeliefs, FactorGraph, Law, Query, Result, Samples, decimal};
 
 use super::{Answered, Style, csv_line, explain_weights};
-use crate::output;
+use crate::output::{self, json_value};
 
 /// A variable and its state, from `NAME=STATE`.
 pub fn parse_given(item: &str, graph: &FactorGraph) -> Result<(usize, usize)> {
@@ -36,7 +36,7 @@ pub(super) fn text(answered: &Answered, graph: &FactorGraph, style: Style) -> Re
         AnyAnswer::FactorBeliefs(answer) => Ok(factor_marginals(answered, graph, &answer.value, style)),
         AnyAnswer::Best(answer) => Ok(map(answered, graph, &answer.value, style)),
         AnyAnswer::Ranked(answer) => Ok(k_best(answered, graph, &answer.value, style)),
-        AnyAnswer::Samples(answer) => Ok(sample(graph, &answer.value, style)),
+        AnyAnswer::Samples(answer) => Ok(sample(answered, graph, &answer.value, style)),
         _ => Err(answered.mismatch()),
     }
 }
@@ -45,11 +45,11 @@ fn log_partition(answered: &Answered, value: f64, style: Style) -> String {
     let log10 = value / std::f64::consts::LN_10;
     match style {
         Style::Uai => uai::format_partition(value),
-        Style::Json => {
-            answered.object(&[("value", json!(value).to_string()), ("log10", json!(log10).to_string())])
-        }
+        Style::Json => answered
+            .object(&[("value", json_value(value).to_string()), ("log10", json_value(log10).to_string())]),
         Style::Plain => {
-            let numbers = (output::number(value), output::number(log10));
+            let numbers =
+                (answered.stated(value, 0, 1.0), answered.stated(value, 0, std::f64::consts::LN_10));
             format!("log Z    {} (log10 Z {})\n{}", numbers.0, numbers.1, answered.footer())
         }
     }
@@ -57,10 +57,10 @@ fn log_partition(answered: &Answered, value: f64, style: Style) -> String {
 
 fn entropy(answered: &Answered, value: f64, style: Style) -> String {
     if style == Style::Json {
-        return answered.object(&[("value", json!(value).to_string())]);
+        return answered.object(&[("value", json_value(value).to_string())]);
     }
-    let bits = output::number(value / std::f64::consts::LN_2);
-    format!("entropy  {} nats ({bits} bits)\n{}", output::number(value), answered.footer())
+    let bits = answered.stated(value, 0, std::f64::consts::LN_2);
+    format!("entropy  {} nats ({bits} bits)\n{}", answered.stated(value, 0, 1.0), answered.footer())
 }
 
 fn marginals(answered: &Answered, graph: &FactorGraph, beliefs: &Beliefs, style: Style) -> String {
@@ -76,7 +76,8 @@ fn marginals(answered: &Answered, graph: &FactorGraph, beliefs: &Beliefs, style:
         Style::Plain => {
             let row = |(v, p): (usize, &[f64])| {
                 let states = state_names(v);
-                let cells = states.iter().zip(p).map(|(state, p)| format!("{state}: {p:.6}"));
+                let cells =
+                    states.iter().zip(p).map(|(state, p)| format!("{state}: {}", decimal::probability(*p)));
                 vec![graph.variable_name(v), cells.collect::<Vec<_>>().join("  ")]
             };
             let rows = beliefs.iter().enumerate().map(row).collect();
@@ -129,7 +130,7 @@ fn joint_states(graph: &FactorGraph, scope: &[usize], p: &[f64]) -> String {
         }
         states.reverse();
         let colon = if scope.is_empty() { "" } else { ": " };
-        format!("{}{colon}{:.6}", states.join(","), p[entry])
+        format!("{}{colon}{}", states.join(","), decimal::probability(p[entry]))
     };
     let mut cells: Vec<String> = shown.iter().map(cell).collect();
     if p.len() > shown.len() {
@@ -141,8 +142,10 @@ fn joint_states(graph: &FactorGraph, scope: &[usize], p: &[f64]) -> String {
 fn map(answered: &Answered, graph: &FactorGraph, best: &BestState, style: Style) -> String {
     match style {
         Style::Uai => uai::format_best_state(&best.state),
-        Style::Json => answered
-            .object(&[("value", json!(best.score).to_string()), ("state", json!(best.state).to_string())]),
+        Style::Json => answered.object(&[
+            ("value", json_value(best.score).to_string()),
+            ("state", json!(best.state).to_string()),
+        ]),
         Style::Plain => {
             let name = |(v, &s): (usize, &usize)| vec![graph.variable_name(v), graph.state_name(v, s)];
             let rows = best.state.iter().enumerate().map(name).collect();
@@ -154,7 +157,7 @@ fn map(answered: &Answered, graph: &FactorGraph, best: &BestState, style: Style)
 
 fn k_best(answered: &Answered, graph: &FactorGraph, ranked: &[BestState], style: Style) -> String {
     if style == Style::Json {
-        let state = |best: &BestState| json!({"value": best.score, "state": best.state});
+        let state = |best: &BestState| json!({"value": json_value(best.score), "state": best.state});
         let states: Vec<Value> = ranked.iter().map(state).collect();
         return answered.object(&[("states", json!(states).to_string())]);
     }
@@ -169,13 +172,13 @@ fn k_best(answered: &Answered, graph: &FactorGraph, ranked: &[BestState], style:
     format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.footer())
 }
 
-fn sample(graph: &FactorGraph, samples: &Samples, style: Style) -> String {
+fn sample(answered: &Answered, graph: &FactorGraph, samples: &Samples, style: Style) -> String {
     let weights = match &samples.law {
         Law::Weighted { log_weights } => Some(log_weights),
         _ => None,
     };
     let mut text = String::new();
-    if style == Style::Plain {
+    if style == Style::Plain && answered.first == 0 {
         let names = (0..graph.variable_count()).map(|v| graph.variable_name(v));
         csv_line(&mut text, weights.iter().map(|_| "log_weight".to_owned()).chain(names));
     }
@@ -184,7 +187,7 @@ fn sample(graph: &FactorGraph, samples: &Samples, style: Style) -> String {
         if style == Style::Json {
             let mut object = json!({"state": state});
             if let Some(weight) = weight {
-                object["log_weight"] = json!(weight);
+                object["log_weight"] = json_value(weight);
             }
             let _ = writeln!(text, "{object}");
         } else {

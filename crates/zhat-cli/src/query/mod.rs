@@ -6,20 +6,22 @@ mod space;
 
 pub use space::restrict;
 
-use std::fmt::Write;
+use std::time::Duration;
 
 use serde_json::Value;
 use zhat::catalogue::{self, AnyAnswer, Choice, Plan, Settings};
 use zhat::exact::ForwardBackward;
+use zhat::io::table::cell;
 use zhat::io::{self, uai};
-use zhat::{Answer, Answers, Divergence, Error, Model, Query, Result, Run};
+use zhat::random::Streams;
+use zhat::{Answer, Answers, Divergence, Error, Model, Promise, Query, Result, Run};
 
 use crate::arguments::{
     BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
     ModelArguments, PlainQueryArguments, QueryArguments, SampleArguments,
 };
 use crate::output::{self, Exit};
-use crate::progress;
+use crate::{progress, signals};
 
 /// Reads a model and conditions it on the evidence that was given.
 pub fn load(arguments: &ModelArguments) -> Result<Model> {
@@ -104,6 +106,8 @@ struct Answered {
     plan: Option<Plan>,
     answer: AnyAnswer,
     run: Run,
+    /// Draws that were printed before these.
+    first: usize,
 }
 
 pub fn log_partition(arguments: &LogPartitionArguments) -> Result<Exit> {
@@ -132,8 +136,58 @@ pub fn map(arguments: &MapArguments) -> Result<Exit> {
     answer(&arguments.query.plain, query, Style::of(&arguments.query))
 }
 
+/// Numbers of a batch of draws, at most; and its rows.
+const BATCH: usize = 1 << 23;
+const BATCH_ROWS: usize = 1 << 16;
+
+/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear at once and memory does not depend on how
+/// many there are; batch i > 0 has a seed of its own, so the first batch has the draws of a smaller count.
 pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
-    answer(&arguments.plain, Query::Sample(arguments.count), Style::plain(&arguments.plain))
+    let (plain, count) = (&arguments.plain, arguments.count);
+    let style = Style::plain(plain);
+    let settings = settings(&plain.run.set)?;
+    let run = budgeted(&plain.run.budget);
+    let mut model = load(&plain.model)?;
+    let choice = Choice::parse(&plain.run.method);
+    let batch = (BATCH / numbers_of_a_draw(&model).max(1)).clamp(1, BATCH_ROWS).min(count);
+    let plan = catalogue::choose(&model, Query::Sample(batch), &choice, &settings, &run)?;
+    if batch == count || plan.forecast.promise != Promise::Exact {
+        return answer_of(plain, model, Query::Sample(count), style, &settings, run);
+    }
+    let seeds = Streams::new(run.seed(), "batches of samples");
+    let clock = run.start("sample");
+    for (i, first) in (0..count).step_by(batch).enumerate() {
+        let query = Query::Sample(batch.min(count - first));
+        let mut own = run.clone();
+        if i > 0 {
+            clock.check()?;
+            own = own.with_seed(seeds.block(i as u64).bits());
+        }
+        if let Some(time) = run.time() {
+            own = own.with_time(time.saturating_sub(Duration::from_secs_f64(clock.seconds())));
+        }
+        let answer = {
+            let _attention = signals::attention();
+            plan.answer(&model, query, &settings, &progress::attend(own.clone()))
+        };
+        let answer = answer.map_err(|error| explained(error, &plain.model))?;
+        let answered = Answered { model, name: query.name(), plan: None, answer, run: own, first };
+        output::print(&text_of(&answered, style)?)?;
+        if signals::received() {
+            return Ok(Exit::Interrupted);
+        }
+        model = answered.model;
+    }
+    Ok(output::ended())
+}
+
+/// The numbers that one draw has.
+fn numbers_of_a_draw(model: &Model) -> usize {
+    match model {
+        Model::FactorGraph(graph) => graph.variable_count(),
+        Model::Space(model) => model.space().width(),
+        other => other.lengths().iter().sum(),
+    }
 }
 
 /// Asks, and prints the answer in the words of the model's kind.
@@ -149,6 +203,17 @@ fn answer_with(
 ) -> Result<Exit> {
     let run = budgeted(&arguments.run.budget);
     let model = load(&arguments.model)?;
+    answer_of(arguments, model, query, style, &settings, run)
+}
+
+fn answer_of(
+    arguments: &PlainQueryArguments,
+    model: Model,
+    query: Query,
+    style: Style,
+    settings: &Settings,
+    run: Run,
+) -> Result<Exit> {
     if style == Style::Uai && !matches!(model, Model::FactorGraph(_)) {
         let message = format!(
             "a result file of the competitions is for factor graphs, not for a {}; use --json",
@@ -156,32 +221,37 @@ fn answer_with(
         );
         return Err(Error::argument("--format", message));
     }
-    let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), &settings, &run)?;
-    let answer = plan.answer(&model, query, &settings, &progress::attend(run.clone()));
-    let answer = answer.map_err(|error| match error {
-        // Sequences do not remember that their scores were changed for evidence.
-        Error::ZeroPartition if !arguments.model.given.is_empty() => {
-            Error::ImpossibleEvidence { conflict: None }
-        }
+    let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), settings, &run)?;
+    let answer = {
+        let _attention = signals::attention();
+        plan.answer(&model, query, settings, &progress::attend(run.clone()))
+    };
+    let answer = answer.map_err(|error| explained(error, &arguments.model))?;
+    show(&Answered { model, name: query.name(), plan: Some(plan), answer, run, first: 0 }, style)
+}
+
+/// Sequences do not remember that their scores were changed for evidence.
+fn explained(error: Error, arguments: &ModelArguments) -> Error {
+    match error {
+        Error::ZeroPartition if !arguments.given.is_empty() => Error::ImpossibleEvidence { conflict: None },
         other => other,
-    })?;
-    show(&Answered { model, name: query.name(), plan: Some(plan), answer, run }, style)
+    }
 }
 
 fn show(answered: &Answered, style: Style) -> Result<Exit> {
-    let text = match (&answered.model, &answered.answer) {
-        (Model::FactorGraph(graph), _) => graph::text(answered, graph, style)?,
-        (Model::Space(model), _) => space::text(answered, model, style)?,
-        (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style)?,
-        (_, AnyAnswer::Estimate(value)) => {
-            sequences::numbers(answered, &[value.value], style == Style::Json)?
-        }
-        _ => return Err(answered.mismatch()),
-    };
-    output::print(&text)?;
+    output::print(&text_of(answered, style)?)?;
     output::warn(answered.answer.diagnostics());
-    let interrupted = answered.answer.diagnostics().stopped_early && progress::is_cancelled();
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Answered })
+    Ok(output::ended())
+}
+
+fn text_of(answered: &Answered, style: Style) -> Result<String> {
+    match (&answered.model, &answered.answer) {
+        (Model::FactorGraph(graph), _) => graph::text(answered, graph, style),
+        (Model::Space(model), _) => space::text(answered, model, style),
+        (_, AnyAnswer::Sequences(value)) => sequences::text(answered, value, style),
+        (_, AnyAnswer::Estimate(value)) => sequences::numbers(answered, &[value.value], style == Style::Json),
+        _ => Err(answered.mismatch()),
+    }
 }
 
 /// KL(p ‖ q) of two models of sequences, or their cross-entropy.
@@ -194,6 +264,7 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     }
     let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
     let method: ForwardBackward = zhat::options::read("forward-backward", &settings(&arguments.run.set)?)?;
+    let _attention = signals::attention();
     let answer = match (&p, &q) {
         (Model::Chain32(p), Model::Chain32(q)) => compare(&method, p, q, kl, &attended)?,
         (Model::Chain64(p), Model::Chain64(q)) => compare(&method, p, q, kl, &attended)?,
@@ -214,7 +285,7 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     };
     let name = if kl { "kl" } else { "cross_entropy" };
     let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
-    show(&Answered { model: p, name, plan: None, answer: answer.into(), run }, style)
+    show(&Answered { model: p, name, plan: None, answer: answer.into(), run, first: 0 }, style)
 }
 
 fn compare<M: Answers>(
@@ -234,6 +305,11 @@ impl Answered {
     /// The object of `--json`; the members are JSON texts.
     fn object(&self, value: &[(&str, String)]) -> String {
         output::object(self.name, value, &self.answer, self.plan.as_ref(), &self.run)
+    }
+
+    /// Value `i`, in units of `unit`, as its guarantee allows to state it.
+    fn stated(&self, value: f64, i: usize, unit: f64) -> String {
+        output::stated(value, self.answer.guarantee().item(i), self.answer.diagnostics(), unit)
     }
 
     /// The lines below every plain answer.
@@ -266,12 +342,13 @@ fn explain_weights() {
 
 /// A line of a CSV file; cells are quoted where they must be.
 fn csv_line(text: &mut String, cells: impl IntoIterator<Item = String>) {
-    let quoted = |cell: String| {
-        if cell.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell
-        }
-    };
-    let _ = writeln!(text, "{}", cells.into_iter().map(quoted).collect::<Vec<_>>().join(","));
+    let mut cells = cells.into_iter();
+    if let Some(first) = cells.next() {
+        text.push_str(&cell(&first));
+    }
+    for next in cells {
+        text.push(',');
+        text.push_str(&cell(&next));
+    }
+    text.push('\n');
 }

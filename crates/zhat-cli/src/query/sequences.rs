@@ -10,10 +10,10 @@ use zhat::catalogue::Sequences;
 use zhat::model::{Kind, Observed};
 use zhat::numeric::Real;
 use zhat::sequence::{NodeMarginals, Path, PathSamples, Segmentation};
-use zhat::{Answer, Error, Model, Query, Result};
+use zhat::{Answer, Error, Model, Query, Result, decimal};
 
 use super::{Answered, Style, csv_line, explain_weights};
-use crate::output::{self, json_text};
+use crate::output::{self, json_text, json_value};
 
 /// Given what `SEQUENCE:POSITION=STATE` says; of a single sequence `POSITION=STATE` will do.
 pub fn condition(model: Model, given: &[String]) -> Result<Model> {
@@ -95,8 +95,10 @@ pub(super) fn text(answered: &Answered, answer: &Answer<Sequences>, style: Style
             let ranked = ranked.iter().map(|all| all.iter().map(Best::segmentation).collect());
             k_best(answered, &ranked.collect::<Vec<_>>(), json)
         }
-        Sequences::PathSamples(samples) => sample(model, samples, |path| States::Path(path), json),
-        Sequences::SegmentationSamples(samples) => sample(model, samples, |one| States::Segments(one), json),
+        Sequences::PathSamples(samples) => sample(answered, samples, |path| States::Path(path), json),
+        Sequences::SegmentationSamples(samples) => {
+            sample(answered, samples, |one| States::Segments(one), json)
+        }
         _ => Err(answered.mismatch()),
     }
 }
@@ -113,30 +115,30 @@ pub(super) fn numbers(answered: &Answered, values: &[f64], json: bool) -> Result
     let unit = if log_partition { std::f64::consts::LN_10 } else { std::f64::consts::LN_2 };
     let scaled: Vec<f64> = values.iter().map(|value| value / unit).collect();
     if json {
-        let mut members = vec![("value", one_or_all(values)?)];
+        let mut members = vec![("value", one_or_all(values))];
         if log_partition {
-            members.push(("log10", one_or_all(&scaled)?));
+            members.push(("log10", one_or_all(&scaled)));
         }
         return Ok(answered.object(&members));
     }
-    if let (&[value], &[scaled]) = (values, scaled.as_slice()) {
-        let (value, scaled) = (output::number(value), output::number(scaled));
+    if let &[value] = values {
+        let (value, scaled) = (answered.stated(value, 0, 1.0), answered.stated(value, 0, unit));
         let line = match log_partition {
             true => format!("{value} (log10 Z {scaled})"),
             false => format!("{value} nats ({scaled} bits)"),
         };
         return Ok(format!("{label} {line}\n{}", answered.footer()));
     }
-    let rows = each_sequence(answered, |b| vec![output::number(values[b])]);
+    let rows = each_sequence(answered, |b| vec![answered.stated(values[b], b, 1.0)]);
     let header = ["sequence", "length", heading, "promise"];
     Ok(format!("{}\n{}", output::table(&header, rows, usize::MAX), answered.origin()))
 }
 
 /// A number for one sequence, an array for more.
-fn one_or_all(values: &[f64]) -> Result<String> {
+fn one_or_all(values: &[f64]) -> String {
     match values {
-        [value] => json_text(value),
-        values => json_text(values),
+        [value] => json_value(*value).to_string(),
+        values => Value::Array(values.iter().copied().map(json_value).collect()).to_string(),
     }
 }
 
@@ -185,7 +187,8 @@ fn node_marginals<F: Real + Serialize>(
 /// `3: 0.750000  0: 0.250000`: every state in order, or of many the likeliest.
 fn likeliest<F: Real>(p: &[F]) -> String {
     let shown = if p.len() <= ALL_STATES { (0..p.len()).collect() } else { largest(p, LIKELIEST) };
-    let mut cells: Vec<String> = shown.iter().map(|&i| format!("{i}: {:.6}", p[i].to_f64())).collect();
+    let mut cells: Vec<String> =
+        shown.iter().map(|&i| format!("{i}: {}", decimal::probability(p[i].to_f64()))).collect();
     if shown.len() < p.len() {
         cells.push(format!("… and {} less likely", p.len() - shown.len()));
     }
@@ -229,7 +232,7 @@ impl<'a> Best<'a> {
     }
 
     fn json(&self) -> Value {
-        json!({"value": self.score, self.states.name(): self.states.json()})
+        json!({"value": json_value(self.score), self.states.name(): self.states.json()})
     }
 }
 
@@ -262,7 +265,7 @@ fn best(answered: &Answered, found: &[Best<'_>], json: bool) -> Result<String> {
     if json {
         let scores: Vec<f64> = found.iter().map(|best| best.score).collect();
         let sequences = Value::Array(found.iter().map(Best::json).collect());
-        return Ok(answered.object(&[("value", one_or_all(&scores)?), ("sequences", sequences.to_string())]));
+        return Ok(answered.object(&[("value", one_or_all(&scores)), ("sequences", sequences.to_string())]));
     }
     let rows = each_sequence(answered, |b| vec![output::number(found[b].score), found[b].states.words()]);
     let header = ["sequence", "length", "score", title(answered), "promise"];
@@ -296,14 +299,15 @@ fn k_best(answered: &Answered, ranked: &[Vec<Best<'_>>], json: bool) -> Result<S
 /// CSV with a column a position (a sequence that has ended leaves its cells empty), or of segments one column with `state:length`
 /// for each; or JSON lines.
 fn sample<S>(
-    model: &Model,
+    answered: &Answered,
     samples: &PathSamples<S>,
     states: impl for<'a> Fn(&'a S) -> States<'a>,
     json: bool,
 ) -> Result<String> {
+    let model = &answered.model;
     let steps = model.lengths().iter().copied().max().unwrap_or(0);
     let mut text = String::new();
-    if !json {
+    if !json && answered.first == 0 {
         let weight = samples.log_weights.iter().map(|_| "log_weight".to_owned());
         let places = match model.kind() {
             Kind::SemiMarkov => vec!["segments".to_owned()],
@@ -314,11 +318,12 @@ fn sample<S>(
     for (b, drawn) in samples.samples.iter().enumerate() {
         for (i, one) in drawn.iter().enumerate() {
             let weight = samples.log_weights.as_ref().map(|weights| weights[b][i]);
+            let i = answered.first + i;
             let states = states(one);
             if json {
                 let mut object = json!({"sequence": b, "sample": i, states.name(): states.json()});
                 if let Some(weight) = weight {
-                    object["log_weight"] = json!(weight);
+                    object["log_weight"] = json_value(weight);
                 }
                 let _ = writeln!(text, "{object}");
             } else {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 use zhat::catalogue::AnyAnswer;
 use zhat::space::{Condition, Expectations, SpaceMarginals, SpaceModel, Structures};
-use zhat::{BestState, Error, Guarantee, Law, Result, Samples};
+use zhat::{BestState, Error, Guarantee, Law, Result, Samples, decimal};
 
 use super::{Answered, Style, csv_line, sequences};
 use crate::output;
@@ -35,7 +35,7 @@ pub(super) fn text(answered: &Answered, model: &SpaceModel, style: Style) -> Res
         AnyAnswer::SpaceMarginals(answer) => Ok(marginals(answered, model, &answer.value, json)),
         AnyAnswer::Ranked(answer) => Ok(k_best(answered, model, &answer.value, json)),
         AnyAnswer::Best(answer) => Ok(best(answered, model, &answer.value, json)),
-        AnyAnswer::Samples(answer) => Ok(sample(&answer.value, json)),
+        AnyAnswer::Samples(answer) => Ok(sample(answered, &answer.value, json)),
         _ => Err(answered.mismatch()),
     }
 }
@@ -84,7 +84,7 @@ fn marginals(answered: &Answered, model: &SpaceModel, found: &SpaceMarginals, js
     let n = found.shape.first().copied().unwrap_or(0);
     let mut text = String::new();
     if found.shape.len() == 1 {
-        let line = |(i, p): (usize, &f64)| vec![i.to_string(), format!("{p:.6}")];
+        let line = |(i, p): (usize, &f64)| vec![i.to_string(), decimal::probability(*p)];
         let rows = found.values.iter().enumerate().take(MOST_ROWS).map(line).collect();
         text += &output::table(&[row, what], rows, 1);
     } else {
@@ -92,7 +92,7 @@ fn marginals(answered: &Answered, model: &SpaceModel, found: &SpaceMarginals, js
         let header: Vec<String> = (0..shown).map(|i| i.to_string()).collect();
         let header: Vec<&str> = std::iter::once(row).chain(header.iter().map(String::as_str)).collect();
         let line = |i: usize| {
-            let cells = found.values[i * n..i * n + shown].iter().map(|p| format!("{p:.6}"));
+            let cells = found.values[i * n..i * n + shown].iter().map(|p| decimal::probability(*p));
             std::iter::once(i.to_string()).chain(cells).collect()
         };
         let _ = writeln!(text, "{what}");
@@ -107,11 +107,11 @@ fn marginals(answered: &Answered, model: &SpaceModel, found: &SpaceMarginals, js
 
 fn k_best(answered: &Answered, model: &SpaceModel, ranked: &[BestState], json: bool) -> String {
     if json {
-        let state = |best: &BestState| json!({"value": best.score, "state": best.state});
+        let state = |best: &BestState| json!({"value": output::json_value(best.score), "state": best.state});
         let states: Vec<serde_json::Value> = ranked.iter().map(state).collect();
         return answered.object(&[("states", json!(states).to_string())]);
     }
-    let row = |best: &BestState| vec![output::number(best.score + 0.0), shown(model, best)];
+    let row = |best: &BestState| vec![output::number(best.score), shown(model, best)];
     let rows = ranked.iter().map(row).collect();
     format!("{}\n{}", output::table(&["score", model.space().name()], rows, 2), answered.footer())
 }
@@ -123,17 +123,19 @@ fn shown(model: &SpaceModel, best: &BestState) -> String {
 
 fn best(answered: &Answered, model: &SpaceModel, best: &BestState, json: bool) -> String {
     if json {
-        return answered
-            .object(&[("value", json!(best.score).to_string()), ("state", json!(best.state).to_string())]);
+        return answered.object(&[
+            ("value", output::json_value(best.score).to_string()),
+            ("state", json!(best.state).to_string()),
+        ]);
     }
     let shown = shown(model, best);
-    format!("best     {shown}\nscore    {}\n{}", output::number(best.score + 0.0), answered.footer())
+    format!("best     {shown}\nscore    {}\n{}", output::number(best.score), answered.footer())
 }
 
 /// CSV with a column a number of the structure, or JSON lines.
-fn sample(samples: &Samples, json: bool) -> String {
+fn sample(answered: &Answered, samples: &Samples, json: bool) -> String {
     let mut text = String::new();
-    if !json {
+    if !json && answered.first == 0 {
         csv_line(&mut text, (0..samples.variables()).map(|i| format!("y{i}")));
     }
     for state in samples.iter() {

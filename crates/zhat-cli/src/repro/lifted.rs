@@ -37,7 +37,7 @@ impl Treebank {
         let (train, valid) = (folder.join("ptb.train.txt"), folder.join("ptb.valid.txt"));
         let counts = text::count(&train, 1, &setting.run)?;
         let size = setting.quick.then_some(1000);
-        let vocabulary = Vocabulary::of(&counts, &Fold { size, ..Fold::default() })?;
+        let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size })?;
         output::print(&format!(
             "Penn Treebank: {} words in {} sentences, {} states with the separator, embeddings of length {RANK}.\n",
             counts.tokens(),

@@ -90,7 +90,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let path = setting.folder.join("lifted-fig5.txt");
     write_atomically(&path, |out| out.write_all(format!("{}\n", letters.join(" ")).as_bytes()))?;
     let counts = text::count(&path, 1, &setting.run)?;
-    let vocabulary = Vocabulary::of(&counts, &Fold::default())?;
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None })?;
     let moments = counts.moments(&vocabulary)?;
     let state = |letter: &&str| vocabulary.state(letter).map(|state| state as usize);
     let words: Vec<usize> = letters.iter().filter_map(state).collect();

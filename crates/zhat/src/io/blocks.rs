@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::io::row_ends::RowEnds;
 use crate::run::Run;
 
 /// Blocks that wait to be taken apart, for each thread.
@@ -28,8 +29,8 @@ pub(super) struct Block {
 
 /// Blocks one after the other.
 pub(super) struct Blocks {
-    /// Whether a line end within quotation marks ends no row.
-    quotes: bool,
+    /// Where the rows in `rest` end.
+    ends: RowEnds,
     source: Box<dyn Read + Send>,
     path: PathBuf,
     /// What was read and not handed out.
@@ -41,18 +42,23 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The rows of a table, `-` being the standard input.
-    pub fn rows(path: &Path) -> Result<Self> {
-        Ok(Self::new(open(path)?, path.to_owned(), true))
+    /// The rows of a table with one of these delimiters, `-` being the standard input.
+    pub fn rows(path: &Path, delimiters: &[u8]) -> Result<Self> {
+        Ok(Self::new(open(path)?, path.to_owned(), RowEnds::quoted(delimiters)))
     }
 
     /// The lines of a text, in which quotation marks mean nothing.
     pub fn lines(path: &Path) -> Result<Self> {
-        Ok(Self::new(open(path)?, path.to_owned(), false))
+        Ok(Self::new(open(path)?, path.to_owned(), RowEnds::plain()))
     }
 
-    fn new(source: Box<dyn Read + Send>, path: PathBuf, quotes: bool) -> Self {
-        Blocks { quotes, source, path, rest: Vec::new(), line: 1, first: Vec::new(), ended: false }
+    fn new(source: Box<dyn Read + Send>, path: PathBuf, ends: RowEnds) -> Self {
+        Blocks { ends, source, path, rest: Vec::new(), line: 1, first: Vec::new(), ended: false }
+    }
+
+    /// From now on this is the only delimiter.
+    pub fn set_delimiter(&mut self, delimiter: u8) {
+        self.ends = RowEnds::quoted(&[delimiter]);
     }
 
     /// Reads more; false at the end.
@@ -73,18 +79,20 @@ impl Blocks {
     /// The first row that is not blank.
     pub fn first_row(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
-            let Some(end) = first_end(&self.rest) else {
+            let Some(end) = self.ends.first(&self.rest) else {
                 if self.rest.len() > LONGEST {
                     return Err(self.too_long());
                 }
                 if self.more()? {
                     continue;
                 }
+                self.check_closed()?;
                 let row = std::mem::take(&mut self.rest);
                 self.first = row.clone();
                 return Ok((!row.iter().all(u8::is_ascii_whitespace)).then_some(row));
             };
             let row: Vec<u8> = self.rest.drain(..=end).collect();
+            self.ends.restart();
             self.line += lines(&row);
             if !row.iter().all(u8::is_ascii_whitespace) {
                 self.first = row.clone();
@@ -93,27 +101,37 @@ impl Blocks {
         }
     }
 
+    /// The line on which [`Blocks::first_row`] began.
+    pub fn line_of_first(&self) -> usize {
+        self.line - lines(&self.first)
+    }
+
     /// Undoes [`Blocks::first_row`].
     pub fn put_back(&mut self) {
         self.line -= lines(&self.first);
         let rest = std::mem::take(&mut self.rest);
         self.rest = std::mem::take(&mut self.first);
         self.rest.extend(rest);
+        self.ends.restart();
     }
 
     /// The next block; none at the end.
     pub fn next(&mut self) -> Result<Option<Block>> {
         loop {
             if self.rest.len() >= SIZE
-                && let Some(end) = last_end(&self.rest, self.quotes)
+                && let Some(end) = self.ends.last(&self.rest)
             {
                 let after = self.rest.split_off(end + 1);
+                self.ends.cut(end + 1);
                 return Ok(Some(self.hand_out(after)));
             }
             if self.rest.len() > LONGEST {
                 return Err(self.too_long());
             }
             if !self.more()? {
+                self.ends.last(&self.rest);
+                self.check_closed()?;
+                self.ends.restart();
                 return Ok(if self.rest.is_empty() { None } else { Some(self.hand_out(Vec::new())) });
             }
         }
@@ -126,15 +144,30 @@ impl Blocks {
     }
 
     fn too_long(&self) -> Error {
-        Error::Parse {
-            source_name: self.path.display().to_string(),
-            line: self.line,
-            message: if self.quotes {
-                "the row has no end; is there a quotation mark that is not closed?".into()
-            } else {
-                format!("the line is longer than {LONGEST} bytes; is this a text with a sentence a line?")
-            },
+        match self.check_closed() {
+            Err(unclosed) => unclosed,
+            Ok(()) => self.fail(
+                self.line,
+                format!("the line is longer than {LONGEST} bytes; expected one row or sentence per line"),
+            ),
         }
+    }
+
+    /// An error if a quotation mark is open where the bytes end.
+    fn check_closed(&self) -> Result<()> {
+        match self.ends.open_quote() {
+            Some(at) => Err(self.fail(
+                self.line + lines(&self.rest[..at]),
+                "the quotation mark that opens here is never closed; a quotation mark inside quoted text is doubled".into(),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&self, line: usize, message: String) -> Error {
+        let standard = self.path == Path::new("-");
+        let source_name = if standard { "standard input".into() } else { self.path.display().to_string() };
+        Error::Parse { source_name, line, message }
     }
 }
 
@@ -225,25 +258,4 @@ pub(super) fn share_out<W: Send>(
 
 fn lines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&byte| byte == b'\n').count()
-}
-
-/// The first line end outside of quotes.
-fn first_end(bytes: &[u8]) -> Option<usize> {
-    let mut quoted = false;
-    bytes.iter().position(|&byte| {
-        quoted ^= byte == b'"';
-        byte == b'\n' && !quoted
-    })
-}
-
-/// The last line end outside of quotes, in bytes that begin outside of them.
-fn last_end(bytes: &[u8], quotes: bool) -> Option<usize> {
-    if !quotes {
-        return bytes.iter().rposition(|&byte| byte == b'\n');
-    }
-    let mut quoted = bytes.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
-    bytes.iter().rposition(|&byte| {
-        quoted ^= byte == b'"';
-        byte == b'\n' && !quoted
-    })
 }

@@ -3,13 +3,17 @@
 pub mod bif;
 mod blocks;
 pub mod model_file;
+mod row_ends;
 pub mod table;
 pub mod text;
 mod tokens;
 pub mod uai;
+mod whole;
+
+pub use whole::{Abandoned, abandon_writes, write_atomically};
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -137,30 +141,4 @@ pub fn write_model(model: &Model, path: &Path) -> Result<()> {
         }
         _ => write_atomically(path, |out| uai::write_model(graph, out)),
     }
-}
-
-/// Writes to a temporary name beside `path`, syncs and renames, so that `path` is never half a file.
-pub fn write_atomically(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<()> {
-    let fail = |source| Error::io(path, source);
-    let file_name = path.file_name().ok_or_else(|| {
-        Error::argument(path.display().to_string(), "is not the name of a file that can be written")
-    })?;
-    let mut temporary = file_name.to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let attempt = || {
-        let mut out = std::io::BufWriter::new(File::create(&temporary)?);
-        write(&mut out)?;
-        out.flush()?;
-        out.get_ref().sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    attempt().map_err(|source| {
-        // The first error is the one to tell; a leftover may not even exist.
-        let _ = std::fs::remove_file(&temporary);
-        fail(source)
-    })
 }

@@ -10,7 +10,7 @@
 //!
 //! let run = Run::default();
 //! let counts = text::count(Path::new("train.txt"), 1, &run)?;
-//! let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 2, size: Some(10_000) })?;
+//! let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(2), size: Some(10_000) })?;
 //! let moments = counts.moments(&vocabulary)?;
 //! let model = train(&moments, &vocabulary, None, &Training::default(), None, &run, &mut |_| Ok(true))?;
 //! println!("{} nats a word", model.evaluate(&moments, &run)?.per_word());

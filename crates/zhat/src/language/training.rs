@@ -253,7 +253,7 @@ pub fn train(
     // The star bound has the entropy of single words besides.
     let single = |of: &Moments| {
         let terms = of.unary().iter().zip(moments.unary()).filter(|(count, _)| **count > 0);
-        let sum: f64 = terms.map(|(&count, &own)| -(count as f64) * (own as f64 / n).ln()).sum();
+        let sum: f64 = terms.map(|(&count, &own)| -(count as f64) * (own.max(1) as f64 / n).ln()).sum();
         if alone > 0.0 { alone * sum / of.positions() as f64 } else { 0.0 }
     };
     let per_word = |value: f64, of: &Moments| -value * of.positions() as f64 / of.tokens() as f64;

@@ -11,18 +11,13 @@ pub const UNKNOWN: &str = "<unk>";
 pub const SEPARATOR: &str = "<s>";
 
 /// Which words of a text become states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
-    /// Words that occur less often are unknown.
-    pub min_count: u64,
+    /// Words that occur less often are unknown. Without a number words that occur once are, unless the text has the unknown word itself; and the
+    /// vocabulary has the unknown word in any case, so that any text can be scored.
+    pub min_count: Option<u64>,
     /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of their bytes.
     pub size: Option<usize>,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Fold { min_count: 1, size: None }
-    }
 }
 
 /// The words of a model: state 0 is the separator, the others follow from the most frequent one down.
@@ -50,7 +45,13 @@ impl Vocabulary {
         let mut words: Vec<(&str, u64)> = counts.words().collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let all = words.len();
-        let frequent = words.partition_point(|word| word.1 >= fold.min_count);
+        let has_unknown = words.iter().any(|word| word.0 == UNKNOWN);
+        let mut min_count = fold.min_count.unwrap_or(if has_unknown { 1 } else { 2 });
+        if fold.min_count.is_none() && words.first().is_none_or(|word| word.1 < min_count) {
+            // Of a text in which no word occurs twice nothing would be left.
+            min_count = 1;
+        }
+        let frequent = words.partition_point(|word| word.1 >= min_count);
         let mut keep = frequent;
         if let Some(size) = fold.size {
             // The unknown word takes a place of its own unless it is among those kept.
@@ -61,8 +62,12 @@ impl Vocabulary {
                 keep = size.saturating_sub(1);
             }
         }
+        let reserved = fold.min_count.is_none() && !has_unknown;
+        if reserved && fold.size.is_some_and(|size| keep + 1 > size) {
+            keep = keep.saturating_sub(1);
+        }
         let mut kept: Vec<String> = words[..keep].iter().map(|word| word.0.to_owned()).collect();
-        if keep < all && !kept.iter().any(|word| word == UNKNOWN) {
+        if (keep < all || reserved) && !kept.iter().any(|word| word == UNKNOWN) {
             // It goes where its count belongs.
             let count: u64 = words[keep..].iter().map(|word| word.1).sum();
             let at =
@@ -103,7 +108,7 @@ impl Vocabulary {
             Error::argument(
                 "word",
                 format!(
-                    "`{word}` is not in the vocabulary, which has no {UNKNOWN}; rare words become {UNKNOWN} with a minimum count"
+                    "`{word}` is not in the vocabulary, which has no {UNKNOWN}; leave out the minimum count, or set it to 2 or more, for a vocabulary that has it"
                 ),
             )
         })

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::likelihood::Likelihood;
+use super::likelihood::{Likelihood, warned};
 use super::start::Start;
 use crate::answer::Estimate;
 use crate::error::{Error, Result};
@@ -177,7 +177,7 @@ pub fn fit(
         && how.l2 == 0.0
         && let Some(parameters) = likelihood.closed_form()
     {
-        let log_likelihood = likelihood.value(&parameters, &run.within(None))?;
+        let log_likelihood = warned(likelihood.value(&parameters, &run.within(None))?);
         let objective = -log_likelihood.value;
         return Ok(Fitted {
             graph: likelihood.model(&parameters)?,
@@ -243,7 +243,7 @@ pub fn fit(
     let parameters = now.parameters();
     Ok(Fitted {
         graph: likelihood.model(parameters)?,
-        log_likelihood: likelihood.value(parameters, &run.within(None).with_seed(run.seed()))?,
+        log_likelihood: warned(likelihood.value(parameters, &run.within(None).with_seed(run.seed()))?),
         progress: now.progress,
         converged: now.progress.stationarity <= how.tolerance,
         random,

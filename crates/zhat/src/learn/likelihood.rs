@@ -2,7 +2,7 @@
 //!
 //! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood of a row is ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its
 //! gradient μ̂ − μ(θ), μ the model's own marginals. What log Z is known by, ℓ is: exactly; bounded from below where log Z is from
-//! above (tree-reweighted messages); or without a promise.
+//! above (tree-reweighted messages); bounded from above where log Z is from below (mean field), which a fit warns of; or without a promise.
 
 use crate::answer::{Answer, Estimate, Guarantee};
 use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
@@ -125,6 +125,19 @@ impl Likelihood {
         gradient.iter_mut().zip(both).for_each(|(out, (model, data))| *out = model - data);
         Ok(-value)
     }
+}
+
+/// With a warning if ℓ is known by an upper bound only: its maximum says nothing about ℓ.
+pub(crate) fn warned(mut likelihood: Estimate) -> Estimate {
+    if matches!(likelihood.guarantee, Guarantee::Bounds { low, high, confidence } if low == f64::NEG_INFINITY && high.is_finite() && confidence >= 1.0)
+    {
+        let warning = format!(
+            "{} bounds log Z from below, so the fit maximised an upper bound on the log-likelihood, not a lower bound: the log-likelihood itself may be much lower; score the table with method bounds, trw or an exact one",
+            likelihood.diagnostics.method
+        );
+        likelihood.diagnostics = likelihood.diagnostics.note("warning", warning);
+    }
+    likelihood
 }
 
 /// score − log Z: ends of an interval change places.

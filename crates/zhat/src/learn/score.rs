@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::likelihood::likelihood_of;
-use super::statistics::Column;
+use super::statistics::{Column, lacking};
 use crate::answer::Estimate;
 use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
 use crate::error::{Error, Result};
@@ -20,6 +20,8 @@ pub struct Scores {
     pub rows: u64,
     /// Rows that were left out because a value was missing.
     pub dropped: u64,
+    /// Columns of the model with missing values, and in how many rows, most first.
+    pub lacking: Vec<(String, u64)>,
     /// The mean of a row, with the promise that log Z has.
     pub mean: Estimate,
 }
@@ -44,6 +46,7 @@ pub fn score(
 ) -> Result<Scores> {
     let clock = run.start("scoring");
     let (mut count, mut dropped, mut total) = (0u64, 0u64, CompensatedSum::default());
+    let mut missing_in = vec![0u64; graph.variable_count()];
     while let Some(some) = rows.next_rows()? {
         clock.check()?;
         let score = |row: &Row| {
@@ -51,6 +54,10 @@ pub fn score(
             (row.line, state.map(|state| graph.score(&state)))
         };
         let scores: Vec<(usize, Option<f64>)> = run.install(|| some.par_iter().map(score).collect());
+        for row in &some {
+            let gaps = row.states.iter().zip(&mut missing_in).filter(|(state, _)| state.is_none());
+            gaps.for_each(|(_, count)| *count += 1);
+        }
         for (line, score) in scores {
             match score {
                 Some(score) => {
@@ -69,7 +76,10 @@ pub fn score(
         let why = if dropped > 0 { "all rows have missing values" } else { "there are no rows" };
         return Err(rows.fail(0, why));
     }
-    Ok(Scores { rows: count, dropped, mean: likelihood_of(total.value() / count as f64, log_z) })
+    let names: Vec<String> = columns_of(graph).into_iter().map(|column| column.name).collect();
+    let lacking = lacking(names.iter().map(String::as_str), &missing_in);
+    let lacking = lacking.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+    Ok(Scores { rows: count, dropped, lacking, mean: likelihood_of(total.value() / count as f64, log_z) })
 }
 
 /// The log-likelihood of every row, NaN where a value is missing, and the mean of the whole ones.

@@ -28,6 +28,7 @@ pub struct Statistics {
     columns: Vec<Column>,
     rows: u64,
     dropped: u64,
+    lacking: Vec<u64>,
     singles: Vec<Vec<u64>>,
     /// For i < j, by j(j−1)/2 + i: row-major, the states of i the rows.
     pairs: Vec<Vec<u64>>,
@@ -40,6 +41,14 @@ pub struct Counter {
     lengths: Vec<usize>,
     singles: Vec<Vec<u64>>,
     pairs: Vec<Vec<u64>>,
+}
+
+/// Columns with missing values, and in how many rows, most first.
+pub(crate) fn lacking<'a>(names: impl Iterator<Item = &'a str>, counts: &[u64]) -> Vec<(&'a str, u64)> {
+    let mut found: Vec<(&str, u64)> =
+        names.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
+    found.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    found
 }
 
 fn pair_index(i: usize, j: usize) -> usize {
@@ -142,10 +151,17 @@ impl Counter {
 impl Statistics {
     /// What was counted, with the names of columns and states. States that occur in no counted row are left out, the others put in order: numbers
     /// by value, words by the alphabet.
-    pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64) -> Result<Self> {
+    ///
+    /// `dropped` rows were left out; `lacking` has for each column the number of rows without a value in it.
+    pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64, lacking: Vec<u64>) -> Result<Self> {
         if counter.rows == 0 {
             let why = if dropped > 0 {
-                format!("all {dropped} rows have missing values")
+                let names = columns.iter().map(|column| column.name.as_str());
+                let worst = names.zip(&lacking).max_by_key(|(_, count)| **count);
+                let worst = worst.map_or_else(String::new, |(name, count)| {
+                    format!(" ({name} in {count}); leave such columns out, or count a missing value as a state of its own")
+                });
+                format!("all {dropped} rows have missing values{worst}")
             } else {
                 "there are no rows".into()
             };
@@ -167,7 +183,7 @@ impl Statistics {
         let mut ordered = Counter::new(sorted.iter().map(|column: &Column| column.states.len()).collect());
         ordered.merge(&counter, &codes);
         let Counter { rows, singles, pairs, .. } = ordered;
-        Ok(Statistics { columns: sorted, rows, dropped, singles, pairs })
+        Ok(Statistics { columns: sorted, rows, dropped, lacking, singles, pairs })
     }
 
     /// Counts columns of codes, on all threads; `None` among the codes is a missing value, and its row is left out.
@@ -205,7 +221,9 @@ impl Statistics {
         let same: Vec<Vec<u32>> = lengths.iter().map(|&n| (0..n as u32).collect()).collect();
         counted.iter().for_each(|counter| all.merge(counter, &same));
         let dropped = rows as u64 - all.rows;
-        Statistics::new(columns, all, dropped)
+        let lacking =
+            codes.iter().map(|column| column.iter().filter(|code| code.is_none()).count() as u64).collect();
+        Statistics::new(columns, all, dropped, lacking)
     }
 
     /// The columns, their states in order.
@@ -221,6 +239,11 @@ impl Statistics {
     /// Rows that were left out because a value was missing.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Columns with missing values, and in how many rows, most first.
+    pub fn lacking(&self) -> Vec<(&str, u64)> {
+        lacking(self.columns.iter().map(|column| column.name.as_str()), &self.lacking)
     }
 
     /// How often each state of a column occurs.
@@ -366,7 +389,7 @@ mod tests {
             Column { name: "x".into(), states: names },
             Column { name: "y".into(), states: vec!["0".into(), "1".into()] },
         ];
-        let statistics = Statistics::new(both, counter, 0).unwrap();
+        let statistics = Statistics::new(both, counter, 0, vec![0; 2]).unwrap();
         assert_eq!(statistics.columns()[0].states, ["9", "10", "a", "b"]);
         assert_eq!(statistics.single(0), [1, 1, 2, 2]);
         assert_eq!(statistics.pair(0, 1), [0, 1, 1, 0, 1, 1, 2, 0]);

@@ -66,7 +66,7 @@ fn moments_are_those_of_the_cyclic_sequence() {
         let text = random_text(seed, 300, 20) + "\n  \n";
         let file = Text::new(&format!("moments-{seed}"), text.as_bytes());
         let counts = file.counts(context);
-        let vocabulary = Vocabulary::of(&counts, &Fold::default()).unwrap();
+        let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
         let moments = counts.moments(&vocabulary).unwrap();
         let cycle = cycle(&text, context);
         let state = |word: &String| {
@@ -97,7 +97,7 @@ fn parts_of_a_text_merge_to_the_moments_of_the_whole_for_any_number_of_threads()
     let (one, two) = (random_text(1, 200, 30), random_text(2, 150, 50));
     let files = [Text::new("one", one.as_bytes()), Text::new("two", two.as_bytes())];
     let whole = Text::new("whole", format!("{one}{two}").as_bytes());
-    let fold = Fold { min_count: 3, size: Some(25) };
+    let fold = Fold { min_count: Some(3), size: Some(25) };
     let want = {
         let counts = text::count(&whole.0, 2, &Run::default().with_threads(1)).unwrap();
         let vocabulary = Vocabulary::of(&counts, &fold).unwrap();
@@ -120,20 +120,40 @@ fn rare_words_are_folded_into_the_unknown_one() {
     let file = Text::new("fold", b"a a a b b c <unk>\nd a b\n");
     let counts = file.counts(1);
     let words = |min_count, size| {
-        Vocabulary::of(&counts, &Fold { min_count, size }).map(|v| v.words().join(" ")).unwrap()
+        Vocabulary::of(&counts, &Fold { min_count: Some(min_count), size })
+            .map(|v| v.words().join(" "))
+            .unwrap()
     };
     assert_eq!(words(1, None), "a b <unk> c d");
     assert_eq!(words(2, None), "a <unk> b");
     assert_eq!(words(1, Some(2)), "<unk> a");
     assert_eq!(words(1, Some(1)), "<unk>");
-    assert!(Vocabulary::of(&counts, &Fold { min_count: 1, size: Some(0) }).is_err());
-    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 2, size: None }).unwrap();
+    assert!(Vocabulary::of(&counts, &Fold { min_count: Some(1), size: Some(0) }).is_err());
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(2), size: None }).unwrap();
     let moments = counts.moments(&vocabulary).unwrap();
     assert_eq!(moments.unary(), [2, 4, 3, 3]);
     let plain = Text::new("plain", b"x y\n").counts(1);
-    let own = Vocabulary::of(&plain, &Fold::default()).unwrap();
+    let own = Vocabulary::of(&plain, &Fold { min_count: Some(1), size: None }).unwrap();
     let message = counts.moments(&own).unwrap_err().to_string();
     assert!(message.contains("not in the vocabulary"), "{message}");
+}
+
+#[test]
+fn the_unknown_word_is_in_the_vocabulary_by_default() {
+    let words = |text: &str, size| {
+        let counts = text::count_text(text, 1, &Run::default()).unwrap();
+        Vocabulary::of(&counts, &Fold { size, ..Fold::default() }).unwrap().words().join(" ")
+    };
+    // Words that occur once become the unknown one.
+    assert_eq!(words("a b a c\nb a d\n", None), "a <unk> b");
+    // Where there are none it is reserved; where there are only such words they are kept.
+    assert_eq!(words("a b a b a\n", None), "a b <unk>");
+    assert_eq!(words("a b c\n", None), "a b c <unk>");
+    // A text that has it is taken as it is, as if every word was kept.
+    assert_eq!(words("a b a c <unk>\n", None), "a <unk> b c");
+    assert_eq!(words("a a a b b c c d\n", Some(2)), "<unk> a");
+    assert_eq!(words("a a a b b c c\n", Some(4)), "a b c <unk>");
+    assert_eq!(words("a a a b b c c\n", Some(1)), "<unk>");
 }
 
 #[test]
@@ -149,7 +169,7 @@ fn compressed_texts_and_bad_ones() {
     let (plain, packed) = (Text::new("plain.txt", text.as_bytes()), Text::new("packed.gz", &packed));
     let moments = |file: &Text| {
         let counts = file.counts(2);
-        counts.moments(&Vocabulary::of(&counts, &Fold::default()).unwrap()).unwrap()
+        counts.moments(&Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap()).unwrap()
     };
     assert_eq!(moments(&plain), moments(&packed));
     let refusal = |name: &str, content: &[u8]| {
@@ -167,7 +187,7 @@ fn compressed_texts_and_bad_ones() {
 fn learned(text: &str, context: usize, how: &Training) -> (LanguageModel, Text) {
     let file = Text::new(&format!("learned-{context}-{:?}", how.form), text.as_bytes());
     let counts = file.counts(context);
-    let vocabulary = Vocabulary::of(&counts, &Fold::default()).unwrap();
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
     let moments = counts.moments(&vocabulary).unwrap();
     let model = train(&moments, &vocabulary, None, how, None, &Run::default(), &mut |_| Ok(true)).unwrap();
     (model, file)
@@ -249,7 +269,7 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
     let text = random_text(8, 100, 12);
     let file = Text::new("resumed", text.as_bytes());
     let counts = file.counts(2);
-    let vocabulary = Vocabulary::of(&counts, &Fold::default()).unwrap();
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
     let moments = counts.moments(&vocabulary).unwrap();
     let other = Text::new("resumed-other", random_text(9, 80, 12).as_bytes());
     let valid = other.counts(2).moments(&vocabulary).unwrap();
@@ -309,7 +329,7 @@ fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
     }
     let file = Text::new("memory", b"a b c\n");
     let counts = file.counts(1);
-    let vocabulary = Vocabulary::of(&counts, &Fold::default()).unwrap();
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
     let moments = counts.moments(&vocabulary).unwrap();
     let small = Run::default().with_memory(100);
     let error = train(&moments, &vocabulary, None, &how, None, &small, &mut |_| Ok(true)).unwrap_err();
@@ -334,7 +354,7 @@ fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interva
     let (own, other) =
         (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
     let counts = own.counts(2);
-    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: 1, size: None }).unwrap();
+    let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
     let how = Training { form: Form::Full, iterations: 60, ..Training::default() };
     let moments = counts.moments(&vocabulary).unwrap();
     let model = train(&moments, &vocabulary, None, &how, None, &run, &mut |_| Ok(true)).unwrap();

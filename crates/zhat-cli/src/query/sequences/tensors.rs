@@ -4,7 +4,7 @@ use serde::Serialize;
 use zhat::numeric::Real;
 use zhat::pairwise::PairwiseGradient;
 use zhat::sequence::{ChainGradient, SemiMarkovGradient, TransitionGradient};
-use zhat::{Model, Result};
+use zhat::{Model, Result, decimal};
 
 use super::super::Answered;
 use super::largest;
@@ -90,7 +90,9 @@ pub fn text<F: Real + Serialize>(answered: &Answered, parts: &[Named<'_, F>], js
     let row = |part: &Named<'_, F>| {
         let shape: Vec<String> = part.shape.iter().map(ToString::to_string).collect();
         let sum: f64 = part.values.iter().map(|x| x.to_f64()).sum();
-        let entry = |&i: &usize| format!("{}: {:.6}", place(&part.shape, i), part.values[i].to_f64());
+        let entry = |&i: &usize| {
+            format!("{}: {}", place(&part.shape, i), decimal::probability(part.values[i].to_f64()))
+        };
         let entries: Vec<String> = largest(part.values, LARGEST).iter().map(entry).collect();
         vec![part.name.into(), shape.join("×"), format!("{sum:.6}"), entries.join("  ")]
     };

@@ -1,11 +1,10 @@
-//! Values and their codes, and rows taken apart.
-
-use crate::error::Result;
+//! Values and their codes.
 
 /// The code of a missing value.
 pub(super) const MISSING: u32 = u32::MAX;
 
-/// Values in the order of their first occurrence, each with a code; markers of missing values have the code [`MISSING`].
+/// Values in the order of their first occurrence, each with a code; markers of missing values have the code [`MISSING`], unless they are quoted: then
+/// they are text like any other.
 ///
 /// A table of places by hash, at most half full: for the few and short values of a column a lookup is some nanoseconds.
 #[derive(Clone, Debug)]
@@ -13,6 +12,8 @@ pub(in crate::io) struct Dictionary {
     values: Vec<(Box<[u8]>, u32)>,
     places: Vec<u32>,
     codes: u32,
+    /// Where those values stand that read like a marker; a lookup does not find them.
+    literal: Vec<usize>,
 }
 
 const EMPTY: u32 = u32::MAX;
@@ -29,7 +30,8 @@ fn hash(value: &[u8]) -> u64 {
 
 impl Dictionary {
     pub fn new(markers: &[String]) -> Self {
-        let mut dictionary = Dictionary { values: Vec::new(), places: vec![EMPTY; 16], codes: 0 };
+        let mut dictionary =
+            Dictionary { values: Vec::new(), places: vec![EMPTY; 16], codes: 0, literal: Vec::new() };
         for marker in markers {
             if dictionary.find(marker.as_bytes()).is_none() {
                 dictionary.insert(marker.as_bytes(), MISSING);
@@ -67,6 +69,33 @@ impl Dictionary {
         }
     }
 
+    /// The code of quoted text, which a marker is as well; empty text is a missing value all the same.
+    pub fn find_text(&self, value: &[u8]) -> Option<u32> {
+        match self.find(value) {
+            Some(MISSING) if !value.is_empty() => {
+                let mut own = self.literal.iter().map(|&place| &self.values[place]);
+                own.find(|(own, _)| **own == *value).map(|(_, code)| *code)
+            }
+            found => found,
+        }
+    }
+
+    /// The code of quoted text, a new one if it is new.
+    pub fn text_code(&mut self, value: &[u8]) -> u32 {
+        if let Some(code) = self.find_text(value) {
+            return code;
+        }
+        let code = self.codes;
+        self.codes += 1;
+        if self.find(value).is_some() {
+            self.literal.push(self.values.len());
+            self.values.push((value.into(), code));
+        } else {
+            self.insert(value, code);
+        }
+        code
+    }
+
     /// The code of a value, a new one if it is new.
     #[inline]
     pub fn code(&mut self, value: &[u8]) -> u32 {
@@ -82,7 +111,11 @@ impl Dictionary {
         self.values.push((value.into(), code));
         if 2 * self.values.len() > self.places.len() {
             self.places = vec![EMPTY; 4 * self.places.len()];
-            (0..self.values.len()).for_each(|i| self.place(i));
+            (0..self.values.len())
+                .filter(|i| !self.literal.contains(i))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|i| self.place(i));
         } else {
             self.place(self.values.len() - 1);
         }
@@ -96,77 +129,6 @@ impl Dictionary {
         }
         self.places[at] = i as u32;
     }
-}
-
-fn trimmed(field: &[u8]) -> &[u8] {
-    field.trim_ascii()
-}
-
-/// Hands the fields of one row, blanks around them taken off, to `each`.
-pub(super) fn split(row: &[u8], delimiter: u8, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut result = Ok(());
-    let mut row = row;
-    while let [before @ .., b'\n' | b'\r'] = row {
-        row = before;
-    }
-    if !row.contains(&b'"') {
-        for field in row.split(|&byte| byte == delimiter) {
-            each(trimmed(field))?;
-        }
-        return Ok(());
-    }
-    let mut reader = csv_reader(row, delimiter);
-    let mut record = csv::ByteRecord::new();
-    if reader.read_byte_record(&mut record).unwrap_or(false) {
-        result = record.iter().try_for_each(|field| each(trimmed(field)));
-    }
-    result
-}
-
-fn csv_reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
-    csv::ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(bytes)
-}
-
-/// Goes through the rows of a block: `field(i, value)` for each field, `end(fields, line)` after each row. Blank lines are skipped.
-pub(super) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
-    if bytes.contains(&b'"') {
-        return each_quoted_row(bytes, first_line, delimiter, sink);
-    }
-    for (line, row) in (first_line..).zip(bytes.split(|&byte| byte == b'\n')) {
-        let row = row.strip_suffix(b"\r").unwrap_or(row);
-        if !row.is_empty() && !row.iter().all(u8::is_ascii_whitespace) {
-            let mut fields = 0;
-            for field in row.split(|&byte| byte == delimiter) {
-                sink.field(fields, trimmed(field), line)?;
-                fields += 1;
-            }
-            sink.end(fields, line)?;
-        }
-    }
-    Ok(())
-}
-
-fn each_quoted_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
-    let mut reader = csv_reader(bytes, delimiter);
-    let mut record = csv::ByteRecord::new();
-    // Only text that is not UTF-8 could fail, and bytes are what is asked for.
-    while reader.read_byte_record(&mut record).unwrap_or(false) {
-        let line = record.position().map_or(0, |position| position.line() as usize) + first_line - 1;
-        if record.len() == 1 && record.iter().all(|field| field.trim_ascii().is_empty()) {
-            continue;
-        }
-        for (i, field) in record.iter().enumerate() {
-            sink.field(i, trimmed(field), line)?;
-        }
-        sink.end(record.len(), line)?;
-    }
-    Ok(())
-}
-
-/// Who takes the fields.
-pub(super) trait Sink {
-    fn field(&mut self, i: usize, value: &[u8], line: usize) -> Result<()>;
-    fn end(&mut self, fields: usize, line: usize) -> Result<()>;
 }
 
 #[cfg(test)]
@@ -188,21 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_apart() {
-        let fields = |row: &[u8]| {
-            let mut found = Vec::new();
-            split(row, b',', |field| {
-                found.push(String::from_utf8_lossy(field).into_owned());
-                Ok(())
-            })
-            .unwrap();
-            found
-        };
-        assert_eq!(fields(b"a, b ,c\r\n"), ["a", "b", "c"]);
+    fn a_quoted_marker_is_text() {
+        let mut dictionary = Dictionary::new(&["NA".into(), String::new()]);
+        assert_eq!((dictionary.code(b"NA"), dictionary.text_code(b"x")), (MISSING, 0));
         assert_eq!(
-            fields(b"\"a,1\",\"say \"\"hi\"\"\",\"two\nlines\"\n"),
-            ["a,1", "say \"hi\"", "two\nlines"]
+            (dictionary.text_code(b"NA"), dictionary.text_code(b"NA"), dictionary.code(b"NA")),
+            (1, 1, MISSING)
         );
-        assert_eq!(fields(b"a,,"), ["a", "", ""]);
+        assert_eq!((dictionary.text_code(b""), dictionary.find_text(b"")), (MISSING, Some(MISSING)));
+        // Many more values make a larger table, in which the marker is still one.
+        (0..100).for_each(|i| assert_eq!(dictionary.code(format!("v{i}").as_bytes()), i + 2));
+        assert_eq!((dictionary.code(b"NA"), dictionary.find_text(b"NA")), (MISSING, Some(1)));
+        assert_eq!(dictionary.states()[..3], ["x", "NA", "v0"]);
+        assert_eq!(dictionary.len(), 102);
     }
 }

@@ -4,9 +4,12 @@
 //! depend on the number of rows, and [`Rows`] goes through them one by one.
 
 pub(super) mod dictionary;
+mod encoding;
+mod fields;
 mod rows;
 mod statistics;
 
+pub use encoding::Encoding;
 pub use rows::{Row, Rows};
 pub use statistics::read_statistics;
 
@@ -25,7 +28,12 @@ pub enum Missing {
     Drop,
     /// They are an error.
     Refuse,
+    /// A missing value is a state of its column, named [`MISSING_STATE`].
+    State,
 }
+
+/// The state of a missing value with [`Missing::State`].
+pub const MISSING_STATE: &str = "(missing)";
 
 /// How a table is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub struct TableOptions {
     pub header: bool,
     /// What stands between two values; found out from the first row if not given.
     pub delimiter: Option<u8>,
+    /// How bytes stand for letters.
+    pub encoding: Encoding,
     /// Rows with missing values.
     pub missing: Missing,
     /// The values that mean that there is none.
@@ -49,6 +59,7 @@ impl Default for TableOptions {
         TableOptions {
             header: true,
             delimiter: None,
+            encoding: Encoding::Utf8,
             missing: Missing::Drop,
             markers: ["", "?", "NA", "NaN", "nan", "null"].map(String::from).to_vec(),
             ignore: Vec::new(),
@@ -61,14 +72,25 @@ impl Default for TableOptions {
 #[derive(Clone, Debug)]
 struct Layout {
     name: String,
+    /// All columns of the text.
+    columns: Vec<String>,
     /// The columns that are used, in the order of the table.
     names: Vec<String>,
     /// For each column of the text its place among those, or none.
     places: Vec<Option<usize>>,
     delimiter: u8,
+    encoding: Encoding,
 }
 
 impl Layout {
+    /// Column `i` of the text, in words.
+    fn column(&self, i: usize) -> String {
+        match self.columns.get(i) {
+            Some(name) => format!("column {name}"),
+            None => format!("column {}", i + 1),
+        }
+    }
+
     fn fail(&self, line: usize, message: impl Into<String>) -> Error {
         Error::Parse { source_name: self.name.clone(), line, message: message.into() }
     }
@@ -77,22 +99,28 @@ impl Layout {
 /// The rows of a table and its layout; the header has been read.
 fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    let mut blocks = Blocks::rows(path)?;
     let fail = |line: usize, message: &str| Error::Parse {
         source_name: name.clone(),
         line,
         message: message.into(),
     };
+    let given = options.delimiter.map(|delimiter| [delimiter]);
+    let mut blocks = Blocks::rows(path, given.as_ref().map_or(USUAL, |one| one))?;
     let first = blocks.first_row()?.ok_or_else(|| fail(1, "the table is empty"))?;
     let delimiter = options.delimiter.unwrap_or_else(|| guess_delimiter(&first));
+    blocks.set_delimiter(delimiter);
+    let encoding = options.encoding;
+    let line = blocks.line_of_first();
     let mut fields = Vec::new();
-    dictionary::split(&first, delimiter, |field| {
-        fields.push(String::from_utf8_lossy(field).into_owned());
-        Ok(())
-    })?;
+    for field in fields::split(&first, delimiter)? {
+        let text = encoding.text(&field).map_err(|byte| {
+            fail(line, &encoding::explained(byte, &format!("column {} of the first row", fields.len() + 1)))
+        })?;
+        fields.push(text.into_owned());
+    }
     let all = if options.header { fields } else { (0..fields.len()).map(|i| format!("x{i}")).collect() };
     check_names(all.iter().map(String::as_str)).map_err(|error| match error {
-        Error::Argument { message, .. } => fail(1, &message),
+        Error::Argument { message, .. } => fail(line, &message),
         other => other,
     })?;
     if let Some(odd) = options.ignore.iter().find(|&name| !all.contains(name)) {
@@ -103,6 +131,7 @@ fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     }
     let mut places = Vec::with_capacity(all.len());
     let mut names = Vec::new();
+    let columns = all.clone();
     for column in all {
         let used = !options.ignore.contains(&column);
         places.push(used.then_some(names.len()));
@@ -113,22 +142,39 @@ fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     if !options.header {
         blocks.put_back();
     }
-    Ok((Layout { name, names, places, delimiter }, blocks))
+    Ok((Layout { name, columns, names, places, delimiter, encoding }, blocks))
 }
 
-/// Of the usual ones that which the row has most of.
+/// The usual delimiters, the likeliest first.
+const USUAL: &[u8] = b",;\t|";
+
+/// The usual delimiter that the row has most of, outside of quoted text.
 fn guess_delimiter(row: &[u8]) -> u8 {
     let mut quoted = false;
-    let mut counts = [0usize; 4];
-    let usual = b",;\t|";
+    let mut counts = [0usize; USUAL.len()];
     for &byte in row {
         if byte == b'"' {
             quoted = !quoted;
         }
-        if let Some(i) = usual.iter().position(|&c| c == byte && !quoted) {
+        if let Some(i) = USUAL.iter().position(|&c| c == byte && !quoted) {
             counts[i] += 1;
         }
     }
-    let best = (0..4).rev().max_by_key(|&i| counts[i]).unwrap_or(0);
-    usual[best]
+    let best = (0..USUAL.len()).rev().max_by_key(|&i| counts[i]).unwrap_or(0);
+    USUAL[best]
+}
+
+/// A value as a cell of comma-separated values: quoted where a reader would take it apart, trim it or take it for a missing value.
+///
+/// ```
+/// use zhat::io::table::cell;
+/// assert_eq!([cell("a"), cell("a,b"), cell("NA"), cell(" x")], ["a", "\"a,b\"", "\"NA\"", "\" x\""]);
+/// ```
+pub fn cell(text: &str) -> std::borrow::Cow<'_, str> {
+    let marker = matches!(text, "?" | "NA" | "NaN" | "nan" | "null");
+    if marker || text.trim_ascii().len() < text.len() || text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
+    } else {
+        text.into()
+    }
 }

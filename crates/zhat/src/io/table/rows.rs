@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::super::blocks::Blocks;
-use super::dictionary::{Dictionary, MISSING, Sink, each_row};
-use super::{Layout, TableOptions, begin};
+use super::dictionary::{Dictionary, MISSING};
+use super::encoding::decoded;
+use super::fields::{Sink, each_row};
+use super::{Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::error::{Error, Result};
 use crate::learn::Column;
 
@@ -25,6 +27,8 @@ pub struct Rows {
     dictionaries: Vec<Dictionary>,
     /// For each used column of the table its number in the model.
     targets: Vec<usize>,
+    /// Whether a missing value is a state.
+    missing_is_state: bool,
 }
 
 struct Collector<'a> {
@@ -55,12 +59,13 @@ impl Rows {
         let dictionary = |&target: &usize| {
             let mut dictionary = Dictionary::new(&options.markers);
             columns[target].states.iter().for_each(|state| {
-                dictionary.code(state.as_bytes());
+                dictionary.text_code(state.as_bytes());
             });
             dictionary
         };
         let dictionaries = targets.iter().map(dictionary).collect();
-        Ok(Rows { layout, blocks, columns: columns.to_vec(), dictionaries, targets })
+        let missing_is_state = options.missing == Missing::State;
+        Ok(Rows { layout, blocks, columns: columns.to_vec(), dictionaries, targets, missing_is_state })
     }
 
     /// Some more rows, in order; none at the end. A value that the model does not know is an error.
@@ -68,7 +73,7 @@ impl Rows {
         let Some(block) = self.blocks.next()? else { return Ok(None) };
         let mut collector =
             Collector { states: vec![None; self.columns.len()], found: Vec::new(), rows: self };
-        each_row(&block.bytes, block.line, self.layout.delimiter, &mut collector)?;
+        each_row(&decoded(&block, &self.layout)?, block.line, self.layout.delimiter, &mut collector)?;
         Ok(Some(collector.found))
     }
 
@@ -79,11 +84,22 @@ impl Rows {
 }
 
 impl Sink for Collector<'_> {
-    fn field(&mut self, i: usize, value: &[u8], line: usize) -> Result<()> {
+    fn field(&mut self, i: usize, value: &[u8], quoted: bool, line: usize) -> Result<()> {
         let rows = self.rows;
         let Some(&Some(place)) = rows.layout.places.get(i) else { return Ok(()) };
         let target = rows.targets[place];
-        self.states[target] = match rows.dictionaries[place].find(value) {
+        let dictionary = &rows.dictionaries[place];
+        let mut found = if quoted { dictionary.find_text(value) } else { dictionary.find(value) };
+        if found == Some(MISSING) && rows.missing_is_state {
+            found = dictionary.find_text(MISSING_STATE.as_bytes());
+            if found.is_none() {
+                let name = &rows.columns[target].name;
+                let message =
+                    format!("column {name} has no value, and the model has no state {MISSING_STATE} for it");
+                return Err(rows.layout.fail(line, message));
+            }
+        }
+        self.states[target] = match found {
             Some(MISSING) => None,
             Some(code) => Some(code as usize),
             None => {

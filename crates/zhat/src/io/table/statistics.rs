@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::super::blocks::{Block, share_out};
-use super::dictionary::{Dictionary, MISSING, Sink, each_row};
-use super::{Layout, Missing, TableOptions, begin};
+use super::dictionary::{Dictionary, MISSING};
+use super::encoding::decoded;
+use super::fields::{Sink, each_row};
+use super::{Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::error::{Error, Result};
 use crate::learn::{Column, Counter, Statistics, too_many_states};
 use crate::run::Run;
@@ -17,8 +19,11 @@ struct Worker<'a> {
     counter: Counter,
     /// The rows of the block at hand, column by column.
     codes: Vec<Vec<u32>>,
-    missing: Option<usize>,
+    /// The columns without a value in the row at hand.
+    missing: Vec<usize>,
     dropped: u64,
+    /// Rows without a value, by column.
+    lacking: Vec<u64>,
 }
 
 impl<'a> Worker<'a> {
@@ -30,14 +35,15 @@ impl<'a> Worker<'a> {
             dictionaries: vec![Dictionary::new(&options.markers); columns],
             counter: Counter::new(vec![0; columns]),
             codes: vec![Vec::new(); columns],
-            missing: None,
+            missing: Vec::new(),
             dropped: 0,
+            lacking: vec![0; columns],
         }
     }
 
     fn take(&mut self, block: &Block, run: &Run) -> Result<()> {
         self.codes.iter_mut().for_each(Vec::clear);
-        each_row(&block.bytes, block.line, self.layout.delimiter, self)?;
+        each_row(&decoded(block, self.layout)?, block.line, self.layout.delimiter, self)?;
         let lengths: Vec<usize> = self.dictionaries.iter().map(Dictionary::len).collect();
         if Counter::bytes(&lengths) * (run.threads() + 2) as f64 > run.memory() as f64 {
             return Err(too_many_states(&self.columns(), run));
@@ -58,12 +64,19 @@ impl<'a> Worker<'a> {
 
 impl Sink for Worker<'_> {
     #[inline]
-    fn field(&mut self, i: usize, value: &[u8], line: usize) -> Result<()> {
+    fn field(&mut self, i: usize, value: &[u8], quoted: bool, line: usize) -> Result<()> {
         let Some(&Some(place)) = self.layout.places.get(i) else { return Ok(()) };
-        let code = self.dictionaries[place].code(value);
+        let dictionary = &mut self.dictionaries[place];
+        let mut code = if quoted { dictionary.text_code(value) } else { dictionary.code(value) };
+        if code == MISSING {
+            self.lacking[place] += 1;
+            if self.options.missing == Missing::State {
+                code = dictionary.text_code(MISSING_STATE.as_bytes());
+            }
+        }
         self.codes[place].push(code);
         if code == MISSING {
-            self.missing = Some(place);
+            self.missing.push(place);
         } else if code as usize >= self.options.most_states {
             return Err(self.layout.fail(
                 line,
@@ -82,7 +95,8 @@ impl Sink for Worker<'_> {
         if fields != expected {
             return Err(self.layout.fail(line, format!("found {fields} values, expected {expected}")));
         }
-        if let Some(place) = self.missing.take() {
+        if let Some(&place) = self.missing.first() {
+            self.missing.clear();
             if self.options.missing == Missing::Refuse {
                 let name = &self.layout.names[place];
                 return Err(self.layout.fail(line, format!("column {name} has no value")));
@@ -115,7 +129,8 @@ fn merged(
     let dropped = workers.iter().map(|worker| worker.dropped).sum();
     let code = |worker: &Worker<'_>, all: &mut Worker<'_>| -> Vec<Vec<u32>> {
         let own = worker.dictionaries.iter().zip(&mut all.dictionaries);
-        own.map(|(own, all)| own.states().iter().map(|state| all.code(state.as_bytes())).collect()).collect()
+        own.map(|(own, all)| own.states().iter().map(|state| all.text_code(state.as_bytes())).collect())
+            .collect()
     };
     for worker in &workers {
         let codes = code(worker, &mut all);
@@ -132,7 +147,11 @@ fn merged(
     if 2.0 * Counter::bytes(&lengths) > run.memory() as f64 {
         return Err(too_many_states(&columns, run));
     }
-    Statistics::new(columns, all.counter, dropped).map_err(|error| match error {
+    let mut lacking = vec![0; layout.names.len()];
+    for worker in &workers {
+        lacking.iter_mut().zip(&worker.lacking).for_each(|(all, own)| *all += own);
+    }
+    Statistics::new(columns, all.counter, dropped, lacking).map_err(|error| match error {
         Error::Argument { message, .. } => layout.fail(0, message),
         other => other,
     })

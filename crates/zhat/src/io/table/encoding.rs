@@ -1,0 +1,84 @@
+//! Bytes as text.
+
+use std::borrow::Cow;
+
+use super::Layout;
+use super::fields::{Sink, each_row};
+use crate::error::Result;
+use crate::io::blocks::Block;
+
+/// How the bytes of a table stand for letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8; other bytes are an error.
+    #[default]
+    Utf8,
+    /// ISO 8859-1, a byte per letter; every byte is a letter.
+    Latin1,
+}
+
+impl Encoding {
+    /// The encoding of this name.
+    ///
+    /// ```
+    /// use zhat::io::table::Encoding;
+    /// assert_eq!(Encoding::named("latin-1"), Some(Encoding::Latin1));
+    /// assert_eq!(Encoding::named("utf-16"), None);
+    /// ```
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "utf-8" => Some(Encoding::Utf8),
+            "latin-1" => Some(Encoding::Latin1),
+            _ => None,
+        }
+    }
+
+    /// The bytes as text, or the first byte that is none.
+    pub(super) fn text(self, bytes: &[u8]) -> Result<Cow<'_, str>, u8> {
+        match self {
+            Encoding::Utf8 => {
+                std::str::from_utf8(bytes).map(Cow::from).map_err(|error| bytes[error.valid_up_to()])
+            }
+            Encoding::Latin1 => Ok(bytes.iter().map(|&byte| char::from(byte)).collect::<String>().into()),
+        }
+    }
+}
+
+/// What is wrong with a byte.
+pub(super) fn explained(byte: u8, place: &str) -> String {
+    format!(
+        "{place}: the byte {byte:#04x} is not UTF-8; if the table is in Latin-1, read it with the encoding latin-1"
+    )
+}
+
+/// The bytes of a block as UTF-8. A byte that is none is an error with its line and column.
+pub(super) fn decoded<'a>(block: &'a Block, layout: &Layout) -> Result<Cow<'a, [u8]>> {
+    if block.bytes.is_ascii() {
+        return Ok(Cow::Borrowed(&block.bytes));
+    }
+    match layout.encoding.text(&block.bytes) {
+        Ok(Cow::Borrowed(_)) => Ok(Cow::Borrowed(&block.bytes)),
+        Ok(Cow::Owned(text)) => Ok(Cow::Owned(text.into_bytes())),
+        Err(byte) => {
+            each_row(&block.bytes, block.line, layout.delimiter, &mut Finder(layout))?;
+            // Not within any field, so it has no column.
+            Err(layout.fail(block.line, explained(byte, "between two fields")))
+        }
+    }
+}
+
+/// Fails at the first field that is not UTF-8.
+struct Finder<'a>(&'a Layout);
+
+impl Sink for Finder<'_> {
+    fn field(&mut self, i: usize, value: &[u8], _: bool, line: usize) -> Result<()> {
+        match self.0.encoding.text(value) {
+            Ok(_) => Ok(()),
+            Err(byte) => Err(self.0.fail(line, explained(byte, &self.0.column(i)))),
+        }
+    }
+
+    fn end(&mut self, _: usize, _: usize) -> Result<()> {
+        Ok(())
+    }
+}
