@@ -232,8 +232,8 @@ impl Clock<'_> {
         }
         match self.run.time {
             Some(limit) if self.started.elapsed() >= limit => Err(Error::OverBudget {
-                needs: format!("{} needs more than {}", self.method, units::seconds(self.seconds())),
-                budget: units::seconds(limit.as_secs_f64()),
+                needs: format!("{} needs more than {}", self.method, units::precise_seconds(self.seconds())),
+                budget: units::precise_seconds(limit.as_secs_f64()),
                 fitting: Vec::new(),
             }),
             _ => Ok(()),

@@ -30,6 +30,7 @@ mod enumeration;
 pub mod estimate;
 mod hypercube;
 mod marginals;
+mod mixing;
 mod model;
 mod oracle;
 mod partitions;
@@ -52,6 +53,7 @@ pub use distance::Distance;
 pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
 pub use hypercube::Hypercube;
 pub use marginals::SpaceMarginals;
+pub use mixing::{flip_congestion, flip_steps, single_flip_congestion};
 pub use model::{Expectations, SpaceModel};
 pub use oracle::Oracle;
 pub use partitions::Partitions;
@@ -69,8 +71,8 @@ use crate::run::Clock;
 
 /// Tries after which rejection counts as not finding anything.
 const MOST_TRIES: u64 = 1 << 22;
-/// Structures between two looks at the clock: so few that functions of one's own, which may be slow, are among them.
-const ROUND: u64 = 16;
+/// Structures between two looks at the clock: so few because functions of one's own, which may be slow, are called for each.
+const ROUND: u64 = 4;
 
 /// A finite set of structures from which one can draw uniformly.
 ///

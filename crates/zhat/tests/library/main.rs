@@ -40,4 +40,5 @@ mod sequence_forecasts;
 mod space_counts;
 mod space_queries;
 mod space_sampling;
+mod space_sizes;
 mod spaces;
