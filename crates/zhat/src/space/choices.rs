@@ -52,7 +52,14 @@ impl Plan {
             }
         }
         let next = order.iter().enumerate().map(|(i, v)| i as u32 + count[*v as usize]).collect();
-        let mut may: Vec<(bool, bool)> = order.iter().map(|v| may[*v as usize]).collect();
+        // Who must be chosen needs the parent.
+        let mut own = may.to_vec();
+        for &v in order.iter().rev() {
+            if let Some(parent) = tree.parent(v as usize) {
+                own[parent].0 &= own[v as usize].0;
+            }
+        }
+        let mut may: Vec<(bool, bool)> = order.iter().map(|v| own[*v as usize]).collect();
         may[0].0 &= tree.has_empty();
         Plan { order, next, may, sizes }
     }

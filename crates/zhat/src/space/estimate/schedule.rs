@@ -69,7 +69,7 @@ impl Published {
 ///
 /// Beyond 2²⁶ the ends are those of [`chernoff_interval`], which take no time.
 pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {
-    if count > 1 << 26 || !(delta > 0.0) {
+    if count > 1 << 26 || delta.is_nan() || delta <= 0.0 {
         return chernoff_interval(count, delta);
     }
     let n = count as f64;
