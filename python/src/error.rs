@@ -12,9 +12,11 @@ pub struct Failure(pub Error);
 impl From<Failure> for PyErr {
     fn from(Failure(error): Failure) -> PyErr {
         let class = match &error {
-            Error::Parse { .. } | Error::Model(_) | Error::Argument { .. } | Error::Unsupported { .. } => {
-                "InputError"
-            }
+            Error::Parse { .. }
+            | Error::Model(_)
+            | Error::Argument { .. }
+            | Error::Function { .. }
+            | Error::Unsupported { .. } => "InputError",
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => "MissingFileError",
             Error::Io { .. } => "FileError",
             Error::ZeroPartition => "ZeroPartitionError",
@@ -22,7 +24,13 @@ impl From<Failure> for PyErr {
             Error::OverBudget { .. } => "OverBudgetError",
             _ => "Error",
         };
-        exception(class, &error.to_string(), error.kind())
+        let raised = exception(class, &error.to_string(), error.kind());
+        if let Error::Function { source, .. } = error
+            && let Ok(cause) = source.downcast::<PyErr>()
+        {
+            Python::attach(|py| raised.set_cause(py, Some(*cause)));
+        }
+        raised
     }
 }
 

@@ -66,6 +66,21 @@ pub fn space_model(
     Ok(Model::of(SpaceModel::new(space, scores.map_err(Failure)?).map_err(Failure)?))
 }
 
+/// What a function of one's own says of a structure; its exception travels on with the error.
+fn said<T>(
+    function: &Py<PyAny>,
+    name: &'static str,
+    (structure, signs): (&[u32], bool),
+    read: impl FnOnce(Py<PyAny>, Python<'_>) -> PyResult<T>,
+) -> zhat::Result<T> {
+    Python::attach(|py| {
+        let numbers: Vec<i64> =
+            structure.iter().map(|x| if signs { 2 * i64::from(*x) - 1 } else { i64::from(*x) }).collect();
+        let said = function.call1(py, (numbers,)).and_then(|said| read(said, py));
+        said.map_err(|error| zhat::Error::Function { name, source: Box::new(error) })
+    })
+}
+
 /// A model whose scores are what a function says of a structure.
 #[pyfunction]
 pub fn space_model_of(
@@ -76,13 +91,9 @@ pub fn space_model_of(
     low: f64,
     high: f64,
 ) -> PyResult<Model> {
+    let signs = space == "signs";
     let scores = Scores::closure(
-        move |structure| {
-            Python::attach(|py| {
-                let said = function.call1(py, (structure.to_vec(),)).and_then(|said| said.extract::<f64>(py));
-                said.map_err(|error| zhat::Error::argument("scores", format!("the function failed: {error}")))
-            })
-        },
+        move |structure| said(&function, "scores", (structure, signs), |said, py| said.extract::<f64>(py)),
         low,
         high,
     );
@@ -100,15 +111,11 @@ pub enum Given {
 /// The model on those structures that meet the conditions.
 #[pyfunction]
 pub fn space_restrict(model: &Model, conditions: Vec<Given>) -> PyResult<Model> {
+    let signs = matches!(of(model)?.structures().base(), Structures::Hypercube(cube) if cube.has_signs());
     let condition = |given: Given| match given {
         Given::Text(text) => text.parse::<Condition>(),
         Given::Function(function) => Ok(Condition::function(move |structure| {
-            Python::attach(|py| {
-                let said = function.call1(py, (structure.to_vec(),)).and_then(|said| said.is_truthy(py));
-                said.map_err(|error| {
-                    zhat::Error::argument("conditions", format!("the function failed: {error}"))
-                })
-            })
+            said(&function, "conditions", (structure, signs), |said, py| said.is_truthy(py))
         })),
     };
     let conditions: zhat::Result<Vec<Condition>> = conditions.into_iter().map(condition).collect();

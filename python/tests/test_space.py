@@ -1,8 +1,10 @@
 """Models on combinatorial spaces, against brute force and closed forms."""
 
+import contextlib
 import itertools
 import math
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -161,8 +163,63 @@ def test_functions_and_what_they_may_not_do():
     def fails(y):
         raise ValueError("no score here")
 
-    with pytest.raises((zhat.Error, ValueError), match="no score here"):
+    with pytest.raises(zhat.InputError, match="no score here") as caught:
         SpaceModel.of_function("permutations", 3, fails, low=0, high=1).log_partition()
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(zhat.InputError, match="no score here") as caught:
+        SpaceModel.hypercube([0.0] * 3).restrict(fails).log_partition()
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_functions_on_signs_see_signs():
+    seen = set()
+
+    def score(y):
+        seen.update(y)
+        return float(sum(y))
+
+    model = SpaceModel.of_function("signs", 4, score, low=-4, high=4)
+    assert model.log_partition().value == pytest.approx(4 * math.log(2 * math.cosh(1)))
+    assert seen == {-1, 1}
+    kept = SpaceModel.hypercube([0.0] * 4, signs=True).restrict(lambda y: sum(y) == 0)
+    assert kept.log_partition().value == pytest.approx(math.log(6))
+
+
+def test_slow_functions_keep_to_the_time():
+    def slow(y):
+        time.sleep(0.02)
+        return float(y[0])
+
+    model = SpaceModel.of_function("hypercube", 30, slow, low=0, high=1)
+    started = time.monotonic()
+    with contextlib.suppress(zhat.OverBudgetError):
+        model.log_partition(time=1)
+    assert time.monotonic() - started < 1.1 + 1
+
+
+def test_links_may_be_one_triangle_and_a_root_may_be_minus_one():
+    links = symmetric(5, 3)
+    for make in (SpaceModel.cycles, SpaceModel.partitions):
+        whole = make(links)
+        for part in (np.triu(links), np.tril(links)):
+            assert make(part).log_partition().value == whole.log_partition().value
+        unequal = links.copy()
+        unequal[1, 3] += 1.0
+        with pytest.raises(zhat.InputError, match=r"\(1, 3\) and \(3, 1\) differ; expected a symmetric"):
+            make(unequal)
+    tree = [0.3, -0.2, 0.5]
+    assert SpaceModel.subtrees([-1, 0, 0], tree) == SpaceModel.subtrees([None, 0, 0], tree)
+    assert SpaceModel.subtrees(np.array([1, -1, 1]), tree) == SpaceModel.subtrees([1, None, 1], tree)
+
+
+def test_sizes_are_exact():
+    theta = np.random.default_rng(5).normal(size=6)
+    model = SpaceModel.hypercube(theta).restrict("size 2 3", "not chosen 4")
+    kept = [y for y in itertools.product((0, 1), repeat=6) if 2 <= sum(y) <= 3 and not y[4]]
+    assert model.log_count == pytest.approx(math.log(len(kept)))
+    assert model.log_partition(method="oracle").value == pytest.approx(log_sum([theta @ y for y in kept]))
+    with pytest.raises(zhat.ZeroPartitionError):
+        model.restrict("size 5 6").log_partition()
 
 
 def test_marginals_and_the_k_best():

@@ -74,7 +74,7 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
         empty: bool = True,
         inputs: ArrayLike | None = None,
     ) -> SpaceModel:
-        """Sets of nodes closed under parents; the root's parent is None.
+        """Sets of nodes closed under parents; the root's parent is None or -1.
 
         `empty` says whether no node at all counts as one of them.
         """
@@ -129,14 +129,24 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
 
     @classmethod
     def cycles(cls, links: ArrayLike) -> SpaceModel:
-        """Undirected cycles through three or more of n vertices: Σ links[u, v] over the edges."""
-        matrix = _numbers("links", links)
+        """Undirected cycles through three or more of n vertices: Σ links[u, v] over the edges.
+
+        The matrix is symmetric, or has one triangle only, which then stands for both.
+
+        >>> import zhat
+        >>> zhat.SpaceModel.cycles([[0, 1, 2], [0, 0, 3], [0, 0, 0]]).log_partition().value
+        6.0
+        """
+        matrix = _links(links)
         return cls._make("cycles", len(matrix), (), "links", matrix)
 
     @classmethod
     def partitions(cls, links: ArrayLike) -> SpaceModel:
-        """Partitions of n elements: Σ links[i, j] over pairs in one block."""
-        matrix = _numbers("links", links)
+        """Partitions of n elements: Σ links[i, j] over pairs in one block.
+
+        The matrix is symmetric, or has one triangle only, which then stands for both.
+        """
+        matrix = _links(links)
         return cls._make("partitions", len(matrix), (), "links", matrix)
 
     @classmethod
@@ -152,7 +162,9 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
     ) -> SpaceModel:
         """Any function of a structure as its score, within [low, high]: what it says outside is an error.
 
-        `space` is hypercube, signs, permutations, cycles, partitions, subtrees or subtrees-with-empty.
+        `space` is hypercube, signs, permutations, cycles, partitions, subtrees or subtrees-with-empty. The
+        function gets a list of integers, on `signs` -1 and 1. What it raises is the `__cause__` of the
+        `InputError` that the query ends with.
 
         >>> import zhat
         >>> model = zhat.SpaceModel.of_function("hypercube", 3, lambda y: float(y[0] * y[2]), low=0, high=1)
@@ -174,8 +186,9 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
 
         A condition is a function of a structure, or words: `chosen i` (a label or node is chosen, a vertex is
         on the cycle), `at item position`, `before i j` (orders), `linked i j` (neighbours on the cycle, one
-        block), each with `not` before it, and `size least most` (labels, nodes, vertices, blocks). How many
-        structures are left is estimated where it has to be.
+        block), each with `not` before it, and `size least most` (labels, nodes, vertices, blocks). Words keep
+        a model exact; how many structures are left is estimated where it has to be. A function gets what
+        that of `of_function` gets.
 
         >>> import zhat
         >>> orders = zhat.SpaceModel.permutations(kendall=range(6), spread=0.0)
@@ -287,5 +300,24 @@ def _pairs(pairs: Iterable[Any]) -> list[Pair]:
     return [(integer("pairs", i), integer("pairs", j), real("pairs", w)) for i, j, w in pairs]
 
 
+def _links(values: ArrayLike) -> NDArray[np.float64]:
+    """A symmetric matrix: as it is, or from one triangle with zeros in the other."""
+    matrix = _numbers("links", values)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        return matrix
+    lower, upper = np.tril(matrix, -1), np.triu(matrix, 1)
+    if not lower.any() or not upper.any():
+        return matrix + lower.T + upper.T
+    differ = np.argwhere((upper != lower.T) & ~np.isnan(matrix) & ~np.isnan(matrix.T))
+    if len(differ):
+        i, j = (int(index) for index in differ[0])
+        raise InputError(
+            f"links: the scores of ({i}, {j}) and ({j}, {i}) differ; "
+            "expected a symmetric matrix, or one triangle and zeros in the other"
+        )
+    return matrix
+
+
 def _parent(parent: int | None) -> int | None:
-    return None if parent is None else integer("parents", parent)
+    """The parent as a number from 0 on; None or -1 for the root."""
+    return None if parent is None or parent == -1 else integer("parents", parent)

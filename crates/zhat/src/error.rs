@@ -33,6 +33,15 @@ pub enum Error {
         message: String,
     },
 
+    /// A function of one's own failed; what it failed with is the source.
+    #[error("{name}: the function failed: {source}")]
+    Function {
+        /// What the function is for.
+        name: &'static str,
+        /// Its own error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -115,6 +124,7 @@ impl Error {
             Error::Parse { .. } => "parse",
             Error::Model(_) => "model",
             Error::Argument { .. } => "argument",
+            Error::Function { .. } => "function",
             Error::Io { .. } => "io",
             Error::Unsupported { .. } => "unsupported",
             Error::ZeroPartition => "zero-partition",

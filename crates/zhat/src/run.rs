@@ -298,7 +298,7 @@ impl Clock<'_> {
         }
         Err(Error::OverBudget {
             needs: format!("{} did not finish in time", self.method),
-            budget: units::seconds(
+            budget: units::precise_seconds(
                 self.run
                     .deadline
                     .map(|deadline| deadline.budget)

@@ -34,6 +34,16 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
+/// The same with digits however short it is: `250 µs`, `0 s`.
+pub fn precise_seconds(seconds: f64) -> String {
+    match seconds {
+        s if s <= 0.0 => "0 s".into(),
+        s if s < 1e-6 => "less than 1 µs".into(),
+        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
+        s => self::seconds(s),
+    }
+}
+
 /// Reads `4GiB`, `500 MB`, `1e9`; powers of 1024 with an `i`, of 1000 without.
 ///
 /// ```
@@ -94,6 +104,10 @@ mod tests {
         assert_eq!(bytes(2f64.powi(90)), "2^90 B");
         assert_eq!(seconds(0.012), "12 ms");
         assert_eq!(seconds(1e4), "2.8 h");
+        assert_eq!(
+            [0.0, 1e-7, 2.5e-4, 0.012].map(precise_seconds),
+            ["0 s", "less than 1 µs", "250 µs", "12 ms"]
+        );
         assert_eq!(seconds(1e30), "10^23 years");
         assert_eq!(
             (seconds(f64::INFINITY), bytes(f64::INFINITY)),

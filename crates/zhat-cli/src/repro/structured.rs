@@ -6,7 +6,7 @@ use zhat::random::Streams;
 use zhat::space::estimate::schedule::{Published, telescoped_levels};
 use zhat::space::{
     Cycles, Hypercube, Oracle, PerfectSampling, PublishedScheme, Sampler, Scores, SpaceModel, Telescoped,
-    TootsiePop, UniformImportance,
+    TootsiePop, UniformImportance, flip_congestion, flip_steps, single_flip_congestion,
 };
 use zhat::{Answer, Estimate, LogPartition, Result, Run, Sample};
 
@@ -148,7 +148,60 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
         let sweeps = noted(&perfect.sample(&model, draws, &setting.run)?, "sweeps") / draws as f64;
         output::print(&line(&[short(coupling), short(sweeps)]))?;
     }
+    flips(0.01)
+}
+
+/// Steps of single flips until the law is within `distance` of the model's, from the worst start: exactly, and by canonical paths.
+fn flips(distance: f64) -> Result<()> {
+    const FLIPPED: usize = 6;
+    output::print(&format!(
+        "\nSteps of single flips, lazy and by the Metropolis rule, until the law is within {distance} of the model's from the worst start: subsets of {FLIPPED} labels, the chain of all {} states \
+         multiplied out. Beside it the bounds by canonical paths for single scores and for any scores of that range.\n\n{}",
+        1 << FLIPPED,
+        header(&["Δ", "exactly", "bound, single scores", "bound, any scores"])
+    ))?;
+    for spread in [0.0, 1.0, 2.0, 4.0] {
+        let raw: Vec<f64> = (1..=FLIPPED).map(|i| (i as f64).sin()).collect();
+        let total: f64 = raw.iter().map(|x| x.abs()).sum();
+        let odds: Vec<f64> = raw.iter().map(|x| spread * x / total).collect();
+        let score = |z: usize| (0..FLIPPED).filter(|i| z >> i & 1 == 1).map(|i| odds[i]).sum::<f64>();
+        let weights: Vec<f64> = (0..1 << FLIPPED).map(|z| score(z).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        let law: Vec<f64> = weights.iter().map(|w| w / sum).collect();
+        let slowest = (0..1 << FLIPPED).map(|start| steps_to(&law, start, FLIPPED, distance)).max();
+        let bound = |congestion: f64| flip_steps(congestion, FLIPPED, spread, distance);
+        output::print(&line(
+            &[
+                spread,
+                slowest.unwrap_or(0) as f64,
+                bound(single_flip_congestion(&odds)),
+                bound(flip_congestion(FLIPPED, spread)),
+            ]
+            .map(short),
+        ))?;
+    }
     Ok(())
+}
+
+/// Steps until the chain of single flips that starts at one state is within `distance` of its law.
+fn steps_to(law: &[f64], start: usize, labels: usize, distance: f64) -> usize {
+    let mut at = vec![0.0; law.len()];
+    at[start] = 1.0;
+    let mut steps = 0;
+    while 0.5 * at.iter().zip(law).map(|(a, b)| (a - b).abs()).sum::<f64>() > distance {
+        let mut next = at.clone();
+        for (z, p) in at.iter().enumerate() {
+            for i in 0..labels {
+                let flipped = z ^ 1 << i;
+                let moved = p * 0.5 / labels as f64 * (law[flipped] / law[z]).min(1.0);
+                next[z] -= moved;
+                next[flipped] += moved;
+            }
+        }
+        at = next;
+        steps += 1;
+    }
+    steps
 }
 
 /// Theorem 2.1: whether a graph has a Hamiltonian cycle can be read off log Z.

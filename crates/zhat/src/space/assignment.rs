@@ -1,5 +1,8 @@
 //! The assignment of largest total score: the Hungarian method with potentials (E. L. Lawler, 1976; R. Jonker, A. Volgenant, 1987). Time O(n³), memory O(n) beside the matrix.
 
+use crate::error::Result;
+use crate::run::Clock;
+
 /// The column of each row in the one-to-one assignment with the largest Σ score, of a row-major n×n matrix of finite numbers.
 ///
 /// ```
@@ -7,6 +10,16 @@
 /// assert_eq!(best_assignment(&[1.0, 5.0, 4.0, 6.0], 2), [1, 0]);
 /// ```
 pub fn best_assignment(scores: &[f64], n: usize) -> Vec<usize> {
+    assign(scores, n, || Ok(())).unwrap_or_default()
+}
+
+/// The same, while the clock lets it.
+pub(super) fn best_assignment_within(scores: &[f64], n: usize, clock: &Clock<'_>) -> Result<Vec<usize>> {
+    assign(scores, n, || clock.check())
+}
+
+/// `look` is asked before every row.
+fn assign(scores: &[f64], n: usize, look: impl Fn() -> Result<()>) -> Result<Vec<usize>> {
     debug_assert_eq!(scores.len(), n * n);
     // Rows enter one by one; index 0 of the columns stands for "none".
     let (mut row_potential, mut column_potential) = (vec![0.0; n + 1], vec![0.0; n + 1]);
@@ -15,6 +28,7 @@ pub fn best_assignment(scores: &[f64], n: usize) -> Vec<usize> {
     let mut least = vec![f64::INFINITY; n + 1];
     let mut used = vec![false; n + 1];
     for row in 1..=n {
+        look()?;
         row_of[0] = row;
         least.fill(f64::INFINITY);
         used.fill(false);
@@ -57,7 +71,7 @@ pub fn best_assignment(scores: &[f64], n: usize) -> Vec<usize> {
     for (column, &row) in row_of.iter().enumerate().skip(1) {
         columns[row - 1] = column - 1;
     }
-    columns
+    Ok(columns)
 }
 
 #[cfg(test)]
@@ -79,7 +93,8 @@ mod tests {
                 columns.sort_unstable_by_key(|j| found[*j]);
                 let mut best = f64::NEG_INFINITY;
                 let space = super::super::Permutations::new(n).unwrap();
-                super::super::Space::enumerate(&space, &mut |order| {
+                let run = crate::Run::default();
+                super::super::Space::enumerate(&space, &run.start("test"), &mut |order| {
                     let order: Vec<usize> = order.iter().map(|j| *j as usize).collect();
                     best = best.max(total(&order));
                     true

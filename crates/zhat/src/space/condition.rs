@@ -153,6 +153,26 @@ fn size(space: &Structures, structure: &[u32]) -> usize {
     }
 }
 
+/// The fewest and the most that a structure can have under these conditions; none at all where the first is above the second.
+pub(super) fn sizes(space: &Structures, conditions: &[Condition]) -> (usize, usize) {
+    let n = space.as_space().width();
+    let least = match space.base() {
+        Structures::Cycles(_) => 3,
+        Structures::Partitions(_) => 1,
+        Structures::Subtrees(tree) => usize::from(!tree.has_empty()),
+        _ => 0,
+    };
+    conditions.iter().fold((least, n), |(least, most), condition| match *condition {
+        Condition::Size { least: own_least, most: own_most } => (least.max(own_least), most.min(own_most)),
+        _ => (least, most),
+    })
+}
+
+/// Whether conditions leave out structures for their size.
+pub(super) fn limits_size(space: &Structures, conditions: &[Condition]) -> bool {
+    sizes(space, conditions) != sizes(space, &[])
+}
+
 fn refuse(message: String) -> Error {
     Error::argument("condition", message)
 }

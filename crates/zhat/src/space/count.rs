@@ -6,10 +6,9 @@
 //!
 //! Time: k/p draws of the enclosing space, k about (z/ε)². Blocks of a fixed number of hits have streams of their own.
 
-use rayon::prelude::*;
-
-use super::Space;
-use super::estimate::schedule::poisson_interval;
+use super::draws::in_order;
+use super::estimate::schedule::{chernoff_interval, poisson_interval};
+use super::{ROUND, Space};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::numeric;
@@ -19,8 +18,8 @@ use crate::run::{Clock, Run};
 
 /// Hits that share a stream.
 pub(super) const BLOCK: u64 = 64;
-/// Draws between two looks at the clock.
-const ROUND: u64 = 1 << 10;
+/// Up to so many blocks of hits the fewest that do are looked for; beyond a bound on the tails of the Poisson law says how many are enough.
+const SEARCHED: u64 = 1 << 10;
 /// More hits than this are never asked for.
 const MOST_BLOCKS: u64 = 1 << 32;
 
@@ -49,6 +48,9 @@ fn chain(space: &dyn Space) -> Result<(Vec<&dyn Space>, f64)> {
     let mut at = space;
     loop {
         if let Some(log) = at.log_count() {
+            if log == f64::NEG_INFINITY {
+                return Err(Error::ZeroPartition);
+            }
             return Ok((spaces, log));
         }
         spaces.push(at);
@@ -59,6 +61,11 @@ fn chain(space: &dyn Space) -> Result<(Vec<&dyn Space>, f64)> {
             ))
         })?;
     }
+}
+
+/// ln of the number of structures of the space around this one that is known.
+pub(super) fn around(space: &dyn Space) -> Result<f64> {
+    chain(space).map(|found| found.1)
 }
 
 /// A number that ln |Y| does not exceed.
@@ -84,14 +91,18 @@ fn ends(hits: u64, delta: f64) -> (f64, f64) {
 pub(super) fn blocks(error: f64, delta: f64) -> u64 {
     let ratio = (1.0 + error) / (1.0 - error);
     let narrow = |blocks: u64| {
-        let (low, high) = ends(blocks * BLOCK, delta);
+        let hits = blocks * BLOCK;
+        let (low, high) = match blocks <= SEARCHED {
+            true => ends(hits, delta),
+            false => (chernoff_interval(hits, delta).0, chernoff_interval(hits - 1, delta).1),
+        };
         high <= ratio * low
     };
     let mut high = 1;
     while high < MOST_BLOCKS && !narrow(high) {
         high *= 2;
     }
-    let mut low = high / 2;
+    let mut low = (high / 2).max(if high > SEARCHED { SEARCHED } else { 0 });
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if narrow(middle) { high = middle } else { low = middle }
@@ -115,7 +126,7 @@ fn block(
             clock.check()?;
         }
         draws += 1;
-        outer.uniform(random, structure)?;
+        outer.uniform(random, structure, clock)?;
         sum -= (1.0 - random.uniform()).ln();
         hits += u64::from(space.contains(structure)?);
         if hits == 0 && draws == super::MOST_TRIES {
@@ -142,19 +153,18 @@ pub(super) fn estimate(
         let blocks = blocks(error, delta);
         let streams = Streams::new(run.seed(), &format!("count {level}"));
         let done = std::sync::atomic::AtomicU64::new(0);
-        let parts: Vec<(f64, u64)> = run.install(|| {
-            (0..blocks)
-                .into_par_iter()
-                .map(|index| {
-                    let mut structure = vec![0; space.width()];
-                    let part = block(*space, &mut streams.block(index), &mut structure, clock)?;
-                    let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                    clock.progress("count", finished, blocks);
-                    Ok(part)
-                })
-                .collect::<Result<_>>()
+        let work = |index: u64| {
+            let mut structure = vec![0; space.width()];
+            let part = block(*space, &mut streams.block(index), &mut structure, clock)?;
+            let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            clock.progress("count", finished, blocks);
+            Ok(part)
+        };
+        let (mut sum, mut draws) = (0.0, 0u64);
+        in_order(0..blocks, run, work, |_, part: (f64, u64)| {
+            sum += part.0;
+            draws += part.1;
         })?;
-        let (sum, draws) = parts.iter().fold((0.0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         let (low, high) = ends(blocks * BLOCK, delta);
         // A block's sum rounds by a part in 2⁵² for each of its draws at most, and no share is above 1.
         let slack = f64::EPSILON * (draws / blocks + blocks) as f64;
@@ -185,10 +195,12 @@ pub(super) fn unbiased(space: &dyn Space, random: &mut Stream, clock: &Clock<'_>
 /// ```
 /// use zhat::space::{Cycles, Restricted, log_count};
 /// use zhat::Run;
-/// // Of the 197 cycles through some of six vertices 60 have all of them.
+/// // Of the 197 cycles through some of six vertices 60 have all of them, and in 24 of those 0 and 1 are neighbours.
 /// let whole = Restricted::new(Cycles::new(6)?, ["size 6 6".parse()?])?;
-/// let found = log_count(&whole, 0.1, 0.999, &Run::default())?;
-/// assert!((found.value - 60f64.ln()).abs() < 0.1);
+/// assert!((log_count(&whole, 0.1, 0.999, &Run::default())?.value - 60f64.ln()).abs() < 1e-12);
+/// let linked = Restricted::new(whole, ["linked 0 1".parse()?])?;
+/// let found = log_count(&linked, 0.1, 0.999, &Run::default())?;
+/// assert!((found.value - 24f64.ln()).abs() < 0.1);
 /// # Ok::<(), zhat::Error>(())
 /// ```
 pub fn log_count(space: &dyn Space, error: f64, confidence: f64, run: &Run) -> Result<Estimate> {

@@ -83,7 +83,7 @@ impl Spins {
             state.fill(0);
             largest.fill(1);
             for time in (1..=start).rev() {
-                if time % 64 == 0 {
+                if time % 8 == 0 {
                     clock.check()?;
                 }
                 self.sweep(beta, &mut past.block(time), state, &mut largest);

@@ -8,6 +8,7 @@ use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
 use crate::numeric;
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// The undirected cycles through at least three of n vertices.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,46 @@ impl Cycles {
         }
     }
 
+    /// Shows the cycles through at least and at most so many vertices, until `visit` says no; whether all were shown.
+    pub(super) fn enumerate_sized(
+        &self,
+        (least, most): (usize, usize),
+        visit: &mut dyn FnMut(&[u32]) -> bool,
+    ) -> bool {
+        let n = self.vertices;
+        let mut structure = vec![0; n];
+        // Paths from their least vertex, grown and cut like an odometer; each is shown where its second vertex is below its last.
+        for start in 0..(n + 1).saturating_sub(least.max(3)) as u32 {
+            let mut path = vec![start];
+            let mut used = vec![false; n];
+            let mut candidate = start + 1;
+            loop {
+                while (candidate as usize) < n && used[candidate as usize] {
+                    candidate += 1;
+                }
+                if (candidate as usize) < n && path.len() < most {
+                    path.push(candidate);
+                    used[candidate as usize] = true;
+                    if path.len() >= least.max(3) && path[1] < candidate {
+                        Self::write(&path, &mut structure);
+                        if !visit(&structure) {
+                            return false;
+                        }
+                    }
+                    candidate = start + 1;
+                } else {
+                    let last = path.pop().unwrap_or(start);
+                    if path.is_empty() {
+                        break;
+                    }
+                    used[last as usize] = false;
+                    candidate = last + 1;
+                }
+            }
+        }
+        true
+    }
+
     /// The vertices of a cycle in order, from the least.
     pub fn order(structure: &[u32]) -> Vec<u32> {
         let on = |v: &usize| structure[*v] as usize != *v;
@@ -69,7 +110,7 @@ impl Space for Cycles {
         Some(self.log_count)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], _: &Clock<'_>) -> Result<()> {
         let size = 3 + random.categorical(&self.sizes);
         let mut order: Vec<u32> = (0..self.vertices as u32).collect();
         for i in 0..size {
@@ -107,42 +148,18 @@ impl Space for Cycles {
         Ok(())
     }
 
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
-        let mut structure = vec![0; self.vertices];
-        // Paths from their least vertex, grown and cut like an odometer; each is shown where its second vertex is below its last.
-        for start in 0..self.vertices as u32 {
-            let mut path = vec![start];
-            let mut used = vec![false; self.vertices];
-            let mut candidate = start + 1;
-            loop {
-                while (candidate as usize) < self.vertices && used[candidate as usize] {
-                    candidate += 1;
-                }
-                if (candidate as usize) < self.vertices {
-                    path.push(candidate);
-                    used[candidate as usize] = true;
-                    if path.len() >= 3 && path[1] < candidate {
-                        Self::write(&path, &mut structure);
-                        if !visit(&structure) {
-                            return Ok(false);
-                        }
-                    }
-                    candidate = start + 1;
-                } else {
-                    let last = path.pop().unwrap_or(start);
-                    if path.is_empty() {
-                        break;
-                    }
-                    used[last as usize] = false;
-                    candidate = last + 1;
-                }
-            }
-        }
-        Ok(true)
+    fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+        Ok(self.enumerate_sized((3, self.vertices), visit))
     }
 
     /// Takes a vertex off the cycle, or puts one on it between two neighbours.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        _: &Clock<'_>,
+    ) -> Result<f64> {
         let v = random.below(self.vertices);
         let size = structure.iter().enumerate().filter(|(v, next)| *v != **next as usize).count();
         if structure[v] as usize != v {

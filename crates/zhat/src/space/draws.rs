@@ -43,3 +43,24 @@ pub(crate) fn samples(
     }
     Ok(Samples::new(count, width, states, law))
 }
+
+/// Blocks whose results are held at once.
+const GROUP: u64 = 1 << 10;
+
+/// Does so many blocks of work in the run's threads and hands their results on in order, whatever their number and that of the threads.
+pub(crate) fn in_order<T: Send>(
+    blocks: std::ops::Range<u64>,
+    run: &Run,
+    work: impl Fn(u64) -> Result<T> + Sync,
+    mut take: impl FnMut(u64, T),
+) -> Result<()> {
+    let mut next = blocks.start;
+    while next < blocks.end {
+        let group = next..blocks.end.min(next.saturating_add(GROUP));
+        let parts: Vec<T> =
+            run.install(|| group.clone().into_par_iter().map(&work).collect::<Result<_>>())?;
+        group.clone().zip(parts).for_each(|(block, part)| take(block, part));
+        next = group.end;
+    }
+    Ok(())
+}

@@ -2,7 +2,8 @@
 //!
 //! Time O(|Y|) scores, memory O(1) structures; draws take a second pass. Exact.
 
-use super::{Expectations, SpaceMarginals, SpaceModel, count, marginals};
+use super::pilot::{Pilot, is_own};
+use super::{Expectations, ROUND, SpaceMarginals, SpaceModel, count, marginals};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::exact::{Enumeration, Ranked};
@@ -17,12 +18,14 @@ use crate::run::{Clock, Run};
 const NAME: &str = "enumeration";
 /// Measured: one number of a structure, made and scored.
 const SECONDS_PER_NUMBER: f64 = 4e-9;
-/// Structures between two looks at the clock.
-const ROUND: u64 = 1 << 12;
 
 impl Forecasts<SpaceModel> for Enumeration {
-    fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
-        let log_count = count::most(model.space()).unwrap_or(f64::INFINITY);
+    fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
+        let log_count = match count::around(model.space()) {
+            Ok(log) => log,
+            Err(Error::ZeroPartition) => f64::NEG_INFINITY,
+            Err(_) => f64::INFINITY,
+        };
         let (count, query) = (log_count.exp(), query.at_most(log_count));
         let (width, draws) =
             (model.width() as f64, if let Query::Sample(n) = query { n as f64 } else { 0.0 });
@@ -33,9 +36,13 @@ impl Forecasts<SpaceModel> for Enumeration {
             Query::Marginals => marginals::entries(model),
             _ => 0.0,
         };
+        let own = match is_own(model) && count < 1e15 {
+            true => Pilot::new(model, run).map_or(0.0, |pilot| pilot.seconds_a_try()),
+            false => 0.0,
+        };
         Forecast {
             bytes: 8.0 * (kept * (width + 4.0) + features),
-            seconds: passes * count * (2e-8 + SECONDS_PER_NUMBER * (width + features)),
+            seconds: passes * count * (own + 2e-8 + SECONDS_PER_NUMBER * (width + features)) + 1e-7 * draws,
             promise: Promise::Exact,
         }
     }
@@ -49,7 +56,7 @@ fn each(
 ) -> Result<()> {
     let mut failure = None;
     let mut seen = 0u64;
-    model.space().enumerate(&mut |structure| {
+    model.space().enumerate(clock, &mut |structure| {
         let mut one = || {
             if seen.is_multiple_of(ROUND) {
                 clock.check()?;

@@ -3,6 +3,7 @@
 use super::{Space, Step, check_size, check_width, refuse};
 use crate::error::Result;
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// Subsets of n labels (a number is 0 or 1); with signs, the same as vectors of −1 and 1, which stand for 0 and 1 in scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Space for Hypercube {
         Some(self.labels as f64 * std::f64::consts::LN_2)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], _: &Clock<'_>) -> Result<()> {
         for chunk in structure.chunks_mut(64) {
             let bits = random.bits();
             chunk.iter_mut().enumerate().for_each(|(i, bit)| *bit = (bits >> i & 1) as u32);
@@ -71,7 +72,7 @@ impl Space for Hypercube {
         }
     }
 
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+    fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let mut structure = vec![0; self.labels];
         loop {
             if !visit(&structure) {
@@ -84,7 +85,13 @@ impl Space for Hypercube {
     }
 
     /// Flips a label.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        _: &Clock<'_>,
+    ) -> Result<f64> {
         if self.labels > 0 {
             let i = random.below(self.labels);
             step.set(structure, i, 1 - structure[i]);

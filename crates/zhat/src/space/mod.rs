@@ -18,8 +18,10 @@
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
 mod assignment;
+mod choices;
 mod condition;
 mod count;
+mod counted;
 mod coupling;
 mod cycles;
 mod distance;
@@ -28,6 +30,7 @@ mod enumeration;
 pub mod estimate;
 mod hypercube;
 mod marginals;
+mod mixing;
 mod model;
 mod oracle;
 mod partitions;
@@ -50,6 +53,7 @@ pub use distance::Distance;
 pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
 pub use hypercube::Hypercube;
 pub use marginals::SpaceMarginals;
+pub use mixing::{flip_congestion, flip_steps, single_flip_congestion};
 pub use model::{Expectations, SpaceModel};
 pub use oracle::Oracle;
 pub use partitions::Partitions;
@@ -63,9 +67,12 @@ pub use subtrees::Subtrees;
 
 use crate::error::{Error, Result};
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// Tries after which rejection counts as not finding anything.
 const MOST_TRIES: u64 = 1 << 22;
+/// Structures between two looks at the clock: so few because functions of one's own, which may be slow, are called for each.
+const ROUND: u64 = 4;
 
 /// A finite set of structures from which one can draw uniformly.
 ///
@@ -136,27 +143,29 @@ pub trait Space: Send + Sync + Debug {
         Ok(self.check(structure).is_ok())
     }
 
-    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing better.
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing better. What may take long looks at the clock.
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], clock: &Clock<'_>) -> Result<()> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the space of {} has no uniform sampler", self.name())));
         };
-        for _ in 0..MOST_TRIES {
-            space.uniform(random, structure)?;
-            if self.contains(structure)? {
-                return Ok(());
-            }
-        }
-        Err(too_rare(self.name(), space.name()))
+        reject(self, space, random, structure, clock)
     }
 
-    /// Shows every structure once, until `visit` says `false`; whether all were shown.
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+    /// Shows every structure once, until `visit` says `false`; whether all were shown. What is not shown looks at the clock.
+    fn enumerate(&self, clock: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())));
         };
         let mut failure = None;
-        let all = space.enumerate(&mut |structure| match self.contains(structure) {
+        let mut seen = 0u64;
+        let mut inside = |structure: &[u32]| {
+            seen += 1;
+            if seen.is_multiple_of(ROUND) {
+                clock.check()?;
+            }
+            self.contains(structure)
+        };
+        let all = space.enumerate(clock, &mut |structure| match inside(structure) {
             Ok(inside) => !inside || visit(structure),
             Err(error) => {
                 failure = Some(error);
@@ -169,10 +178,16 @@ pub trait Space: Send + Sync + Debug {
     /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)): with these the
     /// Metropolis rule leaves the uniform law as it is, and every structure can be reached from every other. It may leave the
     /// canonical form, to which [`Space::canonical`] leads back.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        clock: &Clock<'_>,
+    ) -> Result<f64> {
         // Any space has this one: a whole new structure.
         let mut drawn = vec![0; structure.len()];
-        self.uniform(random, &mut drawn)?;
+        self.uniform(random, &mut drawn, clock)?;
         for (index, &value) in drawn.iter().enumerate() {
             step.set(structure, index, value);
         }
@@ -257,6 +272,18 @@ impl Structures {
         }
     }
 
+    /// What a part of it is called.
+    fn restricted_name(&self) -> &'static str {
+        match self {
+            Structures::Hypercube(_) => "restricted hypercube",
+            Structures::Permutations(_) => "restricted permutations",
+            Structures::Subtrees(_) => "restricted subtrees",
+            Structures::Cycles(_) => "restricted cycles",
+            Structures::Partitions(_) => "restricted partitions",
+            Structures::Restricted(_) | Structures::Custom(_) => "restricted structures",
+        }
+    }
+
     /// The space itself.
     pub fn as_space(&self) -> &dyn Space {
         match self {
@@ -298,6 +325,26 @@ macro_rules! from_each {
 }
 
 from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions, Restricted);
+
+/// A structure of `space` by rejection from the one around it.
+fn reject<S: Space + ?Sized>(
+    space: &S,
+    outer: &dyn Space,
+    random: &mut Stream,
+    structure: &mut [u32],
+    clock: &Clock<'_>,
+) -> Result<()> {
+    for attempt in 0..MOST_TRIES {
+        if attempt % ROUND == ROUND - 1 {
+            clock.check()?;
+        }
+        outer.uniform(random, structure, clock)?;
+        if space.contains(structure)? {
+            return Ok(());
+        }
+    }
+    Err(too_rare(space.name(), outer.name()))
+}
 
 /// The error for structures that are not found among those of the space around them.
 fn too_rare(space: &str, outer: &str) -> Error {

@@ -7,6 +7,7 @@
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// A term of Dobiński's sum is left out where it is below this times the largest.
 const NEGLIGIBLE: f64 = -60.0;
@@ -65,7 +66,7 @@ impl Space for Partitions {
         Some(self.log_count)
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], _: &Clock<'_>) -> Result<()> {
         let point = random.uniform() * self.urns.last().copied().unwrap_or(1.0);
         let urns = self.least + self.urns.partition_point(|sum| *sum <= point).min(self.urns.len() - 1);
         structure.iter_mut().for_each(|block| *block = random.below(urns) as u32);
@@ -87,29 +88,18 @@ impl Space for Partitions {
         Ok(())
     }
 
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
-        let mut structure = vec![0u32; self.elements];
-        loop {
-            if !visit(&structure) {
-                return Ok(false);
-            }
-            // The last element whose block can be raised: it is at most the largest before it.
-            let mut most = 0;
-            let mut at = None;
-            for (i, &block) in structure.iter().enumerate() {
-                if i > 0 && block <= most {
-                    at = Some(i);
-                }
-                most = most.max(block);
-            }
-            let Some(at) = at else { return Ok(true) };
-            structure[at] += 1;
-            structure[at + 1..].fill(0);
-        }
+    fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+        Ok(growth_strings(self.elements, (1, self.elements), visit))
     }
 
     /// Takes an element and puts it into one of the other elements' blocks or one of its own, all alike.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        _: &Clock<'_>,
+    ) -> Result<f64> {
         let i = random.below(self.elements);
         let old = structure[i];
         // Numbers stay below n: after taking an element at most n − 1 blocks are left, so one number is free.
@@ -147,5 +137,43 @@ impl Space for Partitions {
             own.map(|(i, _)| i.to_string()).collect::<Vec<_>>().join(" ")
         };
         (0..blocks).map(block).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+/// Shows the partitions of n elements into at least and at most so many blocks, in lexicographic order, until `visit` says no; whether all were shown.
+pub(super) fn growth_strings(
+    n: usize,
+    (least, most): (usize, usize),
+    visit: &mut dyn FnMut(&[u32]) -> bool,
+) -> bool {
+    if least.max(1) > most.min(n) {
+        return true;
+    }
+    // The first continuation behind `from`, where there are `blocks`: all in the first, and as many of their own at the end as are missing.
+    let fill = |structure: &mut [u32], from: usize, blocks: usize| {
+        structure[from..].fill(0);
+        let missing = least.saturating_sub(blocks);
+        structure[n - missing..].iter_mut().zip(blocks as u32..).for_each(|(block, own)| *block = own);
+    };
+    let mut structure = vec![0u32; n];
+    fill(&mut structure, 1, 1);
+    loop {
+        if !visit(&structure) {
+            return false;
+        }
+        // The last element whose block can be raised: by one, at most to a new one, and so that enough are left for the blocks that are missing.
+        let mut blocks = 1;
+        let mut found = None;
+        for (i, &block) in structure.iter().enumerate().skip(1) {
+            let raised = block as usize + 1;
+            let after = blocks.max(raised + 1);
+            if raised <= blocks && after <= most && after + (n - i - 1) >= least {
+                found = Some((i, after));
+            }
+            blocks = blocks.max(raised);
+        }
+        let Some((at, blocks)) = found else { return true };
+        structure[at] += 1;
+        fill(&mut structure, at + 1, blocks);
     }
 }

@@ -3,6 +3,7 @@
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// The orders of n items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Space for Permutations {
         Some(log_factorial(self.items))
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], _: &Clock<'_>) -> Result<()> {
         structure.iter_mut().enumerate().for_each(|(i, item)| *item = i as u32);
         random.shuffle(structure);
         Ok(())
@@ -56,7 +57,7 @@ impl Space for Permutations {
     }
 
     /// In lexicographic order.
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+    fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let mut order: Vec<u32> = (0..self.items as u32).collect();
         loop {
             if !visit(&order) {
@@ -70,7 +71,13 @@ impl Space for Permutations {
     }
 
     /// Swaps two items: neighbours or any, as a coin says.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        _: &Clock<'_>,
+    ) -> Result<f64> {
         if self.items < 2 {
             return Ok(0.0);
         }

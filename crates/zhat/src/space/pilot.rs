@@ -1,12 +1,16 @@
 //! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on them.
 
-use super::{Distance, Scores, SpaceModel, Structures, count};
+use super::{Condition, Distance, Scores, SpaceModel, Structures, count};
 use crate::random::Streams;
+use crate::run::Run;
 
 /// Draws, the numbers that they may have together, and the tries that they may take.
 const DRAWS: usize = 64;
 const NUMBERS: usize = 1 << 20;
 const TRIES: usize = 1 << 12;
+/// The part of the time budget that one look may take, and the most of it in seconds.
+const SHARE: f64 = 0.02;
+const SECONDS: f64 = 0.1;
 
 /// Mean and variance of the score under the uniform law, roughly.
 pub(super) struct Pilot {
@@ -20,7 +24,12 @@ pub(super) struct Pilot {
 }
 
 impl Pilot {
-    pub fn new(model: &SpaceModel) -> Option<Self> {
+    /// What is found within a small part of the run's time. None where draws or scores fail.
+    pub fn new(model: &SpaceModel, run: &Run) -> Option<Self> {
+        let share = run.time().map_or(SECONDS, |time| (SHARE * time.as_secs_f64()).min(SECONDS));
+        let run = run.within(Some(share));
+        let clock = run.start("pilot");
+        let stopped = || clock.is_cancelled() || clock.is_out_of_time();
         let mut random = Streams::new(0, "space pilot").block(0);
         let most = NUMBERS / model.width().max(1);
         let count = most.clamp(4, DRAWS);
@@ -29,14 +38,19 @@ impl Pilot {
         let (space, range) = (model.space(), model.range());
         let outer = if space.log_count().is_some() { None } else { space.enclosing() };
         let mut tries = 0;
-        while scores.len() < count && tries < most.clamp(count, TRIES) {
+        while scores.len() < count && tries < most.clamp(count, TRIES) && !(tries > 0 && stopped()) {
             tries += 1;
             let inside = match outer {
-                Some(outer) => {
-                    outer.uniform(&mut random, &mut structure).ok()?;
-                    space.contains(&structure).ok()?
-                }
-                None => space.uniform(&mut random, &mut structure).map(|()| true).ok()?,
+                Some(outer) => match outer.uniform(&mut random, &mut structure, &clock) {
+                    Ok(()) => space.contains(&structure).ok()?,
+                    Err(_) if stopped() => break,
+                    Err(_) => return None,
+                },
+                None => match space.uniform(&mut random, &mut structure, &clock) {
+                    Ok(()) => true,
+                    Err(_) if stopped() => break,
+                    Err(_) => return None,
+                },
             };
             if inside {
                 scores.push(model.score(&structure).ok()?);
@@ -51,7 +65,13 @@ impl Pilot {
             }
         };
         let inside = outer.map(|_| (scores.len().max(1) as f64) / tries as f64);
-        Some(Pilot { mean, variance, range, seconds: seconds_a_draw(model), inside })
+        let mut seconds = seconds_a_draw(model);
+        if is_own(model) {
+            // Nobody knows how long functions take; in powers of 4, so that noise does not decide between methods.
+            let measured = clock.seconds() / tries as f64;
+            seconds = seconds.max(4f64.powf(measured.log(4.0).round()));
+        }
+        Some(Pilot { mean, variance, range, seconds, inside })
     }
 
     /// The share of uniform draws that are in the space.
@@ -107,6 +127,17 @@ impl Pilot {
     pub fn mean_tries(&self) -> f64 {
         (0..16).map(|i| self.tries((f64::from(i) + 0.5) / 16.0)).sum::<f64>() / 16.0
     }
+}
+
+/// Whether functions of one's own are called for a draw or its score.
+pub(super) fn is_own(model: &SpaceModel) -> bool {
+    let conditions = match model.structures() {
+        Structures::Restricted(space) => space.conditions(),
+        _ => &[],
+    };
+    matches!(model.scores(), Scores::Custom(_))
+        || matches!(model.structures().base(), Structures::Custom(_))
+        || conditions.iter().any(|condition| matches!(condition, Condition::Function(_)))
 }
 
 /// Seconds of one uniform draw with its score; measured.

@@ -1,11 +1,15 @@
 //! The structures of a space that meet conditions.
 //!
-//! Their number has no formula. Uniform draws are made by rejection from the whole space, so they take the inverse of the share that is allowed; the number is estimated from
-//! that share (`count`).
+//! Conditions on the size, on labels and nodes, on the vertices of cycles and on links in partitions leave the number known and draws direct (`counted`). For the others there is no formula: uniform
+//! draws are made by rejection from the structures that meet those conditions, so they take the inverse of the share that is allowed; the number is estimated from that share (`count`).
 
+use std::sync::Arc;
+
+use super::counted::{self, Counted};
 use super::{Condition, Space, Step, Structures, refuse};
 use crate::error::{Error, Result};
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// A space with conditions on its structures.
 ///
@@ -20,10 +24,20 @@ use crate::random::Stream;
 /// assert!((z.value - 6f64.ln()).abs() < 1e-12);
 /// # Ok::<(), zhat::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Restricted {
     base: Box<Structures>,
     conditions: Vec<Condition>,
+    /// The structures that meet the conditions with a formula, if there are such conditions.
+    counted: Option<Arc<Counted>>,
+    /// Whether these are all conditions.
+    all_counted: bool,
+}
+
+impl PartialEq for Restricted {
+    fn eq(&self, other: &Self) -> bool {
+        self.base == other.base && self.conditions == other.conditions
+    }
 }
 
 impl Restricted {
@@ -34,10 +48,20 @@ impl Restricted {
     ) -> Result<Self> {
         let mut all = match space.into() {
             Structures::Restricted(space) => space,
-            other => Restricted { base: Box::new(other), conditions: Vec::new() },
+            other => Restricted {
+                base: Box::new(other),
+                conditions: Vec::new(),
+                counted: None,
+                all_counted: false,
+            },
         };
         all.conditions.extend(conditions);
         all.conditions.iter().try_for_each(|condition| condition.check(&all.base))?;
+        let own = all.conditions.iter().filter(|condition| counted::counts(&all.base, condition));
+        let own: Vec<Condition> = own.cloned().collect();
+        let number = own.len();
+        all.counted = if number == 0 { None } else { Counted::new(&all.base, own).map(Arc::new) };
+        all.all_counted = all.counted.is_some() && number == all.conditions.len();
         Ok(all)
     }
 
@@ -49,6 +73,14 @@ impl Restricted {
     /// The conditions.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
+    }
+
+    /// The structures that meet the conditions with a formula.
+    fn outer(&self) -> &dyn Space {
+        match &self.counted {
+            Some(counted) => &**counted,
+            None => self.base.as_space(),
+        }
     }
 
     /// The first condition that a structure does not meet.
@@ -64,27 +96,29 @@ impl Restricted {
 
 impl Space for Restricted {
     fn name(&self) -> &'static str {
-        match *self.base {
-            Structures::Hypercube(_) => "restricted hypercube",
-            Structures::Permutations(_) => "restricted permutations",
-            Structures::Subtrees(_) => "restricted subtrees",
-            Structures::Cycles(_) => "restricted cycles",
-            Structures::Partitions(_) => "restricted partitions",
-            Structures::Restricted(_) | Structures::Custom(_) => "restricted structures",
-        }
+        self.base.restricted_name()
     }
 
     fn width(&self) -> usize {
         self.base.as_space().width()
     }
 
-    /// Known only where there is no condition.
+    /// Known where all conditions have a formula.
     fn log_count(&self) -> Option<f64> {
-        if self.conditions.is_empty() { self.base.as_space().log_count() } else { None }
+        let known = self.all_counted || self.conditions.is_empty();
+        if known { self.outer().log_count() } else { None }
     }
 
     fn enclosing(&self) -> Option<&dyn Space> {
-        Some(self.base.as_space())
+        Some(self.outer())
+    }
+
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], clock: &Clock<'_>) -> Result<()> {
+        let outer = self.outer();
+        if self.log_count().is_some() {
+            return outer.uniform(random, structure, clock);
+        }
+        super::reject(self, outer, random, structure, clock)
     }
 
     fn contains(&self, structure: &[u32]) -> Result<bool> {
@@ -99,11 +133,18 @@ impl Space for Restricted {
         }
     }
 
-    /// The moves of the whole space that stay inside; now and then a whole new structure, because those need not lead everywhere.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    /// The moves of the whole space that stay inside, or two of them by way of a structure outside, which balances because the way back is the same; now and then a whole new structure, because those
+    /// need not lead everywhere.
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        clock: &Clock<'_>,
+    ) -> Result<f64> {
         let mut moved = structure.to_vec();
         if random.below(self.width() + 1) == 0 {
-            match self.uniform(random, &mut moved) {
+            match self.uniform(random, &mut moved, clock) {
                 Ok(()) => {}
                 // Too rare to be found again: staying is a move as well.
                 Err(Error::NoAnswer(_)) => return Ok(0.0),
@@ -114,14 +155,18 @@ impl Space for Restricted {
             }
             return Ok(0.0);
         }
-        let ratio = self.base.as_space().propose(random, structure, step)?;
-        moved.copy_from_slice(structure);
-        self.base.as_space().canonical(&mut moved);
-        if !self.contains(&moved)? {
-            step.undo(structure);
-            return Ok(0.0);
+        let base = self.base.as_space();
+        let mut ratio = 0.0;
+        for _ in 0..2 {
+            ratio += base.propose(random, structure, step, clock)?;
+            moved.copy_from_slice(structure);
+            base.canonical(&mut moved);
+            if self.contains(&moved)? {
+                return Ok(ratio);
+            }
         }
-        Ok(ratio)
+        step.undo(structure);
+        Ok(0.0)
     }
 
     fn canonical(&self, structure: &mut [u32]) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Space, Step, check_size, check_width, refuse, sigmoid, softplus};
 use crate::error::{Error, Result};
 use crate::random::Stream;
+use crate::run::Clock;
 
 /// No parent: the root.
 const NONE: u32 = u32::MAX;
@@ -178,7 +179,7 @@ impl Space for Subtrees {
         Some(if self.empty { softplus(inner) } else { inner })
     }
 
-    fn uniform(&self, random: &mut Stream, structure: &mut [u32]) -> Result<()> {
+    fn uniform(&self, random: &mut Stream, structure: &mut [u32], _: &Clock<'_>) -> Result<()> {
         self.downward(random, structure, |v| self.tree.inner[v]);
         Ok(())
     }
@@ -206,7 +207,7 @@ impl Space for Subtrees {
     }
 
     /// Counts up, as a binary counter would that skips what is no subtree.
-    fn enumerate(&self, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
+    fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let mut structure = vec![0u32; self.nodes()];
         if !self.empty {
             structure[self.root()] = 1;
@@ -227,7 +228,13 @@ impl Space for Subtrees {
     }
 
     /// Adds or takes a node where that leaves a subtree, or prunes all below a node and grafts a uniform subtree there.
-    fn propose(&self, random: &mut Stream, structure: &mut [u32], step: &mut Step) -> Result<f64> {
+    fn propose(
+        &self,
+        random: &mut Stream,
+        structure: &mut [u32],
+        step: &mut Step,
+        _: &Clock<'_>,
+    ) -> Result<f64> {
         let v = random.below(self.nodes());
         let graft = random.bits() & 1 == 1;
         match self.tree.parents[v] {

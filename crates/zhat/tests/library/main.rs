@@ -44,4 +44,5 @@ mod sequence_runs;
 mod space_counts;
 mod space_queries;
 mod space_sampling;
+mod space_sizes;
 mod spaces;

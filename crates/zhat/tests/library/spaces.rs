@@ -178,7 +178,7 @@ fn oracles_agree_with_enumeration() {
 pub fn listed(space: &dyn Space) -> (Vec<Vec<u32>>, HashMap<Vec<u32>, usize>) {
     let mut all = Vec::new();
     space
-        .enumerate(&mut |structure| {
+        .enumerate(&Run::default().start("list"), &mut |structure| {
             all.push(structure.to_vec());
             true
         })
@@ -206,6 +206,8 @@ fn spaces() -> Vec<Structures> {
 
 #[test]
 fn uniform_draws_are_uniform_and_canonical() {
+    let run = Run::default();
+    let clock = run.start("draws");
     for (k, space) in spaces().iter().enumerate() {
         let space = space.as_space();
         let (all, places) = listed(space);
@@ -214,7 +216,7 @@ fn uniform_draws_are_uniform_and_canonical() {
         let mut counts = vec![0; all.len()];
         let mut structure = vec![0; space.width()];
         for _ in 0..200 * all.len() {
-            space.uniform(&mut random, &mut structure).unwrap();
+            space.uniform(&mut random, &mut structure, &clock).unwrap();
             counts[places[&structure]] += 1;
         }
         let law = vec![1.0 / all.len() as f64; all.len()];
@@ -232,6 +234,8 @@ fn uniform_draws_are_uniform_and_canonical() {
 /// scores are those of the whole.
 #[test]
 fn moves_balance_and_know_their_change_of_score() {
+    let run = Run::default();
+    let clock = run.start("moves");
     for (k, space) in spaces().iter().enumerate() {
         let (all, places) = listed(space.as_space());
         let mut random = Streams::new(k as u64, "moves").block(0);
@@ -243,7 +247,7 @@ fn moves_balance_and_know_their_change_of_score() {
         for _ in 0..steps {
             let from = at.clone();
             step.changes.clear();
-            let ratio = space.as_space().propose(&mut random, &mut at, &mut step).unwrap();
+            let ratio = space.as_space().propose(&mut random, &mut at, &mut step, &clock).unwrap();
             if random.uniform() >= ratio.exp() {
                 step.undo(&mut at);
                 assert_eq!(at, from);
@@ -272,12 +276,12 @@ fn moves_balance_and_know_their_change_of_score() {
         for model in small(seed, 2.0) {
             let mut random = Streams::new(seed, "changes").block(0);
             let mut at = vec![0; model.width()];
-            model.space().uniform(&mut random, &mut at).unwrap();
+            model.space().uniform(&mut random, &mut at, &clock).unwrap();
             let mut score = model.score(&at).unwrap();
             let mut step = Step::default();
             for _ in 0..200 {
                 step.changes.clear();
-                model.space().propose(&mut random, &mut at, &mut step).unwrap();
+                model.space().propose(&mut random, &mut at, &mut step, &clock).unwrap();
                 score = model.score_after(score, &at, &step).unwrap();
                 let whole = model.score(&at).unwrap();
                 assert!((score - whole).abs() < 1e-10, "{} {}", model.space().name(), model.scores().name());

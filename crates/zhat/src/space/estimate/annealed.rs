@@ -22,13 +22,16 @@ use crate::options::{INSIDE_UNIT, Options, REPLICATES, Range, options};
 use crate::query::{BestState, LogPartition, Map, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
-use crate::space::{SpaceModel, Step, count};
+use crate::space::pilot::{Pilot, is_own};
+use crate::space::{ROUND, SpaceModel, Step, count};
 
 const NAME: &str = "annealed";
 /// Moves after which a score that was kept up to date is made anew, so that rounding does not add up.
-const REFRESH: usize = 1 << 12;
+const REFRESH: u64 = 1 << 12;
 /// The fewest and the most temperatures that are chosen by themselves.
 const TEMPERATURES: (f64, f64) = (16.0, 4096.0);
+/// Replicates that are begun together; between two such groups one looks at the clock.
+const GROUP: u64 = 256;
 /// ln|Y|/β at the last temperature of a search for the best structure, as a part of the range.
 const LEFT: f64 = 0.01;
 
@@ -80,18 +83,28 @@ struct Particle {
 }
 
 impl Particle {
-    /// So many Metropolis moves at β.
+    /// So many Metropolis moves at β; whether there was time for all of them.
     fn moves(
         &mut self,
         model: &SpaceModel,
         beta: f64,
-        count: usize,
+        count: u64,
         random: &mut Stream,
         step: &mut Step,
-    ) -> Result<()> {
+        clock: &Clock<'_>,
+    ) -> Result<bool> {
         for done in 0..count {
+            if done % ROUND == ROUND - 1 && must_stop(clock) {
+                return Ok(false);
+            }
             step.changes.clear();
-            let ratio = model.space().propose(random, &mut self.structure, step)?;
+            let ratio = match model.space().propose(random, &mut self.structure, step, clock) {
+                Err(_) if must_stop(clock) => {
+                    step.undo(&mut self.structure);
+                    return Ok(false);
+                }
+                other => other?,
+            };
             if step.changes.is_empty() {
                 continue;
             }
@@ -106,8 +119,12 @@ impl Particle {
             }
         }
         self.score = model.score(&self.structure)?;
-        Ok(())
+        Ok(true)
     }
+}
+
+fn must_stop(clock: &Clock<'_>) -> bool {
+    clock.is_cancelled() || clock.is_out_of_time()
 }
 
 impl AnnealedSampling {
@@ -118,15 +135,16 @@ impl AnnealedSampling {
         }
     }
 
-    fn moves(&self, model: &SpaceModel) -> usize {
-        (self.sweeps * model.width() as f64).ceil() as usize
+    fn moves(&self, model: &SpaceModel) -> u64 {
+        (self.sweeps * model.width() as f64).ceil() as u64
     }
 
-    fn start(&self, model: &SpaceModel, random: &mut Stream) -> Result<Vec<Particle>> {
+    fn start(&self, model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<Vec<Particle>> {
         let mut particles = Vec::with_capacity(self.particles);
         for _ in 0..self.particles {
+            clock.check()?;
             let mut structure = vec![0; model.width()];
-            model.space().uniform(random, &mut structure)?;
+            model.space().uniform(random, &mut structure, clock)?;
             let score = model.score(&structure)?;
             particles.push(Particle { structure, score, log_weight: 0.0 });
         }
@@ -136,7 +154,7 @@ impl AnnealedSampling {
     /// ln of one replicate's number of structures times its mean weight.
     fn replicate(&self, model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<f64> {
         let (steps, moves) = (self.steps(model), self.moves(model));
-        let mut particles = self.start(model, random)?;
+        let mut particles = self.start(model, random, clock)?;
         let mut step = Step::default();
         let mut total = count::unbiased(model.space(), random, clock)?;
         for time in 1..=steps {
@@ -151,13 +169,21 @@ impl AnnealedSampling {
             if time < steps {
                 for particle in &mut particles {
                     clock.check()?;
-                    particle.moves(model, beta, moves, random, &mut step)?;
+                    if !particle.moves(model, beta, moves, random, &mut step, clock)? {
+                        clock.check()?;
+                    }
                 }
             }
         }
         let logs: Vec<f64> = particles.iter().map(|particle| particle.log_weight).collect();
         Ok(total + numeric::log_sum_exp(&logs) - (logs.len() as f64).ln())
     }
+}
+
+/// The numbers of replicates that are begun together.
+fn groups(replicates: usize) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let all = replicates as u64;
+    (0..all.div_ceil(GROUP)).map(move |group| group * GROUP..((group + 1) * GROUP).min(all))
 }
 
 /// Where fewer than half of the particles count, draws them anew and returns the ln of the mean weight that they had.
@@ -188,19 +214,23 @@ fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
 }
 
 impl Forecasts<SpaceModel> for AnnealedSampling {
-    fn forecast(&self, model: &SpaceModel, query: Query, _: &Run) -> Forecast {
-        // A search for the best has one particle a chain.
-        let each = if query == Query::Map { 1 } else { self.particles };
-        let particles = (each * self.replicates) as f64;
-        let moves = particles * (self.steps(model) * self.moves(model)) as f64;
+    fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
+        // A search for the best has one particle a chain, and keeps one of them all.
+        let map = query == Query::Map;
+        let each = if map { 1.0 } else { self.particles as f64 };
+        let particles = each * self.replicates as f64;
+        let moves = particles * self.steps(model) as f64 * self.moves(model) as f64;
         let width = model.width() as f64;
+        // Every thread has its particles, and a copy of them while they are drawn anew.
+        let held = run.threads() as f64 * 2.0 * each * (4.0 * width + 64.0);
+        let kept = if map { GROUP as f64 * (4.0 * width + 64.0) } else { 8.0 * self.replicates as f64 };
         let each = match model.scores() {
-            crate::space::Scores::Custom(_) => 2e-6,
+            _ if is_own(model) => Pilot::new(model, run).map_or(2e-6, |pilot| pilot.seconds_a_try()),
             crate::space::Scores::Unary(_) | crate::space::Scores::Position(_) => 6e-8,
             _ => 1e-7 + 3e-9 * width,
         };
         let promise = if query == Query::Map { Promise::Bounds } else { Promise::Unbiased };
-        Forecast { bytes: 8.0 * self.particles as f64 * 64.0 * width, seconds: moves * each, promise }
+        Forecast { bytes: held + kept, seconds: moves * each, promise }
     }
 }
 
@@ -211,24 +241,25 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         let streams = Streams::new(run.seed(), NAME);
         let done = std::sync::atomic::AtomicU64::new(0);
-        let parts: Vec<Result<f64>> = run.install(|| {
-            (0..self.replicates as u64)
-                .into_par_iter()
-                .map(|index| {
-                    let found = self.replicate(model, &mut streams.block(index), &clock);
-                    let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                    clock.progress("replicates", finished, self.replicates as u64);
-                    found
-                })
-                .collect()
-        });
-        let mut estimates = Vec::with_capacity(parts.len());
+        let replicate = |index: u64| {
+            let found = self.replicate(model, &mut streams.block(index), &clock);
+            let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            clock.progress("replicates", finished, self.replicates as u64);
+            found
+        };
+        let mut estimates = Vec::new();
         let mut stopped = false;
-        for part in parts {
-            match part {
-                Ok(log) => estimates.push(log),
-                Err(_) if clock.is_cancelled() || clock.is_out_of_time() => stopped = true,
-                Err(error) => return Err(error),
+        for group in groups(self.replicates) {
+            let parts: Vec<Result<f64>> = run.install(|| group.into_par_iter().map(replicate).collect());
+            for part in parts {
+                match part {
+                    Ok(log) => estimates.push(log),
+                    Err(_) if must_stop(&clock) => stopped = true,
+                    Err(error) => return Err(error),
+                }
+            }
+            if stopped {
+                break;
             }
         }
         if estimates.is_empty() {
@@ -241,7 +272,7 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
             .note("temperatures", steps)
             .note("moves", self.moves(model));
         diagnostics.rounding = model.slack() * 2.0
-            + numeric::rounding_allowance((steps + self.particles) as f64, model.magnitude());
+            + numeric::rounding_allowance(steps as f64 + self.particles as f64, model.magnitude());
         diagnostics.stopped_early = stopped;
         diagnostics.seconds = clock.seconds();
         let (value, guarantee) = unbiased(&estimates, self.confidence, diagnostics.rounding);
@@ -253,6 +284,7 @@ impl Map<SpaceModel> for AnnealedSampling {
     fn map(&self, model: &SpaceModel, run: &Run) -> Result<Answer<BestState>> {
         let clock = run.start(NAME);
         self.check()?;
+        run.require_memory(NAME, self.forecast(model, Query::Map, run).bytes)?;
         let (steps, moves) = (self.steps(model), self.moves(model));
         let count = count::most(model.space()).unwrap_or(model.width() as f64);
         let last = (count / (LEFT * model.spread())).clamp(1.0, 1e300);
@@ -261,32 +293,52 @@ impl Map<SpaceModel> for AnnealedSampling {
             let mut random = streams.block(index);
             let mut step = Step::default();
             let one = AnnealedSampling { particles: 1, ..*self };
-            let mut particle = one.start(model, &mut random)?.swap_remove(0);
+            let mut particle = one.start(model, &mut random, &clock)?.swap_remove(0);
             let mut best = particle.clone();
             for time in 1..=steps {
-                if clock.is_cancelled() || clock.is_out_of_time() {
+                if must_stop(&clock) {
                     return Ok((best, true));
                 }
                 // From 1/100 of the range upward in equal ratios.
                 let exponent = time as f64 / steps as f64;
                 let first = (0.1 / model.spread().max(1e-300)).min(last);
                 let beta = first * (last / first).powf(exponent);
-                particle.moves(model, beta, moves.max(1), &mut random, &mut step)?;
+                particle.moves(model, beta, moves.max(1), &mut random, &mut step, &clock)?;
                 if particle.score > best.score {
                     best = particle.clone();
                 }
             }
             Ok((best, false))
         };
-        let found: Vec<(Particle, bool)> =
-            run.install(|| (0..self.replicates as u64).into_par_iter().map(search).collect::<Result<_>>())?;
-        let mut diagnostics = Diagnostics::new(NAME).note("chains", found.len()).note("beta", last);
-        diagnostics.stopped_early = found.iter().any(|part| part.1);
-        // The first of equal ones, whatever the threads.
-        let better = |best: Particle, part: Particle| if part.score > best.score { part } else { best };
-        let Some(mut best) = found.into_iter().map(|part| part.0).reduce(better) else {
+        let (mut best, mut chains, mut stopped) = (None::<Particle>, 0u64, false);
+        for group in groups(self.replicates) {
+            let parts: Vec<Result<(Particle, bool)>> =
+                run.install(|| group.into_par_iter().map(search).collect());
+            for part in parts {
+                match part {
+                    Ok((particle, cut)) => {
+                        chains += 1;
+                        stopped |= cut;
+                        // The first of equal ones, whatever the threads.
+                        if best.as_ref().is_none_or(|best| particle.score > best.score) {
+                            best = Some(particle);
+                        }
+                    }
+                    Err(_) if must_stop(&clock) => stopped = true,
+                    Err(error) => return Err(error),
+                }
+            }
+            clock.progress("chains", chains, self.replicates as u64);
+            if stopped {
+                break;
+            }
+        }
+        let Some(mut best) = best else {
+            clock.check()?;
             return Err(Error::Interrupted);
         };
+        let mut diagnostics = Diagnostics::new(NAME).note("chains", chains).note("beta", last);
+        diagnostics.stopped_early = stopped;
         model.space().canonical(&mut best.structure);
         let score = model.score(&best.structure)?;
         diagnostics.rounding = 2.0 * model.slack();

@@ -8,7 +8,6 @@
 //!
 //! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::answer;
@@ -21,12 +20,14 @@ use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
 use crate::space::count::{self, Count};
-use crate::space::pilot::Pilot;
-use crate::space::{MOST_TRIES, Space, SpaceModel, too_rare};
+use crate::space::draws::in_order;
+use crate::space::pilot::{Pilot, is_own};
+use crate::space::{MOST_TRIES, ROUND, Space, SpaceModel, too_rare};
 
 const NAME: &str = "importance";
-/// Draws that share a stream.
+/// Draws that share a stream; with functions of one's own, which may be slow, fewer, so that the first look comes soon.
 const BLOCK: u64 = 256;
+const OWN_BLOCK: u64 = 4;
 /// Blocks before the first look.
 const FIRST: u64 = 4;
 
@@ -51,15 +52,15 @@ impl Default for UniformImportance {
 }
 
 impl Forecasts<SpaceModel> for UniformImportance {
-    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
-        let seconds = match Pilot::new(model) {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
+        let seconds = match Pilot::new(model, run) {
             Some(pilot) => {
                 let log = (16.0 / (1.0 - self.confidence)).ln();
                 let inside = pilot.acceptance();
                 let variance = pilot.second_moment() / inside - 1.0;
                 let draws =
                     2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
-                draws.max((FIRST * BLOCK) as f64) * pilot.seconds_a_try()
+                draws.max((FIRST * block_of(model)) as f64).min(self.samples as f64) * pilot.seconds_a_try()
             }
             // What is wrong the run itself will say.
             None => 0.0,
@@ -81,7 +82,7 @@ impl LogPartition<SpaceModel> for UniformImportance {
                 (error, confidence, count::estimate(space, error, confidence, run, &clock)?)
             }
         };
-        let top = model.range().1;
+        let (top, size) = (model.range().1, block_of(model));
         let streams = Streams::new(run.seed(), "uniform importance");
         let wanted = error.ln_1p() - (-error).ln_1p();
         let delta = 1.0 - confidence;
@@ -90,49 +91,46 @@ impl LogPartition<SpaceModel> for UniformImportance {
         let mut stopped = false;
         for look in 1u64.. {
             let goal = FIRST << (look - 1).min(48);
-            let parts: Result<Vec<(f64, f64)>> = run.install(|| {
-                (done..goal)
-                    .into_par_iter()
-                    .map(|block| {
+            let work = |block: u64| {
+                let mut random = streams.block(block);
+                let mut structure = vec![0; model.width()];
+                let mut part = (0.0, 0.0);
+                for draw in 0..size {
+                    if draw % ROUND == 0 {
                         clock.check()?;
-                        let mut random = streams.block(block);
-                        let mut structure = vec![0; model.width()];
-                        let mut part = (0.0, 0.0);
-                        for _ in 0..BLOCK {
-                            let weight = match around {
-                                Some((outer, _)) => {
-                                    outer.uniform(&mut random, &mut structure)?;
-                                    if space.contains(&structure)? { weight(model, &structure)? } else { 0.0 }
-                                }
-                                None => {
-                                    space.uniform(&mut random, &mut structure)?;
-                                    weight(model, &structure)?
-                                }
-                            };
-                            part = (part.0 + weight, part.1 + weight * weight);
+                    }
+                    let weight = match around {
+                        Some((outer, _)) => {
+                            outer.uniform(&mut random, &mut structure, &clock)?;
+                            if space.contains(&structure)? { weight(model, &structure)? } else { 0.0 }
                         }
-                        Ok(part)
-                    })
-                    .collect()
-            });
-            let parts = match parts {
+                        None => {
+                            space.uniform(&mut random, &mut structure, &clock)?;
+                            weight(model, &structure)?
+                        }
+                    };
+                    part = (part.0 + weight, part.1 + weight * weight);
+                }
+                Ok(part)
+            };
+            let mut more = sums;
+            let add = |_: u64, part: (f64, f64)| more = (more.0 + part.0, more.1 + part.1);
+            match in_order(done..goal, run, work, add) {
                 // The last look stands.
                 Err(_) if look > 1 && (clock.is_cancelled() || clock.is_out_of_time()) => {
                     stopped = true;
                     break;
                 }
                 other => other?,
-            };
-            for part in parts {
-                sums = (sums.0 + part.0, sums.1 + part.1);
             }
+            sums = more;
             done = goal;
             if let (Some((outer, _)), 0.0) = (around, sums.0)
-                && done * BLOCK >= MOST_TRIES
+                && done * size >= MOST_TRIES
             {
                 return Err(too_rare(space.name(), outer.name()));
             }
-            let number = (done * BLOCK) as f64;
+            let number = (done * size) as f64;
             let mean = sums.0 / number;
             let variance = ((sums.1 - number * mean * mean) / (number - 1.0)).max(0.0);
             let seen = Moments { count: number, mean, variance };
@@ -141,8 +139,8 @@ impl LogPartition<SpaceModel> for UniformImportance {
             let (low, high) = (seen.low(risk).max(0.0).ln(), seen.high(risk).ln());
             found = (if mean > 0.0 { mean.ln() } else { high }, low, high);
             clock.bounds(count.low + top + low, count.high + top + high);
-            clock.progress("draws", done * BLOCK, self.samples);
-            if high - low <= wanted || done * BLOCK >= self.samples {
+            clock.progress("draws", done * size, self.samples);
+            if high - low <= wanted || done * size >= self.samples {
                 break;
             }
         }
@@ -150,11 +148,11 @@ impl LogPartition<SpaceModel> for UniformImportance {
             // One structure at least, once one was seen.
             count.part = if sums.0 > 0.0 { -log } else { f64::NEG_INFINITY };
         }
-        let mut diagnostics = Diagnostics::new(NAME).note("samples", done * BLOCK);
+        let mut diagnostics = Diagnostics::new(NAME).note("samples", done * size);
         diagnostics.stopped_early = stopped;
         let (value, low, high) = found;
         // Sums of so many weights round by a relative error of their number at most.
-        let operations = (64 + BLOCK + done) as f64;
+        let operations = (64 + size + done) as f64;
         answer(
             model,
             &count,
@@ -165,6 +163,10 @@ impl LogPartition<SpaceModel> for UniformImportance {
             &clock,
         )
     }
+}
+
+fn block_of(model: &SpaceModel) -> u64 {
+    if is_own(model) { OWN_BLOCK } else { BLOCK }
 }
 
 /// exp(s(y) − s_max).

@@ -9,7 +9,6 @@
 //!
 //! BR is the largest |s|, which is what the proof uses of it. Time: k·l·S exact draws: for reference; [`super::Telescoped`] promises the same for hundreds of times fewer.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{answer, schedule};
@@ -20,9 +19,10 @@ use crate::options::{INSIDE_UNIT, Options, Range, options};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::space::draws::in_order;
 use crate::space::perfect::{Sampler, Source, meta_steps, metropolis};
 use crate::space::pilot::Pilot;
-use crate::space::{SpaceModel, count};
+use crate::space::{ROUND, SpaceModel, count};
 
 const NAME: &str = "fpras-published";
 /// Draws that share a stream.
@@ -83,10 +83,10 @@ impl PublishedScheme {
 }
 
 impl Forecasts<SpaceModel> for PublishedScheme {
-    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         let draws = self.schedule(model, error).total() * schedule::median_runs(1.0 - confidence) as f64;
-        let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
+        let seconds = match (Source::new(model, self.sampler), Pilot::new(model, run)) {
             (Ok(source), Some(pilot)) => {
                 let each = match self.approximate {
                     true => meta_steps(model.spread(), self.tolerance(model, error)) * pilot.seconds_a_draw(),
@@ -98,7 +98,9 @@ impl Forecasts<SpaceModel> for PublishedScheme {
             _ => 0.0,
         };
         let promise = if self.as_printed { Promise::Heuristic } else { Promise::Bounds };
-        Forecast { bytes: 1e6 + draws / BLOCK as f64 * 16.0, seconds, promise }
+        let levels = self.schedule(model, error).levels;
+        let runs = schedule::median_runs(1.0 - confidence) as f64;
+        Forecast { bytes: 1e6 + 8.0 * runs * levels, seconds, promise }
     }
 }
 
@@ -124,57 +126,58 @@ impl LogPartition<SpaceModel> for PublishedScheme {
         let runs = schedule::median_runs(1.0 - confidence) as u64;
         let streams = Streams::new(run.seed(), NAME);
         let blocks = each.div_ceil(BLOCK);
-        let parts: Vec<(f64, u64)> = run.install(|| {
-            (0..runs * levels * blocks)
-                .into_par_iter()
-                .map(|index| {
-                    clock.check()?;
-                    let level = 1 + index / blocks % levels;
-                    let change = beta(level) - beta(level - 1);
-                    // As printed: at the upper end, for the inverse.
-                    let (at, factor) = match self.as_printed {
-                        true => (beta(level), -change),
-                        false => (beta(level - 1), change),
-                    };
-                    let mut random = streams.block(index);
-                    let mut structure = vec![0; model.width()];
-                    let first = index % blocks * BLOCK;
-                    if self.approximate {
-                        let steps = meta_steps(at * model.spread(), tolerance) as u64;
-                        let (mut sum, mut cost) = (0.0, 0);
-                        for _ in first..(first + BLOCK).min(each) {
-                            let score = metropolis(model, (at, steps), &mut random, &mut structure, &clock)?;
-                            sum += (factor * score).exp();
-                            cost += steps + 1;
-                        }
-                        return Ok((sum, cost));
+        let work = |index: u64| {
+            clock.check()?;
+            let level = 1 + index / blocks % levels;
+            let change = beta(level) - beta(level - 1);
+            // As printed: at the upper end, for the inverse.
+            let (at, factor) = match self.as_printed {
+                true => (beta(level), -change),
+                false => (beta(level - 1), change),
+            };
+            let mut random = streams.block(index);
+            let mut structure = vec![0; model.width()];
+            let first = index % blocks * BLOCK;
+            let draws = first..first.saturating_add(BLOCK).min(each);
+            if self.approximate {
+                let steps = meta_steps(at * model.spread(), tolerance) as u64;
+                let (mut sum, mut cost) = (0.0, 0u64);
+                for _ in draws {
+                    let score = metropolis(model, (at, steps), &mut random, &mut structure, &clock)?;
+                    sum += (factor * score).exp();
+                    cost = cost.saturating_add(steps).saturating_add(1);
+                }
+                return Ok((sum, cost));
+            }
+            source.at(at).with(&clock, |draw| {
+                let (mut sum, mut cost) = (0.0, 0);
+                for number in draws {
+                    if number % ROUND == ROUND - 1 {
+                        clock.check()?;
                     }
-                    source.at(at).with(&clock, |draw| {
-                        let (mut sum, mut cost) = (0.0, 0);
-                        for _ in first..(first + BLOCK).min(each) {
-                            let drawn = draw(&mut random, &mut structure)?;
-                            sum += (factor * drawn.score).exp();
-                            cost += drawn.cost;
-                        }
-                        Ok((sum, cost))
-                    })
-                })
-                .collect::<Result<_>>()
+                    let drawn = draw(&mut random, &mut structure)?;
+                    sum += (factor * drawn.score).exp();
+                    cost += drawn.cost;
+                }
+                Ok((sum, cost))
+            })
+        };
+        let mut sums = vec![0.0; runs.saturating_mul(levels) as usize];
+        let mut cost = 0u64;
+        let all = runs.saturating_mul(levels).saturating_mul(blocks);
+        in_order(0..all, run, work, |index, part: (f64, u64)| {
+            sums[(index / blocks) as usize] += part.0;
+            cost = cost.saturating_add(part.1);
         })?;
         let sign = if self.as_printed { -1.0 } else { 1.0 };
-        let mut estimates: Vec<f64> = parts
-            .chunks((levels * blocks) as usize)
-            .map(|run| {
-                let level =
-                    |level: &[(f64, u64)]| (level.iter().map(|p| p.0).sum::<f64>() / each as f64).ln();
-                sign * run.chunks(blocks as usize).map(level).sum::<f64>()
-            })
+        let mut estimates: Vec<f64> = sums
+            .chunks(levels as usize)
+            .map(|run| sign * run.iter().map(|sum| (sum / each as f64).ln()).sum::<f64>())
             .collect();
         estimates.sort_unstable_by(f64::total_cmp);
         let median = estimates[estimates.len() / 2];
-        let cost: u64 = parts.iter().map(|part| part.1).sum();
         let diagnostics = Diagnostics::new(NAME)
-            .note("samples", runs * levels * each)
+            .note("samples", runs.saturating_mul(levels).saturating_mul(each))
             .note("levels", levels)
             .note("samples_each", each)
             .note("runs", runs)

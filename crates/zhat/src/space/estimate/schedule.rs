@@ -12,7 +12,8 @@ pub fn telescoped_levels(spread: f64, error: f64) -> f64 {
 /// The fewest runs, an odd number, whose median errs with probability at most δ where each run errs with probability at most 1/4: P(Binomial(k, ¼) ≥ (k + 1)/2) ≤ δ.
 pub fn median_runs(delta: f64) -> usize {
     let mut k = 1;
-    while upper_tail(k) > delta && k < 100_001 {
+    // At 1001 the probability is below the least positive number there is beside 1.
+    while upper_tail(k) > delta && k < 1001 {
         k += 2;
     }
     k
@@ -65,7 +66,12 @@ impl Published {
 }
 
 /// The interval for the mean of a Poisson law from one count n, each end missed with probability at most δ/2 (Garwood 1936).
+///
+/// Beyond 2²⁶ the ends are those of [`chernoff_interval`], which take no time.
 pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {
+    if count > 1 << 26 || delta.is_nan() || delta <= 0.0 {
+        return chernoff_interval(count, delta);
+    }
     let n = count as f64;
     // Tails are found to more digits than this keeps back.
     let each = 0.5 * delta * (1.0 - 1e-6);
@@ -89,6 +95,23 @@ pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {
         if poisson_at_most(count, middle) <= each { b = middle } else { a = middle }
     }
     (low, b)
+}
+
+/// A wider interval of the same kind from P(N ≥ n), P(N ≤ n) ≤ exp(n − μ)(μ/n)ⁿ (Chernoff).
+pub fn chernoff_interval(count: u64, delta: f64) -> (f64, f64) {
+    let n = count as f64;
+    // A thousandth more than the bound itself rounds by.
+    let goal = (0.5 * delta).max(f64::MIN_POSITIVE).ln() - 1e-3;
+    let log = |mean: f64| n - mean + if count == 0 { 0.0 } else { n * (mean / n).ln() };
+    let within = |mut inside: f64, mut outside: f64| {
+        for _ in 0..200 {
+            let middle = 0.5 * (inside + outside);
+            if log(middle) <= goal { outside = middle } else { inside = middle }
+        }
+        outside
+    };
+    let low = if count == 0 { 0.0 } else { within(n, 0.0) };
+    (low, within(n, n + 4.0 * (-goal * (n + 1.0)).sqrt() - 4.0 * goal))
 }
 
 fn log_poisson(count: u64, mean: f64) -> f64 {

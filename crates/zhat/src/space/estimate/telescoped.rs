@@ -7,7 +7,6 @@
 //!
 //! Time: k·l exact draws. Memory: one structure a thread. There is nothing to show before the end.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{answer, schedule};
@@ -19,6 +18,7 @@ use crate::options::{INSIDE_UNIT, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::random::Streams;
 use crate::run::Run;
+use crate::space::draws::in_order;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
 use crate::space::{SpaceModel, count};
@@ -48,18 +48,18 @@ impl Default for Telescoped {
 }
 
 impl Forecasts<SpaceModel> for Telescoped {
-    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
         let runs = schedule::median_runs(1.0 - confidence) as f64;
         let draws = runs * schedule::telescoped_levels(model.spread(), error);
-        let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
+        let seconds = match (Source::new(model, self.sampler), Pilot::new(model, run)) {
             (Ok(source), Some(pilot)) => {
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
             // What is wrong the run itself will say.
             _ => 0.0,
         };
-        Forecast { bytes: 1e6 + draws / BLOCK as f64 * 16.0, seconds, promise: Promise::Bounds }
+        Forecast { bytes: 1e6 + 16.0 * runs, seconds, promise: Promise::Bounds }
     }
 }
 
@@ -76,38 +76,34 @@ impl LogPartition<SpaceModel> for Telescoped {
         let streams = Streams::new(run.seed(), "telescoped");
         let blocks = levels.div_ceil(BLOCK);
         let done = std::sync::atomic::AtomicU64::new(0);
-        let parts: Vec<(f64, u64)> = run.install(|| {
-            (0..runs * blocks)
-                .into_par_iter()
-                .map(|index| {
-                    let mut random = streams.block(index);
-                    let mut structure = vec![0; model.width()];
-                    let (mut sum, mut cost) = (CompensatedSum::default(), 0);
-                    let first = index % blocks * BLOCK;
-                    for level in first..(first + BLOCK).min(levels) {
-                        clock.check()?;
-                        let drawn = source
-                            .at(level as f64 / levels as f64)
-                            .with(&clock, |draw| draw(&mut random, &mut structure))?;
-                        sum.add(drawn.score);
-                        cost += drawn.cost;
-                    }
-                    let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                    clock.progress("levels", finished * BLOCK, runs * levels);
-                    Ok((sum.value(), cost))
-                })
-                .collect::<Result<_>>()
-        })?;
-        let total = |run: &[(f64, u64)]| {
-            let sum: CompensatedSum = run.iter().map(|part| part.0 / levels as f64).collect();
-            sum.value()
+        let work = |index: u64| {
+            let mut random = streams.block(index);
+            let mut structure = vec![0; model.width()];
+            let (mut sum, mut cost) = (CompensatedSum::default(), 0);
+            let first = index % blocks * BLOCK;
+            for level in first..first.saturating_add(BLOCK).min(levels) {
+                clock.check()?;
+                let drawn = source
+                    .at(level as f64 / levels as f64)
+                    .with(&clock, |draw| draw(&mut random, &mut structure))?;
+                sum.add(drawn.score);
+                cost += drawn.cost;
+            }
+            let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            clock.progress("levels", finished * BLOCK, runs.saturating_mul(levels));
+            Ok((sum.value(), cost))
         };
-        let mut estimates: Vec<f64> = parts.chunks(blocks as usize).map(total).collect();
+        let mut totals = vec![CompensatedSum::default(); runs as usize];
+        let mut cost = 0u64;
+        in_order(0..runs.saturating_mul(blocks), run, work, |index, part: (f64, u64)| {
+            totals[(index / blocks) as usize].add(part.0 / levels as f64);
+            cost += part.1;
+        })?;
+        let mut estimates: Vec<f64> = totals.iter().map(CompensatedSum::value).collect();
         estimates.sort_unstable_by(f64::total_cmp);
         let median = estimates[estimates.len() / 2];
-        let cost: u64 = parts.iter().map(|part| part.1).sum();
         let diagnostics = Diagnostics::new(NAME)
-            .note("samples", runs * levels)
+            .note("samples", runs.saturating_mul(levels))
             .note("levels", levels)
             .note("runs", runs)
             .note("sampler", source.name())

@@ -6,7 +6,6 @@
 //!
 //! Time: k(Λ + 1) exact draws, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for Bayesian inference*, 2010.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{answer, schedule};
@@ -17,6 +16,7 @@ use crate::options::{INSIDE_UNIT, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
+use crate::space::draws::in_order;
 use crate::space::perfect::{Sampler, Source};
 use crate::space::pilot::Pilot;
 use crate::space::{SpaceModel, count};
@@ -57,9 +57,9 @@ impl TootsiePop {
 }
 
 impl Forecasts<SpaceModel> for TootsiePop {
-    fn forecast(&self, model: &SpaceModel, _: Query, _: &Run) -> Forecast {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
         let (error, confidence) = count::share(model.space(), self.error, self.confidence);
-        let seconds = match (Source::new(model, self.sampler), Pilot::new(model)) {
+        let seconds = match (Source::new(model, self.sampler), Pilot::new(model, run)) {
             (Ok(source), Some(pilot)) => {
                 let draws = Self::walks(pilot.rise(), error, confidence) * (pilot.rise() + 1.0);
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
@@ -108,28 +108,28 @@ impl LogPartition<SpaceModel> for TootsiePop {
         let walks = |number: u64, purpose: &str| -> Result<(u64, u64)> {
             let streams = Streams::new(run.seed(), purpose);
             let done = std::sync::atomic::AtomicU64::new(0);
-            let parts: Vec<(u64, u64)> = run.install(|| {
-                (0..number.div_ceil(BLOCK))
-                    .into_par_iter()
-                    .map(|block| {
-                        let mut random = streams.block(block);
-                        let mut structure = vec![0; model.width()];
-                        let mut sum = (0, 0);
-                        for _ in block * BLOCK..((block + 1) * BLOCK).min(number) {
-                            let (steps, cost) = walk(&source, least, &mut random, &mut structure, &clock)?;
-                            sum = (sum.0 + steps, sum.1 + cost);
-                        }
-                        let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                        clock.progress("walks", (finished * BLOCK).min(number), number);
-                        Ok(sum)
-                    })
-                    .collect::<Result<_>>()
+            let work = |block: u64| {
+                let mut random = streams.block(block);
+                let mut structure = vec![0; model.width()];
+                let mut sum = (0, 0);
+                for _ in block * BLOCK..((block + 1) * BLOCK).min(number) {
+                    let (steps, cost) = walk(&source, least, &mut random, &mut structure, &clock)?;
+                    sum = (sum.0 + steps, sum.1 + cost);
+                }
+                let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                clock.progress("walks", (finished * BLOCK).min(number), number);
+                Ok(sum)
+            };
+            let mut sum = (0, 0);
+            in_order(0..number.div_ceil(BLOCK), run, work, |_, part: (u64, u64)| {
+                sum = (sum.0 + part.0, sum.1 + part.1);
             })?;
-            Ok(parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1)))
+            Ok(sum)
         };
         let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
         let rise = (pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64;
-        let number = Self::walks(rise, error, confidence) as u64;
+        // More than anybody can wait for; so that numbers stay within 64 bits.
+        let number = Self::walks(rise, error, confidence).min(1e15) as u64;
         let (steps, cost) = walks(number, "tpa")?;
         let (low, high) = schedule::poisson_interval(steps, 1.0 - confidence);
         let at = |mean: f64| least + mean / number as f64;

@@ -1,12 +1,13 @@
 //! The best structure, without those of factor graphs.
 
+use super::mallows;
 use super::none;
 use super::orders::Orders;
-use super::prepared::{Way, conditions, distances, odds_of_labels, steps, way};
-use super::{blocks, mallows, tours};
+use super::prepared::{Way, blocks, choices, conditions, distances, odds_of_labels, steps, tours, way};
 use crate::error::{Error, Result};
 use crate::run::Clock;
-use crate::space::{Scores, SpaceModel, Structures, best_assignment};
+use crate::space::assignment::best_assignment_within;
+use crate::space::{Scores, SpaceModel, Structures};
 
 /// A structure of the largest score.
 pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
@@ -27,6 +28,7 @@ pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
                 structure[v] = u32::from(forced || open && unary[v] + inner[v] > 0.0);
             }
         }
+        (Some(Way::Counted), ..) => choices(model, true, clock)?.choose(None, &mut structure),
         (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
             structure = mallows::Draws::new(*distance, places, *spread).best();
         }
@@ -42,16 +44,16 @@ pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
         (Some(Way::Orders), _, scores) => {
             let matrix =
                 if let Scores::Position(matrix) = scores { matrix.clone() } else { distances(scores, n) };
-            for (item, position) in best_assignment(&matrix, n).into_iter().enumerate() {
+            for (item, position) in best_assignment_within(&matrix, n, clock)?.into_iter().enumerate() {
                 structure[position] = item as u32;
             }
         }
         (Some(Way::Tours), _, Scores::Links(links)) => {
-            tours::Tours::new(links, n, true, clock)?.cycle(None, &mut structure);
+            tours(model, links, true, clock)?.cycle(None, &mut structure);
             model.space().canonical(&mut structure);
         }
         (Some(Way::Blocks), _, Scores::Links(links)) => {
-            blocks::Blocks::new(links, n, true, false, clock)?.partition(None, &mut structure);
+            blocks(model, links, (true, false), clock)?.partition(None, &mut structure);
         }
         _ => return Err(none(model)),
     }

@@ -2,8 +2,10 @@
 //!
 //!   P(∅) = 1,   P(S) = Σ_{T⊆S, min S∈T} exp b(T)·P(S∖T),   Z = P(all),
 //!
-//! in logs. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, from which the expectations follow.
+//! in logs. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, from which the expectations follow. A pair that must share a block, or must not, excludes sets as
+//! blocks. With a condition on the number of blocks there is a P for each number up to the most, and that is a factor in time and memory.
 
+use super::conditions::Rules;
 use super::layers::{Layers, elements};
 use super::orders::{argmax, categorical, combine};
 use super::ranked::search;
@@ -12,59 +14,117 @@ use crate::random::Stream;
 use crate::run::Clock;
 use crate::space::scores::pair_index;
 
+/// Sets between two looks at the clock.
+const ROUND: usize = 1 << 12;
+
 /// The tables of b and P.
 pub(super) struct Blocks {
     n: usize,
     scores: Vec<f64>,
-    sums: Vec<f64>,
+    sums: Sums,
+    /// The fewest and the most blocks; both 0 where they are not counted.
+    sizes: (usize, usize),
+    total: f64,
+}
+
+/// P of each set and each number of blocks, or of any number at 0 where they are not counted.
+struct Sums {
+    values: Vec<f64>,
+    levels: usize,
+}
+
+impl Sums {
+    fn at(&self, set: usize, blocks: usize) -> f64 {
+        self.values[set * self.levels + blocks]
+    }
+
+    /// How many blocks are left once one is taken.
+    fn without_one(&self, blocks: usize) -> usize {
+        if self.levels > 1 { blocks - 1 } else { 0 }
+    }
+}
+
+/// The tables for each set.
+pub(super) fn levels(rules: &Rules) -> usize {
+    rules.sizes.map_or(1, |(_, most)| most + 1)
 }
 
 impl Blocks {
     /// Sums, or with `best` takes the largest. Without `all` only the sets that are met on the way from the whole one are there: those
     /// without element 0, and the whole.
-    pub fn new(links: &[f64], n: usize, best: bool, all: bool, clock: &Clock<'_>) -> Result<Self> {
+    pub fn new(
+        links: &[f64],
+        n: usize,
+        rules: &Rules,
+        best: bool,
+        all: bool,
+        clock: &Clock<'_>,
+    ) -> Result<Self> {
         let mut scores = vec![0.0; 1 << n];
         for set in 1..1usize << n {
+            if set.is_multiple_of(ROUND) {
+                clock.check()?;
+            }
             let low = set.trailing_zeros() as usize;
             let rest = set & (set - 1);
             scores[set] = scores[rest] + elements(rest as u64).map(|j| links[low * n + j]).sum::<f64>();
         }
+        for (set, score) in scores.iter_mut().enumerate().filter(|(set, _)| !rules.allow(*set as u64)) {
+            debug_assert!(set > 0);
+            *score = f64::NEG_INFINITY;
+        }
         let layers = Layers::new(n);
-        let mut sums = vec![0.0; 1 << n];
+        let levels = levels(rules);
+        let mut sums = Sums { values: vec![f64::NEG_INFINITY; levels << n], levels };
+        sums.values[0] = 0.0;
         for k in 1..=n {
-            let mut layer = vec![0.0; layers.count(k)];
-            layers.fill(k, 1, &mut layer, clock, |set, slot, scratch| {
+            let mut layer = vec![f64::NEG_INFINITY; layers.count(k) * levels];
+            layers.fill(k, levels, &mut layer, clock, |set, slot, scratch| {
                 if all || set & 1 == 0 || k == n {
-                    terms(&scores, &sums, set as usize, &mut scratch.terms);
-                    slot[0] = combine(&scratch.terms, best);
+                    // Neither none nor more blocks than elements.
+                    for blocks in usize::from(levels > 1)..levels.min(k + 1) {
+                        terms(&scores, &sums, set as usize, blocks, &mut scratch.terms);
+                        slot[blocks] = combine(&scratch.terms, best);
+                    }
                 }
             })?;
-            layers.sets(k).zip(&layer).for_each(|(set, value)| sums[set as usize] = *value);
+            for (set, row) in layers.sets(k).zip(layer.chunks(levels)) {
+                sums.values[set as usize * levels..][..levels].copy_from_slice(row);
+            }
             clock.progress("sets", k as u64, n as u64);
         }
-        Ok(Blocks { n, scores, sums })
+        let sizes = rules.sizes.unwrap_or((0, 0));
+        let ends: Vec<f64> = (sizes.0..=sizes.1).map(|blocks| sums.at((1 << n) - 1, blocks)).collect();
+        let total = combine(&ends, best);
+        Ok(Blocks { n, scores, sums, sizes, total })
     }
 
     /// log Z, or the largest score.
     pub fn total(&self) -> f64 {
-        self.sums[(1 << self.n) - 1]
+        self.total
     }
 
     /// A partition drawn, or the best one.
     pub fn partition(&self, mut random: Option<&mut Stream>, structure: &mut [u32]) {
         let mut left = (1usize << self.n) - 1;
-        let mut found = Vec::new();
+        let mut found: Vec<f64> =
+            (self.sizes.0..=self.sizes.1).map(|blocks| self.sums.at(left, blocks)).collect();
+        let mut pick = |found: &mut Vec<f64>| match &mut random {
+            Some(random) => categorical(random, found),
+            None => argmax(found),
+        };
+        let mut blocks = self.sizes.0;
+        if found.len() > 1 {
+            blocks += pick(&mut found);
+        }
         let mut block = 0;
         while left != 0 {
-            terms(&self.scores, &self.sums, left, &mut found);
-            let chosen = match &mut random {
-                Some(random) => categorical(random, &mut found),
-                None => argmax(&found),
-            };
-            let own = block_at(left, chosen);
+            terms(&self.scores, &self.sums, left, blocks, &mut found);
+            let own = block_at(left, pick(&mut found));
             elements(own as u64).for_each(|i| structure[i] = block);
             block += 1;
             left &= !own;
+            blocks = self.sums.without_one(blocks);
         }
     }
 
@@ -72,19 +132,21 @@ impl Blocks {
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let whole = (1usize << self.n) - 1;
         let mut found = Vec::new();
-        // What is left, the block that was taken, and the score of the blocks so far.
-        let paths =
-            search(vec![(self.total(), (whole, 0, 0.0))], k, clock, |&(left, _, so_far), children| {
-                if left == 0 {
-                    return;
-                }
-                terms(&self.scores, &self.sums, left, &mut found);
-                for (at, term) in found.iter().enumerate() {
-                    let own = block_at(left, at);
-                    children.push((so_far + term, (left & !own, own, so_far + self.scores[own])));
-                }
-            })?;
-        let partition = |path: Vec<(usize, usize, f64)>| {
+        // What is left and into how many blocks, the block that was taken, and the score of the blocks so far.
+        let root = |blocks: usize| (self.sums.at(whole, blocks), ((whole, blocks), 0, 0.0));
+        let roots = (self.sizes.0..=self.sizes.1).map(root).collect();
+        let paths = search(roots, k, clock, |&((left, blocks), _, so_far), children| {
+            if left == 0 {
+                return;
+            }
+            terms(&self.scores, &self.sums, left, blocks, &mut found);
+            let rest = self.sums.without_one(blocks);
+            for (at, term) in found.iter().enumerate() {
+                let own = block_at(left, at);
+                children.push((so_far + term, ((left & !own, rest), own, so_far + self.scores[own])));
+            }
+        })?;
+        let partition = |path: Vec<((usize, usize), usize, f64)>| {
             let mut structure = vec![0; self.n];
             for (block, state) in path.iter().skip(1).enumerate() {
                 elements(state.1 as u64).for_each(|i| structure[i] = block as u32);
@@ -95,30 +157,46 @@ impl Blocks {
     }
 
     /// The probability that i and j are in one block, for every pair; the tables must be of all sets.
-    pub fn pairs(&self) -> Vec<f64> {
+    pub fn pairs(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         let n = self.n;
         let mut marginals = vec![0.0; n * (n - 1) / 2];
         let whole = (1usize << n) - 1;
+        let mut ends = Vec::new();
         for set in 1..=whole {
-            let probability = (self.scores[set] + self.sums[whole & !set] - self.total()).exp();
+            if set.is_multiple_of(ROUND) {
+                clock.check()?;
+            }
+            ends.clear();
+            // At least the block itself.
+            let counted = self.sums.levels > 1;
+            let fewest = if counted { self.sizes.0.max(1) } else { 0 };
+            ends.extend(
+                (fewest..=self.sizes.1).map(|b| self.sums.at(whole & !set, self.sums.without_one(b))),
+            );
+            let rest = combine(&ends, false);
+            let probability = (self.scores[set] + rest - self.total()).exp();
+            if probability == 0.0 {
+                continue;
+            }
             for i in elements(set as u64) {
                 for j in elements(set as u64 & !((2 << i) - 1)) {
                     marginals[pair_index(n, i, j)] += probability;
                 }
             }
         }
-        marginals
+        Ok(marginals)
     }
 }
 
 /// The terms of P(S), one for each part of what is left besides the least element, in descending order of the part.
-fn terms(scores: &[f64], sums: &[f64], set: usize, terms: &mut Vec<f64>) {
+fn terms(scores: &[f64], sums: &Sums, set: usize, blocks: usize, terms: &mut Vec<f64>) {
     terms.clear();
     let low = set & set.wrapping_neg();
     let rest = set & !low;
+    let blocks = sums.without_one(blocks);
     let mut part = rest;
     loop {
-        terms.push(scores[part | low] + sums[rest & !part]);
+        terms.push(scores[part | low] + sums.at(rest & !part, blocks));
         if part == 0 {
             break;
         }

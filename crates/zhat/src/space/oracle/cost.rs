@@ -1,12 +1,13 @@
 //! What the exact methods take.
 
-use super::prepared::{Way, conditions, way};
-use super::{Oracle, graph, layers, tours};
+use super::prepared::{Way, conditions, rules, way};
+use super::{Oracle, blocks, graph, layers, tours};
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
 use crate::query::Query;
 use crate::run::Run;
-use crate::space::{Distance, Scores, SpaceModel, count, marginals};
+use crate::space::choices::Plan;
+use crate::space::{Distance, Scores, SpaceModel, condition, count, marginals};
 
 /// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
 const SECONDS_PER_TERM: f64 = 1.2e-8;
@@ -18,7 +19,8 @@ impl Forecasts<SpaceModel> for Oracle {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
         let n = model.width() as f64;
         let query = query.at_most(count::most(model.space()).unwrap_or(f64::INFINITY));
-        let never = Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact };
+        // No memory helps; the run itself says why.
+        let never = Forecast { bytes: 0.0, seconds: f64::INFINITY, promise: Promise::Exact };
         let draws = if let Query::Sample(count) = query { count as f64 } else { 0.0 };
         let ranked = if let Query::KBest(count) = query { count as f64 } else { 0.0 };
         let table = if query == Query::Marginals { 8.0 * marginals::entries(model) } else { 0.0 };
@@ -47,6 +49,14 @@ impl Forecasts<SpaceModel> for Oracle {
                 let bytes = 24.0 * n * (1.0 + ranked) + pairs;
                 (bytes, SECONDS_PER_ELEMENT * n * (draws + 3.0 * ranked + 1.0) + draws * each + walks)
             }
+            Some(Way::Counted) => {
+                let (_, most) = condition::sizes(model.structures().base(), conditions(model));
+                let entries = Plan::entries(model.width(), most);
+                let tables = if gradient { 2.0 } else { 1.0 };
+                let walks = SECONDS_PER_TERM * n * (draws + 8.0 * ranked);
+                let bytes = 8.0 * entries * tables + 64.0 * n * (1.0 + ranked);
+                (bytes, 3.0 * SECONDS_PER_TERM * entries * tables + walks)
+            }
             // The best assignment takes no sums.
             Some(Way::Orders) if query == Query::Map && position => {
                 (8.0 * n * n, SECONDS_PER_STEP * n.powi(3))
@@ -65,13 +75,20 @@ impl Forecasts<SpaceModel> for Oracle {
                 tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
                 SECONDS_PER_TERM * 0.25 * n * n * sets * if gradient { 3.0 } else { 1.0 },
             ),
-            Some(Way::Blocks) => (24.0 * sets, SECONDS_PER_TERM * 0.15 * 3f64.powf(n) + draws * 5e-9 * sets),
+            Some(Way::Blocks) => {
+                let levels = blocks::levels(&rules(model)) as f64;
+                let sums = SECONDS_PER_TERM * 0.15 * 3f64.powf(n) * if gradient { 3.0 } else { 1.0 };
+                (8.0 * (1.0 + 2.0 * levels) * sets, levels * sums + draws * 5e-9 * sets)
+            }
         };
         // The search among sets, tours or blocks; the others list what they have.
         let sets = matches!(way(model), Some(Way::Orders | Way::Tours | Way::Blocks)) && !position;
         let listed = if sets { 1e-7 * ranked * n * n } else { 0.0 };
+        // Ways on from each of the states on the paths.
+        let ways = if way(model) == Some(Way::Blocks) { n.exp2() } else { n };
+        let open = if sets { 48.0 * ranked * n * ranked.min(ways) } else { 0.0 };
         Forecast {
-            bytes: bytes + table + 8.0 * (draws + ranked) * n,
+            bytes: bytes + table + open + 8.0 * (draws + ranked) * n,
             seconds: seconds + listed,
             promise: Promise::Exact,
         }

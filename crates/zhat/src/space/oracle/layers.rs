@@ -10,6 +10,8 @@ use crate::run::Clock;
 
 /// Sets that one piece of work has.
 const PIECE: usize = 1 << 12;
+/// Sets between two looks at the clock.
+const ROUND: usize = 64;
 /// The most elements.
 pub(super) const MOST: usize = 32;
 
@@ -89,10 +91,12 @@ impl Layers {
         work: impl Fn(u64, &mut [f64], &mut Scratch) + Sync,
     ) -> Result<()> {
         layer.par_chunks_mut(PIECE * each).enumerate().try_for_each(|(piece, chunk)| {
-            clock.check()?;
             let mut scratch = Scratch { terms: Vec::new(), places: [0; MOST] };
             let mut set = self.set((piece * PIECE) as u64, k);
-            for slot in chunk.chunks_mut(each) {
+            for (number, slot) in chunk.chunks_mut(each).enumerate() {
+                if number.is_multiple_of(ROUND) {
+                    clock.check()?;
+                }
                 work(set, slot, &mut scratch);
                 set = next(set);
             }

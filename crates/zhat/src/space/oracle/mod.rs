@@ -8,11 +8,12 @@
 //! | permutations, positions or precedences | sums over sets (`orders`) | 2ⁿ n | C(n, n/2), or 2ⁿ |
 //! | permutations, Kendall, Cayley, Hamming | closed forms (`mallows`) | n | n |
 //! | permutations, footrule, Spearman | as positions | 2ⁿ n | 2ⁿ |
+//! | hypercube and subtrees, single, with a size | counted one by one (`choices`) | n·size | n·size |
 //! | cycles, links | Held–Karp (`tours`) | 2ⁿ n² | 2ⁿ n |
 //! | partitions, links | sums over sets (`blocks`) | 3ⁿ | 2ⁿ |
 //!
-//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the same sums. Exact up to rounding, all terms positive. Conditions keep a model exact where they are about the
-//! labels, the nodes, or the places and the order of items.
+//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the same sums. Exact up to rounding, all terms positive. Conditions that are words keep a model exact, but those on
+//! orders with Cayley's distance.
 //!
 //! ```
 //! use zhat::space::{Distance, Oracle, Permutations, Scores, SpaceModel};
@@ -75,7 +76,7 @@ impl Oracle {
         let forecast = self.forecast(model, query, run);
         match way(model) {
             None => Err(none(model)),
-            Some(_) if forecast.bytes.is_infinite() => Err(Error::NoAnswer(format!(
+            Some(_) if forecast.seconds.is_infinite() => Err(Error::NoAnswer(format!(
                 "{} of {} elements are too many for sums over all sets; at most {} are possible",
                 model.space().name(),
                 model.width(),

@@ -148,6 +148,9 @@ impl Orders {
             clock.check()?;
             let before = &self.forward[k - 1];
             for (place, set) in self.layers.sets(k).enumerate() {
+                if place % 1024 == 1023 {
+                    clock.check()?;
+                }
                 terms(&self.steps, &self.layers, before, set, &mut scratch);
                 for (t, item) in elements(set).enumerate() {
                     let probability = (scratch.terms[t] + after[place] - total).exp();

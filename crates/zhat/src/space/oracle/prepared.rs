@@ -1,15 +1,16 @@
 //! Which exact method suits a model, and its tables, from which all queries are answered.
 
-use super::conditions::Order;
+use super::conditions::{Order, Ring, Rules};
 use super::orders::{Orders, Steps};
 use super::{blocks, layers, mallows, tours};
 use crate::error::{Error, Result};
 use crate::numeric::{self, CompensatedSum};
 use crate::random::Stream;
 use crate::run::Clock;
+use crate::space::choices::{Choices, Plan};
 use crate::space::{
-    Condition, Distance, Event, Hypercube, Scores, SpaceModel, Structures, Subtrees, marginals, sigmoid,
-    softplus,
+    Condition, Distance, Hypercube, Scores, SpaceModel, Structures, Subtrees, condition, counted, marginals,
+    sigmoid, softplus,
 };
 
 /// How a model is answered.
@@ -17,6 +18,8 @@ use crate::space::{
 pub(super) enum Way {
     Single,
     Tree,
+    /// Single scores while labels or nodes are counted.
+    Counted,
     Graph,
     Orders,
     Mallows,
@@ -34,25 +37,28 @@ pub(super) fn conditions(model: &SpaceModel) -> &[Condition] {
 
 pub(super) fn way(model: &SpaceModel) -> Option<Way> {
     let conditions = conditions(model);
-    let all = |allowed: fn(&Event) -> bool| {
-        conditions.iter().all(|condition| match condition {
-            Condition::Is(event) | Condition::Not(event) => allowed(event),
-            _ => false,
-        })
-    };
-    let free = conditions.is_empty();
+    if conditions.iter().any(|condition| matches!(condition, Condition::Function(_))) {
+        return None;
+    }
+    // A condition on the size that leaves nothing out is none.
+    let sized = condition::limits_size(model.structures().base(), conditions);
+    let free = !sized && conditions.iter().all(|condition| matches!(condition, Condition::Size { .. }));
     Some(match (model.structures().base(), model.scores()) {
         (_, Scores::Custom(_)) | (Structures::Custom(_) | Structures::Restricted(_), _) => return None,
         (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Pairwise(_)) if free => Way::Graph,
         (Structures::Hypercube(_), _) if free => Way::Single,
         (Structures::Subtrees(_), _) if free => Way::Tree,
-        (Structures::Hypercube(_) | Structures::Subtrees(_), _) if all(|_| true) => Way::Graph,
+        (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Unary(_) | Scores::Products { .. })
+            if sized =>
+        {
+            Way::Counted
+        }
+        (Structures::Hypercube(_) | Structures::Subtrees(_), _) => Way::Graph,
         (_, Scores::Distance { distance, .. }) if free && mallows::has_closed_form(*distance) => Way::Mallows,
         (_, Scores::Distance { distance: Distance::Cayley, .. }) => return None,
-        (Structures::Permutations(_), _) if all(|_| true) => Way::Orders,
-        (Structures::Cycles(_), _) if free => Way::Tours,
-        (Structures::Partitions(_), _) if free => Way::Blocks,
-        _ => return None,
+        (Structures::Permutations(_), _) => Way::Orders,
+        (Structures::Cycles(_), _) => Way::Tours,
+        (Structures::Partitions(_), _) => Way::Blocks,
     })
 }
 
@@ -62,6 +68,7 @@ pub(super) enum Table {
     Single(Vec<f64>),
     /// ln(P(v chosen)/P(not)) where the parent is chosen.
     Tree(Vec<f64>),
+    Counted(Choices),
     Orders(Orders),
     Mallows(mallows::Draws),
     Tours(tours::Tours),
@@ -108,6 +115,54 @@ fn odds_of_nodes(tree: &Subtrees, unary: &[f64]) -> Vec<f64> {
     inner.iter().zip(unary).map(|(inner, score)| inner + score).collect()
 }
 
+/// What is chosen while it is counted, with sums or the best.
+pub(super) fn choices(model: &SpaceModel, best: bool, clock: &Clock<'_>) -> Result<Choices> {
+    let (base, conditions) = (model.structures().base(), conditions(model));
+    let sizes = condition::sizes(base, conditions);
+    let may = counted::may(model.width(), conditions);
+    let unary = model.scores().unary().unwrap_or(&[]);
+    let choices = match base {
+        Structures::Subtrees(tree) => Choices::new(Plan::nodes(tree, &may, sizes), unary, best, Some(clock)),
+        Structures::Hypercube(cube) => {
+            Choices::new(Plan::labels(may, sizes), &odds_of_labels(cube, unary), best, Some(clock))
+        }
+        _ => return Err(super::none(model)),
+    }?;
+    if choices.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(choices) }
+}
+
+/// Cycles, with sums or the best.
+pub(super) fn tours(
+    model: &SpaceModel,
+    links: &[f64],
+    best: bool,
+    clock: &Clock<'_>,
+) -> Result<tours::Tours> {
+    let ring = Ring::new(model.structures().base(), conditions(model));
+    let tours = tours::Tours::new(links, model.width(), ring, best, clock)?;
+    if tours.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(tours) }
+}
+
+/// What conditions say about blocks.
+pub(super) fn rules(model: &SpaceModel) -> Rules {
+    Rules::new(model.structures().base(), conditions(model))
+}
+
+/// Partitions, with sums or the best.
+pub(super) fn blocks(
+    model: &SpaceModel,
+    links: &[f64],
+    (best, all): (bool, bool),
+    clock: &Clock<'_>,
+) -> Result<blocks::Blocks> {
+    let rules = rules(model);
+    if rules.sizes.is_some_and(|(least, most)| least > most) {
+        return Err(Error::ZeroPartition);
+    }
+    let blocks = blocks::Blocks::new(links, model.width(), &rules, best, all, clock)?;
+    if blocks.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(blocks) }
+}
+
 impl<'a> Prepared<'a> {
     /// Whether it takes no more than a look at every number of the model.
     pub fn is_cheap(model: &SpaceModel) -> bool {
@@ -136,6 +191,18 @@ impl<'a> Prepared<'a> {
                 magnitude = odds.iter().map(|x| x.abs() + 1.0).sum();
                 (Table::Tree(odds), if tree.has_empty() { softplus(root) } else { root })
             }
+            (Some(Way::Counted), base, scores) => {
+                operations = 8.0 * n as f64;
+                let choices = choices(model, false, clock)?;
+                let left_out: f64 = match base {
+                    Structures::Hypercube(cube) => {
+                        scores.unary().unwrap_or(&[]).iter().map(|theta| cube.value(0) * theta).sum()
+                    }
+                    _ => 0.0,
+                };
+                let log_partition = left_out + choices.total();
+                (Table::Counted(choices), log_partition)
+            }
             (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
                 operations = 8.0 * n as f64;
                 let (log_partition, _) = mallows::log_partition(*distance, n, *spread);
@@ -153,13 +220,13 @@ impl<'a> Prepared<'a> {
             }
             (Some(Way::Tours), _, Scores::Links(links)) => {
                 operations = (n * (n + 16)) as f64;
-                let tours = tours::Tours::new(links, n, false, clock)?;
+                let tours = tours(model, links, false, clock)?;
                 let log_partition = tours.total() - std::f64::consts::LN_2;
                 (Table::Tours(tours), log_partition)
             }
             (Some(Way::Blocks), _, Scores::Links(links)) => {
                 operations = (n * (n + 16)) as f64 + (n as f64).exp2();
-                let blocks = blocks::Blocks::new(links, n, false, all, clock)?;
+                let blocks = blocks(model, links, (false, all), clock)?;
                 let log_partition = blocks.total();
                 (Table::Blocks(blocks), log_partition)
             }
@@ -178,6 +245,7 @@ impl<'a> Prepared<'a> {
                     *bit = u32::from(random.uniform() < sigmoid(*odds));
                 }
             }
+            (Table::Counted(choices), _) => choices.choose(Some(random), structure),
             (Table::Orders(orders), _) => orders.order(Some(random), structure),
             (Table::Mallows(mallows), _) => mallows.draw(random, structure),
             (Table::Tours(tours), _) => {
@@ -194,13 +262,15 @@ impl<'a> Prepared<'a> {
         let n = model.width();
         let mut values = vec![0.0; model.dimension()];
         match (&self.table, model.structures().base(), model.scores()) {
-            (Table::Single(_), Structures::Hypercube(cube), scores) => {
+            (Table::Single(_) | Table::Counted(_), Structures::Hypercube(cube), scores) => {
                 let (low, high) = (cube.value(0), cube.value(1));
-                let mut means = self.chosen();
+                let mut means = self.chosen(clock)?;
                 means.iter_mut().for_each(|p| *p = low + (high - low) * *p);
                 spread_over(scores, &means, &mut values);
             }
-            (Table::Tree(_), _, scores) => spread_over(scores, &self.chosen(), &mut values),
+            (Table::Tree(_) | Table::Counted(_), _, scores) => {
+                spread_over(scores, &self.chosen(clock)?, &mut values);
+            }
             (Table::Orders(orders), _, Scores::Precedence(_)) => orders.steps(clock, |before, item, p| {
                 layers::elements(before).for_each(|j| values[j * n + item] += p);
             })?,
@@ -223,15 +293,15 @@ impl<'a> Prepared<'a> {
                 values[0] = -mallows::log_partition(*distance, n, *spread).1;
             }
             (Table::Tours(tours), ..) => values = tours.edges(clock)?,
-            (Table::Blocks(blocks), ..) => values = blocks.pairs(),
+            (Table::Blocks(blocks), ..) => values = blocks.pairs(clock)?,
             _ => {}
         }
         Ok(values)
     }
 
     /// The probabilities of labels or nodes.
-    fn chosen(&self) -> Vec<f64> {
-        match (&self.table, self.model.structures().base()) {
+    fn chosen(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
+        Ok(match (&self.table, self.model.structures().base()) {
             (Table::Tree(odds), Structures::Subtrees(tree)) => {
                 let mut means = vec![0.0; odds.len()];
                 for &v in tree.order() {
@@ -245,21 +315,24 @@ impl<'a> Prepared<'a> {
                 means
             }
             (Table::Single(odds) | Table::Tree(odds), _) => odds.iter().map(|x| sigmoid(*x)).collect(),
+            (Table::Counted(choices), _) => choices.chosen(clock)?,
             _ => Vec::new(),
-        }
+        })
     }
 
     /// The table of marginals ([`marginals`]).
     pub fn marginals(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
         let n = self.model.width();
         match &self.table {
-            Table::Single(_) | Table::Tree(_) => values.copy_from_slice(&self.chosen()),
+            Table::Single(_) | Table::Tree(_) | Table::Counted(_) => {
+                values.copy_from_slice(&self.chosen(clock)?);
+            }
             Table::Orders(orders) => orders.steps(clock, |before, item, p| {
                 values[item * n + before.count_ones() as usize] += p;
             })?,
             Table::Mallows(mallows) => mallows.positions(values, clock)?,
             Table::Tours(tours) => marginals::of_pairs(self.model, &tours.edges(clock)?, values),
-            Table::Blocks(blocks) => marginals::of_pairs(self.model, &blocks.pairs(), values),
+            Table::Blocks(blocks) => marginals::of_pairs(self.model, &blocks.pairs(clock)?, values),
         }
         // Sums of probabilities round.
         values.iter_mut().for_each(|p| *p = p.min(1.0));

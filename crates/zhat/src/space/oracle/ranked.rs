@@ -11,11 +11,14 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::orders::Orders;
-use super::prepared::{Way, conditions, distances, odds_of_labels, steps, way};
-use super::{blocks, mallows, none, tours};
+use super::prepared::{
+    Way, blocks, choices as counted, conditions, distances, odds_of_labels, steps, tours, way,
+};
+use super::{mallows, none};
 use crate::error::{Error, Result};
 use crate::run::Clock;
-use crate::space::{Distance, Scores, SpaceModel, Structures, Subtrees, best_assignment};
+use crate::space::assignment::best_assignment_within;
+use crate::space::{Distance, Scores, SpaceModel, Structures, Subtrees};
 
 /// Something with a score in a heap: the largest first, of equal ones the one that was put in later.
 struct Entry<T> {
@@ -58,6 +61,12 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
         (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
             nodes(tree, scores.unary().unwrap_or(&[]), k, clock)
         }
+        (Some(Way::Counted), ..) => {
+            let choices = counted(model, true, clock)?;
+            let roots = vec![(choices.total(), (0, 0, 0.0, false))];
+            let paths = search(roots, k, clock, |state, children| choices.after(state, children))?;
+            Ok(paths.iter().map(|path| choices.structure(path)).collect())
+        }
         (
             Some(Way::Mallows),
             _,
@@ -73,7 +82,7 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
         (Some(Way::Orders | Way::Mallows), _, Scores::Position(matrix)) => assignments(matrix, n, k, clock),
         (Some(Way::Orders | Way::Mallows), _, scores) => assignments(&distances(scores, n), n, k, clock),
         (Some(Way::Tours), _, Scores::Links(links)) => {
-            let mut found = tours::Tours::new(links, n, true, clock)?.k_best(k, clock)?;
+            let mut found = tours(model, links, true, clock)?.k_best(k, clock)?;
             // Both directions of a cycle are one.
             let mut seen = std::collections::HashSet::new();
             found.retain_mut(|structure| {
@@ -84,7 +93,7 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
             Ok(found)
         }
         (Some(Way::Blocks), _, Scores::Links(links)) => {
-            blocks::Blocks::new(links, n, true, false, clock)?.k_best(k, clock)
+            blocks(model, links, (true, false), clock)?.k_best(k, clock)
         }
         _ => Err(none(model)),
     }
@@ -105,6 +114,11 @@ pub(super) fn search<S: Copy>(
     let mut found = Vec::new();
     let mut before = NONE;
     loop {
+        // No more ways on than paths are wanted can matter.
+        if children.len() > k {
+            children.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0));
+            children.truncate(k);
+        }
         for (score, state) in children.drain(..).filter(|child| child.0 > f64::NEG_INFINITY) {
             open.push(Entry { score, number: states.len(), value: () });
             states.push((state, before));
@@ -294,7 +308,7 @@ fn assignments(matrix: &[f64], n: usize, k: usize, clock: &Clock<'_>) -> Result<
     let largest = matrix.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let score = |columns: &[usize]| columns.iter().enumerate().map(|(i, j)| matrix[i * n + j]).sum::<f64>();
     let mut open = BinaryHeap::new();
-    let first = best_assignment(matrix, n);
+    let first = best_assignment_within(matrix, n, clock)?;
     open.push(Entry {
         score: score(&first),
         number: 0,
@@ -331,7 +345,7 @@ fn assignments(matrix: &[f64], n: usize, k: usize, clock: &Clock<'_>) -> Result<
                 }
             }
             let mut columns = part.columns.clone();
-            for (i, j) in best_assignment(&small, free.len()).into_iter().enumerate() {
+            for (i, j) in best_assignment_within(&small, free.len(), clock)?.into_iter().enumerate() {
                 columns[row + i] = free[j];
             }
             if forbidden.contains(&columns[row]) {

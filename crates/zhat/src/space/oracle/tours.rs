@@ -4,6 +4,7 @@
 //!
 //! because every cycle is closed in both directions. In logs. Time O(2ⁿ n²), memory O(2ⁿ n).
 
+use super::conditions::Ring;
 use super::layers::{Layers, elements};
 use super::orders::{argmax, categorical, combine};
 use super::ranked::search;
@@ -17,13 +18,38 @@ use crate::space::scores::pair_index;
 /// The table of H.
 pub(super) struct Tours {
     n: usize,
-    links: Vec<f64>,
+    links: Links,
     paths: Vec<f64>,
     /// ln of the closed walks through exactly S, −∞ below three.
     closed: Vec<f64>,
     total: f64,
     /// exp(closed − total) as it adds up, for draws.
     sums: Vec<f64>,
+}
+
+/// The log weights of a path's steps, −∞ where a condition forbids them.
+struct Links {
+    n: usize,
+    matrix: Vec<f64>,
+    ring: Option<Ring>,
+}
+
+impl Links {
+    /// From u, the end of a path through the set, to v.
+    fn step(&self, set: u64, u: usize, v: usize) -> f64 {
+        match &self.ring {
+            Some(ring) if !ring.steps(set, u, v) => f64::NEG_INFINITY,
+            _ => self.matrix[u * self.n + v],
+        }
+    }
+
+    /// From u, the end of a path through the set, back to its start.
+    fn close(&self, set: u64, u: usize) -> f64 {
+        match &self.ring {
+            Some(ring) if !ring.closes(set, u) => f64::NEG_INFINITY,
+            _ => self.matrix[u * self.n + set.trailing_zeros() as usize],
+        }
+    }
 }
 
 /// The bytes that the tables take.
@@ -33,7 +59,8 @@ pub(super) fn bytes(n: usize) -> f64 {
 
 impl Tours {
     /// Sums, or with `best` takes the largest.
-    pub fn new(links: &[f64], n: usize, best: bool, clock: &Clock<'_>) -> Result<Self> {
+    pub fn new(links: &[f64], n: usize, ring: Option<Ring>, best: bool, clock: &Clock<'_>) -> Result<Self> {
+        let links = Links { n, matrix: links.to_vec(), ring };
         let layers = Layers::new(n);
         let mut paths = vec![f64::NEG_INFINITY; n << n];
         let mut closed = vec![f64::NEG_INFINITY; 1 << n];
@@ -44,17 +71,19 @@ impl Tours {
                 for v in elements(set & (set - 1)) {
                     let rest = set & !(1 << v);
                     if k == 2 {
-                        slot[v] = links[start * n + v];
+                        slot[v] = links.step(rest, start, v);
                         continue;
                     }
                     scratch.terms.clear();
                     let row = &paths[rest as usize * n..];
-                    scratch.terms.extend(elements(rest & (rest - 1)).map(|u| row[u] + links[u * n + v]));
+                    scratch
+                        .terms
+                        .extend(elements(rest & (rest - 1)).map(|u| row[u] + links.step(rest, u, v)));
                     slot[v] = combine(&scratch.terms, best);
                 }
                 if k > 2 {
                     scratch.terms.clear();
-                    scratch.terms.extend(elements(set & (set - 1)).map(|v| slot[v] + links[v * n + start]));
+                    scratch.terms.extend(elements(set & (set - 1)).map(|v| slot[v] + links.close(set, v)));
                     slot[n] = combine(&scratch.terms, best);
                 }
             })?;
@@ -68,10 +97,12 @@ impl Tours {
         let mut sums = closed.clone();
         let mut sum = 0.0;
         for x in &mut sums {
-            sum += (*x - total).exp();
+            if *x > f64::NEG_INFINITY {
+                sum += (*x - total).exp();
+            }
             *x = sum;
         }
-        Ok(Tours { n, links: links.to_vec(), paths, closed, total, sums })
+        Ok(Tours { n, links, paths, closed, total, sums })
     }
 
     /// log Z, or the largest score; of sums, both directions of a cycle count.
@@ -96,7 +127,10 @@ impl Tours {
         while set & (set - 1) != 0 {
             let rest = set & (set - 1);
             terms.clear();
-            terms.extend(elements(rest).map(|v| self.paths[set as usize * n + v] + self.links[v * n + next]));
+            let link = |v: usize| {
+                if next == start { self.links.close(set, v) } else { self.links.step(set, v, next) }
+            };
+            terms.extend(elements(rest).map(|v| self.paths[set as usize * n + v] + link(v)));
             let chosen = match &mut random {
                 Some(random) => categorical(random, &mut terms),
                 None => argmax(&terms),
@@ -128,7 +162,9 @@ impl Tours {
         let found = search(roots, twice, clock, |&(set, v, behind), children| {
             let left = if v == start(set) { set } else { set & !(1 << v) };
             for u in elements(left & (left - 1)) {
-                let behind = behind + self.links[u * n + v];
+                let last =
+                    if v == start(set) { self.links.close(left, u) } else { self.links.step(left, u, v) };
+                let behind = behind + last;
                 children.push((behind + self.paths[left as usize * n + u], (left, u, behind)));
             }
         })?;
@@ -160,14 +196,17 @@ impl Tours {
                     continue;
                 }
                 let here = if size == 1 { 0.0 } else { self.paths[set * n + v] };
+                if here == f64::NEG_INFINITY {
+                    continue;
+                }
                 terms.clear();
                 if size > 2 {
-                    let closing = self.links[v * n + start];
+                    let closing = self.links.close(set as u64, v);
                     terms.push(closing);
                     marginals[pair_index(n, v, start)] += (here + closing - self.total).exp();
                 }
                 for u in elements(outside) {
-                    let on = self.links[v * n + u] + after[(set | 1 << u) * n + u];
+                    let on = self.links.step(set as u64, v, u) + after[(set | 1 << u) * n + u];
                     terms.push(on);
                     marginals[pair_index(n, v, u)] += (here + on - self.total).exp();
                 }

@@ -22,7 +22,7 @@ pub(super) use source::Source;
 
 use super::oracle::Prepared;
 use super::pilot::Pilot;
-use super::{SpaceModel, draws, marginals};
+use super::{ROUND, SpaceModel, draws, marginals};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
@@ -32,8 +32,6 @@ use crate::random::Stream;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "perfect";
-/// Tries between two looks at the clock.
-const ROUND: u64 = 1 << 10;
 /// Rejection is chosen by itself where it is guessed to take no more tries than this.
 const MOST_TRIES: f64 = 1e7;
 
@@ -105,7 +103,7 @@ impl Forecasts<SpaceModel> for PerfectSampling {
             Query::Entropy => self.score_draws(model),
             _ => self.gradient_draws(model),
         };
-        let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model)) else {
+        let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model, run)) else {
             // What is wrong the run itself will say.
             return Forecast { bytes: 0.0, seconds: 0.0, promise };
         };
@@ -178,14 +176,14 @@ pub(super) fn metropolis(
     structure: &mut [u32],
     clock: &Clock<'_>,
 ) -> Result<f64> {
-    model.space().uniform(random, structure)?;
+    model.space().uniform(random, structure, clock)?;
     let mut score = model.score(structure)?;
     let mut proposed = vec![0; structure.len()];
     for step in 0..steps {
         if step % ROUND == ROUND - 1 {
             clock.check()?;
         }
-        model.space().uniform(random, &mut proposed)?;
+        model.space().uniform(random, &mut proposed, clock)?;
         let new = model.score(&proposed)?;
         if random.uniform() < (beta * (new - score)).exp() {
             structure.copy_from_slice(&proposed);

@@ -2,14 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ROUND;
 use crate::error::{Error, Result};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
-use crate::space::SpaceModel;
 use crate::space::coupling::Spins;
 use crate::space::oracle::Prepared;
 use crate::space::pilot::Pilot;
+use crate::space::{ROUND, SpaceModel};
 
 /// How exact draws are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +33,9 @@ pub(in crate::space) struct Source<'a> {
     pub(super) sampler: Sampler,
     spins: Option<Spins>,
 }
+
+/// Moves of META that are remembered; those further back are made again.
+const KEPT: u64 = 1 << 20;
 
 /// A draw's score and what it took: uniform draws, or sweeps.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +153,7 @@ impl At<'_> {
                 clock.check()?;
             }
             cost += 1;
-            model.space().uniform(random, structure)?;
+            model.space().uniform(random, structure, clock)?;
             let score = model.score(structure)?;
             if random.uniform() < (beta * (score - top)).exp() {
                 return Ok(Drawn { score, cost });
@@ -170,26 +172,38 @@ fn meta(
 ) -> Result<Drawn> {
     let past = Streams::new(random.bits(), "meta");
     let threshold = (-beta * model.spread()).exp();
-    let mut moves: Vec<(f64, f64)> = Vec::new();
-    loop {
-        if moves.len() as u64 % ROUND == ROUND - 1 {
+    // The score and the point of a move; the same whenever it is asked for.
+    let made = |time: u64, structure: &mut [u32]| -> Result<(f64, f64)> {
+        if time % ROUND == ROUND - 1 {
             clock.check()?;
         }
-        let mut stream = past.block(moves.len() as u64);
-        model.space().uniform(&mut stream, structure)?;
+        let mut stream = past.block(time);
+        model.space().uniform(&mut stream, structure, clock)?;
         let point = stream.uniform();
-        moves.push((model.score(structure)?, point));
+        Ok((model.score(structure)?, point))
+    };
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    let mut last = 0;
+    let first = loop {
+        let (score, point) = made(last, structure)?;
+        if last < KEPT {
+            kept.push((score, point));
+        }
         if point <= threshold {
-            break;
+            break score;
         }
-    }
-    let last = moves.len() - 1;
-    let mut at = last;
+        last += 1;
+    };
+    let (mut at, mut score) = (last, first);
     for time in (0..last).rev() {
-        if moves[time].1 <= (beta * (moves[time].0 - moves[at].0)).exp() {
-            at = time;
+        let (new, point) = match kept.get(time as usize) {
+            Some(moved) => *moved,
+            None => made(time, structure)?,
+        };
+        if point <= (beta * (new - score)).exp() {
+            (at, score) = (time, new);
         }
     }
-    model.space().uniform(&mut past.block(at as u64), structure)?;
-    Ok(Drawn { score: moves[at].0, cost: moves.len() as u64 })
+    model.space().uniform(&mut past.block(at), structure, clock)?;
+    Ok(Drawn { score, cost: last + 1 })
 }
