@@ -50,14 +50,13 @@ enum Law {
 
 /// Whether it leaves the number of structures known.
 pub(super) fn counts(space: &Structures, condition: &Condition) -> bool {
-    match (space, condition) {
+    matches!(
+        (space, condition),
         (
             Structures::Hypercube(_) | Structures::Subtrees(_) | Structures::Cycles(_),
             Condition::Is(Event::Chosen(_)) | Condition::Not(Event::Chosen(_)) | Condition::Size { .. },
-        ) => true,
-        (Structures::Partitions(_), Condition::Is(Event::Linked(..)) | Condition::Size { .. }) => true,
-        _ => false,
-    }
+        ) | (Structures::Partitions(_), Condition::Is(Event::Linked(..)) | Condition::Size { .. })
+    )
 }
 
 /// Whether each element may be left out, and whether it may be chosen.

@@ -82,9 +82,10 @@ impl Blocks {
             layers.fill(k, levels, &mut layer, clock, |set, slot, scratch| {
                 if all || set & 1 == 0 || k == n {
                     // Neither none nor more blocks than elements.
-                    for blocks in usize::from(levels > 1)..levels.min(k + 1) {
+                    let fewest = usize::from(levels > 1);
+                    for (blocks, sum) in slot.iter_mut().enumerate().take(k + 1).skip(fewest) {
                         terms(&scores, &sums, set as usize, blocks, &mut scratch.terms);
-                        slot[blocks] = combine(&scratch.terms, best);
+                        *sum = combine(&scratch.terms, best);
                     }
                 }
             })?;
