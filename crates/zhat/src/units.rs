@@ -6,7 +6,7 @@ use std::time::Duration;
 pub fn bytes(bytes: f64) -> String {
     const NAMES: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if !bytes.is_finite() {
-        return "an infinity".into();
+        return "out of reach".into();
     }
     let mut value = bytes;
     for name in NAMES {
@@ -22,7 +22,7 @@ pub fn bytes(bytes: f64) -> String {
 pub fn seconds(seconds: f64) -> String {
     const YEAR: f64 = 365.25 * 86_400.0;
     match seconds {
-        s if !s.is_finite() => "an eternity".into(),
+        s if !s.is_finite() => "out of reach".into(),
         s if s < 1e-3 => "< 1 ms".into(),
         s if s < 1.0 => format!("{:.0} ms", s * 1e3),
         s if s < 100.0 => format!("{s:.1} s"),
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(seconds(1e30), "10^23 years");
         assert_eq!(
             (seconds(f64::INFINITY), bytes(f64::INFINITY)),
-            ("an eternity".into(), "an infinity".into())
+            ("out of reach".into(), "out of reach".into())
         );
     }
 }

@@ -131,7 +131,9 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     let best = best.map(|plan| if exact(&plan) { Plan { reserve, ..plan } } else { plan });
     best.ok_or_else(|| {
         let need = |plan: &Plan| match plan.forecast {
-            Forecast { bytes, .. } if bytes.is_infinite() => format!("{} is out of reach", plan.row.method),
+            Forecast { bytes, seconds, .. } if bytes.is_infinite() || seconds.is_infinite() => {
+                format!("{} is out of reach", plan.row.method)
+            }
             Forecast { bytes, .. } if bytes > run.memory() as f64 => {
                 format!("{} needs {} of memory", plan.row.method, units::bytes(bytes))
             }
