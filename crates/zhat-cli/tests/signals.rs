@@ -88,8 +88,8 @@ fn a_method_with_a_result_so_far_prints_it() {
 #[test]
 fn a_fit_that_is_ended_leaves_the_model_so_far() {
     let folder = Folder::new("signal-fit");
-    let row = |i: u32| (0..12).map(|j| (i >> j & 1).to_string()).collect::<Vec<_>>().join(",");
-    let header = (0..12).map(|j| format!("c{j}")).collect::<Vec<_>>().join(",");
+    let row = |i: u32| (0..20).map(|j| (i >> j & 1).to_string()).collect::<Vec<_>>().join(",");
+    let header = (0..20).map(|j| format!("c{j}")).collect::<Vec<_>>().join(",");
     let rows: Vec<String> = (0..4000u32).map(|i| row(i.wrapping_mul(2_654_435_761) >> 7)).collect();
     folder.write("t.csv", &format!("{header}\n{}\n", rows.join("\n")));
     for (signal, expected) in SIGNALS {

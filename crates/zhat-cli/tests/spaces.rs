@@ -92,7 +92,7 @@ fn conditions_are_evidence() {
     let info = words("info some.zhat");
     assert!(info.contains("not linked 0 1, size 4 5") && info.contains("not known"), "{info}");
     let listed = folder.json(&["logz", "some.zhat"]);
-    assert_eq!(listed["method"], "enumeration");
+    assert_eq!(listed["method"], "oracle");
     let drawn = folder.json(&["marginals", "some.zhat", "--method", "perfect"]);
     assert_eq!(drawn["p"][1].as_f64(), Some(0.0));
     for (arguments, said) in [

@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(stated(1.0, above, 0.95, 1.0, 1.0), "1");
         assert_eq!(stated(1.0, 2.0, 1.0, 1.0, 1.0), "1");
         assert_eq!(Guarantee::bounds(0.1, above, 1.0, 0.0).to_string(), "certified at least 0.100000");
-        assert_eq!(percent(1e-8), "1.0e-8%");
+        assert_eq!(percent(1e-8), "1.0e-6%");
     }
 
     #[test]

@@ -167,7 +167,9 @@ impl MeanField {
         self.check()?;
         run.require_memory(NAME, answers::bytes(graph, query))?;
         run.install(|| {
-            let reduced = Self::reduced(graph, query, clock)?;
+            // There is no bound before the first sweep.
+            let patient = run.with_grace();
+            let reduced = Self::reduced(graph, query, &patient.start(NAME))?;
             let free = &reduced.graph;
             let touching = Touching::new(free);
             let partition = Partition::new(free, &touching, self.structure);

@@ -46,7 +46,8 @@ impl<'g> Subject<'g> {
             return Ok(Subject { original: graph, reduced: None });
         }
         run.require_memory(method, graph.preparation_bytes())?;
-        let clock = run.start(method);
+        let patient = run.with_grace();
+        let clock = patient.start(method);
         let mut reduced = Reduced::within(graph, &clock)?;
         if query == Query::LogPartition {
             reduced.leave_out_barren(&|| clock.must_stop());

@@ -329,7 +329,7 @@ impl WeightedMiniBuckets {
                 answer => return answer,
             }
         }
-        let prepared = graph.prepared_for(Query::LogPartition, NAME, run)?;
+        let prepared = graph.prepared_for(Query::LogPartition, NAME, &run.with_grace())?;
         let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
         run.require_memory(NAME, graph.preparation_bytes() + layout.bytes)?;
         let found = run.install(|| self.tighten_prepared(graph, &prepared, layout, run, &clock, report))?;

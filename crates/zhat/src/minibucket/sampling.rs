@@ -163,7 +163,7 @@ impl WeightedMiniBucketSampling {
         work: impl FnOnce(&Proposal<'_>, &Prepared, &Tightened) -> Result<T> + Send,
     ) -> Result<T> {
         self.check()?;
-        let prepared = graph.prepared_for(query, NAME, run)?;
+        let prepared = graph.prepared_for(query, NAME, &run.with_grace())?;
         let hurried = run.time().map(|time| run.clone().with_time(time.mul_f64(SHARE)));
         let hurried = hurried.as_ref().unwrap_or(run);
         let layout = Layout::new(&prepared, self.i_bound, self.bound().sweeps(), false, hurried);

@@ -175,13 +175,16 @@ impl ImportanceSampling {
     ) -> Result<Drawn> {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query))?;
-        let reduced = Reduced::within(graph, clock)?;
+        // There is no answer before the first samples.
+        let patient = run.with_grace();
+        let early = patient.start(NAME);
+        let reduced = Reduced::within(graph, &early)?;
         let rounding = rounding(graph);
         let streams = Streams::new(run.seed(), "importance sampling");
         let target = self.samples.div_ceil(self.replicates as u64);
         run.install(|| {
             let free = &reduced.graph;
-            let sampler = Sampler::new(self.proposal, free, clock)?;
+            let sampler = Sampler::new(self.proposal, free, &early)?;
             let longest = (ROUND / (free.variable_count() + free.factor_count() + 1)).clamp(1, 256) as u64;
             let (first, mut stopped_early) = (replicates.start, false);
             let mut rounds = Rounds::new(replicates.len());

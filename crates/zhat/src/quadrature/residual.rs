@@ -301,7 +301,7 @@ impl StochasticQuadrature {
     ) -> Result<T> {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query, run))?;
-        let prepared = graph.prepared_for(query, NAME, run)?;
+        let prepared = graph.prepared_for(query, NAME, &run.with_grace())?;
         let reach = self.reach(graph, run);
         run.install(|| {
             let chosen =

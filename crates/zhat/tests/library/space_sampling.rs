@@ -218,7 +218,7 @@ fn forecasts_know_what_is_out_of_reach() {
     let flat = zhat::model::generate::space("permutation", 300, "kendall", 1e-5, 1).unwrap();
     let seconds =
         |model: &SpaceModel| UniformImportance::default().forecast(model, Query::LogPartition, &run).seconds;
-    assert!(seconds(&mallows) > 1e6 && seconds(&flat) < 10.0, "{} {}", seconds(&mallows), seconds(&flat));
+    assert!(seconds(&mallows) > 1e5 && seconds(&flat) < 10.0, "{} {}", seconds(&mallows), seconds(&flat));
     let draws = PerfectSampling { sampler: Sampler::Rejection, ..Default::default() };
     assert!(draws.forecast(&mallows, Query::Sample(1), &run).seconds > 1e6);
 }

@@ -337,9 +337,9 @@ fn every_loop_of_the_spaces_sees_the_clock() {
     let links = Scores::links(7, &[(0, 1, 1.0), (2, 3, 0.5)]).unwrap();
     let cycles = SpaceModel::new(Cycles::new(7).unwrap(), links).unwrap();
     let many = [
-        AnnealedSampling { replicates: 1_000_000_000, ..Default::default() },
-        AnnealedSampling { sweeps: 1e12, ..Default::default() },
-        AnnealedSampling { temperatures: 1 << 50, ..Default::default() },
+        AnnealedSampling { replicates: 1_000_000, ..Default::default() },
+        AnnealedSampling { sweeps: 1e9, ..Default::default() },
+        AnnealedSampling { temperatures: 1_000_000_000, ..Default::default() },
     ];
     for annealed in many {
         let found = within(0.2, |run| {
@@ -374,7 +374,7 @@ fn a_cancel_is_answered_at_once() {
         &|run| matches!(Enumeration::default().log_partition(&never, run), Err(Error::Interrupted)),
         &|run| matches!(log_count(never.space(), 0.1, 0.9, run), Err(Error::Interrupted)),
         &|run| {
-            let annealed = AnnealedSampling { replicates: 1_000_000_000, ..Default::default() };
+            let annealed = AnnealedSampling { replicates: 1_000_000, ..Default::default() };
             annealed.map(&cube, run).is_ok_and(|best| best.diagnostics.stopped_early)
         },
     ];

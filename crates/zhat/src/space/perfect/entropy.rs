@@ -21,7 +21,8 @@ impl PerfectSampling {
 
     /// The methods for ln Z.
     fn for_partition(&self) -> (UniformImportance, TootsiePop) {
-        let error = -(-0.5 * self.error).exp_m1();
+        // Less than 1, which rounding would reach for large errors.
+        let error = (-(-0.5 * self.error).exp_m1()).min(0.99);
         let confidence = 1.0 - 0.5 * (1.0 - self.confidence);
         let importance = UniformImportance { error, confidence, ..Default::default() };
         (importance, TootsiePop { error, confidence, sampler: self.sampler })
