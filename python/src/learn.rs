@@ -40,19 +40,18 @@ impl Statistics {
         Ok(Statistics { inner })
     }
 
-    /// From a file of text.
+    /// From a file of text; `format` is whether it has a header, its encoding, and what missing values are.
     #[staticmethod]
     fn read(
         py: Python<'_>,
         path: PathBuf,
-        header: bool,
-        encoding: &str,
-        missing: &str,
+        format: (bool, String, String),
         ignore: Vec<String>,
         most_states: usize,
         run: &Run,
     ) -> PyResult<Self> {
-        let options = TableOptions { ignore, most_states, ..table_options(header, encoding, missing)? };
+        let (header, encoding, missing) = format;
+        let options = TableOptions { ignore, most_states, ..table_options(header, &encoding, &missing)? };
         let inner = run.supervise(py, move |run| read_statistics(&path, &options, run))?;
         Ok(Statistics { inner })
     }

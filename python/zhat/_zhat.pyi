@@ -280,9 +280,7 @@ class Statistics:
     @staticmethod
     def read(
         path: str | os.PathLike[str],
-        header: bool,
-        encoding: str,
-        missing: str,
+        format: tuple[bool, str, str],
         ignore: list[str],
         most_states: int,
         run: Run,

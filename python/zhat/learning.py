@@ -234,7 +234,7 @@ def _statistics(
     most = integer("most_states", most_states)
     if isinstance(table, (str, PathLike)):
         return _zhat.Statistics.read(
-            table, bool(header), text("encoding", encoding), missing, left_out, most, how
+            table, (bool(header), text("encoding", encoding), missing), left_out, most, how
         )
     names, states, codes = [], [], []
     for name, column in _columns(table):

@@ -179,7 +179,7 @@ fn every_numeric_option_has_a_range() {
 #[test]
 fn options_out_of_range_are_named_with_their_range() {
     let _alone = alone();
-    let budget = 0.2;
+    let budget = 0.1;
     let run = Run::default().with_time(Duration::from_secs_f64(budget)).with_memory(1 << 30);
     let (mut faults, mut refused) = (Vec::new(), 0);
     for row in CATALOGUE {
@@ -257,7 +257,7 @@ fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<Str
 #[test]
 fn time_budgets_are_kept() {
     let _alone = alone();
-    let budget = 0.2;
+    let budget = 0.1;
     walk(
         || Run::default().with_time(Duration::from_secs_f64(budget)),
         |seconds, error| match error {

@@ -431,6 +431,7 @@ impl Forecasts<SequenceMrf> for Annealed {
 
 impl LogPartition<SequenceMrf> for Annealed {
     fn log_partition(&self, model: &SequenceMrf, run: &Run) -> Result<Estimate> {
+        self.check()?;
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         if model.unary().iter().all(|u| *u == f64::NEG_INFINITY) {

@@ -328,7 +328,10 @@ fn every_loop_of_the_spaces_sees_the_clock() {
     let cube = |n: usize| SpaceModel::new(Hypercube::new(n).unwrap(), Scores::Unary(vec![0.1; n])).unwrap();
     // Nothing is ever shown.
     let never = cube(45).restrict([Condition::function(|_| Ok(false))]).unwrap();
-    let over = |result: Result<()>| assert!(matches!(result, Err(Error::OverBudget { .. })), "{result:?}");
+    // A quick machine may have made all the tries that there are.
+    let over = |result: Result<()>| {
+        assert!(matches!(result, Err(Error::OverBudget { .. } | Error::NoAnswer(_))), "{result:?}");
+    };
     over(within(0.2, |run| Enumeration::default().log_partition(&never, run).map(drop)));
     over(within(0.2, |run| Enumeration::default().map(&never, run).map(drop)));
     over(within(0.2, |run| log_count(never.space(), 0.1, 0.9, run).map(drop)));
@@ -372,7 +375,11 @@ fn a_cancel_is_answered_at_once() {
     let never = cube.restrict([Condition::function(|_| Ok(false))]).unwrap();
     let works: [&(dyn Fn(&Run) -> bool + Sync); 3] = [
         &|run| matches!(Enumeration::default().log_partition(&never, run), Err(Error::Interrupted)),
-        &|run| matches!(log_count(never.space(), 0.1, 0.9, run), Err(Error::Interrupted)),
+        &|run| {
+            // A quick machine may have made all the tries that there are.
+            let found = log_count(never.space(), 0.1, 0.9, run);
+            matches!(found, Err(Error::Interrupted | Error::NoAnswer(_)))
+        },
         &|run| {
             let annealed = AnnealedSampling { replicates: 1_000_000, ..Default::default() };
             annealed.map(&cube, run).is_ok_and(|best| best.diagnostics.stopped_early)
