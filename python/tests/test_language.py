@@ -208,7 +208,7 @@ def test_learning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         ({"shares": [0.5, 0.5]}, "shares"),
         ({"l2": -1.0}, "l2"),
         ({"vocabulary": 0}, "vocabulary"),
-        ({"valid": [["zebra"]]}, "zebra"),
+        ({"valid": [["zebra"]], "min_count": 1}, "zebra"),
     ],
 )
 def test_mistakes_are_named(arguments: dict[str, Any], words: str) -> None:

@@ -60,7 +60,7 @@ def real(name: str, value: object) -> float:
 
 
 def settings(options: Mapping[str, object]) -> str:
-    """The options of a method as JSON; a number that JSON cannot write goes as text, which its range refuses by name."""
+    """The options of a method as JSON; a number that is not finite becomes text, which no range accepts."""
     try:
         return json.dumps(
             {name: _finite(value) for name, value in options.items()}, allow_nan=False, default=_plain
