@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// A step: its number, nats a word of the text and of the validation text.
+/// A step: its number, nats per word of the text and of the validation text.
 type Step = (usize, f64, Option<f64>);
 /// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood, annealed estimate as JSON.
 type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<String>);

@@ -66,7 +66,7 @@ pub fn space_model(
     Ok(Model::of(SpaceModel::new(space, scores.map_err(Failure)?).map_err(Failure)?))
 }
 
-/// What a function of one's own says of a structure; its exception travels on with the error.
+/// What a user-defined function says of a structure; its exception travels on with the error.
 fn said<T>(
     function: &Py<PyAny>,
     name: &'static str,

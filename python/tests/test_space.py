@@ -3,7 +3,10 @@
 import contextlib
 import itertools
 import math
+import os
 import pickle
+import signal
+import threading
 import time
 
 import numpy as np
@@ -346,3 +349,19 @@ def test_models_are_saved_and_copied(tmp_path):
         assert other == model
         assert other.log_partition().value == model.log_partition().value
     assert "subtrees" in repr(model)
+
+
+def test_ctrl_c_is_delivered_between_calls_of_a_slow_function():
+    def slow(y):
+        time.sleep(0.02)
+        return float(y[0])
+
+    model = SpaceModel.of_function("hypercube", 30, slow, low=0, high=1)
+    for method in ("importance", "tpa", "annealed", "enumeration"):
+        started = time.monotonic()
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            model.log_partition(method=method)
+        timer.join()
+        assert time.monotonic() - started < 0.3 + 0.5 + 1

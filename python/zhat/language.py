@@ -55,7 +55,7 @@ class TextScore:
     def __repr__(self) -> str:
         """The bound and the size of the text."""
         low = _zhat.format_low(math.nextafter(self.per_word, -math.inf), 4)
-        return f"TextScore(at least {low} nats a word, {self.tokens} words)"
+        return f"TextScore(at least {low} nats per word, {self.tokens} words)"
 
 
 class LanguageModel:
@@ -79,7 +79,7 @@ class LanguageModel:
     _native: _zhat.LanguageModel
 
     history: list[tuple[int, float, float | None]]
-    """Of a model that was learned just now: every step with nats a word of the text and of `valid`."""
+    """Of a model that was learned just now: every step with nats per word of the text and of `valid`."""
 
     best: int | None
     """The step whose parameters it has."""

@@ -40,7 +40,7 @@ class LogLikelihood:
     def __repr__(self) -> str:
         """The value and its promise."""
         value = stated(self.value, self.guarantee, self.diagnostics)
-        return f"{value} nats a row; {self.guarantee} ({self.method})"
+        return f"{value} nats per row; {self.guarantee} ({self.method})"
 
 
 @dataclass(frozen=True)

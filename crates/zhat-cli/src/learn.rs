@@ -153,7 +153,7 @@ fn work(fitted: &Fitted, seconds: f64) -> String {
 }
 
 fn per_row(mean: &zhat::Estimate) -> String {
-    format!("{} nats a row", output::stated(mean.value, &mean.guarantee, &mean.diagnostics, 1.0))
+    format!("{} nats per row", output::stated(mean.value, &mean.guarantee, &mean.diagnostics, 1.0))
 }
 
 /// Columns that are named in a line.

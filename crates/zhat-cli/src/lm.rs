@@ -152,7 +152,7 @@ pub fn budgeted_again(arguments: &BudgetArguments) -> Run {
 
 fn note(progress: &language::TrainingProgress) -> String {
     let valid = progress.valid.map_or_else(String::new, |valid| format!(", validation {valid:.4}"));
-    format!("step {}: {:.4} nats a word{valid}", progress.iteration, progress.train)
+    format!("step {}: {:.4} nats per word{valid}", progress.iteration, progress.train)
 }
 
 pub fn texts(score: &TextScore) -> String {
@@ -160,7 +160,7 @@ pub fn texts(score: &TextScore) -> String {
 }
 
 pub fn certified(score: &TextScore) -> String {
-    format!("at least {} nats a word, certified", decimal::below(score.per_word().next_down(), 4))
+    format!("at least {} nats per word, certified", decimal::below(score.per_word().next_down(), 4))
 }
 
 pub fn score_json(score: &TextScore) -> Value {
@@ -213,10 +213,10 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let words = score.tokens as f64;
     let mut facts = vec![("text", texts(&score)), ("likelihood", certified(&score))];
     if score.log_lengths.is_finite() {
-        facts.push(("lengths", format!("{:.4} nats a word", score.log_lengths / words)));
+        facts.push(("lengths", format!("{:.4} nats per word", score.log_lengths / words)));
     }
     if let Some(pseudo) = pseudo {
-        facts.push(("pseudo-likelihood", format!("{:.4} nats a word (no likelihood)", pseudo / words)));
+        facts.push(("pseudo-likelihood", format!("{:.4} nats per word (no likelihood)", pseudo / words)));
     }
     if let Some(annealed) = &annealed {
         facts.push(("annealed", annealed.to_string()));

@@ -33,7 +33,7 @@ fn refuse_others(arguments: &TrainArguments) -> Result<()> {
 
 fn note(epoch: &Epoch) -> String {
     let valid = epoch.valid.map_or_else(String::new, |valid| format!(", validation {valid:.4}"));
-    format!("epoch {}: {:.4} nats a word{valid}, rate {}", epoch.epoch, epoch.train, epoch.rate)
+    format!("epoch {}: {:.4} nats per word{valid}, rate {}", epoch.epoch, epoch.train, epoch.rate)
 }
 
 /// `lm train --objective pseudo` and `lbl`.
@@ -161,7 +161,7 @@ fn promised(model: &LogBilinear) -> fn(&TextScore) -> String {
 }
 
 fn exact(score: &TextScore) -> String {
-    format!("{:.4} nats a word, the ends of sentences included", score.per_word())
+    format!("{:.4} nats per word, the ends of sentences included", score.per_word())
 }
 
 fn exact_json(score: &TextScore) -> serde_json::Value {

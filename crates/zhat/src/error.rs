@@ -33,7 +33,7 @@ pub enum Error {
         message: String,
     },
 
-    /// A function of one's own failed; what it failed with is the source.
+    /// A user-defined function failed; what it failed with is the source.
     #[error("{name}: the function failed: {source}")]
     Function {
         /// What the function is for.

@@ -60,7 +60,7 @@ impl Treebank {
     }
 }
 
-/// A model and how it came about: seconds and nats a word of the validation text.
+/// A model and how it came about: seconds and nats per word of the validation text.
 pub struct Learned {
     pub model: LanguageModel,
     pub course: Vec<(f64, f64)>,
@@ -69,7 +69,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// What is certified about the validation text, nats a word.
+    /// What is certified about the validation text, nats per word.
     pub fn certified(&self, setting: &Setting<'_>) -> Result<f64> {
         Ok(self.model.evaluate(&self.valid, &setting.run)?.per_word())
     }
@@ -178,5 +178,9 @@ pub fn stochastic(context: usize, setting: &Setting<'_>) -> Stochastic {
 
 /// Says where learning stands.
 pub fn told(name: &str, epoch: &Epoch) {
-    eprintln!("{name}, epoch {}: validation {:.4} nats a word", epoch.epoch, epoch.valid.unwrap_or(f64::NAN));
+    eprintln!(
+        "{name}, epoch {}: validation {:.4} nats per word",
+        epoch.epoch,
+        epoch.valid.unwrap_or(f64::NAN)
+    );
 }

@@ -86,6 +86,6 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let least =
         curves.iter().filter_map(|curve| curve.points.last()).fold(best, |least, point| least.min(point.1));
     curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > least - 0.5));
-    let axes = Axes { title: "Penn Treebank, validation", x: "seconds", y: "certified nats a word" };
+    let axes = Axes { title: "Penn Treebank, validation", x: "seconds", y: "certified nats per word" };
     setting.picture("lifted-fig6.svg", &chart::plain(&axes, &curves)?)
 }

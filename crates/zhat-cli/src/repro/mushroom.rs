@@ -170,7 +170,7 @@ pub fn likelihoods(setting: &Setting<'_>) -> Result<()> {
     output::print("\n−ℓ itself, at the same parameters:\n\n")?;
     print(&courses, |course| &course.truth, |x| format!("{x:.3}"))?;
     let title = "Mushrooms, Chow-Liu tree: −ℓ by iteration, as each method sees it";
-    let axes = Axes { title, x: "iteration", y: "−ℓ, nats a row" };
+    let axes = Axes { title, x: "iteration", y: "−ℓ, nats per row" };
     setting.picture("sccq-fig2-3.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.seen), &[])?)
 }
 

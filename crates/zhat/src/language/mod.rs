@@ -13,7 +13,7 @@
 //! let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(2), size: Some(10_000) })?;
 //! let moments = counts.moments(&vocabulary)?;
 //! let model = train(&moments, &vocabulary, None, &Training::default(), None, &run, &mut |_| Ok(true))?;
-//! println!("{} nats a word", model.evaluate(&moments, &run)?.per_word());
+//! println!("{} nats per word", model.evaluate(&moments, &run)?.per_word());
 //! # Ok::<(), zhat::Error>(())
 //! ```
 

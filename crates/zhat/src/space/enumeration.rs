@@ -1,4 +1,4 @@
-//! Every structure of a small space, one after the other: to check the other methods, and for scores of one's own.
+//! Every structure of a small space, one after the other: to check the other methods, and for user-defined scores.
 //!
 //! Time O(|Y|) scores, memory O(1) structures; draws take a second pass. Exact.
 

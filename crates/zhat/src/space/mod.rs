@@ -12,8 +12,8 @@
 //!
 //! A part of a space is a [`Restricted`] one.
 //!
-//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln Σ_y exp s(y). A space of one's own implements
-//! [`Space`], scores of one's own implement [`Features`].
+//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln Σ_y exp s(y). A user-defined space implements
+//! [`Space`], user-defined scores implement [`Features`].
 //!
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
@@ -71,12 +71,12 @@ use crate::run::Clock;
 
 /// Tries after which rejection counts as not finding anything.
 const MOST_TRIES: u64 = 1 << 22;
-/// Structures between two looks at the clock: so few because functions of one's own, which may be slow, are called for each.
+/// Structures between two looks at the clock: so few because user-defined functions, which may be slow, are called for each.
 const ROUND: u64 = 4;
 
 /// A finite set of structures from which one can draw uniformly.
 ///
-/// A space of one's own says how many structures there are, or names a larger space that it is cut out of ([`Space::enclosing`]): then draws are made by rejection, the structures are listed
+/// A user-defined space says how many structures there are, or names a larger space that it is cut out of ([`Space::enclosing`]): then draws are made by rejection, the structures are listed
 /// from those of the larger space, and the methods estimate their number on the way to Z.
 ///
 /// ```
@@ -254,12 +254,12 @@ pub enum Structures {
     Partitions(Partitions),
     /// Those of another space that meet conditions.
     Restricted(Restricted),
-    /// A space of one's own.
+    /// A user-defined space.
     Custom(Arc<dyn Space>),
 }
 
 impl Structures {
-    /// A space of one's own.
+    /// A user-defined space.
     pub fn custom(space: impl Space + 'static) -> Self {
         Structures::Custom(Arc::new(space))
     }
@@ -298,7 +298,7 @@ impl Structures {
     }
 }
 
-/// Spaces of one's own are the same if they are the same object.
+/// User-defined spaces are the same if they are the same object.
 impl PartialEq for Structures {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

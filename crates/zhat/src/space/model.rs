@@ -136,7 +136,7 @@ impl SpaceModel {
         self.magnitude() + parts as f64 * self.largest_part()
     }
 
-    /// θ, in the order of φ; empty for scores of one's own.
+    /// θ, in the order of φ; empty for user-defined scores.
     pub fn parameters(&self) -> Vec<f64> {
         let n = self.width();
         match &self.scores {
@@ -166,7 +166,7 @@ impl SpaceModel {
         }
     }
 
-    /// The same with β·θ. For models with an oracle: scores of one's own have no θ.
+    /// The same with β·θ. For models with an oracle: user-defined scores have no θ.
     pub(crate) fn tempered(&self, beta: f64) -> SpaceModel {
         let mut model = self.clone();
         model.scores.scale(beta);

@@ -129,7 +129,7 @@ impl Pilot {
     }
 }
 
-/// Whether functions of one's own are called for a draw or its score.
+/// Whether user-defined functions are called for a draw or its score.
 pub(super) fn is_own(model: &SpaceModel) -> bool {
     let conditions = match model.structures() {
         Structures::Restricted(space) => space.conditions(),

@@ -1,4 +1,4 @@
-//! Spaces whose structures nobody has counted: conditions, and spaces of one's own.
+//! Spaces whose structures nobody has counted: conditions, and user-defined spaces.
 
 use std::time::Duration;
 

@@ -121,10 +121,10 @@ fn conditions(model: &SpaceModel) -> &[Condition] {
     }
 }
 
-/// Programs of one's own are in no file.
+/// User-defined functions cannot be written to a file.
 pub(super) fn check(model: &SpaceModel) -> std::io::Result<()> {
     let refuse =
-        |what: &str| Err(std::io::Error::other(format!("{what} of one's own cannot be written to a file")));
+        |what: &str| Err(std::io::Error::other(format!("user-defined {what} cannot be written to a file")));
     match (model.structures().base(), model.scores()) {
         (Structures::Custom(_), _) | (_, Scores::Custom(_)) => refuse("spaces and scores"),
         _ if conditions(model).iter().any(|condition| coded(condition).is_none()) => refuse("conditions"),

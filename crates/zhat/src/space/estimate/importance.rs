@@ -25,7 +25,7 @@ use crate::space::pilot::{Pilot, is_own};
 use crate::space::{MOST_TRIES, ROUND, Space, SpaceModel, too_rare};
 
 const NAME: &str = "importance";
-/// Draws that share a stream; with functions of one's own, which may be slow, fewer, so that the first look comes soon.
+/// Draws that share a stream; with user-defined functions, which may be slow, fewer, so that the first look comes soon.
 const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
 /// Blocks before the first look.

@@ -1,10 +1,10 @@
-//! Scores that a program of one's own gives.
+//! Scores computed by a user's function.
 
 use std::fmt::Debug;
 
 use crate::error::Result;
 
-/// Scores of one's own.
+/// User-defined scores.
 pub trait Features: Send + Sync + Debug {
     /// s(y).
     fn score(&self, structure: &[u32]) -> Result<f64>;

@@ -62,7 +62,7 @@ pub enum Scores {
     },
     /// W, symmetric, zeros on the diagonal.
     Links(Vec<f64>),
-    /// Scores of one's own.
+    /// User-defined scores.
     Custom(Arc<dyn Features>),
 }
 

@@ -110,7 +110,7 @@ impl Scores {
         }
     }
 
-    /// β·θ; scores of one's own stay.
+    /// β·θ; user-defined scores stay.
     pub(in crate::space) fn scale(&mut self, beta: f64) {
         let scale = |numbers: &mut [f64]| numbers.iter_mut().for_each(|x| *x *= beta);
         match self {
