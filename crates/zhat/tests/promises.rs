@@ -105,7 +105,18 @@ fn small(kind: Kind) -> Model {
     }
 }
 
-/// Every option, with a value that many an option cannot have.
+/// One query of each sort.
+const QUERIES: [Query; 7] = [
+    Query::LogPartition,
+    Query::Marginals,
+    Query::FactorMarginals,
+    Query::Entropy,
+    Query::Map,
+    Query::KBest(3),
+    Query::Sample(10),
+];
+
+/// Values that many options cannot have.
 fn extreme_values() -> Vec<Value> {
     vec![
         json!(0),
@@ -143,7 +154,7 @@ fn tell(title: &str, seconds: f64, error: Option<&Error>) {
     }
 }
 
-/// With `ZHAT_PROMISES` set, only the cases whose titles contain it, or without a leading `!` do not.
+/// With `ZHAT_PROMISES` set, only the cases whose titles contain its text; with a leading `!`, only those that do not.
 fn skipped(title: &str) -> bool {
     std::env::var("ZHAT_PROMISES").is_ok_and(|only| match only.strip_prefix('!') {
         Some(without) => title.contains(without),
@@ -265,6 +276,35 @@ fn time_budgets_are_kept() {
             Some(error) => Some(error.to_string()),
         },
     );
+}
+
+#[test]
+fn the_choice_of_a_method_is_part_of_the_budget() {
+    let _alone = alone();
+    let budget = 0.1;
+    let run = Run::default().with_time(Duration::from_secs_f64(budget));
+    let mut kinds: Vec<Kind> = CATALOGUE.iter().map(|row| row.kind).collect();
+    kinds.dedup();
+    let mut faults = Vec::new();
+    for (i, &kind) in kinds.iter().enumerate() {
+        if kinds[..i].contains(&kind) {
+            continue;
+        }
+        for (j, model) in large(kind).iter().enumerate() {
+            for query in QUERIES {
+                let started = Instant::now();
+                let answer = catalogue::answer(model, query, &Choice::Auto, &Settings::new(), &run);
+                let fault = match answer.err() {
+                    Some(Error::OverBudget { .. } | Error::NoAnswer(_) | Error::Unsupported { .. })
+                    | None => late(started.elapsed().as_secs_f64(), budget),
+                    Some(error) => Some(error.to_string()),
+                };
+                let title = format!("{} {} of model {j}", kind.name(), query.name());
+                faults.extend(fault.map(|fault| format!("{title}: {fault}")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]
