@@ -218,10 +218,7 @@ impl Run {
     /// The error of a method that needs more memory than there is.
     pub(crate) fn over_memory(&self, method: &str, bytes: f64) -> Error {
         Error::OverBudget {
-            needs: match bytes.is_finite() {
-                true => format!("{method} needs {} of memory", units::bytes(bytes)),
-                false => format!("{method} is out of reach"),
-            },
+            needs: format!("{method} needs {} of memory", units::bytes(bytes)),
             budget: units::bytes(self.memory as f64),
             fitting: Vec::new(),
         }

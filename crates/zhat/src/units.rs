@@ -6,7 +6,7 @@ use std::time::Duration;
 pub fn bytes(bytes: f64) -> String {
     const NAMES: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if !bytes.is_finite() {
-        return "out of reach".into();
+        return "> 2^64 B".into();
     }
     let mut value = bytes;
     for name in NAMES {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(seconds(1e30), "10^23 years");
         assert_eq!(
             (seconds(f64::INFINITY), bytes(f64::INFINITY)),
-            ("out of reach".into(), "out of reach".into())
+            ("out of reach".into(), "> 2^64 B".into())
         );
     }
 }
