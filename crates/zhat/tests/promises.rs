@@ -190,7 +190,7 @@ fn every_numeric_option_has_a_range() {
 #[test]
 fn options_out_of_range_are_named_with_their_range() {
     let _alone = alone();
-    let budget = 0.1;
+    let budget = 0.05;
     let run = Run::default().with_time(Duration::from_secs_f64(budget)).with_memory(1 << 30);
     let (mut faults, mut refused) = (Vec::new(), 0);
     for row in CATALOGUE {
@@ -268,7 +268,7 @@ fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<Str
 #[test]
 fn time_budgets_are_kept() {
     let _alone = alone();
-    let budget = 0.1;
+    let budget = 0.05;
     walk(
         || Run::default().with_time(Duration::from_secs_f64(budget)),
         |seconds, error| match error {
@@ -281,7 +281,7 @@ fn time_budgets_are_kept() {
 #[test]
 fn the_choice_of_a_method_is_part_of_the_budget() {
     let _alone = alone();
-    let budget = 0.1;
+    let budget = 0.05;
     let run = Run::default().with_time(Duration::from_secs_f64(budget));
     let mut kinds: Vec<Kind> = CATALOGUE.iter().map(|row| row.kind).collect();
     kinds.dedup();
@@ -310,7 +310,7 @@ fn the_choice_of_a_method_is_part_of_the_budget() {
 #[test]
 fn a_cancelled_run_ends_within_half_a_second() {
     let _alone = alone();
-    let delay = 0.1;
+    let delay = 0.05;
     walk(
         || {
             let flag = Arc::new(AtomicBool::new(false));
