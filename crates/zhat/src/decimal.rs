@@ -7,7 +7,7 @@
 //! ```
 //! use zhat::decimal;
 //! assert_eq!(decimal::interval(0.1, 1.0 / 3.0), ("0.100000".into(), "0.333334".into()));
-//! assert_eq!(decimal::interval(-1.0 / 3.0, -1e-12), ("-0.333334".into(), "-1.000000e-12".into()));
+//! assert_eq!(decimal::interval(-1.0 / 3.0, -2f64.powi(-40)), ("-0.333334".into(), "-9.094947e-13".into()));
 //! assert_eq!(decimal::number(-0.0), "0");
 //! ```
 
