@@ -1,6 +1,6 @@
 //! Options of methods, and the range of every one of them.
 //!
-//! A method's options are the fields of its configuration struct. [`options!`] states their ranges next to that struct;
+//! A method's options are the fields of its configuration struct. The macro `options!` states their ranges next to that struct;
 //! the catalogue checks them when it reads options by name ([`read`]), before anything is forecast or run, and every
 //! method checks its own struct again when it is called from Rust.
 
