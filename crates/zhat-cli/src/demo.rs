@@ -76,13 +76,11 @@ fn table(model: &Model, run: &Run) -> Result<String> {
     for row in catalogue::rows(model.kind()).filter(|row| row.answers(Query::LogPartition)) {
         let forecast = row.forecast(model, Query::LogPartition, &Settings::new(), run)?;
         if !forecast.fits(run, DEFAULT_HORIZON) {
-            let time = units::seconds(forecast.seconds);
-            rows.push(vec![
-                row.method.into(),
-                "-".into(),
-                format!("not run: it would take {time}"),
-                "-".into(),
-            ]);
+            let why = match forecast.seconds.is_finite() {
+                true => format!("not run: estimated time {}", units::seconds(forecast.seconds)),
+                false => "not run: out of reach".into(),
+            };
+            rows.push(vec![row.method.into(), "-".into(), why, "-".into()]);
             continue;
         }
         let proposals: &[&str] = if row.method == "importance" { &["tree", "uniform"] } else { &[""] };
