@@ -206,7 +206,7 @@ impl CertifiedBounds {
         let mut diagnostics =
             Diagnostics::new(NAME).note("gap", now.gap()).note("by", now.by).note("width", width);
         diagnostics.seconds = clock.seconds();
-        diagnostics.stopped_early = now.gap() > self.gap && (clock.is_cancelled() || clock.is_out_of_time());
+        diagnostics.stopped_early = now.gap() > self.gap && clock.must_stop();
         let guarantee = Guarantee::Bounds { low: now.low, high: now.high, confidence: 1.0 };
         Ok(Answer { value, guarantee, diagnostics })
     }

@@ -32,7 +32,7 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon_writes() -> Abandoned {
     let mut files = temporary();
     for file in files.drain(..) {
-        // There is nobody left to tell of a failure.
+        // The process is about to end, so a failure cannot be reported.
         let _ = std::fs::remove_file(file);
     }
     Abandoned { _held: files }

@@ -269,7 +269,7 @@ pub fn train(
         clock.progress(PHASE, now.progress.iteration as u64, how.iterations as u64);
         let mut last: Option<Parameters> = None;
         let mut objective = |z: &[f64], gradient: &mut [f64]| -> Result<f64> {
-            if clock.is_cancelled() || clock.is_out_of_time() {
+            if clock.must_stop() {
                 return Err(Error::Interrupted);
             }
             drop(last.take());

@@ -298,7 +298,7 @@ fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
     let how = Spectral { passes: PASSES, tolerance: 1e-3, ..Spectral::default() };
     let shares = vec![1.0 / context as f64; context];
     let point = Point { shares: &shares, duals: &vec![0.0; (context - 1) * states] };
-    let stop = || clock.is_cancelled() || clock.is_out_of_time();
+    let stop = || clock.must_stop();
     evaluate(&Passes::new(model).until(clock), model.length(), &point, &mut vectors, &how, &stop);
     let possible: Vec<bool> = model.unary().iter().map(|u| *u > f64::NEG_INFINITY).collect();
     let count = possible.iter().filter(|possible| **possible).count().max(1) as f64;

@@ -279,7 +279,7 @@ impl LogPartition<SequenceMrf> for Spectral {
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes)?;
         run.install(|| {
             let passes = Passes::new(model).until(&clock);
-            let stop = || clock.is_cancelled() || clock.is_out_of_time();
+            let stop = || clock.must_stop();
             let mut vectors = Vectors::new(context, states);
             let mut best = Bounded { high: f64::INFINITY, rounding: 0.0 };
             let mut best_shares = Vec::new();

@@ -132,7 +132,7 @@ impl Star {
     ) -> Result<()> {
         let size = context * passes.unary().len();
         let mut evaluate = |delta: &[f64], gradient: &mut [f64]| {
-            if clock.is_cancelled() || clock.is_out_of_time() {
+            if clock.must_stop() {
                 return Err(Error::Interrupted);
             }
             let found = star(passes, delta, Some(gradient))?;

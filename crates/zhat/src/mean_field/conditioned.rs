@@ -93,7 +93,7 @@ pub(super) fn by_cases(
         clock.progress("raising the lower bound case by case", all.cases as u64, count as u64);
         let rounding = numeric::rounding_allowance(lows.len() as f64, graph.magnitude());
         low = low.max(numeric::log_sum_exp(&lows) - rounding);
-        all.stopped_early |= clock.is_cancelled() || clock.is_out_of_time();
+        all.stopped_early |= clock.must_stop();
         let go_on = each(LowerBound { low, restart: case, iteration: 0, seconds: clock.seconds() });
         if !go_on || (all.stopped_early && all.cases < count) {
             all.exact = false;

@@ -331,7 +331,7 @@ impl Climb<'_, '_> {
             self.clock.bounds(low, f64::INFINITY);
             let Leg { restart, iteration, .. } = leg;
             self.go_on = (self.each)(LowerBound { low, restart, iteration, seconds: self.clock.seconds() });
-            outcome.stopped_early |= self.clock.is_cancelled() || self.clock.is_out_of_time();
+            outcome.stopped_early |= self.clock.must_stop();
             self.go_on &= !outcome.stopped_early;
             if !self.go_on {
                 break;

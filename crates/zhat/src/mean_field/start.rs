@@ -65,7 +65,7 @@ pub(super) fn begin(
         let noise = if restart < 3 { 0.05 } else { 2.0 };
         ascent.set_product(|_, q| q.iter_mut().for_each(|p| *p = (noise * random.normal()).exp()));
     }
-    let must_stop = || clock.is_cancelled() || clock.is_out_of_time();
+    let must_stop = || clock.must_stop();
     if !graph.has_zeros() {
         if restart > 0 && restart.is_multiple_of(2) {
             let hottest = HOTTEST[restart / 2 % HOTTEST.len()];

@@ -207,7 +207,7 @@ impl<'l> Messages<'l> {
         let mut work = Workspace::new(layout);
         let mut change = 0.0f64;
         for c in 0..count {
-            if clock.is_cancelled() || clock.is_out_of_time() {
+            if clock.must_stop() {
                 return f64::INFINITY;
             }
             let class = layout.class(if backward { count - 1 - c } else { c });

@@ -143,7 +143,7 @@ pub(crate) fn converge(
     let (mut updates, mut stopped_early, mut converged) = (0u64, false, false);
     while updates < most {
         if updates.is_multiple_of(ROUND as u64) {
-            if clock.is_cancelled() || clock.is_out_of_time() {
+            if clock.must_stop() {
                 stopped_early = true;
                 break;
             }

@@ -132,7 +132,7 @@ impl Search<'_> {
         self.messages.refresh();
         let (messages, clock, first) = (&self.messages, self.clock, self.best.value == f64::INFINITY);
         let solve = |forest: &Forest| {
-            let goes_on = first || !(clock.is_cancelled() || clock.is_out_of_time());
+            let goes_on = first || !clock.must_stop();
             goes_on.then(|| forest.log_partition(messages))
         };
         let sums: Option<Vec<Sum>> = self.appearance.forests.par_iter().map(solve).collect();

@@ -96,7 +96,7 @@ impl Cutset {
             let (mut random, mut scratch) = (streams.block(b as u64), Scratch::default());
             let (mut state, mut found) = (vec![0; n], Vec::new());
             for _ in 0..BLOCK {
-                if clock.is_cancelled() || clock.is_out_of_time() {
+                if clock.must_stop() {
                     break;
                 }
                 let weight = proposal.draw(&mut random, &mut state, &mut scratch);

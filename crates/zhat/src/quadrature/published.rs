@@ -258,7 +258,7 @@ impl PublishedQuadrature {
         };
         let mut checked = (0.0, 0.0, delta);
         while each < target {
-            if each > 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+            if each > 0 && clock.must_stop() {
                 stopped_early = true;
                 break;
             }

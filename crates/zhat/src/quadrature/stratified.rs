@@ -310,7 +310,7 @@ fn sample(
         let mut stamps = vec![(0u32, 0u32); tuples.cardinalities.len()];
         let (mut sum, mut squares, mut now) = (0.0, 0.0, 0u32);
         for at in 0..stratum.each {
-            if at % ROUND == 0 && (clock.is_cancelled() || clock.is_out_of_time()) {
+            if at % ROUND == 0 && clock.must_stop() {
                 return None;
             }
             now = now.wrapping_add(1);

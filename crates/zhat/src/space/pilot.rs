@@ -29,7 +29,7 @@ impl Pilot {
         let share = run.time().map_or(SECONDS, |time| (SHARE * time.as_secs_f64()).min(SECONDS));
         let run = run.within(Some(share));
         let clock = run.start("pilot");
-        let stopped = || clock.is_cancelled() || clock.is_out_of_time();
+        let stopped = || clock.must_stop();
         let mut random = Streams::new(0, "space pilot").block(0);
         let most = NUMBERS / model.width().max(1);
         let count = most.clamp(4, DRAWS);

@@ -117,7 +117,7 @@ pub(super) fn learn(
     let streams = Streams::new(run.seed(), "order of places");
     let mut order = windows.places().to_vec();
     let (mut rate, mut best_value, mut best_epoch) = (how.rate, f64::NEG_INFINITY, 0);
-    let stop = || clock.is_cancelled() || clock.is_out_of_time();
+    let stop = || clock.must_stop();
     run.install(|| {
         for epoch in 1..=how.epochs {
             streams.block(epoch as u64).shuffle(&mut order);

@@ -251,7 +251,7 @@ pub(super) fn bracket(
         worst.truncate((limits.cells - pieces.len()).clamp(1, MOST_AT_ONCE));
         clock.progress("cells", pieces.len() as u64, limits.cells as u64);
         // What is not cut when the run must stop keeps the bounds that it has.
-        let stop = || clock.is_cancelled() || clock.is_out_of_time();
+        let stop = || clock.must_stop();
         let halves: Vec<Option<[Piece; 2]>> = worst
             .par_iter()
             .map(|&(i, _)| {

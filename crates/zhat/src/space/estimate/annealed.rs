@@ -94,12 +94,12 @@ impl Particle {
         clock: &Clock<'_>,
     ) -> Result<bool> {
         for done in 0..count {
-            if done % ROUND == ROUND - 1 && must_stop(clock) {
+            if done % ROUND == ROUND - 1 && clock.must_stop() {
                 return Ok(false);
             }
             step.changes.clear();
             let ratio = match model.space().propose(random, &mut self.structure, step, clock) {
-                Err(_) if must_stop(clock) => {
+                Err(_) if clock.must_stop() => {
                     step.undo(&mut self.structure);
                     return Ok(false);
                 }
@@ -121,10 +121,6 @@ impl Particle {
         self.score = model.score(&self.structure)?;
         Ok(true)
     }
-}
-
-fn must_stop(clock: &Clock<'_>) -> bool {
-    clock.is_cancelled() || clock.is_out_of_time()
 }
 
 impl AnnealedSampling {
@@ -254,7 +250,7 @@ impl LogPartition<SpaceModel> for AnnealedSampling {
             for part in parts {
                 match part {
                     Ok(log) => estimates.push(log),
-                    Err(_) if must_stop(&clock) => stopped = true,
+                    Err(_) if clock.must_stop() => stopped = true,
                     Err(error) => return Err(error),
                 }
             }
@@ -296,7 +292,7 @@ impl Map<SpaceModel> for AnnealedSampling {
             let mut particle = one.start(model, &mut random, &clock)?.swap_remove(0);
             let mut best = particle.clone();
             for time in 1..=steps {
-                if must_stop(&clock) {
+                if clock.must_stop() {
                     return Ok((best, true));
                 }
                 // From 1/100 of the range upward in equal ratios.
@@ -324,7 +320,7 @@ impl Map<SpaceModel> for AnnealedSampling {
                             best = Some(particle);
                         }
                     }
-                    Err(_) if must_stop(&clock) => stopped = true,
+                    Err(_) if clock.must_stop() => stopped = true,
                     Err(error) => return Err(error),
                 }
             }

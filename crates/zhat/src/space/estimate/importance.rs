@@ -117,7 +117,7 @@ impl LogPartition<SpaceModel> for UniformImportance {
             let add = |_: u64, part: (f64, f64)| more = (more.0 + part.0, more.1 + part.1);
             match in_order(done..goal, run, work, add) {
                 // The last look stands.
-                Err(_) if look > 1 && (clock.is_cancelled() || clock.is_out_of_time()) => {
+                Err(_) if look > 1 && clock.must_stop() => {
                     stopped = true;
                     break;
                 }
