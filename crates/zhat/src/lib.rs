@@ -17,35 +17,28 @@
 //! ```
 
 mod answer;
-pub mod bounds;
 pub mod catalogue;
 pub mod decimal;
 mod error;
-pub mod exact;
 mod forecast;
 pub mod io;
-pub mod language;
-mod lattice;
 pub mod learn;
-pub mod lifted;
-pub mod mean_field;
-pub mod messages;
-pub mod minibucket;
+mod method;
 pub mod model;
-pub mod montecarlo;
 pub mod numeric;
-pub mod optimize;
 pub mod options;
-pub mod pairwise;
 pub mod platform;
-pub mod quadrature;
 pub mod query;
 pub mod random;
-pub mod randomized;
 mod run;
-pub mod sequence;
-pub mod space;
 pub mod units;
+
+pub use learn::{language, optimize};
+pub use method::bounds::{mean_field, minibucket};
+pub use method::dynamic::randomized;
+pub use method::messages::pairwise;
+pub use method::{bounds, cycle as lifted, exact, messages, quadrature, sampling as montecarlo};
+pub use query::sequence;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
@@ -57,3 +50,9 @@ pub use query::{
 };
 pub use run::{Clock, Observer, Run};
 pub use space::SpaceModel;
+
+pub mod space {
+    //! Combinatorial spaces and the methods for models on them.
+    pub use crate::method::space::*;
+    pub use crate::model::space::*;
+}

@@ -1,12 +1,14 @@
 //! Answers whose type is known at run time only.
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
-use crate::pairwise::PairwiseGradient;
+use crate::method::messages::pairwise::PairwiseGradient;
+use crate::model::space::{Expectations, SpaceMarginals};
 #[cfg(doc)]
 use crate::query::Query;
+use crate::query::sequence::{
+    ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient,
+};
 use crate::query::{Beliefs, BestState, FactorBeliefs, Samples};
-use crate::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient};
-use crate::space::{Expectations, SpaceMarginals};
 
 /// An answer to a query that is chosen at run time.
 #[derive(Clone, Debug, PartialEq)]

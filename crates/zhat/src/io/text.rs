@@ -8,7 +8,7 @@ use std::path::Path;
 use super::blocks::{Block, Blocks, share_out};
 use super::table::dictionary::Dictionary;
 use crate::error::{Error, Result};
-use crate::language::{Counts, PairTable, Vocabulary};
+use crate::learn::language::{Counts, PairTable, Vocabulary};
 use crate::run::Run;
 use crate::units;
 

@@ -5,7 +5,9 @@
 //! [`Likelihood`] is what [`fit()`] maximises, its gradient from any method of the catalogue that gives marginals.
 
 mod fit;
+pub mod language;
 mod likelihood;
+pub mod optimize;
 mod score;
 mod start;
 mod statistics;

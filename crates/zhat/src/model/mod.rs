@@ -9,7 +9,6 @@ mod count;
 mod factor_graph;
 mod family;
 pub mod generate;
-mod generate_chain;
 mod mixed;
 mod names;
 mod observe;
@@ -21,6 +20,7 @@ mod semi_markov;
 mod sequence_mrf;
 mod simplify;
 mod sizes;
+pub(crate) mod space;
 pub(crate) mod table;
 mod values;
 
@@ -43,7 +43,7 @@ pub use sequence_mrf::{Interactions, SequenceMrf};
 pub use sizes::SequenceSizes;
 pub use values::Values;
 
-use crate::space::SpaceModel;
+use space::SpaceModel;
 
 /// The kinds of model that a file can hold and the catalogue has rows for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

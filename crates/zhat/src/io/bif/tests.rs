@@ -1,7 +1,7 @@
 //! Networks written by hand, generated ones there and back, and every mistake.
 
 use super::*;
-use crate::exact::Elimination;
+use crate::method::exact::Elimination;
 use crate::model::generate;
 use crate::{LogPartition, Marginals, Run};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{log_bilinear, parse_language_model, write_language_model};
 use crate::error::{Error, Result};
-use crate::language::AnyLanguageModel;
+use crate::learn::language::AnyLanguageModel;
 
 /// Reads a language model of either kind; `name` is the file's name for messages.
 pub fn parse_any_language_model(bytes: &[u8], name: &str) -> Result<AnyLanguageModel> {

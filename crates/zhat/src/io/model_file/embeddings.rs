@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::tensors::Writer;
-use crate::language::Vocabulary;
+use crate::learn::language::Vocabulary;
 
 /// Writes the rows of the words; `left` has that of the separator before them.
 pub(crate) fn write_embeddings(

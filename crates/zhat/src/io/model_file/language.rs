@@ -22,11 +22,11 @@ use super::sequence_mrf::{self, rows};
 use super::tensors::{self, Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::io::write_atomically;
-use crate::language::{
+use crate::learn::language::{
     Certificate, Checkpoint, LanguageModel, Lengths, Parameters, Search, Training, TrainingProgress,
     Vocabulary,
 };
-use crate::optimize::{Fista, Lbfgs, StepSize};
+use crate::learn::optimize::{Fista, Lbfgs, StepSize};
 
 const KIND: &str = "language-model";
 const CHECKPOINT: &str = "language-model-checkpoint";

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::language::{opened, words};
 use super::tensors::Writer;
 use crate::error::{Error, Result};
-use crate::language::{LogBilinear, Vocabulary};
+use crate::learn::language::{LogBilinear, Vocabulary};
 
 const KIND: &str = "language-model-log-bilinear";
 
@@ -45,7 +45,7 @@ pub fn write_log_bilinear(model: &LogBilinear, out: &mut dyn Write) -> std::io::
 mod tests {
     use super::super::parse_any_language_model;
     use super::*;
-    use crate::language::AnyLanguageModel;
+    use crate::learn::language::AnyLanguageModel;
 
     #[test]
     fn models_are_read_back_and_broken_files_are_refused_but_never_panic() {

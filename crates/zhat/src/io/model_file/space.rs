@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::tensors::{Tensors, Writer};
 use crate::error::{Error, Result};
 use crate::model::Kind;
-use crate::space::{
+use crate::model::space::{
     Condition, Cycles, Distance, Event, Hypercube, Partitions, Permutations, Restricted, Scores, SpaceModel,
     Structures, Subtrees,
 };

@@ -2,10 +2,10 @@
 
 use super::affordable;
 use crate::error::{Error, Result};
-use crate::random::{Stream, Streams};
-use crate::space::{
+use crate::model::space::{
     Cycles, Distance, Hypercube, Partitions, Permutations, Scores, SpaceModel, Structures, Subtrees,
 };
+use crate::random::{Stream, Streams};
 
 /// A random model on a space of `size` elements, its scores normal with standard deviation `strength`.
 ///

@@ -1,0 +1,75 @@
+//! The Markov random field learned by its pseudo-likelihood: Σ log p(xᵢ | the K words on either side), over words and the ends of sentences.
+//!
+//! What comes out is an ordinary language model. Its certificate is the spectral bound with shares in proportion to how far the interactions of a distance spread, θ⁰ for every distance, and eigenvectors
+//! by power iteration: sound as always, but learning has not made it tight.
+
+use super::learning::{Epoch, Stochastic, learn};
+use crate::error::Result;
+use crate::learn::language::{Certificate, LanguageModel, Lengths, Vocabulary};
+use crate::method::cycle::{Passes, Point, Spectral, Vectors, checked_shares, evaluate};
+use crate::model::{Interactions, SequenceMrf};
+use crate::run::Run;
+
+/// Power iterations at most.
+const PASSES: usize = 30;
+/// The least share of a distance.
+const LEAST: f64 = 0.02;
+
+/// Learns by the pseudo-likelihood from sentences in the states of a vocabulary. `watch` is told of every epoch and ends the work by returning false.
+pub fn train_pseudo(
+    sentences: &[Vec<u32>],
+    vocabulary: &Vocabulary,
+    valid: Option<&[Vec<u32>]>,
+    how: &Stochastic,
+    run: &Run,
+    watch: &mut (dyn FnMut(&Epoch) -> Result<bool> + Send),
+) -> Result<LanguageModel> {
+    let found = learn(sentences, vocabulary, valid, how, true, run, watch)?;
+    let context = how.context;
+    let unary: Vec<f64> = found.biases().collect();
+    let interactions = Interactions::LowRank {
+        rank: how.rank,
+        left: found.embedding(0),
+        right: (1..=context).map(|l| found.embedding(l)).collect(),
+    };
+    let mut counts = Vec::new();
+    for sentence in sentences {
+        counts.resize(counts.len().max(sentence.len() + 1), 0);
+        counts[sentence.len()] += 1u64;
+    }
+    let length: usize = sentences.iter().map(|sentence| sentence.len() + context).sum();
+    let mrf = SequenceMrf::new(length.max(context + 1), unary, interactions)?;
+    let certificate = certified(&mrf, run)?;
+    LanguageModel::new(vocabulary.clone(), Lengths::new(counts), mrf, certificate)
+}
+
+/// Where the bound is evaluated.
+fn certified(mrf: &SequenceMrf, run: &Run) -> Result<Certificate> {
+    run.require_memory("certifying", Passes::bytes(mrf, run.threads()))?;
+    let context = mrf.context();
+    let spreads: Vec<f64> = match mrf.interactions() {
+        Interactions::LowRank { right, .. } => right.iter().map(|right| spread(right)).collect(),
+        Interactions::Full(matrices) => matrices.iter().map(|matrix| spread(matrix)).collect(),
+    };
+    let total: f64 = spreads.iter().sum();
+    let room = 1.0 - LEAST * context as f64;
+    let share = |spread: &f64| {
+        if total > 0.0 && room > 0.0 { LEAST + room * spread / total } else { (context as f64).recip() }
+    };
+    let shares = checked_shares(&spreads.iter().map(share).collect::<Vec<_>>(), context)?;
+    let mut vectors = Vectors::new(context, mrf.states());
+    let duals = vec![0.0; (context - 1) * mrf.states()];
+    let how = Spectral { passes: PASSES, tolerance: 1e-6, ..Spectral::default() };
+    run.install(|| {
+        let point = Point { shares: &shares, duals: &duals };
+        evaluate(&Passes::new(mrf), mrf.length(), &point, &mut vectors, &how, &|| false);
+    });
+    let columns = vec![mrf.unary().to_vec(); context];
+    Ok(Certificate::Spectral { shares, columns, right: vectors.right })
+}
+
+/// The root of the mean square.
+fn spread(numbers: &[f32]) -> f64 {
+    let squares: f64 = numbers.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    (squares / numbers.len().max(1) as f64).sqrt()
+}

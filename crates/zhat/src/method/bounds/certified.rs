@@ -1,0 +1,245 @@
+//! A certified interval around log Z that tightens for as long as there is time.
+//!
+//! Three methods in turn, each from where the last left off: mean field raises the lower end (linear cost), tree-reweighted messages
+//! bring down the upper one (linear cost), and weighted mini-buckets work on both with tables of 4, 6, 8 … variables, as large as memory
+//! allows; where elimination fits, or a search through what zeros leave, the interval closes. Every end is certified whenever the work stops, so the best of each side is.
+//!
+//! Guarantee: `Bounds` with confidence 1. The value is the middle of the interval where both ends are finite, which errs by half its width at
+//! most.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::bounds::mean_field::MeanField;
+use crate::method::bounds::minibucket::WeightedMiniBuckets;
+use crate::method::exact::{Elimination, Search};
+use crate::method::messages::TreeReweighted;
+use crate::model::FactorGraph;
+use crate::options::{FROM_ZERO, Options, options};
+use crate::query::{LogPartition, Query};
+use crate::run::{Clock, Run};
+
+const NAME: &str = "bounds";
+/// Of a time budget, what mean field and tree-reweighted messages may take.
+const FOR_LOWER: f64 = 0.15;
+const FOR_UPPER: f64 = 0.25;
+const FOR_SEARCH: f64 = 0.5;
+/// The first tables of mini-buckets, and by how much they grow.
+const FIRST_WIDTH: usize = 4;
+const WIDER: usize = 2;
+const WIDEST: usize = 40;
+/// Seconds, where there is no time budget.
+const PATIENCE: f64 = 60.0;
+
+/// Certified bounds on log Z from every method that has some, tightened in turn.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CertifiedBounds {
+    /// Ends once the interval is this narrow, in nats.
+    pub gap: f64,
+}
+
+options!(CertifiedBounds { gap: FROM_ZERO });
+
+impl Default for CertifiedBounds {
+    fn default() -> Self {
+        CertifiedBounds { gap: 0.01 }
+    }
+}
+
+/// The interval so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// At most log Z.
+    pub low: f64,
+    /// At least log Z.
+    pub high: f64,
+    /// The method that moved an end last.
+    pub by: &'static str,
+    /// Since the start.
+    pub seconds: f64,
+}
+
+impl Interval {
+    /// Its width.
+    pub fn gap(&self) -> f64 {
+        self.high - self.low
+    }
+}
+
+/// The work in progress.
+struct Tightening<'a, 'c> {
+    now: Interval,
+    gap: f64,
+    /// Seconds that it may take.
+    time: f64,
+    clock: &'a Clock<'c>,
+    report: &'a mut (dyn FnMut(Interval) -> bool + Send),
+    /// True once the caller has had enough.
+    ended: bool,
+}
+
+impl Tightening<'_, '_> {
+    /// Takes over what is better, tells of it, and says whether to go on.
+    fn take(&mut self, low: f64, high: f64, by: &'static str) -> bool {
+        let better = low > self.now.low || high < self.now.high;
+        if better {
+            self.now.low = self.now.low.max(low);
+            self.now.high = self.now.high.min(high);
+            self.now.by = by;
+            self.now.seconds = self.clock.seconds();
+            self.ended |= !(self.report)(self.now);
+        }
+        !self.finished()
+    }
+
+    fn finished(&self) -> bool {
+        let late = self.clock.is_out_of_time() || self.clock.seconds() > self.time;
+        self.ended || self.now.gap() <= self.gap || self.clock.is_cancelled() || late
+    }
+
+    /// What a method gives at its end; one that cannot answer leaves the interval as it is.
+    fn absorb(&mut self, answer: Result<Estimate>, by: &'static str) -> Result<()> {
+        match answer {
+            Ok(answer) => {
+                if let Some((low, high, _)) =
+                    answer.guarantee.interval(answer.value, answer.diagnostics.rounding)
+                {
+                    self.take(low, high, by);
+                }
+                Ok(())
+            }
+            Err(
+                error @ (Error::ZeroPartition | Error::ImpossibleEvidence { .. } | Error::Argument { .. }),
+            ) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl CertifiedBounds {
+    /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; it is told of every step.
+    ///
+    /// ```
+    /// use zhat::bounds::CertifiedBounds;
+    /// use zhat::{Run, model::generate};
+    /// let model = generate::random(30, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// let z = CertifiedBounds::default().tighten(&model, &Run::default(), &mut |interval| {
+    ///     println!("{} ≤ log Z ≤ {} ({})", interval.low, interval.high, interval.by);
+    ///     true
+    /// })?;
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn tighten(
+        &self,
+        graph: &FactorGraph,
+        run: &Run,
+        report: &mut (dyn FnMut(Interval) -> bool + Send),
+    ) -> Result<Estimate> {
+        self.check()?;
+        let clock = run.start(NAME);
+        let now = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, by: "nothing", seconds: 0.0 };
+        let time = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+        let mut work = Tightening { now, gap: self.gap, time, clock: &clock, report, ended: false };
+        // What is left of the budget, or a part of it.
+        let left = |part: f64| {
+            let rest = (part * time).min(time - clock.seconds()).max(0.0);
+            run.clone().with_time(Duration::from_secs_f64(rest))
+        };
+        if !work.finished() {
+            let mut each = |bound: crate::method::bounds::mean_field::LowerBound| {
+                work.take(bound.low, f64::INFINITY, "mean-field")
+            };
+            let answer = MeanField::default().lower_bounds(graph, &left(FOR_LOWER), &mut each);
+            work.absorb(answer, "mean-field")?;
+        }
+        if !work.finished() {
+            let answer = TreeReweighted::default().improve(graph, &left(FOR_UPPER), |bound| {
+                match work.take(f64::NEG_INFINITY, bound.high, "trw") {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            });
+            work.absorb(answer, "trw")?;
+        }
+        // To find an order takes longer than the first bounds.
+        if !work.finished() && in_reach(&Elimination::default(), graph, &left(1.0)) {
+            let answer = Elimination::default().log_partition(graph, &left(1.0));
+            work.absorb(answer, "elimination")?;
+        }
+        // Only where zeros dominate does a search do better; to find out takes a trial.
+        if !work.finished() && graph.has_zeros() && in_reach(&Search::default(), graph, &left(FOR_SEARCH)) {
+            let answer = Search::default().log_partition(graph, &left(FOR_SEARCH));
+            work.absorb(answer, "search")?;
+        }
+        let mut width = FIRST_WIDTH;
+        while !work.finished() && width <= WIDEST {
+            let method = WeightedMiniBuckets { i_bound: Some(width), ..Default::default() };
+            let forecast = method.forecast(graph, Query::LogPartition, run);
+            if forecast.bytes > run.memory() as f64 {
+                break;
+            }
+            let mut each =
+                |found: crate::method::bounds::minibucket::Sandwich| work.take(found.low, found.high, "wmb");
+            let answer = method.tighten(graph, &left(1.0), &mut each);
+            let whole = answer.as_ref().is_ok_and(|answer| is_whole(&answer.diagnostics));
+            work.absorb(answer, "wmb")?;
+            // Nothing was cut, so wider tables have nothing to add.
+            if whole {
+                break;
+            }
+            width += WIDER;
+        }
+        let Tightening { now, .. } = work;
+        if !now.low.is_finite() && !now.high.is_finite() {
+            clock.check()?;
+            return Err(Error::NoAnswer("no method found a bound within the budget".into()));
+        }
+        let value = match (now.low.is_finite(), now.high.is_finite()) {
+            (true, true) => 0.5 * (now.low + now.high),
+            (true, false) => now.low,
+            _ => now.high,
+        };
+        let mut diagnostics =
+            Diagnostics::new(NAME).note("gap", now.gap()).note("by", now.by).note("width", width);
+        diagnostics.seconds = clock.seconds();
+        diagnostics.stopped_early = now.gap() > self.gap && clock.must_stop();
+        let guarantee = Guarantee::Bounds { low: now.low, high: now.high, confidence: 1.0 };
+        Ok(Answer { value, guarantee, diagnostics })
+    }
+}
+
+fn in_reach(method: &impl Forecasts<FactorGraph>, graph: &FactorGraph, run: &Run) -> bool {
+    let patience = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+    method.forecast(graph, Query::LogPartition, run).fits(run, patience)
+}
+
+/// True if no bucket was split.
+fn is_whole(diagnostics: &Diagnostics) -> bool {
+    diagnostics.figures().any(|(name, value)| name == "split" && value.as_u64() == Some(0))
+}
+
+impl Forecasts<FactorGraph> for CertifiedBounds {
+    /// At most what there is: it stops at either budget.
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let lower = MeanField::default().forecast(graph, query, run);
+        let upper = TreeReweighted::default().forecast(graph, query, run);
+        let seconds = lower.seconds + upper.seconds;
+        Forecast { bytes: lower.bytes.max(upper.bytes), seconds, promise: Promise::Bounds }
+    }
+}
+
+impl LogPartition<FactorGraph> for CertifiedBounds {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        let observer = run.clone();
+        self.tighten(graph, run, &mut |interval| {
+            observer.interval(interval.low, interval.high, interval.by);
+            true
+        })
+    }
+}

@@ -1,0 +1,404 @@
+//! Weighted mini-buckets.
+//!
+//! Variables are eliminated one by one, but where the tables that meet at a variable v would take too much memory together they
+//! are shared out among mini-buckets r ([`super::plan`]), each with a weight w_r, Σ_r w_r = 1, and each summed by itself. By Hölder's
+//! inequality
+//!
+//! Σ_x Π_r ψ_r(x) ≤ Π_r (Σ_x ψ_r(x)^{1/w_r})^{w_r} for w_r > 0,
+//!
+//! and ≥ if one weight is positive and the others are negative. So the product of the constants at the end is an upper or a lower
+//! bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a variable to another. Both are made better sweep
+//! by sweep ([`super::pass`]); a sweep that does worse is taken back and the steps become smaller. Every forward sweep certifies its
+//! bound; the best is kept. Zeros under a negative weight leave no lower bound; then, and wherever it is better, the weight of some
+//! likely cases, each done exactly, is one ([`super::lower`]).
+//!
+//! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound asked for, or tables as
+//! large as memory and time allow; where no bucket has to be cut both bounds are log Z. Time O(sweeps · Σ_r entries of r), memory
+//! O(Σ_r entries of messages) and a few whole tables at a time.
+//!
+//! Guarantee: certified bounds at any time, moved outward by the rounding allowance. The value is the upper bound.
+//!
+//! References: R. Dechter, I. Rish, *Mini-buckets: a general scheme for bounded inference*, Journal of the ACM 50 (2003);
+//! Q. Liu, A. Ihler, *Bounding the partition function using Hölder's inequality*, ICML 2011.
+//!
+//! ```
+//! use zhat::{Guarantee, LogPartition, Run, exact::Elimination, minibucket::WeightedMiniBuckets, model::generate};
+//! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
+//! let model = generate::ising(grid, 0.5, 0.5, false, 1)?;
+//! let method = WeightedMiniBuckets { i_bound: Some(4), ..Default::default() };
+//! let z = method.log_partition(&model, &Run::default())?;
+//! let exact = Elimination::default().log_partition(&model, &Run::default())?.value;
+//! let Guarantee::Bounds { low, high, .. } = z.guarantee else { unreachable!() };
+//! assert!(low <= exact && exact <= high && high - low < 2.0);
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::lower::Cutset;
+use super::memory::{self, Layout};
+use super::pass::{Messages, Parameters, Side, Step, Sweeper};
+use super::plan::Plan;
+use super::proposal::Proposal;
+use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+use crate::catalogue::DEFAULT_HORIZON;
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::exact::Elimination;
+use crate::model::{FactorGraph, Prepared};
+use crate::numeric;
+use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, options};
+use crate::query::{LogPartition, Query};
+use crate::run::{Clock, Run};
+
+const NAME: &str = "wmb";
+/// Sweeps in a row that gain less than the tolerance end the work.
+const PATIENCE: usize = 3;
+/// A step that has become smaller than this leads nowhere.
+const SMALLEST_STEP: f64 = 0.01;
+/// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the sweeps, and no more
+/// than this.
+const FIRST_LOOK: usize = 5;
+const FIRST_CASES: usize = 8;
+const MOST_CASES: f64 = 512.0;
+/// Of more variables than this some cases are too small a part to matter, unless there is no other lower bound.
+const MANY_VARIABLES: usize = 500;
+/// How much longer everything takes with the cases.
+const WITH_CASES: f64 = 1.3;
+/// The part of the time budget that sweeps may take; the rest is for cases.
+const FOR_SWEEPS: f64 = 0.75;
+/// How fast weights change, at the largest step.
+const WEIGHT_RATE: f64 = 1.0;
+
+/// Certified bounds on both sides of log Z by weighted mini-buckets.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WeightedMiniBuckets {
+    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time allow.
+    pub i_bound: Option<usize>,
+    /// Sweeps to make each bound better.
+    pub iterations: usize,
+    /// Ends once several sweeps gain less than this, in nats.
+    pub tolerance: f64,
+    /// Whether there is to be a lower bound too; it takes as long as the upper one.
+    pub lower: bool,
+}
+
+options!(WeightedMiniBuckets { i_bound: COUNT, iterations: ITERATIONS, tolerance: FROM_ZERO });
+
+impl Default for WeightedMiniBuckets {
+    fn default() -> Self {
+        WeightedMiniBuckets { i_bound: None, iterations: 50, tolerance: 1e-3, lower: true }
+    }
+}
+
+/// The bounds so far, both certified.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sandwich {
+    /// At most log Z.
+    pub low: f64,
+    /// At least log Z.
+    pub high: f64,
+    /// Sweeps done.
+    pub iteration: usize,
+    /// Since the start.
+    pub seconds: f64,
+}
+
+/// Where the optimisation of one side stands.
+struct Climb {
+    now: Parameters,
+    /// The best parameters and their value before rounding.
+    best: Parameters,
+    best_value: f64,
+    step: f64,
+    /// Sweeps since the last real gain.
+    idle: usize,
+    done: bool,
+}
+
+impl Climb {
+    fn new(plan: &Plan, side: Side) -> Self {
+        let now = Parameters::new(plan, side);
+        let best_value = if side == Side::Upper { f64::INFINITY } else { f64::NEG_INFINITY };
+        Climb { best: now.clone(), now, best_value, step: 1.0, idle: 0, done: false }
+    }
+
+    /// Takes note of a bound: goes on from there if it is better, back if not. Says which.
+    fn judge(&mut self, value: f64, tolerance: f64) -> bool {
+        let sign = if self.now.side == Side::Upper { 1.0 } else { -1.0 };
+        let gain = sign * (self.best_value - value);
+        if gain >= 0.0 {
+            self.idle = if gain > tolerance { 0 } else { self.idle + 1 };
+            self.best_value = value;
+            self.best.clone_from(&self.now);
+            self.step = (1.5 * self.step).min(1.0);
+        } else {
+            self.idle += 1;
+            self.now.clone_from(&self.best);
+            self.step *= 0.5;
+        }
+        let converged = self.idle >= PATIENCE && self.step >= 1.0;
+        self.done |= converged || self.step < SMALLEST_STEP || value == f64::NEG_INFINITY;
+        gain >= 0.0
+    }
+}
+
+/// The sweeps of one query and what they have shown so far.
+struct Work<'a> {
+    graph: &'a FactorGraph,
+    /// The graph without what is decided, and what that contributes.
+    free: &'a FactorGraph,
+    offset: f64,
+    sweeper: Sweeper<'a>,
+    clock: &'a Clock<'a>,
+    tolerance: f64,
+    low: f64,
+    high: f64,
+    rounding: f64,
+}
+
+impl Work<'_> {
+    /// The bound by the parameters of `climb`.
+    fn bound(&mut self, climb: &Climb, clock: &Clock<'_>) -> Result<Messages> {
+        let forward = self.sweeper.forward(&climb.now, clock)?;
+        let value = forward.log_value;
+        let allowance = rounding(self.graph, self.sweeper.plan, &climb.now);
+        self.rounding = self.rounding.max(allowance);
+        match climb.now.side {
+            Side::Upper if value == f64::NEG_INFINITY => return Err(self.graph.zero_error()),
+            Side::Upper => self.high = self.high.min(self.offset + value + allowance),
+            Side::Lower => self.low = self.low.max(self.offset + value - allowance),
+        }
+        Ok(forward)
+    }
+
+    /// A bound, and a step on if this is not the last one.
+    fn sweep(&mut self, climb: &mut Climb, last: bool, clock: &Clock<'_>) -> Result<()> {
+        if climb.done {
+            return Ok(());
+        }
+        let forward = self.bound(climb, clock)?;
+        let better = climb.judge(forward.log_value, self.tolerance);
+        if last || climb.done {
+            return Ok(());
+        }
+        // After a step back the beliefs of the place that it leads to are needed.
+        let messages = if better { forward } else { self.sweeper.forward(&climb.now, self.clock)? };
+        let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
+        self.sweeper.backward(&mut climb.now, messages.messages, step, self.clock)
+    }
+
+    /// The lower bound by cases that the upper bound's beliefs hold likely.
+    fn look_at_cases(&mut self, upper: &Parameters, cutset: &Cutset, count: usize) -> Result<()> {
+        let forward = self.sweeper.forward(upper, self.clock)?;
+        let plan = self.sweeper.plan;
+        let sweeper = Sweeper { plan, factors: self.sweeper.factors.clone() };
+        let proposal = Proposal::new(sweeper, self.free, upper.clone(), forward.messages);
+        let found = self.offset + cutset.bound(plan, self.free, &proposal, count, self.clock);
+        self.low = self.low.max(found - self.rounding);
+        Ok(())
+    }
+}
+
+/// What the sweeps have led to.
+pub(super) struct Tightened {
+    pub plan: Plan,
+    pub upper: Parameters,
+    pub low: f64,
+    pub high: f64,
+    pub rounding: f64,
+    pub iterations: usize,
+    pub stopped_early: bool,
+}
+
+/// A bound on the rounding errors of a forward sweep.
+fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
+    let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
+    let tables: usize =
+        plan.nodes.iter().map(|node| node.factors.len() + node.children.len() + node.links.len()).sum();
+    let sums: f64 = plan.nodes.iter().map(|node| plan.states[node.variable] as f64 + 8.0).sum();
+    let largest = parameters.weights.iter().fold(1.0, |m: f64, w| m.max(w.abs()));
+    let operations = graph.factor_count() as f64 + states + tables as f64 + sums * largest;
+    numeric::rounding_allowance(operations, graph.magnitude() + 2.0 * parameters.magnitude())
+}
+
+impl WeightedMiniBuckets {
+    /// The sweeps that time is to be planned for.
+    pub(super) fn sweeps(&self) -> f64 {
+        (self.iterations as f64 + 1.0) * if self.lower { 2.0 } else { 1.0 }
+    }
+
+    /// Tightens the bounds on a prepared graph.
+    pub(super) fn tighten_prepared(
+        &self,
+        graph: &FactorGraph,
+        prepared: &Prepared,
+        layout: Layout,
+        run: &Run,
+        clock: &Clock<'_>,
+        report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+    ) -> Result<Tightened> {
+        let Layout { plan, cutset, .. } = layout;
+        // There is no answer without a first sweep.
+        let patient = run.with_grace();
+        let (first_clock, deadline) =
+            (patient.start(NAME), run.time().map(|time| time.as_secs_f64() * FOR_SWEEPS));
+        let free = &prepared.reduced.graph;
+        let mut work = Work {
+            graph,
+            free,
+            offset: prepared.reduced.constant,
+            sweeper: Sweeper::new(&plan, free),
+            clock,
+            tolerance: self.tolerance,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+            rounding: 0.0,
+        };
+        let (mut upper, mut lower) = (Climb::new(&plan, Side::Upper), Climb::new(&plan, Side::Lower));
+        lower.done = !self.lower || !plan.is_split();
+        let (mut iteration, mut stopped_early) = (0, false);
+        loop {
+            clock.progress("tightening the bounds", iteration as u64, self.iterations as u64);
+            let last = iteration >= self.iterations || !plan.is_split();
+            let now = if iteration == 0 { &first_clock } else { clock };
+            let mut sweeps =
+                work.sweep(&mut upper, last, now).and_then(|()| work.sweep(&mut lower, last, clock));
+            let late = deadline.is_some_and(|deadline| clock.seconds() > deadline);
+            let ended = last || late || (upper.done && lower.done);
+            stopped_early |= late && !last && !(upper.done && lower.done);
+            if let (Ok(()), Some(cutset)) = (&sweeps, &cutset)
+                && (ended || iteration == FIRST_LOOK)
+                && (cutset.variables.len() <= MANY_VARIABLES || work.low == f64::NEG_INFINITY)
+            {
+                let count = if ended { self.cases(&plan, cutset) } else { FIRST_CASES };
+                sweeps = work.look_at_cases(&upper.best, cutset, count);
+            }
+            match sweeps {
+                Err(error) if error.is_stop() && work.high < f64::INFINITY => stopped_early = true,
+                other => other?,
+            }
+            if !plan.is_split() && self.lower {
+                work.low = work.high - 2.0 * work.rounding;
+            }
+            let (low, high) = (work.low, work.high);
+            let more = report(Sandwich { low, high, iteration, seconds: clock.seconds() });
+            if !more || ended || stopped_early {
+                break;
+            }
+            iteration += 1;
+        }
+        let Work { low, high, rounding, .. } = work;
+        let upper = upper.best;
+        Ok(Tightened { plan, upper, low, high, rounding, iterations: iteration, stopped_early })
+    }
+
+    /// How many cases take about as long as the sweeps.
+    fn cases(&self, plan: &Plan, cutset: &Cutset) -> usize {
+        let affordable =
+            self.sweeps() * plan.sizes.entries / (cutset.entries + 20.0 * plan.nodes.len() as f64);
+        (3.0 * affordable).clamp(FIRST_CASES as f64, MOST_CASES) as usize
+    }
+
+    /// Tightens the bounds sweep by sweep and tells `report` after each, until it answers false.
+    ///
+    /// ```
+    /// use zhat::{Run, minibucket::WeightedMiniBuckets, model::generate};
+    /// let model = generate::random(20, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// let method = WeightedMiniBuckets { i_bound: Some(3), ..Default::default() };
+    /// let mut gap = f64::INFINITY;
+    /// method.tighten(&model, &Run::default(), &mut |bounds| {
+    ///     assert!(bounds.high - bounds.low <= gap);
+    ///     gap = bounds.high - bounds.low;
+    ///     gap > 1.0
+    /// })?;
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn tighten(
+        &self,
+        graph: &FactorGraph,
+        run: &Run,
+        report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+    ) -> Result<Estimate> {
+        self.check()?;
+        let clock = run.start(NAME);
+        if self.is_exact_in_reach(graph, run) {
+            match exactly(graph, run, &clock, report) {
+                Err(Error::OverBudget { .. }) => {}
+                answer => return answer,
+            }
+        }
+        let prepared = graph.prepared_for(Query::LogPartition, NAME, &run.with_grace())?;
+        let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
+        run.require_memory(NAME, graph.preparation_bytes() + layout.bytes)?;
+        let found = run.install(|| self.tighten_prepared(graph, &prepared, layout, run, &clock, report))?;
+        let sizes = &found.plan.sizes;
+        let mut diagnostics = Diagnostics::new(NAME)
+            .note("i_bound", sizes.width)
+            .note("entries", sizes.entries)
+            .note("mini_buckets", found.plan.nodes.len())
+            .note("split", found.plan.groups.iter().filter(|group| group.nodes.len() > 1).count())
+            .note("iterations", found.iterations);
+        diagnostics.rounding = found.rounding;
+        diagnostics.stopped_early = found.stopped_early;
+        diagnostics.seconds = clock.seconds();
+        let guarantee = Guarantee::Bounds { low: found.low, high: found.high, confidence: 1.0 };
+        Ok(Answer { value: found.high, guarantee, diagnostics })
+    }
+
+    /// Where nothing has to be cut, plain elimination does the same in less memory.
+    fn is_exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
+        let horizon = run.time().map_or(DEFAULT_HORIZON, |time| 0.5 * time.as_secs_f64());
+        // By one thread, for the answer must not depend on their number.
+        let alone = run.clone().with_threads(1);
+        self.i_bound.is_none()
+            && Elimination::default().forecast(graph, Query::LogPartition, &alone).fits(run, horizon)
+    }
+}
+
+fn exactly(
+    graph: &FactorGraph,
+    run: &Run,
+    clock: &Clock<'_>,
+    report: &mut (dyn FnMut(Sandwich) -> bool + Send),
+) -> Result<Estimate> {
+    let exact = Elimination::default().log_partition(graph, run)?;
+    let rounding = exact.diagnostics.rounding;
+    let (low, high) = (exact.value - rounding, exact.value + rounding);
+    report(Sandwich { low, high, iteration: 0, seconds: clock.seconds() });
+    let mut diagnostics = Diagnostics::new(NAME).note("split", 0).note("iterations", 0);
+    (diagnostics.rounding, diagnostics.seconds) = (rounding, clock.seconds());
+    Ok(Answer { value: high, guarantee: Guarantee::Bounds { low, high, confidence: 1.0 }, diagnostics })
+}
+
+impl Forecasts<FactorGraph> for WeightedMiniBuckets {
+    fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
+        let prepared = match graph.prepared_for(query, NAME, run) {
+            Ok(prepared) => prepared,
+            Err(error) if error.is_stop() => {
+                let (bytes, seconds) = (graph.preparation_bytes(), f64::INFINITY);
+                return Forecast { bytes, seconds, promise: Promise::Bounds };
+            }
+            Err(_) => return Forecast { bytes: 0.0, seconds: 0.0, promise: Promise::Bounds },
+        };
+        if self.is_exact_in_reach(graph, run) {
+            let exact = Elimination::default().forecast(graph, query, run);
+            return Forecast { promise: Promise::Bounds, ..exact };
+        }
+        let layout = Layout::new(&prepared, self.i_bound, self.sweeps(), self.lower, run);
+        let sweeps = if layout.plan.is_split() { self.sweeps() } else { 0.5 };
+        Forecast {
+            bytes: graph.preparation_bytes() + layout.bytes,
+            seconds: memory::seconds(&layout.plan, sweeps)
+                * if layout.cutset.is_some() { WITH_CASES } else { 1.0 },
+            promise: Promise::Bounds,
+        }
+    }
+}
+
+impl LogPartition<FactorGraph> for WeightedMiniBuckets {
+    fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
+        self.tighten(graph, run, &mut |_| true)
+    }
+}

@@ -1,0 +1,264 @@
+//! How long the queries take.
+//!
+//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read; made from tables or
+//! embeddings, its N² entries cost D multiplications and an exponential each. The rest goes with B·T·N.
+
+use super::ForwardBackward;
+use crate::answer::Promise;
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::dynamic::lattice::{
+    BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
+};
+use crate::model::{Chain, Segments, SemiMarkov, Transitions};
+use crate::numeric::{KEPT, Real};
+use crate::query::Query;
+use crate::run::Run;
+
+/// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.
+const PER_BYTE: f64 = 5.5e-11;
+const PER_CACHED_BYTE: f64 = 3e-11;
+const CACHE: f64 = 16e6;
+/// Seconds for an entry of a matrix that is read or multiplied out, and exponentiated, single precision.
+const PER_MADE: f64 = 4.6e-10;
+/// Seconds for a number of a message: copied, scaled, `exp` or `ln`, single precision.
+const PER_NUMBER: f64 = 1.3e-9;
+/// Seconds for a state of a segment, in double precision whatever the model's.
+const PER_SEGMENT: f64 = 3e-9;
+/// Seconds for an entry of a maximum over paths.
+const PER_COMPARISON: f64 = 1e-10;
+/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw itself.
+const PER_WEIGHT: f64 = 1.4e-9;
+const PER_MADE_WEIGHT: f64 = 3e-9;
+const PER_DRAW: f64 = 9e-8;
+/// Seconds for a way into a node that the k best paths are asked of, and for a position of one of them.
+const PER_WAY: f64 = 2e-8;
+const PER_RANKED: f64 = 2e-7;
+
+/// Counts of what a lattice does.
+pub(super) struct Cost {
+    /// B·T over the positions that count.
+    pub rows: f64,
+    /// N.
+    pub states: f64,
+    /// T of the emissions' shape, and positions of the longest sequence.
+    pub room: f64,
+    pub steps: f64,
+    /// B.
+    pub batch: f64,
+    /// The bytes of a number.
+    pub size: f64,
+    /// What products see of the transitions.
+    pub matrices: Matrices,
+    /// True if all boundaries have the same matrix.
+    pub shared: bool,
+    /// Numbers of the transitions' gradient, and of the segments'.
+    pub parameters: f64,
+    pub segment_parameters: f64,
+    /// L, or 0 for a chain.
+    pub longest: f64,
+    /// ln of the number of paths or segmentations of the longest sequence.
+    pub log_count: f64,
+    /// The options.
+    pub checkpoint: bool,
+    pub threads: f64,
+}
+
+/// What a query does, in units of one sweep.
+struct Work {
+    /// Rows that go through the matrix.
+    products: f64,
+    /// Passes over the matrix at every boundary, where boundaries share it.
+    passes: f64,
+    /// Passes over it for many boundaries at a time.
+    whole: f64,
+    /// Times that a message is looked at.
+    looks: f64,
+    /// Times that every segment is.
+    segments: f64,
+}
+
+impl Cost {
+    pub fn of<F: Real>(chain: &Chain<F>, checkpoint: bool, threads: usize) -> Cost {
+        Cost {
+            rows: chain.lengths().iter().map(|&length| length as f64).sum(),
+            states: chain.states() as f64,
+            room: chain.steps() as f64,
+            steps: chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64),
+            batch: chain.batch() as f64,
+            size: size_of::<F>() as f64,
+            matrices: Matrices::of(chain.transitions(), chain.states()),
+            shared: !matches!(chain.transitions(), Transitions::PerStep(_)),
+            parameters: chain.transitions().len() as f64,
+            segment_parameters: 0.0,
+            longest: 0.0,
+            log_count: chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64)
+                * (chain.states() as f64).ln(),
+            checkpoint,
+            threads: threads as f64,
+        }
+    }
+
+    /// The same for segments.
+    pub fn of_segments<F: Real>(model: &SemiMarkov<F>, checkpoint: bool, threads: usize) -> Cost {
+        let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
+        Cost {
+            longest: model.longest() as f64,
+            log_count: log_segmentations(model),
+            segment_parameters: values.len() as f64,
+            ..Cost::of(model.chain(), checkpoint, threads)
+        }
+    }
+
+    /// B·T·N over the positions that count.
+    pub fn nodes(&self) -> f64 {
+        self.rows * self.states
+    }
+
+    /// Pairs of neighbouring positions.
+    pub fn pairs(&self) -> f64 {
+        self.rows - self.batch
+    }
+
+    pub fn boundaries(&self) -> f64 {
+        (self.steps - 1.0).max(0.0)
+    }
+
+    /// Numbers of the results that are as large as the model.
+    pub fn outputs(&self, query: Query) -> f64 {
+        let nodes = self.batch * self.room * self.states;
+        match query {
+            Query::FactorMarginals => nodes + self.parameters + self.segment_parameters,
+            // Those of segments are taken from a gradient.
+            Query::Marginals if self.longest > 0.0 => nodes + self.parameters,
+            Query::Marginals => nodes,
+            _ => 0.0,
+        }
+    }
+
+    fn work(&self, query: Query) -> Work {
+        let work =
+            |products, passes, whole, looks, segments| Work { products, passes, whole, looks, segments };
+        let gathered = self.matrices.gathered(self.pairs() as usize).max(1) as f64;
+        let chunks = (self.pairs() / gathered).ceil();
+        let windows =
+            (self.steps / expectation_window(self.batch as usize, self.steps as usize) as f64).ceil();
+        let work = match query {
+            Query::Map | Query::KBest(_) => work(0.0, 0.0, 0.0, 2.0, 0.5),
+            Query::LogPartition | Query::Sample(_) if self.longest > 0.0 => work(2.0, 1.0, 0.0, 5.0, 2.0),
+            Query::LogPartition => work(1.0, 1.0, 0.0, 2.0, 0.0),
+            Query::Sample(_) => work(1.0, 1.0, 0.0, 3.0, 0.0),
+            Query::Marginals => work(2.0, 1.0, 0.0, 5.0, 3.0),
+            Query::FactorMarginals => work(3.0, 1.0, chunks, 7.0, 3.0),
+            Query::Entropy if self.longest > 0.0 => work(8.0, 3.0, 2.0 * chunks, 16.0, 10.0),
+            Query::Entropy => work(4.0, 2.0, windows.max(chunks), 8.0, 0.0),
+        };
+        // Checkpoints: forward a second time, and backward on its own.
+        if self.checkpoint && matches!(query, Query::Marginals | Query::FactorMarginals) {
+            return Work {
+                products: work.products + 1.0,
+                passes: work.passes + 2.0,
+                looks: work.looks + 2.0,
+                ..work
+            };
+        }
+        work
+    }
+
+    /// Seconds for matrices alone: to read them, or to make them.
+    fn matrix_seconds(&self, work: &Work, query: Query) -> f64 {
+        let entries = self.states * self.states;
+        let (double, rank) = (self.size / 4.0, self.matrices.rank as f64);
+        let (made, boundaries) = (PER_MADE * double, self.boundaries());
+        let best = work.products == 0.0;
+        if rank > 0.0 {
+            let half = if self.matrices.symmetric { 0.5 } else { 1.0 };
+            let multiplied = rank * PER_PRODUCT * double;
+            // A gradient takes two products more, a direction is made beside the matrix.
+            let whole = match query {
+                Query::FactorMarginals => half * (3.0 * multiplied + made),
+                _ => 2.0 * (multiplied + made),
+            };
+            let passes = if best { 1.0 } else { half * work.passes };
+            return entries * (boundaries * passes * (multiplied + made) + work.whole * whole);
+        }
+        let table = entries * self.size;
+        let read = PER_CACHED_BYTE * table.min(CACHE) + PER_BYTE * (table - CACHE).max(0.0);
+        if self.shared {
+            let passes = if best { 1.0 } else { work.passes };
+            return boundaries * passes * read + (2.0 + work.whole) * entries * made;
+        }
+        let tables = boundaries * if best { 1.0 } else { work.products + 1.0 };
+        tables * entries * made + if best { boundaries * read } else { 0.0 }
+    }
+
+    /// Seconds for draws, and for entries of maxima.
+    fn single_seconds(&self, query: Query) -> f64 {
+        match query {
+            Query::Map => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
+            Query::KBest(k) => {
+                let asked = (k as f64 * self.rows).min(self.nodes());
+                let ways = asked * (self.states + self.longest) * PER_WAY;
+                self.single_seconds(Query::Map) + ways + k as f64 * self.rows * PER_RANKED
+            }
+            Query::Sample(count) => {
+                let blocks = count.div_ceil(BLOCK) as f64;
+                // Draws of a block that stand in the same state share their law.
+                let laws = self.rows * blocks * (count.min(BLOCK) as f64).min(self.states);
+                let weight = PER_WEIGHT + if self.matrices.rank > 0 { PER_MADE_WEIGHT } else { 0.0 };
+                laws * self.states * weight + self.rows * count as f64 * PER_DRAW
+            }
+            _ => 0.0,
+        }
+    }
+
+    pub fn forecast(&self, query: Query) -> Forecast {
+        let query = query.at_most(self.log_count);
+        let work = self.work(query);
+        let double = self.size / 4.0;
+        let bytes = self.bytes(query);
+        let outputs = self.size * self.outputs(query);
+        // Scratch is kept for the next query, unless it is too much.
+        let scratch = bytes - outputs;
+        let fresh = outputs + scratch.min(2.0 * (scratch - KEPT as f64).max(0.0));
+        Forecast {
+            bytes,
+            seconds: PER_CALL
+                + work.products * self.pairs() * self.states.powi(2) * PER_PRODUCT * double
+                + self.matrix_seconds(&work, query)
+                + work.looks * self.nodes() * PER_NUMBER * double
+                + work.segments * self.nodes() * self.longest * PER_SEGMENT
+                + self.single_seconds(query)
+                + fresh * PER_FRESH_BYTE,
+            promise: Promise::Exact,
+        }
+    }
+}
+
+/// ln of the number of segmentations of the longest sequence; ∞ where there are more than anyone asks for.
+fn log_segmentations<F: Real>(model: &SemiMarkov<F>) -> f64 {
+    const MANY: f64 = 1e20;
+    let (states, length) = (model.chain().states() as f64, model.chain().lengths().iter().max().copied());
+    // How many there are of the last few numbers of positions, the nearest first.
+    let mut counts = std::collections::VecDeque::from([1.0f64]);
+    for _ in 0..length.unwrap_or(0) {
+        let count = states * counts.iter().sum::<f64>();
+        if count > MANY {
+            return f64::INFINITY;
+        }
+        counts.push_front(count);
+        counts.truncate(model.longest());
+    }
+    counts.front().map_or(0.0, |count| count.ln())
+}
+
+impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
+    fn forecast(&self, chain: &Chain<F>, query: Query, run: &Run) -> Forecast {
+        Cost::of(chain, self.checkpoint, run.threads()).forecast(query)
+    }
+}
+
+impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
+    fn forecast(&self, model: &SemiMarkov<F>, query: Query, run: &Run) -> Forecast {
+        Cost::of_segments(model, self.checkpoint, run.threads()).forecast(query)
+    }
+}

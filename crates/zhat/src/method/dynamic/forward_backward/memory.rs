@@ -1,0 +1,160 @@
+//! How much memory the queries take: messages, results, the matrix where it is kept, and scratch for products.
+
+use super::forecast::Cost;
+use crate::method::dynamic::lattice::{BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
+use crate::query::Query;
+
+/// Rows of a window for products through ln M: see `lattice::segment_windows`.
+const WINDOW_ROWS: f64 = 128.0;
+/// States that one task of a maximum works on, and rows of a tile: see `lattice::best`.
+const MAXIMUM_TILE: f64 = (512 * 32) as f64;
+
+impl Cost {
+    /// Numbers of one layer of the whole batch.
+    fn layer(&self) -> f64 {
+        self.batch * self.states
+    }
+
+    /// Numbers of messages that are kept, `rows` for each position and state.
+    fn kept(&self, rows: f64) -> f64 {
+        if self.checkpoint {
+            (rows + 2.0) * self.layer() * (self.window() + 2.0)
+        } else {
+            rows * self.nodes()
+        }
+    }
+
+    /// Positions of a window, and those around it that segments reach into.
+    fn window(&self) -> f64 {
+        let longest = self.longest.clamp(0.0, self.steps);
+        (self.steps * longest.max(1.0)).sqrt().ceil() + longest
+    }
+
+    /// Numbers of the matrix and its shifts, and what finding these takes.
+    fn tables(&self) -> f64 {
+        let tables = if self.shared { 1.0 } else { self.boundaries() };
+        self.matrices.stored() + (3.0 * tables + 20.0 * self.threads) * self.states
+    }
+
+    /// Scratch for a product of as many rows each way as there are sequences.
+    fn product(&self, down: f64, across: f64) -> Scratch {
+        self.matrices.product((down * self.batch) as usize, (across * self.batch) as usize, false)
+    }
+
+    /// Scratch for the gradient with respect to the transitions.
+    fn gradient(&self) -> Scratch {
+        let pairs = match (self.shared, self.checkpoint) {
+            (false, _) => self.batch,
+            (true, true) => self.batch * self.window(),
+            (true, false) => self.pairs(),
+        };
+        self.matrices.gradient(self.matrices.gathered(pairs as usize), self.threads as usize)
+    }
+
+    /// Scratch for products through M∘D of the rows of so many layers: copied, multiplied, copied back.
+    fn directed(&self, layers: f64) -> Scratch {
+        let pairs = if self.shared { layers * self.batch } else { self.batch };
+        let count = self.matrices.gathered(pairs as usize);
+        let copies = Scratch { rows: 2.0 * count as f64 * self.states, tiles: 0.0 };
+        copies.then(self.matrices.product(count, 0, true)).then(self.matrices.product(0, count, true))
+    }
+
+    /// The bytes that segments take besides: terms of every thread, and marginals of all sequences in double precision.
+    fn segment_bytes(&self, marginals: bool) -> f64 {
+        if self.longest == 0.0 {
+            return 0.0;
+        }
+        let terms = self.threads * self.states * (4.0 * self.longest + 4.0);
+        let places = self.segment_parameters > self.longest * self.states;
+        let segments = if places { self.nodes() } else { self.layer() } * self.longest;
+        8.0 * (terms + if marginals { self.nodes() + self.layer() + segments } else { 0.0 })
+    }
+
+    fn total(&self, numbers: f64, scratch: Scratch, other: f64) -> f64 {
+        let numbers = numbers + scratch.numbers() + self.tables() + 4.0 * self.threads * self.states;
+        let bytes = self.size * numbers + other + BYTES_PER_ROW * (self.rows + self.steps + self.batch);
+        bytes + BYTES_PER_CALL * self.threads
+    }
+
+    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many models.
+    pub fn gradient_bytes(&self, rows: f64, models: f64) -> f64 {
+        let segments = if self.longest > 0.0 { 2.0 } else { 1.0 };
+        let outputs = models * self.outputs(Query::FactorMarginals);
+        let more = (models - 1.0) * self.tables();
+        let sweep = Scratch { rows: 6.0 * self.layer(), tiles: 0.0 }.then(self.product(2.0, 2.0));
+        let mut scratch = sweep.then(self.gradient());
+        if rows > 2.0 {
+            scratch = scratch.then(self.gradient()).then(self.directed(self.steps));
+        }
+        let numbers = segments * self.kept(rows) + outputs + more;
+        self.total(numbers, scratch, self.segment_bytes(true))
+    }
+
+    /// The most that a query holds at a time.
+    pub fn bytes(&self, query: Query) -> f64 {
+        let (layer, outputs, segments) = (self.layer(), self.outputs(query), self.longest > 0.0);
+        let buffers = |layers: f64| Scratch { rows: layers * layer, tiles: 0.0 };
+        // Messages of segments go into a position and out of it.
+        let both = if segments { 2.0 } else { 1.0 } * self.kept(2.0);
+        let window = 4.0 * layer * (self.window() + 2.0);
+        match query {
+            Query::LogPartition if segments => {
+                let scratch = buffers(5.0).then(self.product(1.0, 1.0));
+                self.total(window, scratch, self.segment_bytes(false))
+            }
+            Query::LogPartition => self.total(0.0, buffers(7.0).then(self.product(1.0, 0.0)), 0.0),
+            Query::Marginals => {
+                let scratch = buffers(5.0).then(self.product(1.0, 1.0));
+                self.total(outputs + both, scratch, self.segment_bytes(true))
+            }
+            Query::FactorMarginals => {
+                let scratch = buffers(5.0).then(self.product(1.0, 1.0)).then(self.gradient());
+                self.total(outputs + both, scratch, self.segment_bytes(true))
+            }
+            Query::Entropy if segments => {
+                // Windows have at least as many rows as a product through ln M wants.
+                let rows = (WINDOW_ROWS / self.batch.max(1.0) + self.longest).max(self.window());
+                let scratch = buffers(7.0).then(self.product(2.0, 2.0)).then(self.directed(rows));
+                self.total(8.0 * layer * (rows + 2.0) + window, scratch, self.segment_bytes(false))
+            }
+            Query::Entropy => {
+                let window = expectation_window(self.batch as usize, self.steps as usize) as f64;
+                // A last window that is shorter does not fit the place of those before.
+                let windows = if window < self.steps { 1.5 } else { 1.0 };
+                let rows = 2.0 * windows * layer * (window + 1.0).min(self.steps) + 2.0 * layer;
+                let scratch = buffers(7.0).then(self.product(2.0, 0.0)).then(self.directed(window));
+                self.total(rows, scratch, 0.0)
+            }
+            Query::Map | Query::KBest(_) => {
+                let rows = if segments { 2.0 } else { 1.0 } * self.nodes() + 4.0 * layer;
+                let ways = match query {
+                    // Ways into the nodes that are asked: at most k of k·T; of the last one all, before they are sorted out.
+                    Query::KBest(k) => {
+                        let asked = k as f64 * self.steps * self.batch;
+                        48.0 * (k as f64).min(self.states) * asked + 96.0 * self.threads * self.states
+                    }
+                    _ => 0.0,
+                };
+                let paths = 16.0 * self.rows;
+                let tiles = Scratch { rows: self.threads * MAXIMUM_TILE, tiles: 0.0 };
+                self.total(rows, tiles, ways + paths + self.segment_bytes(false))
+            }
+            Query::Sample(count) => {
+                let (rows, product) = if segments {
+                    (both, self.product(1.0, 1.0))
+                } else {
+                    (self.nodes(), self.product(0.0, 1.0))
+                };
+                // A segmentation grows as it is drawn, a path has its length from the start.
+                let each = if segments {
+                    16.0 * (self.steps as usize).next_power_of_two() as f64
+                } else {
+                    8.0 * self.rows / self.batch.max(1.0)
+                };
+                let paths = self.batch * count as f64 * (each + 96.0);
+                let laws = 8.0 * self.threads * self.states * 4.0;
+                self.total(rows, buffers(5.0).then(product), paths + laws + self.segment_bytes(false))
+            }
+        }
+    }
+}

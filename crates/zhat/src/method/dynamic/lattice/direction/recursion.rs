@@ -1,0 +1,279 @@
+//! Expectations before and after each position, from layer to layer.
+
+use std::ops::Range;
+
+use super::logs::Logs;
+use super::{Direction, Part, View};
+use crate::error::Result;
+use crate::method::dynamic::lattice::entries::{Entries, Index};
+use crate::method::dynamic::lattice::gradient::gathered;
+use crate::method::dynamic::lattice::layout::Rows;
+use crate::method::dynamic::lattice::messages::{Messages, each, normalise};
+use crate::method::dynamic::lattice::nodes::add;
+use crate::method::dynamic::lattice::steps::Product;
+use crate::numeric::Real;
+use crate::run::Clock;
+
+impl<F: Real> Direction<'_, F> {
+    /// Writes aₜ·(M∘D) for boundaries t into the rows of layer t + 1: for all of them at once where they share their tables.
+    pub(in crate::method::dynamic::lattice) fn direct_forward(
+        &self,
+        boundaries: Range<usize>,
+        forward: &Rows<F>,
+        logs: &Logs<'_, F>,
+        rows: &mut Rows<F>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        self.for_each_chunk(boundaries, logs, clock, |t, chunk| {
+            let (size, next) = self.p.steps.shape(t);
+            let (mut input, mut output) =
+                (vec![F::ZERO; chunk.len() * size], vec![F::ZERO; chunk.len() * next]);
+            each(&mut input, size, |k, row| {
+                let (t, place) = chunk[k];
+                row.copy_from_slice(forward.row(place, t));
+                F::exp_in_place(row);
+            });
+            let product = Product { t, count: chunk.len(), input: &input, output: &mut output };
+            self.p.steps.multiply_directed(logs, Some(product), None);
+            for (&(t, place), row) in chunk.iter().zip(output.chunks_exact(next)) {
+                rows.row_mut(place, t + 1).copy_from_slice(row);
+            }
+        })
+    }
+
+    /// Writes (M∘D)·wₜ₊₁ for boundaries t into the rows of layer t.
+    pub(in crate::method::dynamic::lattice) fn direct_backward(
+        &self,
+        boundaries: Range<usize>,
+        messages: &Messages<F>,
+        logs: &Logs<'_, F>,
+        rows: &mut Rows<F>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        self.for_each_chunk(boundaries, logs, clock, |t, chunk| {
+            let (size, next) = self.p.steps.shape(t);
+            let (mut input, mut output) =
+                (vec![F::ZERO; chunk.len() * next], vec![F::ZERO; chunk.len() * size]);
+            each(&mut input, next, |k, row| {
+                let (t, place) = chunk[k];
+                self.p.entering(messages, place, t + 1, row);
+                normalise(row);
+                F::exp_in_place(row);
+            });
+            let product = Product { t, count: chunk.len(), input: &input, output: &mut output };
+            self.p.steps.multiply_directed(logs, None, Some(product));
+            for (&(t, place), row) in chunk.iter().zip(output.chunks_exact(size)) {
+                rows.row_mut(place, t).copy_from_slice(row);
+            }
+        })
+    }
+
+    /// Calls `work` with rows, by boundary and place, that may share a product.
+    fn for_each_chunk(
+        &self,
+        boundaries: Range<usize>,
+        logs: &Logs<'_, F>,
+        clock: &Clock<'_>,
+        mut work: impl FnMut(usize, &[(usize, usize)]),
+    ) -> Result<()> {
+        let layout = &self.p.layout;
+        let pairs: Vec<(usize, usize)> =
+            boundaries.flat_map(|t| (0..layout.active(t + 1)).map(move |place| (t, place))).collect();
+        let shared = self.p.steps.shared() && logs.shared();
+        for chunk in pairs.chunk_by(|a, b| shared || a.0 == b.0) {
+            for chunk in chunk.chunks(gathered(layout.largest())) {
+                clock.check()?;
+                work(chunk[0].0, chunk);
+            }
+        }
+        Ok(())
+    }
+
+    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed` are the products of aₜ through
+    /// M∘D.
+    pub(in crate::method::dynamic::lattice) fn advance(
+        &self,
+        t: usize,
+        p: View<'_, F>,
+        q: Option<View<'_, F>>,
+        logs: &Logs<'_, F>,
+        before: &Rows<F>,
+        mut directed: Vec<F>,
+    ) -> Vec<F> {
+        let count = self.p.layout.active(t + 1);
+        let (size, next) = self.p.steps.shape(t);
+        let parts = self.parts(p, q);
+        let p = p.forward;
+        let mut input = vec![F::ZERO; 2 * count * size];
+        let (plain, weighted) = input.split_at_mut(count * size);
+        self.p.leave(t, p, plain);
+        each(weighted, size, |place, row| {
+            self.gain(place, t, &parts, before, row);
+            row.iter_mut().zip(&plain[place * size..]).for_each(|(g, &a)| *g *= a);
+        });
+        let mut output = vec![F::ZERO; 2 * count * next];
+        let product = Product { t, count: 2 * count, input: &input, output: &mut output };
+        self.p.steps.multiply(Some(product), None);
+        let (sums, gains) = output.split_at(count * next);
+        each(&mut directed, next, |place, row| {
+            let (s, gain) = (&sums[place * next..][..next], &gains[place * next..][..next]);
+            let mut logs_s = s.to_vec();
+            F::ln_in_place(&mut logs_s);
+            let own = F::from_f64(self.own);
+            for (j, x) in row.iter_mut().enumerate() {
+                // Without any weight it does not matter, but must be a number.
+                *x = if s[j] > F::ZERO { (*x + gain[j]) / s[j] - own * logs_s[j] } else { F::ZERO };
+            }
+            let doubtful = self.p.doubtful(t, p.row(place, t), s);
+            if !doubtful.is_empty() {
+                let (mut g, mut terms) = (vec![F::ZERO; size], vec![F::ZERO; size]);
+                let mut direction = vec![F::ZERO; size];
+                self.gain(place, t, &parts, before, &mut g);
+                for &j in &doubtful {
+                    let j = j as usize;
+                    self.p.steps.log_column(t, j, &mut terms);
+                    add(&mut terms, p.row(place, t));
+                    logs.fill(t, Index::Range(0..size), Index::Range(j..j + 1), &mut direction);
+                    let (total, mean) = average(&terms, |i| g[i].to_f64() + direction[i].to_f64());
+                    row[j] = F::from_f64(mean - self.own * total);
+                }
+            }
+            if let (Some((factor, lattice)), Some(q)) = (self.other, q) {
+                // ln s of q, from its message.
+                let mut shift = vec![F::ZERO; next];
+                let la = match q.entered {
+                    Some(entered) => {
+                        add(&mut shift, lattice.steps.column_shifts(t));
+                        entered
+                    }
+                    None => {
+                        lattice.add_node(place, t + 1, &mut shift);
+                        q.forward
+                    }
+                };
+                let scale = la.scale(place, t + 1) - q.forward.scale(place, t);
+                for ((x, &shift), &la) in row.iter_mut().zip(&shift).zip(la.row(place, t + 1)) {
+                    if la > F::NEG_INFINITY {
+                        *x = F::from_f64(x.to_f64() - factor * (la.to_f64() + scale - shift.to_f64()));
+                    }
+                }
+            }
+        });
+        directed
+    }
+
+    /// gₜ = u + extra + Σ c·la, 0 where p has no weight.
+    pub(super) fn gain(
+        &self,
+        place: usize,
+        t: usize,
+        parts: &[Part<'_, F>],
+        before: &Rows<F>,
+        row: &mut [F],
+    ) {
+        row.copy_from_slice(before.row(place, t));
+        self.add_extra(place, t, row);
+        for (factor, _, view) in parts {
+            let factor = F::from_f64(*factor);
+            for (x, &la) in row.iter_mut().zip(view.forward.row(place, t)) {
+                *x += if la > F::NEG_INFINITY { factor * la } else { F::ZERO };
+            }
+        }
+    }
+
+    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed` are the products of wₜ₊₁ through
+    /// M∘D.
+    pub(in crate::method::dynamic::lattice) fn retreat(
+        &self,
+        t: usize,
+        p: &Messages<F>,
+        q: Option<&Messages<F>>,
+        logs: &Logs<'_, F>,
+        after: &Rows<F>,
+        mut directed: Vec<F>,
+    ) -> Vec<F> {
+        let count = self.p.layout.active(t + 1);
+        let (size, next) = self.p.steps.shape(t);
+        let (mut plain, mut weighted) = (vec![F::ZERO; count * next], vec![F::ZERO; count * next]);
+        each(&mut plain, next, |place, row| {
+            self.p.entering(p, place, t + 1, row);
+            normalise(row);
+        });
+        each(&mut weighted, next, |place, row| self.loss(place, t + 1, p, q, after, row));
+        let (logs_w, mut input) = (plain.clone(), plain);
+        each(&mut input, next, |_, row| F::exp_in_place(row));
+        let losses = weighted.clone();
+        weighted.iter_mut().zip(&input).for_each(|(h, &w)| *h *= w);
+        let mut output = vec![F::ZERO; count * size];
+        self.p.steps.multiply(None, Some(Product { t, count, input: &weighted, output: &mut output }));
+        each(&mut directed, size, |place, row| {
+            let lb = p.backward.row(place, t);
+            let mut sums = lb.to_vec();
+            F::exp_in_place(&mut sums);
+            let own = F::from_f64(self.own);
+            let loss = &output[place * size..][..size];
+            for (i, x) in row.iter_mut().enumerate() {
+                // Without any weight it does not matter, but must be a number.
+                *x = if sums[i] > F::ZERO { (*x + loss[i]) / sums[i] - own * lb[i] } else { F::ZERO };
+            }
+            let w = &logs_w[place * next..][..next];
+            let doubtful = self.p.doubtful(t, w, &sums);
+            if !doubtful.is_empty() {
+                let (mut terms, mut direction) = (vec![F::ZERO; next], vec![F::ZERO; next]);
+                let h = &losses[place * next..][..next];
+                for &i in &doubtful {
+                    let i = i as usize;
+                    self.p.steps.log_row(t, i, &mut terms);
+                    add(&mut terms, w);
+                    logs.fill(t, Index::Range(i..i + 1), Index::Range(0..next), &mut direction);
+                    let (total, mean) = average(&terms, |j| h[j].to_f64() + direction[j].to_f64());
+                    row[i] = F::from_f64(mean - self.own * total);
+                }
+            }
+            if let (Some((factor, _)), Some(q)) = (self.other, q) {
+                for (x, &lb) in row.iter_mut().zip(q.backward.row(place, t)) {
+                    *x += if lb > F::NEG_INFINITY { F::from_f64(-factor) * lb } else { F::ZERO };
+                }
+            }
+        });
+        directed
+    }
+
+    /// hₜ = v + extra + Σ c·w with w's largest entry 1, 0 where there is no weight.
+    fn loss(
+        &self,
+        place: usize,
+        t: usize,
+        p: &Messages<F>,
+        q: Option<&Messages<F>>,
+        after: &Rows<F>,
+        row: &mut [F],
+    ) {
+        let mut w = vec![F::ZERO; row.len()];
+        row.copy_from_slice(after.row(place, t));
+        if p.entering.is_none() {
+            self.add_extra(place, t, row);
+        }
+        let q = self.other.zip(q).map(|((factor, lattice), messages)| (factor, lattice, messages));
+        for (factor, lattice, messages) in std::iter::once((self.own, self.p, p)).chain(q) {
+            if factor != 0.0 {
+                lattice.entering(messages, place, t, &mut w);
+                normalise(&mut w);
+                let factor = F::from_f64(factor);
+                for (x, &w) in row.iter_mut().zip(&w) {
+                    *x += if w > F::NEG_INFINITY { factor * w } else { F::ZERO };
+                }
+            }
+        }
+    }
+}
+
+/// log Σ exp and the mean of `value` under the weights, of terms that are logarithms.
+fn average<F: Real>(terms: &[F], value: impl Fn(usize) -> f64) -> (f64, f64) {
+    let total = F::log_sum_exp(terms);
+    if total == f64::NEG_INFINITY {
+        return (0.0, 0.0);
+    }
+    let weighted = terms.iter().enumerate().filter(|(_, x)| **x > F::NEG_INFINITY);
+    (total, weighted.map(|(i, x)| (x.to_f64() - total).exp() * value(i)).sum())
+}

@@ -1,0 +1,174 @@
+//! Log-transitions, read tile by tile.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::model::Transitions;
+use crate::numeric::{Matrix, Real, multiply};
+
+/// Which rows or columns of a table are meant.
+#[derive(Clone, Debug)]
+pub(crate) enum Index<'a> {
+    /// These, one after the other.
+    Range(Range<usize>),
+    /// These.
+    List(&'a [u32]),
+}
+
+impl Index<'_> {
+    pub fn len(&self) -> usize {
+        match self {
+            Index::Range(range) => range.len(),
+            Index::List(list) => list.len(),
+        }
+    }
+
+    pub fn at(&self, k: usize) -> usize {
+        match self {
+            Index::Range(range) => range.start + k,
+            Index::List(list) => list[k] as usize,
+        }
+    }
+
+    /// A list of neighbours is a range, which is read faster.
+    fn simplified(self) -> Self {
+        match self {
+            Index::List(list @ [first, ..]) if list.iter().zip(*first..).all(|(&k, next)| k == next) => {
+                Index::Range(*first as usize..*first as usize + list.len())
+            }
+            other => other,
+        }
+    }
+
+    /// The rows of `width` numbers that are meant, side by side.
+    fn rows_of<'a, F: Real>(&self, values: &'a [F], width: usize) -> Cow<'a, [F]> {
+        match self {
+            Index::Range(range) => Cow::Borrowed(&values[range.start * width..range.end * width]),
+            Index::List(list) => {
+                let mut rows = Vec::with_capacity(list.len() * width);
+                for &k in *list {
+                    rows.extend_from_slice(&values[k as usize * width..(k as usize + 1) * width]);
+                }
+                Cow::Owned(rows)
+            }
+        }
+    }
+}
+
+/// The log-transitions of a lattice: table t leads from layer t to layer t + 1.
+pub(crate) trait Entries<F: Real>: Sync {
+    /// The number of states of the layers before and after boundary t.
+    fn shape(&self, t: usize) -> (usize, usize);
+
+    /// True if all boundaries have the same table.
+    fn shared(&self) -> bool;
+
+    /// Writes the log-transitions between `rows` and `columns` of table t, row-major, −∞ where there is none.
+    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]);
+}
+
+/// The transitions of a chain of `states` states.
+pub(crate) struct ChainEntries<'a, F: Real> {
+    pub transitions: &'a Transitions<F>,
+    pub states: usize,
+}
+
+impl<'a, F: Real> ChainEntries<'a, F> {
+    /// The whole of table t, where there is one in memory.
+    pub fn table(&self, t: usize) -> Option<&'a [F]> {
+        let size = self.states * self.states;
+        match self.transitions {
+            Transitions::Shared(table) => Some(table),
+            Transitions::PerStep(tables) => Some(&tables[t * size..(t + 1) * size]),
+            Transitions::Factored { .. } => None,
+        }
+    }
+}
+
+impl<F: Real> Entries<F> for ChainEntries<'_, F> {
+    fn shape(&self, _: usize) -> (usize, usize) {
+        (self.states, self.states)
+    }
+
+    fn shared(&self) -> bool {
+        !matches!(self.transitions, Transitions::PerStep(_))
+    }
+
+    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
+        let (rows, columns) = (rows.simplified(), columns.simplified());
+        if rows.len() == 0 || columns.len() == 0 {
+            return;
+        }
+        if let Some(table) = self.table(t) {
+            for (r, out) in out.chunks_exact_mut(columns.len()).take(rows.len()).enumerate() {
+                let row = &table[rows.at(r) * self.states..][..self.states];
+                match &columns {
+                    Index::Range(range) => out.copy_from_slice(&row[range.clone()]),
+                    Index::List(list) => F::gather(out, row, list),
+                }
+            }
+        } else if let (Transitions::Factored { left, .. }, Some(right)) =
+            (self.transitions, self.transitions.right())
+        {
+            let rank = left.len() / self.states;
+            let (l, r) = (rows.rows_of(left, rank), columns.rows_of(right, rank));
+            let (l, r) =
+                (Matrix::row_major(&l, rows.len(), rank), Matrix::row_major(&r, columns.len(), rank));
+            multiply(l, r.transposed(), &mut out[..rows.len() * columns.len()], false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::method::dynamic::lattice::Edges;
+    use crate::random::Streams;
+
+    /// Every kind of index for rows and columns, on the model and on a part of it.
+    fn tiles_agree_with_single_scores<F: Real>() {
+        let random = &mut Streams::new(3, "entries tests").block(0);
+        let (states, rank) = (23, 5);
+        let sets: [Vec<u32>; 2] =
+            [0, 1].map(|k| (0..10 + k).map(|_| random.below(states) as u32).collect::<Vec<_>>());
+        let mut numbers =
+            |len: usize| -> Vec<F> { (0..len).map(|_| F::from_f64(random.uniform() - 0.5)).collect() };
+        let forms = [
+            Transitions::Shared(numbers(states * states).into()),
+            Transitions::PerStep(numbers(2 * states * states).into()),
+            Transitions::Factored { left: numbers(states * rank).into(), right: None },
+            Transitions::Factored {
+                left: numbers(states * rank).into(),
+                right: Some(numbers(states * rank).into()),
+            },
+        ];
+        let lists: [&[u32]; 4] = [&[3, 4, 5, 6], &[7, 2, 2, 9, 0], &[1], &[]];
+        let indices = || lists.into_iter().map(Index::List).chain([Index::Range(2..9), Index::Range(0..10)]);
+        for transitions in &forms {
+            let entries = ChainEntries { transitions, states };
+            let chosen: Vec<(&[u32], &[u32])> = vec![(&sets[0], &sets[1]), (&sets[1], &sets[0])];
+            let restricted = Edges { transitions, states, sets: Some(chosen) };
+            for rows in indices() {
+                for columns in indices() {
+                    let mut out = vec![F::from_f64(7.0); rows.len() * columns.len()];
+                    entries.fill(1, rows.clone(), columns.clone(), &mut out);
+                    let mut part = out.clone();
+                    restricted.fill(1, rows.clone(), columns.clone(), &mut part);
+                    for at in 0..out.len() {
+                        let (i, j) = (rows.at(at / columns.len()), columns.at(at % columns.len()));
+                        let want = transitions.score(states, 1, i, j);
+                        assert!((out[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                        let want = transitions.score(states, 1, sets[1][i] as usize, sets[0][j] as usize);
+                        assert!((part[at].to_f64() - want).abs() <= 8.0 * F::EPSILON.to_f64(), "({i}, {j})");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_have_the_scores_of_the_model() {
+        tiles_agree_with_single_scores::<f32>();
+        tiles_agree_with_single_scores::<f64>();
+    }
+}

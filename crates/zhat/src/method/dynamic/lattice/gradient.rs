@@ -1,0 +1,167 @@
+//! Marginals of nodes and edges: the gradient of log Z.
+//!
+//! γₜ(i) = exp(laₜ(i) + lbₜ(i)) / norm and ξₜ(i, j) = aₜ(i) Mₜ(i, j) wₜ₊₁(j) / norm with the same norm, so that the rows of ξₜ add up to γₜ.
+//! Edge marginals are never made one by one: their sum over positions and sequences is M ∘ Σ aᵀw, one product. With a scaled to a
+//! largest entry of 1 it loses at most N·TINY·Σw: where w is too large for that, that position is done in the log domain, row by row.
+
+use super::messages::{Lattice, Messages, each_row};
+use crate::error::Result;
+use crate::numeric::{Aligned, Real};
+use crate::query::sequence::TransitionGradient;
+use crate::run::Clock;
+
+/// Rows of a product are gathered up to this many numbers.
+const GATHERED: usize = 1 << 24;
+/// Tables of at most this many states stay in the cache: there so many numbers do, and fresh memory is spared.
+const FEW_STATES: usize = 512;
+const GATHERED_FEW: usize = 1 << 15;
+/// But never fewer rows than this.
+const FEWEST: usize = 128;
+
+/// How many rows of `states` numbers to gather for a product.
+pub(super) fn gathered(states: usize) -> usize {
+    let numbers = if states <= FEW_STATES { GATHERED_FEW } else { GATHERED };
+    (numbers / states.max(1)).max(FEWEST)
+}
+
+impl<F: Real> Lattice<'_, F> {
+    /// P(xₜ = i) of sequence b; zeros if the sequence has no weight.
+    pub fn node_marginals(&self, messages: &Messages<F>, b: usize, t: usize, out: &mut [F]) {
+        let place = self.layout.place(b);
+        if messages.log_partition[b] == f64::NEG_INFINITY {
+            return out.fill(F::ZERO);
+        }
+        let norm = F::from_f64(messages.norm(place, t));
+        F::exp_sum(out, messages.forward.row(place, t), messages.backward.row(place, t), norm);
+    }
+
+    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions, for the boundaries of the window.
+    pub fn add_edge_marginals(
+        &self,
+        messages: &Messages<F>,
+        cotangent: &[f64],
+        clock: &Clock<'_>,
+        gradient: &mut TransitionGradient<F>,
+    ) -> Result<()> {
+        let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
+        let most = gathered(self.layout.largest());
+        let (mut left, mut right) = (Aligned::default(), Aligned::default());
+        let mut scales = Vec::new();
+        for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {
+            for chunk in chunk.chunks(most) {
+                clock.check()?;
+                let t = chunk[0].0;
+                let (before, after) = self.steps.shape(t);
+                let left = left.room(chunk.len() * before);
+                let right = right.room(chunk.len() * after);
+                scales.resize(chunk.len(), 0.0);
+                self.gather(messages, chunk, left, right, &mut scales);
+                let mut extreme = Vec::new();
+                for (k, &(t, place)) in chunk.iter().enumerate() {
+                    let row = &mut right[k * after..(k + 1) * after];
+                    if scales[k] > self.largest_log_weight(after) {
+                        row.fill(F::ZERO);
+                        extreme.push((t, place));
+                    } else {
+                        let factor = F::from_f64(cotangent[self.layout.sequence(place)]);
+                        if factor != F::ONE {
+                            row.iter_mut().for_each(|x| *x *= factor);
+                        }
+                    }
+                }
+                self.steps.add_gradient(t, chunk.len(), left, right, None, gradient);
+                for (t, place) in extreme {
+                    let factor = F::from_f64(cotangent[self.layout.sequence(place)]);
+                    self.extreme_edges(messages, t, place, |i, row, _| {
+                        row.iter_mut().for_each(|x| *x *= factor);
+                        self.edges.add_row(t, i, row, gradient);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The boundaries of the window and the sequences that cross them, of those that are wanted and have a weight.
+    pub(super) fn pairs(
+        &self,
+        messages: &Messages<F>,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::new();
+        for t in messages.window.clone() {
+            for place in 0..self.layout.active(t + 1) {
+                let b = self.layout.sequence(place);
+                if messages.log_partition[b] > f64::NEG_INFINITY && wanted(b) {
+                    pairs.push((t, place));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// left ← aₜ, right ← wₜ₊₁ / norm for pairs of boundary and place; the numbers beside are ln of w's largest entry.
+    pub(super) fn gather(
+        &self,
+        messages: &Messages<F>,
+        pairs: &[(usize, usize)],
+        left: &mut [F],
+        right: &mut [F],
+        scales: &mut [f64],
+    ) {
+        let (before, after) = (left.len() / pairs.len(), right.len() / pairs.len());
+        each_row(left, scales, before, |k, row, _| {
+            let (t, place) = pairs[k];
+            row.copy_from_slice(messages.forward.row(place, t));
+            F::exp_in_place(row);
+        });
+        each_row(right, scales, after, |k, row, scale| {
+            let (t, place) = pairs[k];
+            let shift = self.log_weights(messages, place, t, row);
+            *scale = F::max(row).to_f64() + shift;
+            F::lower(row, F::from_f64(-shift));
+            F::exp_in_place(row);
+        });
+    }
+
+    /// row ← ln wₜ₊₁ and, returned, what is to be added: ξₜ(i, j) = exp(laₜ(i) + ln Mₜ(i, j) + row(j) + shift).
+    pub(super) fn log_weights(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
+        let scale = self.entering(messages, place, t + 1, row);
+        scale - messages.backward.scale(place, t) - messages.norm(place, t)
+    }
+
+    /// Up to this a largest ln w loses nothing of account: N·Σw·TINY is below rounding.
+    pub(super) fn largest_log_weight(&self, size: usize) -> f64 {
+        let room = F::EPSILON.to_f64().ln() - F::TINY.to_f64().ln();
+        room - 2.0 * (size as f64).ln() - 2.0
+    }
+
+    /// Calls `add` with i, ξₜ(i, ·) and ln ξₜ(i, ·) for every row that has a weight, from the log domain.
+    pub(super) fn extreme_edges(
+        &self,
+        messages: &Messages<F>,
+        t: usize,
+        place: usize,
+        mut add: impl FnMut(usize, &mut [F], &[F]),
+    ) {
+        let (before, after) = self.steps.shape(t);
+        let (mut weights, mut logs, mut row) =
+            (vec![F::ZERO; after], vec![F::ZERO; after], vec![F::ZERO; after]);
+        let shift = self.log_weights(messages, place, t, &mut weights);
+        let norm = messages.norm(place, t);
+        for i in 0..before {
+            let la = messages.forward.row(place, t)[i].to_f64();
+            if la + messages.backward.row(place, t)[i].to_f64() - norm < F::TINY.to_f64().ln() {
+                continue;
+            }
+            self.steps.log_row(t, i, &mut logs);
+            // In double precision: the parts may be far larger than their sum.
+            for ((x, log), &w) in row.iter_mut().zip(&mut logs).zip(&weights) {
+                *log = F::from_f64(la + log.to_f64() + w.to_f64() + shift);
+                *x = *log;
+            }
+            F::exp_in_place(&mut row);
+            add(i, &mut row, &logs);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How messages pass through the positions of a lattice.
+
+use super::entries::{ChainEntries, Entries, Index};
+use crate::model::{Chain, Transitions};
+use crate::numeric::Real;
+use crate::query::sequence::TransitionGradient;
+
+/// The node scores of a lattice: emissions, start, weights of a selection; not the shifts of the transitions.
+pub(crate) trait Nodes<F: Real>: Sync {
+    /// The number of states of layer t, the same for all sequences.
+    fn states(&self, t: usize) -> usize;
+
+    /// The scores of sequence b at position t, one for each state of the layer, without the start; empty if there are none.
+    fn scores(&self, b: usize, t: usize) -> &[F];
+
+    /// What is added at t = 0; empty if that is nothing.
+    fn start(&self) -> &[F] {
+        &[]
+    }
+
+    /// Adds the scores of sequence b at position t, with the start scores at t = 0.
+    fn add_scores(&self, b: usize, t: usize, scores: &mut [F]) {
+        add(scores, self.scores(b, t));
+        if t == 0 {
+            add(scores, self.start());
+        }
+    }
+}
+
+/// Start and emissions of a chain.
+pub(crate) struct ChainNodes<'a, F: Real>(pub &'a Chain<F>);
+
+impl<F: Real> Nodes<F> for ChainNodes<'_, F> {
+    fn states(&self, _: usize) -> usize {
+        self.0.states()
+    }
+
+    fn scores(&self, b: usize, t: usize) -> &[F] {
+        self.0.emission(b, t)
+    }
+
+    fn start(&self) -> &[F] {
+        self.0.start()
+    }
+}
+
+/// One sequence whose node scores are given layer by layer.
+pub(crate) struct LayerNodes<'a, F: Real>(pub Vec<&'a [F]>);
+
+impl<F: Real> Nodes<F> for LayerNodes<'_, F> {
+    fn states(&self, t: usize) -> usize {
+        self.0[t].len()
+    }
+
+    fn scores(&self, _: usize, t: usize) -> &[F] {
+        self.0[t]
+    }
+}
+
+/// x ← x + y; scores are finite or −∞, so no sum is NaN.
+pub(crate) fn add<F: Real>(x: &mut [F], y: &[F]) {
+    F::add_to(x, y);
+}
+
+/// Where the edges of a lattice stand among a model's transitions: for what cannot go through a matrix product.
+#[derive(Clone)]
+pub(crate) struct Edges<'a, F: Real> {
+    pub transitions: &'a Transitions<F>,
+    /// N of the model.
+    pub states: usize,
+    /// The states kept before and after each boundary; all where there are none.
+    pub sets: Option<Vec<(&'a [u32], &'a [u32])>>,
+}
+
+impl<F: Real> Edges<'_, F> {
+    /// The state of the model behind row i and column j of boundary t.
+    pub fn states_of(&self, t: usize, i: usize, j: usize) -> (usize, usize) {
+        self.sets.as_ref().map_or((i, j), |sets| (sets[t].0[i] as usize, sets[t].1[j] as usize))
+    }
+
+    /// Adds `weights[j]` to the gradient with respect to log-transition(i, j) of boundary t.
+    pub fn add_row(&self, t: usize, i: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
+        for (j, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
+            self.add_entry(t, (i, j), weight, gradient);
+        }
+    }
+
+    /// Adds `weights[i]` to the gradient with respect to log-transition(i, j) of boundary t.
+    pub fn add_column(&self, t: usize, j: usize, weights: &[F], gradient: &mut TransitionGradient<F>) {
+        for (i, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != F::ZERO) {
+            self.add_entry(t, (i, j), weight, gradient);
+        }
+    }
+
+    fn add_entry(&self, t: usize, (i, j): (usize, usize), weight: F, gradient: &mut TransitionGradient<F>) {
+        let n = self.states;
+        let (i, j) = self.states_of(t, i, j);
+        match gradient {
+            TransitionGradient::Shared(table) => table[i * n + j] += weight,
+            TransitionGradient::PerStep(tables) => tables[(t * n + i) * n + j] += weight,
+            TransitionGradient::Factored { left: to_left, right: to_right } => {
+                let Transitions::Factored { left, .. } = self.transitions else { return };
+                let right = self.transitions.right().unwrap_or(left);
+                let rank = left.len() / n;
+                for k in 0..rank {
+                    to_left[i * rank + k] += weight * right[j * rank + k];
+                    let to_right = to_right.as_mut().unwrap_or(to_left);
+                    to_right[j * rank + k] += weight * left[i * rank + k];
+                }
+            }
+        }
+    }
+}
+
+impl<F: Real> Entries<F> for Edges<'_, F> {
+    fn shape(&self, t: usize) -> (usize, usize) {
+        self.sets.as_ref().map_or((self.states, self.states), |sets| (sets[t].0.len(), sets[t].1.len()))
+    }
+
+    fn shared(&self) -> bool {
+        self.sets.is_none() && !matches!(self.transitions, Transitions::PerStep(_))
+    }
+
+    fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
+        let all = ChainEntries { transitions: self.transitions, states: self.states };
+        let Some(sets) = &self.sets else { return all.fill(t, rows, columns, out) };
+        let list =
+            |set: &[u32], index: &Index<'_>| (0..index.len()).map(|k| set[index.at(k)]).collect::<Vec<u32>>();
+        let (rows, columns) = (list(sets[t].0, &rows), list(sets[t].1, &columns));
+        all.fill(t, Index::List(&rows), Index::List(&columns), out);
+    }
+}
+
+/// A gradient of zeros in the form of `transitions`.
+pub(crate) fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> TransitionGradient<F> {
+    let zeros = |len: usize| vec![F::ZERO; len];
+    match transitions {
+        Transitions::Shared(values) => TransitionGradient::Shared(zeros(values.len())),
+        Transitions::PerStep(values) => TransitionGradient::PerStep(zeros(values.len())),
+        Transitions::Factored { left, right } => TransitionGradient::Factored {
+            left: zeros(left.len()),
+            right: right.as_ref().map(|right| zeros(right.len())),
+        },
+    }
+}

@@ -1,0 +1,264 @@
+//! Transitions as matrices to multiply messages with.
+//!
+//! Table t is written as log-transition(i, j) = rowₜ(i) + ln Mₜ(i, j) + columnₜ(j) with 0 ≤ M ≤ 1. A message that is scaled to a
+//! largest entry of 1 then loses at most N·TINY in a product, which the caller checks and repairs from the logarithms.
+//!
+//! M of a shared table is kept in memory, the only N×N array besides the model's. The others are made tile by tile where they are
+//! needed: per-step tables and chosen states by reading and exponentiating, factored ones by a small product first (`tiles`). `shifts`
+//! finds rowₜ and columnₜ, `sweep` runs the products, `gradient` the derivatives. Each cuts its work into pieces that depend on the
+//! shape alone and adds them up in order, so results have the same bits for any number of threads.
+
+mod gradient;
+#[cfg(test)]
+mod naive;
+mod shifts;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tiles;
+
+/// The sizes of scratch memory, for forecasts.
+pub(super) mod scratch {
+    pub(in crate::method::dynamic::lattice) use super::gradient::group_of;
+    pub(in crate::method::dynamic::lattice) use super::sweep::wave_length;
+    pub(in crate::method::dynamic::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
+}
+
+use super::entries::{ChainEntries, Entries, Index};
+use crate::error::Result;
+use crate::model::Transitions;
+use crate::numeric::Real;
+use crate::query::sequence::TransitionGradient;
+use crate::run::Clock;
+use shifts::Shifts;
+use tiles::{Factored, Filled, Stored, Tiles};
+
+/// `count` messages multiplied with table t; the rows of `input` and `output` are messages.
+pub(crate) struct Product<'a, F> {
+    pub t: usize,
+    pub count: usize,
+    pub input: &'a [F],
+    pub output: &'a mut [F],
+}
+
+/// The scaled matrices of a lattice.
+pub(crate) trait Steps<F: Real>: Sync {
+    /// The number of states of the layers before and after boundary t.
+    fn shape(&self, t: usize) -> (usize, usize);
+
+    /// True if all boundaries have the same matrix, so that products of different boundaries may share a call.
+    fn shared(&self) -> bool;
+
+    /// The part of log-transition(i, j) that depends on i alone.
+    fn row_shifts(&self, t: usize) -> &[F];
+
+    /// The part of log-transition(i, j) that depends on j alone.
+    fn column_shifts(&self, t: usize) -> &[F];
+
+    /// output = input·Mₜ for `forward`, output = input·Mₜᵀ for `backward`; both read each tile once where they can.
+    fn multiply(&self, forward: Option<Product<'_, F>>, backward: Option<Product<'_, F>>);
+
+    /// The same with M ∘ D for a direction D, unscaled; entries with M = 0 do not count, whatever D is there.
+    fn multiply_directed(
+        &self,
+        direction: &dyn Entries<F>,
+        forward: Option<Product<'_, F>>,
+        backward: Option<Product<'_, F>>,
+    );
+
+    /// ln Mₜ(i, ·).
+    fn log_row(&self, t: usize, i: usize, out: &mut [F]);
+
+    /// ln Mₜ(·, j).
+    fn log_column(&self, t: usize, j: usize, out: &mut [F]);
+
+    /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), and the same times D(i, j) for a direction, to the gradient with respect to
+    /// log-transition(i, j); the gradient has the form of the model's transitions.
+    fn add_gradient(
+        &self,
+        t: usize,
+        count: usize,
+        left: &[F],
+        right: &[F],
+        direction: Option<&dyn Entries<F>>,
+        gradient: &mut TransitionGradient<F>,
+    );
+}
+
+/// The matrices of a chain of `states` states.
+pub(crate) fn steps_of<'a, F: Real>(
+    transitions: &'a Transitions<F>,
+    states: usize,
+    boundaries: usize,
+    clock: &Clock<'_>,
+) -> Result<Box<dyn Steps<F> + 'a>> {
+    let entries = ChainEntries { transitions, states };
+    let tables = if entries.shared() { boundaries.min(1) } else { boundaries };
+    let shifts = shifts::of_all(tables, &|| clock.must_stop(), |t| View { entries: &entries, t, sets: None });
+    clock.check()?;
+    let stored = match (transitions, shifts.first()) {
+        (Transitions::Shared(table), Some(shifts)) => Some(Stored::new(table, states, shifts, clock)),
+        _ => None,
+    };
+    clock.check()?;
+    Ok(Box::new(Scaled { entries, sets: None, shifts, stored }))
+}
+
+/// The matrices between the states that `sets` keep before and after each boundary. A state may stand in a set more than once.
+pub(crate) fn restricted_steps_of<'a, F: Real>(
+    transitions: &'a Transitions<F>,
+    states: usize,
+    sets: Vec<(&'a [u32], &'a [u32])>,
+) -> Box<dyn Steps<F> + 'a> {
+    let entries = ChainEntries { transitions, states };
+    let view = |t: usize| View { entries: &entries, t, sets: Some(sets[t]) };
+    let shifts = shifts::of_all(sets.len(), &|| false, view);
+    Box::new(Scaled { entries, sets: Some(sets), shifts, stored: None })
+}
+
+/// One table: all of it, or the part between two sets of states.
+#[derive(Clone, Copy)]
+struct View<'a, F: Real> {
+    entries: &'a ChainEntries<'a, F>,
+    t: usize,
+    sets: Option<(&'a [u32], &'a [u32])>,
+}
+
+impl<'a, F: Real> View<'a, F> {
+    fn shape(&self) -> (usize, usize) {
+        let all = self.entries.states;
+        self.sets.map_or((all, all), |(before, after)| (before.len(), after.len()))
+    }
+
+    fn fill(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, out: &mut [F]) {
+        let (rows, columns) = match self.sets {
+            None => (Index::Range(rows), Index::Range(columns)),
+            Some((before, after)) => (Index::List(&before[rows]), Index::List(&after[columns])),
+        };
+        self.entries.fill(self.t, rows, columns, out);
+    }
+
+    /// The embeddings of a factored table.
+    fn embeddings(&self) -> Option<(&'a [F], &'a [F])> {
+        match self.entries.transitions {
+            Transitions::Factored { left, right } => Some((left, right.as_ref().unwrap_or(left))),
+            _ => None,
+        }
+    }
+}
+
+/// Scaled matrices.
+struct Scaled<'a, F: Real> {
+    entries: ChainEntries<'a, F>,
+    sets: Option<Vec<(&'a [u32], &'a [u32])>>,
+    shifts: Vec<Shifts<F>>,
+    /// M of a shared table.
+    stored: Option<Stored<F>>,
+}
+
+impl<F: Real> Scaled<'_, F> {
+    fn view(&self, t: usize) -> View<'_, F> {
+        View { entries: &self.entries, t, sets: self.sets.as_ref().map(|sets| sets[t]) }
+    }
+
+    fn shifts(&self, t: usize) -> &Shifts<F> {
+        &self.shifts[if self.shared() { 0 } else { t }]
+    }
+
+    /// Calls `work` with what makes the tiles of M.
+    fn with_tiles(&self, t: usize, work: impl FnOnce(&dyn Tiles<F>)) {
+        let (view, shifts) = (self.view(t), self.shifts(t));
+        if let Some(stored) = &self.stored {
+            work(stored);
+        } else if view.embeddings().is_some() {
+            work(&Factored::new(view, Some(shifts)));
+        } else {
+            work(&Filled { view, shifts });
+        }
+    }
+
+    /// x ← x − shifts.
+    fn scaled(&self, t: usize, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, out: &mut [F]) {
+        let shifts = self.shifts(t);
+        self.view(t).fill(rows.clone(), columns.clone(), out);
+        for (row, &shift) in out.chunks_exact_mut(columns.len()).zip(&shifts.rows[rows]) {
+            for (x, &column) in row.iter_mut().zip(&shifts.columns[columns.clone()]) {
+                *x = (*x - shift) - column;
+            }
+        }
+    }
+}
+
+impl<F: Real> Steps<F> for Scaled<'_, F> {
+    fn shape(&self, t: usize) -> (usize, usize) {
+        self.view(t).shape()
+    }
+
+    fn shared(&self) -> bool {
+        self.sets.is_none() && self.entries.shared()
+    }
+
+    fn row_shifts(&self, t: usize) -> &[F] {
+        &self.shifts(t).rows
+    }
+
+    fn column_shifts(&self, t: usize) -> &[F] {
+        &self.shifts(t).columns
+    }
+
+    fn multiply(&self, forward: Option<Product<'_, F>>, backward: Option<Product<'_, F>>) {
+        self.products(None, forward, backward);
+    }
+
+    fn multiply_directed(
+        &self,
+        direction: &dyn Entries<F>,
+        forward: Option<Product<'_, F>>,
+        backward: Option<Product<'_, F>>,
+    ) {
+        self.products(Some(direction), forward, backward);
+    }
+
+    fn log_row(&self, t: usize, i: usize, out: &mut [F]) {
+        self.scaled(t, i..i + 1, 0..self.shape(t).1, out);
+    }
+
+    fn log_column(&self, t: usize, j: usize, out: &mut [F]) {
+        self.scaled(t, 0..self.shape(t).0, j..j + 1, out);
+    }
+
+    fn add_gradient(
+        &self,
+        t: usize,
+        count: usize,
+        left: &[F],
+        right: &[F],
+        direction: Option<&dyn Entries<F>>,
+        gradient: &mut TransitionGradient<F>,
+    ) {
+        let edges = gradient::Edges { view: self.view(t), count, left, right, direction };
+        self.with_tiles(t, |tiles| edges.add(tiles, gradient));
+    }
+}
+
+impl<F: Real> Scaled<'_, F> {
+    fn products(
+        &self,
+        direction: Option<&dyn Entries<F>>,
+        forward: Option<Product<'_, F>>,
+        backward: Option<Product<'_, F>>,
+    ) {
+        match (forward.filter(|task| task.count > 0), backward.filter(|task| task.count > 0)) {
+            (None, None) => {}
+            // Different tables have no tile in common.
+            (Some(forward), Some(backward)) if !self.shared() && forward.t != backward.t => {
+                self.products(direction, Some(forward), None);
+                self.products(direction, None, Some(backward));
+            }
+            (forward, backward) => {
+                let t = forward.as_ref().or(backward.as_ref()).map_or(0, |task| task.t);
+                self.with_tiles(t, |tiles| sweep::multiply(tiles, t, direction, forward, backward));
+            }
+        }
+    }
+}

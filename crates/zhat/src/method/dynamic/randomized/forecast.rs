@@ -1,0 +1,238 @@
+//! What the queries cost.
+//!
+//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the proposal needs them (K·N
+//! entries, L·K·N of segments), and then answers on a lattice of K states (K² entries, L·K² of segments).
+
+use super::method::RandomizedForward;
+use super::proposal::Proposal;
+use super::target::Target;
+use crate::answer::Promise;
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::dynamic::lattice::{
+    BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
+};
+use crate::model::Transitions;
+use crate::query::Query;
+use crate::run::Run;
+
+/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes twice as long.
+const PER_ENTRY: f64 = 7.2e-10;
+/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the cache.
+const PER_GATHERED: f64 = 9.5e-10;
+const PER_FAR_GATHERED: f64 = 3.5e-9;
+const CACHE: f64 = 16e6;
+/// Seconds to weigh a state and choose among all: as they are numbered, sorted, and sorted in bands.
+const PER_STATE: f64 = 2.4e-8;
+const PER_SORTED_STATE: f64 = 3.1e-8;
+const PER_BANDED_STATE: f64 = 7.4e-8;
+/// Seconds for a state of a segment that is weighed, and for one on the lattice of chosen states.
+const PER_SEGMENT: f64 = 7.8e-9;
+const PER_CHOSEN_SEGMENT: f64 = 2.5e-7;
+/// Seconds to start a product on the lattice of chosen states.
+const PER_STEP: f64 = 1.1e-5;
+/// States that stand in a tile of messages, see `spread`.
+const TILE: f64 = (66 * 512) as f64;
+
+/// The counts behind a forecast.
+struct Cost<'a, M: Target> {
+    method: &'a RandomizedForward,
+    model: &'a M,
+    /// N, B, the positions of all sequences, and T.
+    all: f64,
+    batch: f64,
+    positions: f64,
+    steps: f64,
+    /// L, 1 for a chain.
+    longest: f64,
+    /// K, and the states that may be left at a position.
+    kept: f64,
+    left: f64,
+    /// R.
+    replicates: f64,
+    size: f64,
+    matrices: Matrices,
+    threads: f64,
+}
+
+impl<'a, M: Target> Cost<'a, M> {
+    fn new(method: &'a RandomizedForward, model: &'a M, run: &Run) -> Self {
+        let (chain, longest) = (model.chain(), model.longest());
+        let all = chain.states();
+        // How many states a wanted error takes is not known beforehand; the default is a guess.
+        let kept = method.states.of(all);
+        Cost {
+            method,
+            model,
+            all: all as f64,
+            batch: chain.batch() as f64,
+            positions: chain.lengths().iter().map(|&length| length as f64).sum(),
+            steps: chain.steps() as f64,
+            longest: longest as f64,
+            kept: kept as f64,
+            left: longest.saturating_mul(kept).min(all) as f64,
+            replicates: method.replicates_for() as f64,
+            size: size_of::<M::Real>() as f64,
+            matrices: Matrices::of(chain.transitions(), all),
+            threads: run.threads() as f64,
+        }
+    }
+
+    fn guided(&self) -> bool {
+        self.method.proposal == Proposal::TwoPass
+    }
+
+    /// Numbers of the results that are as large as the model.
+    fn outputs(&self, query: Query) -> f64 {
+        let nodes = self.batch * self.steps * self.all;
+        match query {
+            // Those of segments are taken from a gradient.
+            Query::Marginals if self.longest == 1.0 => nodes,
+            Query::Marginals | Query::FactorMarginals => nodes + self.model.parameters() as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// Seconds to choose the states.
+    fn choosing(&self, entry: f64, gathered: f64) -> f64 {
+        let (pairs, transitions) = (self.positions - self.batch, self.model.chain().transitions());
+        let (per_state, messages) = match self.method.proposal {
+            Proposal::TwoPass => (PER_BANDED_STATE, true),
+            Proposal::Forward => (PER_SORTED_STATE, true),
+            _ => (PER_STATE, false),
+        };
+        let mut seconds = self.positions * self.replicates * self.all * per_state;
+        if messages {
+            seconds += pairs * self.replicates * self.left * self.all * entry;
+        }
+        if self.guided() {
+            seconds += self.positions * self.all * PER_SORTED_STATE;
+            seconds += pairs * self.kept * self.all * (entry + gathered);
+        }
+        let tables = !matches!(transitions, Transitions::Factored { .. });
+        if tables && matches!(self.method.proposal, Proposal::Global | Proposal::LocalGlobal) {
+            seconds += 2.0 * transitions.len() as f64 * entry;
+        }
+        if self.longest > 1.0 {
+            let passes = self.replicates + if self.guided() { 1.0 } else { 0.0 };
+            seconds += self.positions * passes * self.longest * self.all * PER_SEGMENT;
+        }
+        seconds
+    }
+
+    fn seconds(&self, query: Query) -> f64 {
+        let entry = (PER_ENTRY + self.matrices.rank as f64 * PER_PRODUCT) * self.size / 4.0;
+        let gathered = match self.matrices.rank {
+            0 if self.all * self.all * self.size > CACHE => PER_FAR_GATHERED,
+            0 => PER_GATHERED,
+            _ => 0.0,
+        };
+        // Lattices of chosen states that are answered on, in units of one for log Ẑ.
+        let chain = self.longest == 1.0;
+        let lattices = match query {
+            Query::LogPartition => {
+                if chain {
+                    1.0
+                } else {
+                    1.5
+                }
+            }
+            Query::Marginals => 2.6,
+            Query::FactorMarginals => {
+                if chain {
+                    4.3
+                } else {
+                    3.7
+                }
+            }
+            Query::Entropy => {
+                if chain {
+                    4.3
+                } else {
+                    6.0
+                }
+            }
+            Query::Sample(_) => 2.5,
+            Query::Map | Query::KBest(_) => 0.0,
+        };
+        let pairs = self.positions - self.batch;
+        let mut lattice = pairs * (self.left * self.kept * (entry + gathered) + PER_STEP);
+        if !chain {
+            lattice += self.positions * self.longest * self.kept * PER_CHOSEN_SEGMENT;
+        }
+        let pilots = if self.method.error.is_some() { 3.0 } else { 1.0 };
+        let work = self.choosing(entry, gathered) + lattices * self.replicates * lattice;
+        PER_CALL + pilots * work + self.size * self.outputs(query) * PER_FRESH_BYTE
+    }
+
+    /// The bytes of one lattice of chosen states.
+    fn lattice_bytes(&self, query: Query) -> f64 {
+        let (left, kept) = (self.left as usize, self.kept as usize);
+        let matrices = self.matrices.restricted(left, kept);
+        let rows = if query == Query::Entropy { 12.0 } else { 8.0 };
+        let mut scratch = Scratch::default().then(matrices.product(1, 1, false));
+        if query == Query::Entropy {
+            scratch = scratch.then(matrices.product(2, 2, true));
+        }
+        if query == Query::FactorMarginals {
+            scratch = scratch.then(matrices.gradient(1, self.threads as usize));
+            // Rows of the table that are added to by one thread, see `lattice::steps::gradient`.
+            scratch.rows += (self.left * self.kept).min((8 << 20) as f64);
+        }
+        // Embeddings of both sides, and rows read for their maxima.
+        let chosen = (self.matrices.rank + 18) as f64 * (self.left + self.kept) + (1 << 16) as f64;
+        let numbers = rows * self.steps * self.left + scratch.numbers() + chosen;
+        // Where the states that are left stand among those entered.
+        let origins = if self.longest > 1.0 { 32.0 * self.steps * self.longest * self.left } else { 0.0 };
+        self.size * numbers + origins
+    }
+
+    fn bytes(&self, query: Query) -> f64 {
+        let groups = self.threads.min(self.batch);
+        // A thread that waits for others may take up another replicate in the meantime.
+        let workers = self.threads.min(groups * self.replicates);
+        let waiting =
+            if self.threads > 1.0 { self.threads.min(groups * self.replicates - workers) } else { 0.0 };
+        let guides = if self.guided() { groups * self.steps * self.all * self.size } else { 0.0 };
+        let global = 8.0 * self.all;
+        let segments = if self.longest > 1.0 { 8.0 * self.all * (self.longest + 2.0) } else { 0.0 };
+        let messages = 2.0 * self.size * self.all + 16.0 * self.all;
+        let choosing = workers
+            * (messages + 32.0 * self.all + segments + self.size * (TILE + 64.0 * self.left))
+            + waiting * (messages + segments);
+        let supports = if query == Query::LogPartition {
+            (workers + waiting) * self.steps
+        } else {
+            self.replicates * self.positions
+        };
+        let drawn = match query {
+            // Of segments twice: as they grow, and as they stand.
+            Query::Sample(count) => {
+                let each = if self.longest > 1.0 { 48.0 } else { 16.0 };
+                count as f64 * (each * self.positions + 128.0 * self.batch)
+            }
+            _ => 0.0,
+        };
+        // States are chosen first, each replicate with its lattice for log Ẑ; then the query is answered.
+        let first = guides + choosing + workers * self.lattice_bytes(Query::LogPartition);
+        let then = self.size * self.outputs(query) + workers * self.lattice_bytes(query) + drawn;
+        global
+            + first.max(then)
+            + supports * (24.0 * self.kept + 64.0)
+            + BYTES_PER_ROW * self.replicates * self.positions
+            + BYTES_PER_CALL * self.threads
+    }
+}
+
+impl<M: Target> Forecasts<M> for RandomizedForward {
+    fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
+        let cost = Cost::new(self, model, run);
+        Forecast {
+            bytes: cost.bytes(query),
+            seconds: cost.seconds(query),
+            promise: match query {
+                Query::LogPartition | Query::Sample(_) if self.is_unbiased() => Promise::Unbiased,
+                _ => Promise::Heuristic,
+            },
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What states are likely to matter at each position of a sequence.
+//!
+//! The best proposal is the true marginal γₜ(i) = αₜ(i)·βₜ(i)/Z. In rising order of cost and quality:
+//!
+//! - *uniform*;
+//! - *local*: the emissions (and at the first position the start scores);
+//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and column for tables;
+//! - *local-global*: half of each, both normalised (Fu, Cunningham & Lapata 2022, Eq. 34);
+//! - *given*: scores of the caller's;
+//! - *forward*: the running message α̂ₜ, taken to all N states at O(K·N) a step;
+//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term
+//!   keeps q positive wherever α̂ is: β̂ can miss a state that only unchosen states lead on from, and then sums would be biased.
+//!
+//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at a position do not depend on
+//! those that made its proposal in any other way than through it. So replicates may share one backward pass.
+
+use serde::{Deserialize, Serialize};
+
+use super::select::{Chosen, Order, Selection};
+use super::spread;
+use super::target::Proposals;
+use crate::error::{Error, Result};
+use crate::method::dynamic::lattice::{ChainEntries, Entries};
+use crate::model::{Chain, Transitions};
+use crate::numeric::{self, Real};
+use crate::random::Streams;
+use crate::run::Clock;
+
+/// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
+pub(super) const GUIDED: f64 = 0.95;
+/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be missed.
+const FLOOR: f64 = 1e-3;
+
+/// Where the likely states come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proposal {
+    /// All states alike.
+    Uniform,
+    /// The emissions.
+    Local,
+    /// The norms of the embeddings, or the sums of rows and columns.
+    Global,
+    /// Half of each.
+    LocalGlobal,
+    /// The caller's scores.
+    Given,
+    /// The running forward message.
+    Forward,
+    /// The product of the running forward message and a backward message.
+    #[default]
+    TwoPass,
+}
+
+impl Proposal {
+    /// True if messages are taken to all states, at O(K·N) a step.
+    pub fn needs_messages(self) -> bool {
+        matches!(self, Proposal::Forward | Proposal::TwoPass)
+    }
+
+    /// q at position t of sequence b, normalised: of the proposals that depend on the model alone.
+    pub fn probabilities<F: Real>(self, chain: &Chain<F>, b: usize, t: usize) -> Result<Vec<f64>> {
+        if self.needs_messages() || self == Proposal::Given {
+            return Err(Error::argument("proposal", "depends on more than the model"));
+        }
+        let mut q = ChainProposals::new(chain, self, &[]).at(b, t, &[], &[]);
+        let total = numeric::log_sum_exp(&q);
+        q.iter_mut().for_each(|x| *x -= if total.is_finite() { total } else { 0.0 });
+        numeric::exp_in_place(&mut q);
+        Ok(q)
+    }
+}
+
+/// How many states to choose, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// How.
+    pub selection: Selection,
+    /// How many.
+    pub count: usize,
+    /// How many for certain, of draws.
+    pub top: usize,
+}
+
+impl Rule {
+    pub(super) fn choose(
+        &self,
+        order: Order<'_>,
+        log_proposal: &[f64],
+        streams: &Streams,
+        block: usize,
+    ) -> Chosen {
+        let mut random = streams.block(block as u64);
+        self.selection.choose_in(order, log_proposal, self.count, self.top, &mut random)
+    }
+}
+
+/// The states chosen at each position of a sequence, with their weights.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Support {
+    positions: Vec<Chosen>,
+}
+
+impl Support {
+    /// The choices at the positions of a sequence.
+    pub fn new(positions: Vec<Chosen>) -> Self {
+        Support { positions }
+    }
+
+    /// The number of positions.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// True for no position.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// The choice at position t.
+    pub fn at(&self, t: usize) -> &Chosen {
+        &self.positions[t]
+    }
+
+    /// The largest |log w|.
+    pub(super) fn largest_log_weight(&self) -> f64 {
+        let weights = self.positions.iter().flat_map(|chosen| &chosen.log_weights);
+        weights.filter(|w| w.is_finite()).fold(0.0, |largest, weight| f64::max(largest, weight.abs()))
+    }
+
+    /// True if no state was possible at some position, so that the estimate is 0.
+    pub fn is_impossible(&self) -> bool {
+        self.positions.iter().any(|chosen| chosen.states.is_empty())
+    }
+}
+
+/// The proposals of a batch of chains.
+pub(crate) struct ChainProposals<'a, F: Real> {
+    chain: &'a Chain<F>,
+    entries: ChainEntries<'a, F>,
+    proposal: Proposal,
+    /// log of the global proposal, normalised; empty where it is not needed.
+    global: Vec<f64>,
+    /// B×T×N, the caller's.
+    scores: &'a [f64],
+}
+
+impl<'a, F: Real> ChainProposals<'a, F> {
+    pub fn new(chain: &'a Chain<F>, proposal: Proposal, scores: &'a [f64]) -> Self {
+        let entries = ChainEntries { transitions: chain.transitions(), states: chain.states() };
+        let global = match proposal {
+            Proposal::Global | Proposal::LocalGlobal => global(chain, &entries),
+            _ => Vec::new(),
+        };
+        ChainProposals { chain, entries, proposal, global, scores }
+    }
+
+    /// log q at position t of sequence b, up to a constant.
+    fn at(&self, b: usize, t: usize, message: &[F], guide: &[F]) -> Vec<f64> {
+        let local = || -> Vec<f64> {
+            let mut logs: Vec<f64> = self.chain.emission(b, t).iter().map(|e| e.to_f64()).collect();
+            if t == 0 {
+                logs.iter_mut().zip(self.chain.start()).for_each(|(x, s)| *x += s.to_f64());
+            }
+            logs
+        };
+        let states = self.chain.states();
+        match self.proposal {
+            Proposal::Uniform => vec![0.0; states],
+            Proposal::Local => local(),
+            Proposal::Global => self.global.clone(),
+            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
+            Proposal::Given => {
+                let from = (b * self.chain.steps() + t) * states;
+                self.scores[from..from + states].to_vec()
+            }
+            Proposal::Forward => message.iter().map(|x| x.to_f64()).collect(),
+            Proposal::TwoPass => {
+                let alone: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
+                let both = alone.iter().zip(guide).map(|(a, b)| a + b.to_f64()).collect();
+                mixture(both, &alone, GUIDED)
+            }
+        }
+    }
+}
+
+impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
+    fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<F>> {
+        let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
+        let mut guide = vec![F::ZERO; length * states];
+        for t in (0..length - 1).rev() {
+            clock.check()?;
+            let (before, after) = guide[t * states..(t + 2) * states].split_at_mut(states);
+            let mut message = after.to_vec();
+            message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
+            let logs: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
+            let chosen = rule.choose(Order::Proposal, &logs, streams, b * steps + t + 1);
+            let sent = weighted(&message, &chosen);
+            spread::backward(&self.entries, t, &chosen.states, &sent, before);
+        }
+        Ok(guide)
+    }
+
+    fn support(
+        &self,
+        b: usize,
+        replicate: usize,
+        guide: &[F],
+        rule: Rule,
+        streams: &Streams,
+        clock: &Clock<'_>,
+    ) -> Result<Support> {
+        let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
+        let mut message = Vec::new();
+        let mut next = Vec::new();
+        if self.proposal.needs_messages() {
+            message = self.chain.start().to_vec();
+            message.iter_mut().zip(self.chain.emission(b, 0)).for_each(|(x, &e)| *x += e);
+            next = vec![F::ZERO; states];
+        }
+        let mut positions = Vec::with_capacity(length);
+        for t in 0..length {
+            clock.check()?;
+            let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
+            let log_proposal = self.at(b, t, &message, guide);
+            let block = (replicate * self.chain.batch() + b) * steps + t;
+            // The proposal is what is known about a state's score, the guide about what is left to come.
+            let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
+            let order = match self.proposal {
+                Proposal::TwoPass => Order::Bands(&features),
+                Proposal::Forward => Order::Proposal,
+                _ => Order::Number,
+            };
+            let chosen = rule.choose(order, &log_proposal, streams, block);
+            if self.proposal.needs_messages() && t + 1 < length {
+                let sent = weighted(&message, &chosen);
+                spread::forward(&self.entries, t, &chosen.states, &sent, &mut next);
+                next.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
+                std::mem::swap(&mut message, &mut next);
+            }
+            positions.push(chosen);
+        }
+        Ok(Support { positions })
+    }
+}
+
+/// The messages of the chosen states with their weights, the largest 0.
+pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
+    let pairs = chosen.states.iter().zip(&chosen.log_weights);
+    let logs: Vec<f64> = pairs.map(|(&i, w)| message[i as usize].to_f64() + w).collect();
+    let shift = numeric::max(&logs);
+    let shift = if shift.is_finite() { shift } else { 0.0 };
+    logs.iter().map(|x| F::from_f64(x - shift)).collect()
+}
+
+/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may vanish beside the other.
+/// If p is zero everywhere it is left out, and likewise q.
+pub(crate) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
+    let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
+    if log_p == f64::NEG_INFINITY {
+        return q.to_vec();
+    }
+    if log_q == f64::NEG_INFINITY {
+        return p;
+    }
+    let (move_p, move_q) = (part.ln() - log_p, (1.0 - part).ln() - log_q);
+    let mut gaps = vec![0.0; p.len()];
+    for ((x, &y), gap) in p.iter_mut().zip(q).zip(&mut gaps) {
+        let (a, b) = (*x + move_p, y + move_q);
+        *x = if a > b { a } else { b };
+        *gap = if *x > f64::NEG_INFINITY { (if a > b { b } else { a }) - *x } else { 0.0 };
+    }
+    numeric::exp_in_place(&mut gaps);
+    gaps.iter_mut().for_each(|gap| *gap += 1.0);
+    numeric::ln_in_place(&mut gaps);
+    p.iter_mut().zip(&gaps).for_each(|(x, gap)| *x += gap);
+    p
+}
+
+/// log of the global proposal, normalised.
+pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -> Vec<f64> {
+    global_scores(entries, chain.steps() - 1)
+}
+
+/// The same for so many tables.
+pub(crate) fn global_scores<F: Real>(entries: &ChainEntries<'_, F>, tables: usize) -> Vec<f64> {
+    let states = entries.states;
+    let mut logs = match entries.transitions {
+        Transitions::Factored { left, right } => {
+            let rank = left.len() / states;
+            let norm = |values: &[F], i: usize| -> f64 {
+                values[i * rank..(i + 1) * rank].iter().map(|x| x.to_f64().abs()).sum()
+            };
+            let of = |i| norm(left, i) + right.as_ref().map_or(0.0, |right| norm(right, i));
+            (0..states).map(|i| of(i).ln()).collect()
+        }
+        Transitions::Shared(_) | Transitions::PerStep(_) => {
+            let all: Vec<u32> = (0..states as u32).collect();
+            let (zeros, mut sums) = (vec![F::ZERO; states], vec![F::ZERO; states]);
+            let mut total = vec![f64::NEG_INFINITY; states];
+            let boundaries = if entries.shared() { tables.min(1) } else { tables };
+            for t in 0..boundaries {
+                for send in [spread::forward::<F>, spread::backward::<F>] {
+                    send(entries, t, &all, &zeros, &mut sums);
+                    for (total, sum) in total.iter_mut().zip(&sums) {
+                        *total = numeric::log_sum_exp(&[*total, sum.to_f64()]);
+                    }
+                }
+            }
+            total
+        }
+    };
+    if logs.contains(&f64::NEG_INFINITY) {
+        logs = mixture(logs, &vec![0.0; states], 1.0 - FLOOR);
+    }
+    let total = numeric::log_sum_exp(&logs);
+    logs.iter_mut().for_each(|log| *log -= total);
+    logs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixtures_are_mixtures_and_keep_what_is_far_below() {
+        let none = f64::NEG_INFINITY;
+        let p = vec![0.0, -3.0, none, -1e4, 2e4 - 2e4];
+        let q = [1.0, none, none, 3.0, -2.0];
+        let got = mixture(p.clone(), &q, 0.7);
+        let (sum_p, sum_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(&q));
+        for i in 0..5 {
+            let want = 0.7 * (p[i] - sum_p).exp() + 0.3 * (q[i] - sum_q).exp();
+            assert!((got[i].exp() - want).abs() < 1e-14, "{i}");
+        }
+        let far = mixture(vec![0.0, -1e4], &[0.0, -2e4], 0.5);
+        assert!((far[1] - (0.5f64.ln() - 1e4)).abs() < 1e-9);
+        assert_eq!(mixture(vec![none; 2], &[0.0, 1.0], 0.5), [0.0, 1.0]);
+        assert_eq!(mixture(vec![2.0, 1.0], &[none; 2], 0.5), [2.0, 1.0]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Exact methods.
+
+mod ancestral;
+pub(crate) mod bucket;
+mod conditioning;
+mod cost;
+mod elimination;
+mod enumerate;
+mod projection;
+pub(crate) mod scaled;
+mod search;
+mod tree;
+
+pub use super::dynamic::forward_backward::{
+    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,
+    SegmentRelaxedTape,
+};
+pub(crate) use ancestral::Ancestral;
+pub use conditioning::Conditioning;
+pub use elimination::Elimination;
+pub(crate) use elimination::{log_partition_given, marginals_along};
+pub use enumerate::Enumeration;
+pub(crate) use enumerate::Ranked;
+pub(crate) use projection::Projection;
+pub use search::Search;
+pub(crate) use search::{Witness, witness, witness_bytes};

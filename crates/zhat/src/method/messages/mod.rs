@@ -1,0 +1,25 @@
+//! Messages on any factor graph: belief propagation, and the tree-reweighted bound.
+//!
+//! One engine for both. Factor f has a weight 0 < ρ_f ≤ 1 and sends to each of its variables
+//!
+//!   m_{f→i}(x_i) = log Σ_{x_f∖x_i} exp( θ_f(x_f)/ρ_f + Σ_{j∈f∖i} \[θ_j + Σ_{g∋j} ρ_g m_{g→j} − m_{f→j}\](x_j) ),
+//!
+//! with max for log Σ exp to find the best state. ρ = 1 is belief propagation ([`BeliefPropagation`]), exact on trees;
+//! ρ_f = P(f ∈ T) for a random forest T is tree-reweighted ([`TreeReweighted`]), a certified upper bound on log Z whatever the
+//! messages are.
+
+mod appearance;
+mod belief_propagation;
+mod decode;
+mod engine;
+mod forest;
+mod kernel;
+mod layout;
+mod pairs;
+pub mod pairwise;
+mod residual;
+mod subject;
+mod tree_reweighted;
+
+pub use belief_propagation::{BeliefPropagation, Schedule};
+pub use tree_reweighted::{Bound, TreeReweighted};

@@ -1,0 +1,10 @@
+//! The methods, by what they do.
+
+pub mod bounds;
+pub mod cycle;
+pub mod dynamic;
+pub mod exact;
+pub mod messages;
+pub mod quadrature;
+pub mod sampling;
+pub mod space;

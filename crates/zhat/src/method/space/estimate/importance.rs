@@ -1,0 +1,184 @@
+//! Uniform importance sampling with an interval from the known range of the weights.
+//!
+//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform: empirical Bernstein and Chernoff bounds hold for E\[w\] whatever the tails
+//! ([`crate::method::bounds::minibucket`]). One looks at 2¹⁰, 2¹¹, … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the interval is narrow enough, when the
+//! time is up, or after `samples` draws.
+//!
+//! Where |Y| is not known but the space around it is, y is drawn from that space and weighs 0 where it is not in Y: Z then comes without |Y|. In all other cases |Y| is estimated first.
+//!
+//! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
+
+use serde::{Deserialize, Serialize};
+
+use super::answer;
+use crate::answer::{Diagnostics, Estimate, Promise};
+use crate::error::Result;
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::bounds::minibucket::Moments;
+use crate::method::space::count::{self, Count};
+use crate::method::space::draws::in_order;
+use crate::method::space::pilot::{Pilot, is_own};
+use crate::method::space::{MOST_TRIES, ROUND, Space, SpaceModel, too_rare};
+use crate::options::{INSIDE_UNIT, Options, SAMPLES, options};
+use crate::query::{LogPartition, Query};
+use crate::random::Streams;
+use crate::run::Run;
+
+const NAME: &str = "importance";
+/// Draws that share a stream; with user-defined functions, which may be slow, fewer, so that the first look comes soon.
+const BLOCK: u64 = 256;
+const OWN_BLOCK: u64 = 4;
+/// Blocks before the first look.
+const FIRST: u64 = 4;
+
+/// Weights of uniform draws.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UniformImportance {
+    /// ε: draws go on until the interval is no wider than ln((1 + ε)/(1 − ε)).
+    pub error: f64,
+    /// How sure the interval is.
+    pub confidence: f64,
+    /// The most draws.
+    pub samples: u64,
+}
+
+options!(UniformImportance { error: INSIDE_UNIT, confidence: INSIDE_UNIT, samples: SAMPLES });
+
+impl Default for UniformImportance {
+    fn default() -> Self {
+        UniformImportance { error: 0.1, confidence: 0.95, samples: 1 << 34 }
+    }
+}
+
+impl Forecasts<SpaceModel> for UniformImportance {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
+        let seconds = match Pilot::new(model, run) {
+            Some(pilot) => {
+                let log = (16.0 / (1.0 - self.confidence)).ln();
+                let inside = pilot.acceptance();
+                let variance = pilot.second_moment() / inside - 1.0;
+                let draws =
+                    2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
+                draws.max((FIRST * block_of(model)) as f64).min(self.samples as f64) * pilot.seconds_a_try()
+            }
+            // What is wrong the run itself will say.
+            None => 0.0,
+        };
+        Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
+    }
+}
+
+impl LogPartition<SpaceModel> for UniformImportance {
+    fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        self.check()?;
+        let space = model.space();
+        let around = around(space);
+        let (error, confidence, mut count) = match around {
+            Some((_, log)) => (self.error, self.confidence, Count::known(log)),
+            None => {
+                let (error, confidence) = count::share(space, self.error, self.confidence);
+                (error, confidence, count::estimate(space, error, confidence, run, &clock)?)
+            }
+        };
+        let (top, size) = (model.range().1, block_of(model));
+        let streams = Streams::new(run.seed(), "uniform importance");
+        let wanted = error.ln_1p() - (-error).ln_1p();
+        let delta = 1.0 - confidence;
+        let (mut done, mut sums) = (0u64, (0.0, 0.0));
+        let mut found = (f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
+        let mut stopped = false;
+        for look in 1u64.. {
+            let goal = FIRST << (look - 1).min(48);
+            let work = |block: u64| {
+                let mut random = streams.block(block);
+                let mut structure = vec![0; model.width()];
+                let mut part = (0.0, 0.0);
+                for draw in 0..size {
+                    if draw % ROUND == 0 {
+                        clock.check()?;
+                    }
+                    let weight = match around {
+                        Some((outer, _)) => {
+                            outer.uniform(&mut random, &mut structure, &clock)?;
+                            if space.contains(&structure)? { weight(model, &structure)? } else { 0.0 }
+                        }
+                        None => {
+                            space.uniform(&mut random, &mut structure, &clock)?;
+                            weight(model, &structure)?
+                        }
+                    };
+                    part = (part.0 + weight, part.1 + weight * weight);
+                }
+                Ok(part)
+            };
+            let mut more = sums;
+            let add = |_: u64, part: (f64, f64)| more = (more.0 + part.0, more.1 + part.1);
+            match in_order(done..goal, run, work, add) {
+                // The last look stands.
+                Err(_) if look > 1 && clock.must_stop() => {
+                    stopped = true;
+                    break;
+                }
+                other => other?,
+            }
+            sums = more;
+            done = goal;
+            if let (Some((outer, _)), 0.0) = (around, sums.0)
+                && done * size >= MOST_TRIES
+            {
+                return Err(too_rare(space.name(), outer.name()));
+            }
+            let number = (done * size) as f64;
+            let mean = sums.0 / number;
+            let variance = ((sums.1 - number * mean * mean) / (number - 1.0)).max(0.0);
+            let seen = Moments { count: number, mean, variance };
+            // A half of the look's risk for each end.
+            let risk = 0.5 * delta / (look * (look + 1)) as f64;
+            let (low, high) = (seen.low(risk).max(0.0).ln(), seen.high(risk).ln());
+            found = (if mean > 0.0 { mean.ln() } else { high }, low, high);
+            clock.bounds(count.low + top + low, count.high + top + high);
+            clock.progress("draws", done * size, self.samples);
+            if high - low <= wanted || done * size >= self.samples {
+                break;
+            }
+        }
+        if let Some((_, log)) = around {
+            // One structure at least, once one was seen.
+            count.part = if sums.0 > 0.0 { -log } else { f64::NEG_INFINITY };
+        }
+        let mut diagnostics = Diagnostics::new(NAME).note("samples", done * size);
+        diagnostics.stopped_early = stopped;
+        let (value, low, high) = found;
+        // Sums of so many weights round by a relative error of their number at most.
+        let operations = (64 + size + done) as f64;
+        answer(
+            model,
+            &count,
+            (top + value, top + low, top + high),
+            self.confidence,
+            operations,
+            diagnostics,
+            &clock,
+        )
+    }
+}
+
+fn block_of(model: &SpaceModel) -> u64 {
+    if is_own(model) { OWN_BLOCK } else { BLOCK }
+}
+
+/// exp(s(y) − s_max).
+fn weight(model: &SpaceModel, structure: &[u32]) -> Result<f64> {
+    Ok((model.score(structure)? - model.range().1).exp().min(1.0))
+}
+
+/// The space around one of unknown size, with ln of its size.
+fn around(space: &dyn Space) -> Option<(&dyn Space, f64)> {
+    if space.log_count().is_some() {
+        return None;
+    }
+    let outer = space.enclosing()?;
+    Some((outer, outer.log_count()?))
+}

@@ -1,0 +1,144 @@
+//! The Tootsie Pop algorithm: the number of steps of a random walk in β is a Poisson number whose mean is the logarithm that is asked for.
+//!
+//! With H = s − s_min ≥ 0: from β = 1 draw y exactly at β and u uniform, go down to β + ln(u)/H(y), and count the steps until β < 0. The counts of k walks
+//! add up to a Poisson number of mean k·ln(Z exp(−s_min)/|Y|), so one count gives an exact interval (Garwood) whatever the model. A pilot, on
+//! streams of its own, chooses k so that the interval is about as wide as was asked for; the interval holds whatever the pilot said.
+//!
+//! Time: k(Λ + 1) exact draws, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for Bayesian inference*, 2010.
+
+use serde::{Deserialize, Serialize};
+
+use super::{answer, schedule};
+use crate::answer::{Diagnostics, Estimate, Promise};
+use crate::error::Result;
+use crate::forecast::{Forecast, Forecasts};
+use crate::method::space::draws::in_order;
+use crate::method::space::perfect::{Sampler, Source};
+use crate::method::space::pilot::Pilot;
+use crate::method::space::{SpaceModel, count};
+use crate::options::{INSIDE_UNIT, Options, options};
+use crate::query::{LogPartition, Query};
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
+
+const NAME: &str = "tpa";
+/// Walks of the pilot, and walks that share a stream.
+const PILOT: u64 = 32;
+const BLOCK: u64 = 4;
+
+/// Poisson counts of random walks in β.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TootsiePop {
+    /// ε: the interval reaches about ln(1 + ε) to both sides.
+    pub error: f64,
+    /// How sure it is.
+    pub confidence: f64,
+    /// How exact draws are made.
+    pub sampler: Sampler,
+}
+
+options!(TootsiePop { error: INSIDE_UNIT, confidence: INSIDE_UNIT });
+
+impl Default for TootsiePop {
+    fn default() -> Self {
+        TootsiePop { error: 0.1, confidence: 0.95, sampler: Sampler::Auto }
+    }
+}
+
+impl TootsiePop {
+    /// How many walks make the interval about as wide as wanted where Λ is this.
+    fn walks(rise: f64, error: f64, confidence: f64) -> f64 {
+        // P(|normal| > z) ≤ exp(−z²/2), a little more than needed.
+        let square = 2.0 * (1.0 / (1.0 - confidence)).ln();
+        let half = error.ln_1p();
+        (square * rise.max(0.1) / (half * half)).ceil().max(1.0)
+    }
+}
+
+impl Forecasts<SpaceModel> for TootsiePop {
+    fn forecast(&self, model: &SpaceModel, _: Query, run: &Run) -> Forecast {
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
+        let seconds = match (Source::new(model, self.sampler), Pilot::new(model, run)) {
+            (Ok(source), Some(pilot)) => {
+                let draws = Self::walks(pilot.rise(), error, confidence) * (pilot.rise() + 1.0);
+                draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
+            }
+            // What is wrong the run itself will say.
+            _ => 0.0,
+        };
+        Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
+    }
+}
+
+/// The steps of one walk, and what the draws took.
+fn walk(
+    source: &Source<'_>,
+    least: f64,
+    random: &mut Stream,
+    structure: &mut [u32],
+    clock: &Clock<'_>,
+) -> Result<(u64, u64)> {
+    let (mut beta, mut steps, mut cost) = (1.0, 0, 0);
+    loop {
+        clock.check()?;
+        let drawn = source.at(beta).with(clock, |draw| draw(random, structure))?;
+        cost += drawn.cost;
+        let height = drawn.score - least;
+        // At height 0, of either sign, the walk goes down without end.
+        if height <= 0.0 {
+            return Ok((steps, cost));
+        }
+        beta += (1.0 - random.uniform()).ln() / height;
+        if beta <= 0.0 {
+            return Ok((steps, cost));
+        }
+        steps += 1;
+    }
+}
+
+impl LogPartition<SpaceModel> for TootsiePop {
+    fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
+        let clock = run.start(NAME);
+        self.check()?;
+        let (error, confidence) = count::share(model.space(), self.error, self.confidence);
+        let count = count::estimate(model.space(), error, confidence, run, &clock)?;
+        let source = Source::new(model, self.sampler)?;
+        let least = model.range().0;
+        let walks = |number: u64, purpose: &str| -> Result<(u64, u64)> {
+            let streams = Streams::new(run.seed(), purpose);
+            let done = std::sync::atomic::AtomicU64::new(0);
+            let work = |block: u64| {
+                let mut random = streams.block(block);
+                let mut structure = vec![0; model.width()];
+                let mut sum = (0, 0);
+                for _ in block * BLOCK..((block + 1) * BLOCK).min(number) {
+                    let (steps, cost) = walk(&source, least, &mut random, &mut structure, &clock)?;
+                    sum = (sum.0 + steps, sum.1 + cost);
+                }
+                let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                clock.progress("walks", (finished * BLOCK).min(number), number);
+                Ok(sum)
+            };
+            let mut sum = (0, 0);
+            in_order(0..number.div_ceil(BLOCK), run, work, |_, part: (u64, u64)| {
+                sum = (sum.0 + part.0, sum.1 + part.1);
+            })?;
+            Ok(sum)
+        };
+        let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
+        let rise = (pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64;
+        // More than anybody can wait for; so that numbers stay within 64 bits.
+        let number = Self::walks(rise, error, confidence).min(1e15) as u64;
+        let (steps, cost) = walks(number, "tpa")?;
+        let (low, high) = schedule::poisson_interval(steps, 1.0 - confidence);
+        let at = |mean: f64| least + mean / number as f64;
+        let diagnostics = Diagnostics::new(NAME)
+            .note("samples", steps + number + pilot_steps + PILOT)
+            .note("walks", number)
+            .note("sampler", source.name())
+            .note("cost", cost + pilot_cost);
+        let interval = (at(steps as f64), at(low), at(high));
+        answer(model, &count, interval, self.confidence, 64.0, diagnostics, &clock)
+    }
+}
