@@ -1,8 +1,10 @@
 //! `zhat demo`: a model, the same question put to every method, and a picture.
 
-use zhat::catalogue::{self, AnyAnswer, Choice, DEFAULT_HORIZON, Settings};
+use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
 use zhat::model::generate::{self, Grid};
-use zhat::{Beliefs, Error, Estimate, Guarantee, Model, Query, Result, Run, io, units};
+use zhat::query::{AnyAnswer, AnyValue};
+use zhat::tensor::Tensor;
+use zhat::{Guarantee, Model, Query, Result, Run, io, units};
 
 use crate::arguments::DemoArguments;
 use crate::output::{self, Exit};
@@ -24,19 +26,18 @@ pub fn run(arguments: &DemoArguments) -> Result<Exit> {
     ))?;
     output::print(&table(&model, &run)?)?;
 
-    let exact = scalar(ask(&model, Query::LogPartition, "exact", &[], &run)?)?;
-    let AnyAnswer::Beliefs(beliefs) = ask(&model, Query::Marginals, "exact", &[], &run)? else {
-        return Err(odd());
-    };
-    let AnyAnswer::Best(best) = ask(&model, Query::Map, "exact", &[], &run)? else { return Err(odd()) };
-    let AnyAnswer::Samples(samples) = ask(&model, Query::Sample(1), "exact", &[], &run)? else {
-        return Err(odd());
-    };
+    let exact = ask(&model, Query::LogPartition, "exact", &[], &run)?.into_estimate()?;
+    let marginals = ask(&model, Query::Marginals, "exact", &[], &run)?;
+    let beliefs = marginals.tensor("marginals").ok_or_else(|| marginals.unexpected_shape())?;
+    let best = ask(&model, Query::Map, "exact", &[], &run)?;
+    let AnyValue::States(states) = &best.value else { return Err(best.unexpected_shape()) };
+    let drawn = ask(&model, Query::Sample(1), "exact", &[], &run)?;
+    let AnyValue::Samples(samples) = &drawn.value else { return Err(drawn.unexpected_shape()) };
     let svg = picture::demo(&Panels {
         side: SIDE,
-        up: up(&beliefs.value),
-        best: best.value.state.iter().map(|&s| s as f64).collect(),
-        sample: samples.value.as_slice().iter().map(|&s| s as f64).collect(),
+        up: up(beliefs),
+        best: states.iter().flat_map(|best| &best.state).map(|&s| s as f64).collect(),
+        sample: samples.iter().flat_map(|draws| draws.states.as_slice()).map(|&s| s as f64).collect(),
         exact: exact.value,
         tracks: vec![track(&model, "tree", &run)?, track(&model, "uniform", &run)?],
     })?;
@@ -59,18 +60,7 @@ fn ask(model: &Model, query: Query, method: &str, options: &[(&str, &str)], run:
     catalogue::answer(model, query, &Choice::parse(method), &settings, run)
 }
 
-fn scalar(answer: AnyAnswer) -> Result<Estimate> {
-    match answer {
-        AnyAnswer::Estimate(estimate) => Ok(estimate),
-        _ => Err(odd()),
-    }
-}
-
-fn odd() -> Error {
-    Error::argument("demo", "a method gave an answer to another question")
-}
-
-/// One line a method: log Z and its promise, or why it is not run.
+/// One line per method: log Z and its promise, or why it is not run.
 fn table(model: &Model, run: &Run) -> Result<String> {
     let mut rows = Vec::new();
     for row in catalogue::rows(model.kind()).filter(|row| row.answers(Query::LogPartition)) {
@@ -87,7 +77,7 @@ fn table(model: &Model, run: &Run) -> Result<String> {
         for proposal in proposals {
             let options: Vec<(&str, &str)> =
                 Some(("proposal", *proposal)).filter(|(_, p)| !p.is_empty()).into_iter().collect();
-            let z = scalar(ask(model, Query::LogPartition, row.method, &options, run)?)?;
+            let z = ask(model, Query::LogPartition, row.method, &options, run)?.into_estimate()?;
             let name =
                 if proposal.is_empty() { row.method.into() } else { format!("{}, {proposal}", row.method) };
             rows.push(vec![
@@ -98,11 +88,12 @@ fn table(model: &Model, run: &Run) -> Result<String> {
             ]);
         }
     }
-    Ok(output::table(&["method", "log Z", "what is promised", "time"], rows, usize::MAX))
+    Ok(output::table(&["method", "log Z", "what is promised", "time"], &rows, usize::MAX))
 }
 
-fn up(beliefs: &Beliefs) -> Vec<f64> {
-    beliefs.iter().map(|p| p[1]).collect()
+/// P(up) of each spin.
+fn up(marginals: &Tensor<'_>) -> Vec<f64> {
+    (0..marginals.rows()).map(|v| marginals.row(v)[1]).collect()
 }
 
 /// Estimates with more and more samples.
@@ -110,7 +101,7 @@ fn track(model: &Model, proposal: &'static str, run: &Run) -> Result<Track> {
     let mut points = Vec::new();
     for samples in BUDGETS {
         let options = [("proposal", proposal), ("samples", &samples.to_string())];
-        let z = scalar(ask(model, Query::LogPartition, "importance", &options, run)?)?;
+        let z = ask(model, Query::LogPartition, "importance", &options, run)?.into_estimate()?;
         if let Guarantee::Unbiased { low, .. } = z.guarantee {
             points.push((samples as f64, z.value, low));
         }

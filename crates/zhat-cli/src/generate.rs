@@ -108,7 +108,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
 
 fn random_space(kind: &str, space: &SpaceArguments, seed: u64) -> Result<Model> {
     let model = generate::space(kind, space.size, &space.scores, space.strength, seed)?;
-    Ok(query::restrict(&model, &space.given)?.into())
+    query::condition(&model.into(), Vec::new(), &space.given)
 }
 
 fn chain_shape(arguments: &ChainArguments) -> ChainShape {

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use zhat::catalogue::{self, AnyAnswer, Choice};
+use zhat::catalogue::{self, Choice};
 use zhat::io::table::{Encoding, Missing, TableOptions, cell, read_statistics};
 use zhat::learn::{self, Checkpoint, Fit, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
-use zhat::{Error, FactorGraph, Model, Query, Result, Run, io, units};
+use zhat::{Error, FactorGraph, Query, Result, Run, io, units};
 
 use crate::arguments::{
     EncodingArgument, FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments,
     StartArgument, TableArguments,
 };
-use crate::output::{self, Exit, json_value};
+use crate::output::{self, Exit, json_number};
 use crate::query::{budgeted, settings};
 use crate::{progress, signals};
 
@@ -93,7 +93,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         None => learn::fit(&likelihood, &how, None, &run, watch)?,
     };
     drop(attention);
-    io::write_model(&Model::FactorGraph(fitted.graph.clone()), &arguments.output)?;
+    io::write_model(&fitted.graph.clone().into(), &arguments.output)?;
     let (progress, likelihood_answer) = (fitted.progress, &fitted.log_likelihood);
     let kept_edges = used_edges(&fitted.graph);
     let warning = likelihood_answer.diagnostics.warning();
@@ -109,7 +109,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             "l1": how.l1, "l2": how.l2,
             "iterations": progress.iteration, "converged": fitted.converged,
             "objective": progress.objective, "stationarity": progress.stationarity,
-            "log_likelihood": json_value(likelihood_answer.value), "guarantee": likelihood_answer.guarantee.to_json(),
+            "log_likelihood": json_number(likelihood_answer.value), "guarantee": likelihood_answer.guarantee.to_json(),
             "method": likelihood_answer.diagnostics.method, "warning": warning, "seed": run.seed(),
             "seconds": {"counting": counting, "all": started.elapsed().as_secs_f64()},
         });
@@ -188,12 +188,9 @@ fn used_edges(graph: &FactorGraph) -> usize {
 }
 
 fn read_graph(path: &Path) -> Result<FactorGraph> {
-    match io::read_model(path)? {
-        Model::FactorGraph(graph) => Ok(graph),
-        other => {
-            Err(Error::argument("MODEL", format!("is a {}, expected a factor graph", other.kind().name())))
-        }
-    }
+    let model = io::read_model(path)?;
+    let graph = model.get::<FactorGraph>().cloned();
+    graph.ok_or_else(|| Error::argument("MODEL", format!("is a {}, expected a factor graph", model.kind())))
 }
 
 fn log_partition(
@@ -201,11 +198,8 @@ fn log_partition(
     arguments: &crate::arguments::RunArguments,
     run: &Run,
 ) -> Result<zhat::Estimate> {
-    let (model, choice) = (Model::FactorGraph(graph.clone()), Choice::parse(&arguments.method));
-    match catalogue::answer(&model, Query::LogPartition, &choice, &settings(&arguments.set)?, run)? {
-        AnyAnswer::Estimate(answer) => Ok(answer),
-        _ => Err(Error::argument("--method", "gave an answer of another shape than was asked for")),
-    }
+    let (model, choice) = (graph.clone().into(), Choice::parse(&arguments.method));
+    catalogue::answer(&model, Query::LogPartition, &choice, &settings(&arguments.set)?, run)?.into_estimate()
 }
 
 pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
@@ -236,7 +230,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         let object = json!({
             "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "score",
             "rows": scores.rows, "dropped": scores.dropped, "missing": missing_json(&lacking),
-            "log_likelihood": json_value(mean.value),
+            "log_likelihood": json_number(mean.value),
             "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
         });
         output::print(&format!("{object}\n"))?;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::io::model_file::{
+use zhat::io::{text, write_atomically};
+use zhat::language::file::{
     read_any_language_model, read_checkpoint, write_checkpoint, write_language_model,
 };
-use zhat::io::{text, write_atomically};
 use zhat::language::{
     self, AnnealedScore, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
 };
@@ -20,7 +20,7 @@ use crate::lm_arguments::{
     NeighboursArguments, ObjectiveArgument, SentencesArguments, TrainArguments,
 };
 use crate::lm_baselines;
-use crate::output::{self, Exit, json_value};
+use crate::output::{self, Exit, json_number};
 use crate::query::budgeted;
 use crate::{progress, signals};
 
@@ -165,9 +165,9 @@ pub fn certified(score: &TextScore) -> String {
 
 pub fn score_json(score: &TextScore) -> Value {
     json!({
-        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_value(score.log_likelihood),
-        "per_word": json_value(score.per_word()), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
-        "log_lengths": json_value(score.log_lengths),
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_number(score.log_likelihood),
+        "per_word": json_number(score.per_word()), "guarantee": score.guarantee().to_json(), "rounding": score.rounding,
+        "log_lengths": json_number(score.log_lengths),
     })
 }
 
@@ -204,8 +204,8 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         object["schema"] = 1.into();
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
-        object["pseudo_log_likelihood"] = pseudo.map(json_value).into();
-        object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).map(json_value).into();
+        object["pseudo_log_likelihood"] = pseudo.map(json_number).into();
+        object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).map(json_number).into();
         object["annealed"] = annealed.as_ref().map(AnnealedScore::to_json).into();
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);

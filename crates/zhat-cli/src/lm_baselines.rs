@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::io::model_file::{write_language_model, write_log_bilinear};
 use zhat::io::{text, write_atomically};
+use zhat::language::file::{write_language_model, write_log_bilinear};
 use zhat::language::{
     Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
 };
@@ -13,7 +13,7 @@ use zhat::{Error, Result, Run, units};
 
 use crate::lm::{budgeted_again, certified, counted, score_json, texts};
 use crate::lm_arguments::{EvalArguments, ObjectiveArgument, TrainArguments};
-use crate::output::{self, Exit, json_value};
+use crate::output::{self, Exit, json_number};
 use crate::signals;
 
 /// The options that belong to the lifted objective only.
@@ -166,8 +166,8 @@ fn exact(score: &TextScore) -> String {
 
 fn exact_json(score: &TextScore) -> serde_json::Value {
     json!({
-        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_value(score.log_likelihood),
-        "per_word": json_value(score.per_word()),
+        "tokens": score.tokens, "sentences": score.sentences, "log_likelihood": json_number(score.log_likelihood),
+        "per_word": json_number(score.per_word()),
         "guarantee": score.promise(false).to_json(),
     })
 }

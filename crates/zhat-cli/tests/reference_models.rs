@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use support::Folder;
 use zhat::exact::Elimination;
-use zhat::{LogPartition, Marginals, Model, Run, io};
+use zhat::{FactorGraph, LogPartition, Marginals, Run, io};
 
 #[test]
 fn the_program_gives_the_librarys_bits() {
@@ -27,8 +27,9 @@ fn the_program_gives_the_librarys_bits() {
         }
         let path = data.join("uai").join(cells[column("family")]).join(cells[column("name")]);
         let evidence = format!("{}.evid", path.display());
-        let Model::FactorGraph(graph) = io::read_model(&path).unwrap() else { panic!("{line}") };
-        let graph = graph.condition(&io::uai::read_evidence(evidence.as_ref(), &graph).unwrap()).unwrap();
+        let model = io::read_model(&path).unwrap();
+        let graph = model.get::<FactorGraph>().unwrap();
+        let graph = graph.condition(&io::uai::read_evidence(evidence.as_ref(), graph).unwrap()).unwrap();
         let path = path.to_string_lossy().into_owned();
         let options = ["--evidence", &evidence, "--method", "elimination"];
         let ask = |query: &str| folder.json(&[&[query, &path], &options as &[&str]].concat());

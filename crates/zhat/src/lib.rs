@@ -30,7 +30,9 @@ pub mod options;
 pub mod platform;
 pub mod query;
 pub mod random;
+pub mod report;
 mod run;
+pub mod tensor;
 pub mod units;
 
 pub use learn::{language, optimize};

@@ -105,8 +105,8 @@ fn forecasts_are_never_below_what_is_taken() {
             if row.method == "importance" {
                 settings.insert("samples".into(), 100.into());
             }
-            for &query in row.queries {
-                let Model::FactorGraph(graph) = &model else { continue };
+            for query in row.queries() {
+                let Some(graph) = model.get::<FactorGraph>() else { continue };
                 // A fresh copy: what an earlier query found out about the model is not there yet.
                 let fresh: Model = graph.condition(&[(0, 0)]).unwrap().into();
                 let forecast = row.forecast(&fresh.clone(), query, &settings, &run).unwrap();

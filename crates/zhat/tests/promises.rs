@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::catalogue::{self, CATALOGUE, Choice, Row, Settings};
+use zhat::catalogue::{self, Choice, Row, Settings};
 use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
 use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
 use zhat::options::Range;
@@ -26,8 +26,8 @@ fn large(kind: Kind) -> Vec<Model> {
     let space = |kind: &str, size, scores: &str| -> Model {
         generate::space(kind, size, scores, 1.0, 3).unwrap().into()
     };
-    match kind {
-        Kind::FactorGraph => {
+    match kind.name() {
+        "factor-graph" => {
             let grid = |side| Grid { rows: side, columns: side, torus: false };
             vec![
                 generate::ising(grid(25), 1.0, 0.3, false, 1).unwrap().into(),
@@ -35,24 +35,24 @@ fn large(kind: Kind) -> Vec<Model> {
                 generate::random(120, 3, 400, 3, 1.0, 0.25, 1).unwrap().into(),
             ]
         }
-        Kind::Chain => {
+        "chain" => {
             let chain: Chain<f32> = generate::rdp_chain(1500, 400, 4, Sharpness::Dense, 1).unwrap();
             let narrow = ChainShape { states: 3, steps: 100_000, ..ChainShape::default() };
             vec![chain.into(), generate::chain::<f64>(&narrow, 1).unwrap().into()]
         }
-        Kind::SemiMarkov => {
+        "semi-markov" => {
             let shape = ChainShape { states: 200, steps: 500, batch: 2, ..ChainShape::default() };
             let model: SemiMarkov<f64> = generate::semi_markov(&shape, 30, 1).unwrap();
             vec![model.into()]
         }
-        Kind::PairwiseGraph => {
+        "pairwise-graph" => {
             let shape = PairwiseShape { rows: 12, columns: 12, states: 500, ..PairwiseShape::default() };
             vec![generate::pairwise::<f64>(&shape, 1).unwrap().into()]
         }
-        Kind::MixedModel => {
+        "mixed-model" => {
             vec![generate::gaussian_mixture(40, (-6.0, 6.0), 1).unwrap().into(), interactions(5).into()]
         }
-        Kind::Space => vec![
+        "space" => vec![
             space("hypercube", 300, "pairwise"),
             space("permutation", 80, "position"),
             space("permutation", 17, "precedence"),
@@ -63,7 +63,7 @@ fn large(kind: Kind) -> Vec<Model> {
             space("partition", 18, "links"),
             space("partition", 200, "links"),
         ],
-        Kind::SequenceMrf => {
+        "sequence-mrf" => {
             let shape =
                 |states, context, length| SequenceMrfShape { states, context, length, ..Default::default() };
             vec![
@@ -71,6 +71,7 @@ fn large(kind: Kind) -> Vec<Model> {
                 generate::sequence_mrf(&shape(3000, 2, 1_000_000), 1).unwrap().into(),
             ]
         }
+        other => panic!("no large models of kind {other}"),
     }
 }
 
@@ -88,20 +89,21 @@ fn interactions(variables: usize) -> MixedModel {
 /// A small model of a kind.
 fn small(kind: Kind) -> Model {
     let shape = ChainShape { states: 3, steps: 4, batch: 2, ..ChainShape::default() };
-    match kind {
-        Kind::FactorGraph => generate::random(5, 2, 6, 2, 0.3, 0.0, 0).unwrap().into(),
-        Kind::Chain => generate::chain::<f64>(&shape, 1).unwrap().into(),
-        Kind::SemiMarkov => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
-        Kind::PairwiseGraph => {
+    match kind.name() {
+        "factor-graph" => generate::random(5, 2, 6, 2, 0.3, 0.0, 0).unwrap().into(),
+        "chain" => generate::chain::<f64>(&shape, 1).unwrap().into(),
+        "semi-markov" => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
+        "pairwise-graph" => {
             let shape = PairwiseShape { rows: 2, columns: 2, states: 3, ..PairwiseShape::default() };
             generate::pairwise::<f64>(&shape, 1).unwrap().into()
         }
-        Kind::MixedModel => interactions(2).into(),
-        Kind::Space => generate::space("permutation", 5, "position", 0.5, 1).unwrap().into(),
-        Kind::SequenceMrf => {
+        "mixed-model" => interactions(2).into(),
+        "space" => generate::space("permutation", 5, "position", 0.5, 1).unwrap().into(),
+        "sequence-mrf" => {
             let shape = SequenceMrfShape { length: 6, states: 3, context: 2, ..Default::default() };
             generate::sequence_mrf(&shape, 1).unwrap().into()
         }
+        other => panic!("no small model of kind {other}"),
     }
 }
 
@@ -168,7 +170,7 @@ fn title(row: &Row, query: Query) -> String {
 
 #[test]
 fn every_numeric_option_has_a_range() {
-    for row in CATALOGUE {
+    for row in catalogue::all() {
         let Value::Object(options) = (row.options)() else { panic!("{}: no options", row.method) };
         for (name, value) in &options {
             let stated = row.ranges.iter().any(|(own, _)| own == name);
@@ -183,7 +185,7 @@ fn every_numeric_option_has_a_range() {
         }
         // The defaults are in range.
         let run = Run::default();
-        row.forecast(&small(row.kind), row.queries[0], &options, &run).unwrap();
+        row.forecast(&small(row.kind), row.queries().next().unwrap(), &options, &run).unwrap();
     }
 }
 
@@ -193,11 +195,10 @@ fn options_out_of_range_are_named_with_their_range() {
     let budget = 0.05;
     let run = Run::default().with_time(Duration::from_secs_f64(budget)).with_memory(1 << 30);
     let (mut faults, mut refused) = (Vec::new(), 0);
-    for row in CATALOGUE {
+    for row in catalogue::all() {
         let model = small(row.kind);
         let Value::Object(options) = (row.options)() else { panic!("{}: no options", row.method) };
-        for (&query, (name, default)) in row.queries.iter().flat_map(|q| options.iter().map(move |o| (q, o)))
-        {
+        for (query, (name, default)) in row.queries().flat_map(|q| options.iter().map(move |o| (q, o))) {
             for value in extreme_values() {
                 let settings = Settings::from_iter([(name.clone(), value.clone())]);
                 let title = format!("{} {name}={value}", title(row, query));
@@ -241,12 +242,12 @@ fn options_out_of_range_are_named_with_their_range() {
 /// Asks every row every query about large models and hands the time that it took to `judge`.
 fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<String>) {
     let (mut faults, mut kind, mut models) = (Vec::new(), None, Vec::new());
-    for row in CATALOGUE {
+    for row in catalogue::all() {
         if kind != Some(row.kind) {
             (kind, models) = (Some(row.kind), large(row.kind));
         }
         for (i, model) in models.iter().enumerate() {
-            for &query in row.queries {
+            for query in row.queries() {
                 let title = format!("{} of model {i}", title(row, query));
                 if skipped(&title) {
                     continue;
@@ -283,13 +284,8 @@ fn the_choice_of_a_method_is_part_of_the_budget() {
     let _alone = alone();
     let budget = 0.05;
     let run = Run::default().with_time(Duration::from_secs_f64(budget));
-    let mut kinds: Vec<Kind> = CATALOGUE.iter().map(|row| row.kind).collect();
-    kinds.dedup();
     let mut faults = Vec::new();
-    for (i, &kind) in kinds.iter().enumerate() {
-        if kinds[..i].contains(&kind) {
-            continue;
-        }
+    for kind in catalogue::kinds() {
         for (j, model) in large(kind).iter().enumerate() {
             for query in QUERIES {
                 let started = Instant::now();

@@ -156,8 +156,9 @@ const EXPERIMENTS: &[Experiment] = &[
 
 pub fn run(arguments: &ReproArguments) -> Result<Exit> {
     let Some(name) = &arguments.name else {
-        let rows = EXPERIMENTS.iter().map(|e| vec![e.name.to_owned(), e.about.to_owned()]).collect();
-        output::print(&output::table(&["name", "what it is"], rows, usize::MAX))?;
+        let rows: Vec<Vec<String>> =
+            EXPERIMENTS.iter().map(|e| vec![e.name.to_owned(), e.about.to_owned()]).collect();
+        output::print(&output::table(&["name", "what it is"], &rows, usize::MAX))?;
         return Ok(Exit::Answered);
     };
     let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {

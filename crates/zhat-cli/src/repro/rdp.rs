@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::catalogue::{self, AnyAnswer, Choice, Sequences, Settings};
+use zhat::catalogue::{self, Choice, Settings};
 use zhat::model::generate::{self, Sharpness};
-use zhat::{Chain, Error, Model, Query, Result, Run};
+use zhat::{Chain, Model, Query, Result, Run};
 
 use super::Setting;
 use crate::output;
@@ -30,17 +30,10 @@ pub fn chain(states: usize, sharpness: Sharpness, setting: &Setting<'_>) -> Resu
 /// The answer of a method that gives one number for the one sequence.
 pub fn ask(model: &Model, query: Query, method: &str, settings: &Settings, run: &Run) -> Result<f64> {
     let answer = catalogue::answer(model, query, &Choice::parse(method), settings, run)?;
-    match answer {
-        AnyAnswer::Sequences(answer) => match answer.value {
-            Sequences::Numbers(values) if values.len() == 1 => Ok(values[0]),
-            _ => Err(odd()),
-        },
-        _ => Err(odd()),
+    match answer.numbers() {
+        Some(&[value]) => Ok(value),
+        _ => Err(answer.unexpected_shape()),
     }
-}
-
-pub fn odd() -> Error {
-    Error::argument("method", "gave an answer of another shape than was asked for")
 }
 
 /// An estimator of the tables.

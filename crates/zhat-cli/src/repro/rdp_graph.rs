@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::catalogue::{self, AnyAnswer, Choice, Settings};
+use zhat::catalogue::{self, Choice, Settings};
 use zhat::model::generate::{self, PairwiseShape, TransitionForm};
 use zhat::{Model, PairwiseGraph, Query, Result, Run};
 
-use super::{Setting, header, line, rdp};
+use super::{Setting, header, line};
 use crate::chart::{self, Axes, Curve};
 use crate::output;
 
@@ -90,8 +90,6 @@ fn error(
 }
 
 fn ask(model: &Model, method: &str, settings: &Settings, run: &Run) -> Result<f64> {
-    match catalogue::answer(model, Query::LogPartition, &Choice::parse(method), settings, run)? {
-        AnyAnswer::Estimate(answer) => Ok(answer.value),
-        _ => Err(rdp::odd()),
-    }
+    let answer = catalogue::answer(model, Query::LogPartition, &Choice::parse(method), settings, run)?;
+    Ok(answer.into_estimate()?.value)
 }

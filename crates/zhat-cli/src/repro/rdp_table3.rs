@@ -1,7 +1,7 @@
 //! Table 3: bias and variance of the randomized forward, N = 2000, and what Theorems B.1, B.3 and B.4 predict.
 
 use zhat::catalogue::Settings;
-use zhat::{Model, Query, Result};
+use zhat::{Chain, Query, Result};
 
 use super::rdp::{self, Estimator};
 use super::rdp_variance::predict;
@@ -49,8 +49,8 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             let errors = rdp::errors(model, Query::LogPartition, &estimator, *truth, setting)?;
             cells.push(rdp::beside(errors.bias, row.map(|row| PAPER[row][2 * m])));
             cells.push(rdp::beside(errors.variance, row.map(|row| PAPER[row][2 * m + 1])));
-            cells.extend(match (chosen, model) {
-                (Some(chosen), Model::Chain64(chain)) => {
+            cells.extend(match (chosen, model.get::<Chain>()) {
+                (Some(chosen), Some(chain)) => {
                     let found = setting.run.install(|| predict(chain, chosen - 1, 1))?;
                     let last = format!("{} ({})", short(found.last_step), short(found.last_step_printed));
                     [short(found.independent), last, short(found.recursion)]

@@ -5,6 +5,7 @@ mod blocks;
 pub mod model_file;
 mod row_ends;
 pub mod table;
+pub mod tensor_file;
 pub mod text;
 mod tokens;
 pub mod uai;
@@ -17,7 +18,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{FactorGraph, Model};
 use crate::platform;
 
 /// The formats a model can be written in, chosen by a file's ending.
@@ -82,11 +83,14 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
         bytes.reserve_exact((length as usize).saturating_sub(bytes.len()) + 1);
     }
     source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
-    Ok(Model::FactorGraph(match format {
-        Format::Bif => bif::parse_model(&bytes, name)?,
-        Format::Uai => uai::parse_model(&bytes, name)?,
-        Format::Zhat => return model_file::parse(&bytes, name),
-    }))
+    if length == u64::MAX && bytes.len() as u64 > budget {
+        return Err(Error::argument(name, "has more bytes than a quarter of the free memory"));
+    }
+    match format {
+        Format::Bif => Ok(bif::parse_model(&bytes, name)?.into()),
+        Format::Uai => Ok(uai::parse_model(&bytes, name)?.into()),
+        Format::Zhat => model_file::parse(&bytes, name),
+    }
 }
 
 /// Tells the format from the first bytes.
@@ -120,10 +124,10 @@ pub fn write_model(model: &Model, path: &Path) -> Result<()> {
         return write_atomically(path, |out| model_file::write(model, out));
     }
     let converted;
-    let graph = match model {
-        Model::FactorGraph(graph) => graph,
-        other => {
-            converted = other.to_factor_graph().map_err(|error| {
+    let graph = match model.get::<FactorGraph>() {
+        Some(graph) => graph,
+        None => {
+            converted = model.to_factor_graph().map_err(|error| {
                 let place = if to_stdout { "standard output".into() } else { path.display().to_string() };
                 Error::argument(place, format!("{error}; a .zhat file takes any model"))
             })?;

@@ -20,7 +20,6 @@ use std::path::Path;
 use super::tokens::{Tokens, shown};
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Form, table};
-use crate::query::Beliefs;
 
 /// Reads a model; `name` is the file's name for messages.
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
@@ -238,9 +237,9 @@ pub fn format_partition(log_partition: f64) -> String {
 }
 
 /// The competition's result file for marginals: `MAR`, then for each variable its states' probabilities.
-pub fn format_marginals(beliefs: &Beliefs) -> String {
+pub fn format_marginals(beliefs: impl ExactSizeIterator<Item = Vec<f64>>) -> String {
     let mut text = format!("MAR\n{}", beliefs.len());
-    for vector in beliefs.iter() {
+    for vector in beliefs {
         text += &format!(" {}", vector.len());
         vector.iter().for_each(|&p| text += &format!(" {}", decimal(p)));
     }

@@ -5,11 +5,11 @@
 //! above (tree-reweighted messages); bounded from above where log Z is from below (mean field), which a fit warns of; or without a promise.
 
 use crate::answer::{Answer, Estimate, Guarantee};
-use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
-use crate::error::{Error, Result};
+use crate::catalogue::{Choice, Settings, answer};
+use crate::error::Result;
 use crate::learn::Statistics;
 use crate::learn::start::{EXTRA, Start, forest_parameters};
-use crate::model::{FactorGraph, Model};
+use crate::model::FactorGraph;
 use crate::query::Query;
 use crate::run::Run;
 
@@ -101,12 +101,9 @@ impl Likelihood {
 
     /// ℓ with the promise that log Z has.
     pub fn value(&self, parameters: &[f64], run: &Run) -> Result<Estimate> {
-        let model = Model::FactorGraph(self.model(parameters)?);
-        let AnyAnswer::Estimate(log_z) =
-            answer(&model, Query::LogPartition, &self.choice, &self.settings, run)?
-        else {
-            return Err(odd());
-        };
+        let model = self.model(parameters)?.into();
+        let log_z =
+            answer(&model, Query::LogPartition, &self.choice, &self.settings, run)?.into_estimate()?;
         let occurring = parameters.iter().zip(&self.empirical).filter(|(_, p)| **p > 0.0);
         let score: f64 = occurring.map(|(x, p)| x * p).sum();
         Ok(likelihood_of(score, log_z))
@@ -115,13 +112,10 @@ impl Likelihood {
     /// −ℓ, and its gradient μ(θ) − μ̂ into `gradient`.
     pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
         let value = self.value(parameters, run)?.value;
-        let model = Model::FactorGraph(self.model(parameters)?);
-        let AnyAnswer::FactorBeliefs(beliefs) =
-            answer(&model, Query::FactorMarginals, &self.choice, &self.settings, run)?
-        else {
-            return Err(odd());
-        };
-        let both = beliefs.value.as_slice().iter().zip(&self.empirical);
+        let model = self.model(parameters)?.into();
+        let beliefs = answer(&model, Query::FactorMarginals, &self.choice, &self.settings, run)?;
+        let table = beliefs.tensor("factors").and_then(|tensor| tensor.as_slice::<f64>());
+        let both = table.ok_or_else(|| beliefs.unexpected_shape())?.iter().zip(&self.empirical);
         gradient.iter_mut().zip(both).for_each(|(out, (model, data))| *out = model - data);
         Ok(-value)
     }
@@ -153,8 +147,4 @@ pub(crate) fn likelihood_of(score: f64, log_z: Estimate) -> Estimate {
         other => other,
     };
     Answer { value: score - value, guarantee, diagnostics }
-}
-
-fn odd() -> Error {
-    Error::argument("method", "gave an answer of another shape than was asked for")
 }

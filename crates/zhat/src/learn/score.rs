@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use super::likelihood::likelihood_of;
 use super::statistics::{Column, lacking};
 use crate::answer::Estimate;
-use crate::catalogue::{AnyAnswer, Choice, Settings, answer};
-use crate::error::{Error, Result};
+use crate::catalogue::{Choice, Settings, answer};
+use crate::error::Result;
 use crate::io::table::{Missing, Row, Rows, TableOptions};
-use crate::model::{FactorGraph, Model};
+use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
 use crate::query::Query;
 use crate::run::Run;
@@ -130,14 +130,11 @@ fn whole_row(
     }
     let known = |(v, state): (usize, &Option<usize>)| state.map(|state| (v, state));
     let evidence: Vec<(usize, usize)> = row.iter().enumerate().filter_map(known).collect();
-    let given = Model::FactorGraph(graph.condition(&evidence)?);
+    let given = graph.condition(&evidence)?.into();
     let seconds = run.time().map(|time| time.as_secs_f64());
-    let AnyAnswer::Beliefs(beliefs) = answer(&given, Query::Marginals, how.0, how.1, &run.within(seconds))?
-    else {
-        return Err(Error::argument("method", "gave an answer of another shape than was asked for"));
-    };
-    let state =
-        |(v, state): (usize, &Option<usize>)| state.unwrap_or_else(|| likeliest(beliefs.value.variable(v)));
+    let answer = answer(&given, Query::Marginals, how.0, how.1, &run.within(seconds))?;
+    let beliefs = answer.tensor("marginals").ok_or_else(|| answer.unexpected_shape())?;
+    let state = |(v, state): (usize, &Option<usize>)| state.unwrap_or_else(|| likeliest(&beliefs.row(v)));
     Ok(row.iter().enumerate().map(state).collect())
 }
 

@@ -1,30 +1,11 @@
 //! A chain or a cycle as a factor graph: a variable a position, a factor a score.
 
-use super::{Chain, FactorGraph, Model, SequenceMrf, Transitions};
+use super::{Chain, FactorGraph, SequenceMrf, Transitions};
 use crate::error::{Error, Result};
 use crate::numeric::Real;
 
 /// A factor graph has a table for every step; above this many values nobody would want it.
 pub(super) const MOST_VALUES: f64 = 1e8;
-
-impl Model {
-    /// The model as a factor graph, where it is one or a single chain of moderate size.
-    pub fn to_factor_graph(&self) -> Result<FactorGraph> {
-        match self {
-            Model::FactorGraph(graph) => Ok(graph.clone()),
-            Model::Chain32(chain) => chain.to_factor_graph(),
-            Model::Chain64(chain) => chain.to_factor_graph(),
-            Model::Pairwise32(graph) => graph.to_factor_graph(),
-            Model::Pairwise64(graph) => graph.to_factor_graph(),
-            Model::SequenceMrf(model) => model.to_factor_graph(),
-            Model::MixedModel(_) => Err(Error::model("a mixed model is no factor graph")),
-            Model::Space(_) => Err(Error::model("a model on a space is no factor graph")),
-            Model::SemiMarkov32(_) | Model::SemiMarkov64(_) => {
-                Err(Error::model("a semi-Markov chain is no factor graph over its positions"))
-            }
-        }
-    }
-}
 
 /// Refuses what would be too large as a factor graph.
 fn moderate(values: f64) -> Result<()> {

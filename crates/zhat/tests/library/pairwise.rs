@@ -125,7 +125,7 @@ fn on_circles_nothing_is_promised_and_all_chosen_states_give_the_same() {
         assert!((got - bp.value).abs() < 1e-4, "{seed}: {got} {}", bp.value);
         let marginals = all.marginals(&graph, &run).unwrap().value;
         for v in 0..5 {
-            let total: f64 = marginals.at(0, v).iter().sum();
+            let total: f64 = marginals.variable(v).iter().sum();
             assert!((total - 1.0).abs() < 1e-9);
         }
     }

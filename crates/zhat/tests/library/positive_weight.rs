@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use zhat::catalogue::{self, AnyAnswer, Choice, Settings, answer};
-use zhat::model::{Kind, generate};
+use zhat::catalogue::{self, Choice, Settings, answer};
+use zhat::model::generate;
+use zhat::query::AnyValue;
 use zhat::{BestState, FactorGraph, Law, Model, Query, Run};
 
 const NEVER: f64 = f64::NEG_INFINITY;
@@ -45,25 +46,26 @@ fn check(graph: &FactorGraph, possible: Option<bool>, run: &Run, what: &str) -> 
         assert_eq!(graph.score(&best.state), best.score, "{what}");
         states += 1;
     };
-    for row in catalogue::rows(Kind::FactorGraph) {
+    for row in catalogue::rows(FactorGraph::KIND) {
         let asked = [Query::Map, Query::KBest(3), Query::Sample(20)];
         for query in asked.into_iter().filter(|&query| row.answers(query)) {
             let what = format!("{what}, {} {}", row.method, query.name());
             let found = answer(&model, query, &Choice::parse(row.method), &Settings::new(), run);
             let Ok(found) = found else { continue };
-            match &found {
-                AnyAnswer::Best(best) => have_weight(&best.value, &what),
-                AnyAnswer::Ranked(ranked) => ranked.value.iter().for_each(|best| have_weight(best, &what)),
-                AnyAnswer::Samples(samples) => {
-                    for (s, state) in samples.value.iter().enumerate() {
-                        let weight = match &samples.value.law {
+            match &found.value {
+                AnyValue::States(best) => best.iter().for_each(|best| have_weight(best, &what)),
+                AnyValue::Ranked(ranked) => ranked.iter().flatten().for_each(|best| have_weight(best, &what)),
+                AnyValue::Samples(samples) => {
+                    let draws = &samples[0];
+                    for (s, state) in draws.states.iter().enumerate() {
+                        let weight = match &draws.law {
                             Law::Weighted { log_weights } => log_weights[s],
                             _ => 0.0,
                         };
                         assert_eq!(graph.score(state) > NEVER, weight > NEVER, "{what}: sample {s}");
                     }
-                    let none = samples.value.iter().all(|state| graph.score(state) == NEVER);
-                    let warned = samples.diagnostics.figures().any(|(name, _)| name == "warning");
+                    let none = draws.states.iter().all(|state| graph.score(state) == NEVER);
+                    let warned = found.diagnostics.warning().is_some();
                     assert_eq!(none, warned, "{what}");
                     continue;
                 }

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::support::sequences::Listed;
 use crate::support::statistics::bernstein_radius;
-use zhat::catalogue::{AnyAnswer, Choice, Sequences, Settings, answer};
+use zhat::catalogue::{Choice, Settings, answer};
 use zhat::model::{Chain, PairwiseGraph, Segments, SemiMarkov, Transitions};
+use zhat::query::AnyAnswer;
 use zhat::{Error, Model, Query, Result, Run};
 
 const STATES: usize = 6;
@@ -36,7 +37,7 @@ fn graph() -> PairwiseGraph {
 }
 
 fn ask(model: &Model, query: Query, states: usize, seed: u64) -> Result<AnyAnswer> {
-    let method = if matches!(model, Model::Pairwise64(_)) { "randomized-bp" } else { "randomized" };
+    let method = if model.get::<PairwiseGraph>().is_some() { "randomized-bp" } else { "randomized" };
     let settings: Settings =
         [("proposal", json!("uniform")), ("states", json!(states)), ("replicates", json!(1))]
             .into_iter()
@@ -46,19 +47,11 @@ fn ask(model: &Model, query: Query, states: usize, seed: u64) -> Result<AnyAnswe
 }
 
 fn numbers(answer: &AnyAnswer) -> Vec<f64> {
-    match answer {
-        AnyAnswer::Estimate(answer) => vec![answer.value],
-        AnyAnswer::Sequences(answer) => match &answer.value {
-            Sequences::Numbers(values) => values.clone(),
-            other => panic!("{other:?}"),
-        },
-        other => panic!("{other:?}"),
-    }
+    answer.numbers().unwrap().to_vec()
 }
 
 fn warning(answer: &AnyAnswer) -> Option<String> {
-    let mut figures = answer.diagnostics().figures();
-    figures.find(|(name, _)| *name == "warning").map(|(_, text)| text.as_str().unwrap().to_owned())
+    answer.diagnostics.warning().map(str::to_owned)
 }
 
 /// Ẑ/Z of every seed, with the misses.

@@ -4,33 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zhat::catalogue::{self, AnyAnswer, Choice, Settings, answer};
+use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
 use zhat::model::generate::{self, Grid, Sharpness};
 use zhat::montecarlo::{ImportanceSampling, Proposal};
+use zhat::query::AnyAnswer;
 use zhat::{
-    Answer, Chain, Diagnostics, Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Model, Observer,
-    Query, Result, Run, Sample,
+    Chain, Diagnostics, Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Model, Observer, Query,
+    Result, Run, Sample,
 };
 
 /// The answer without what may differ from run to run: the time it took.
-fn timeless(answer: AnyAnswer) -> AnyAnswer {
-    fn strip<T>(mut answer: Answer<T>) -> Answer<T> {
-        answer.diagnostics.seconds = 0.0;
-        // What a run is forecast to take depends on its threads.
-        answer.diagnostics = answer.diagnostics.note("forecast_bytes", 0);
-        answer
-    }
-    match answer {
-        AnyAnswer::Estimate(answer) => AnyAnswer::Estimate(strip(answer)),
-        AnyAnswer::Beliefs(answer) => AnyAnswer::Beliefs(strip(answer)),
-        AnyAnswer::FactorBeliefs(answer) => AnyAnswer::FactorBeliefs(strip(answer)),
-        AnyAnswer::Best(answer) => AnyAnswer::Best(strip(answer)),
-        AnyAnswer::Ranked(answer) => AnyAnswer::Ranked(strip(answer)),
-        AnyAnswer::Samples(answer) => AnyAnswer::Samples(strip(answer)),
-        AnyAnswer::Sequences(answer) => AnyAnswer::Sequences(strip(answer)),
-        other => other,
-    }
+fn timeless(mut answer: AnyAnswer) -> AnyAnswer {
+    answer.diagnostics.seconds = 0.0;
+    // What a run is forecast to take depends on its threads.
+    answer.diagnostics = answer.diagnostics.note("forecast_bytes", 0);
+    answer
 }
 
 fn ask(model: &Model, method: &str, query: Query, run: &Run) -> AnyAnswer {
@@ -54,7 +43,7 @@ fn the_number_of_threads_never_changes_a_bit() {
     let chain: Chain<f32> = generate::rdp_chain(300, 6, 8, Sharpness::Dense, 1).unwrap();
     for model in [&model, &grid, &chain.into()] {
         for row in catalogue::rows(model.kind()) {
-            for &query in row.queries {
+            for query in row.queries() {
                 let query = query.with_count(3000);
                 let run = Run::default().with_seed(5);
                 let forecast = row.forecast(model, query, &Settings::new(), &run).unwrap();
@@ -97,14 +86,15 @@ fn the_seed_is_all_that_chance_depends_on() {
 
 #[test]
 fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
-    let Model::FactorGraph(graph) = dense() else { return Ok(()) };
+    let model = dense();
+    let graph = model.get::<FactorGraph>().unwrap();
     for proposal in [Proposal::Tree, Proposal::Uniform] {
         let method = ImportanceSampling { proposal, samples: 3000, replicates: 12, ..Default::default() };
         let run = Run::default().with_seed(9);
-        let whole = method.log_partition(&graph, &run)?;
+        let whole = method.log_partition(graph, &run)?;
         for cuts in [vec![0, 12], vec![0, 1, 12], vec![0, 5, 6, 7, 12], (0..=12).collect()] {
             let part = |cut: &[usize], threads| {
-                method.replicates(&graph, cut[0]..cut[1], &run.clone().with_threads(threads))
+                method.replicates(graph, cut[0]..cut[1], &run.clone().with_threads(threads))
             };
             let mut merged = part(&cuts[..2], 1)?;
             for (i, cut) in cuts[1..].windows(2).enumerate() {

@@ -178,7 +178,7 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
                     }
                 }
                 let importance = UniformImportance::default();
-                let Model::Space(model) = &model else { panic!() };
+                let model = model.get::<SpaceModel>().unwrap();
                 let error = importance.log_partition(model, &run).unwrap_err();
                 assert!(matches!(error, Error::ZeroPartition | Error::NoAnswer(_)), "{name} {error}");
                 continue;

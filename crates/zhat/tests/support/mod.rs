@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use zhat::montecarlo::Proposal;
 use zhat::random::Streams;
 use zhat::{
-    Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Model, Run, Sample, model::generate,
+    Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Run, Sample, model::generate,
 };
 
 /// A method that answers everything about a factor graph.
@@ -95,7 +95,8 @@ pub fn references(test: &str, limit: f64) -> Vec<Reference> {
 impl Reference {
     /// The model with its evidence.
     pub fn model(&self) -> FactorGraph {
-        let Model::FactorGraph(graph) = zhat::io::read_model(&self.path).unwrap() else { panic!() };
+        let model = zhat::io::read_model(&self.path).unwrap();
+        let graph = model.get::<FactorGraph>().unwrap().clone();
         let evidence = self.beside("evid");
         if !evidence.exists() {
             return graph;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{LanguageModel, LogBilinear, Vocabulary};
 use crate::error::Result;
-use crate::io::model_file::write_embeddings;
+use crate::learn::language::file::write_embeddings;
 
 impl LanguageModel {
     /// Writes the embeddings as word2vec's text format does: a line with the number of words and D, then a line a word.

@@ -23,6 +23,7 @@ mod chains;
 mod conditional;
 mod counts;
 mod export;
+pub mod file;
 mod finish;
 mod model;
 mod moments;

@@ -17,12 +17,14 @@
 //!
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
+pub(in crate::model) mod any;
 pub(crate) mod assignment;
 pub(crate) mod choices;
 pub(crate) mod condition;
 pub(crate) mod counted;
 mod cycles;
 mod distance;
+pub(crate) mod file;
 mod hypercube;
 mod model;
 mod partitions;

@@ -4,7 +4,6 @@ use super::range::range;
 use super::{Condition, Event, Restricted, Scores, Space, Step, Structures};
 use crate::error::{Error, Result};
 use crate::numeric;
-use crate::query::{Answers, BestState, Samples};
 
 /// Beyond this a score has no digits left behind the point.
 const LARGEST_SCORE: f64 = 1e12;
@@ -273,14 +272,4 @@ impl SpaceMarginals {
         };
         self.values.get(at).copied()
     }
-}
-
-/// Structures are states; the factor marginals are the gradient of log Z by θ.
-impl Answers for SpaceModel {
-    type Number = f64;
-    type Marginals = SpaceMarginals;
-    type FactorMarginals = Expectations;
-    type Best = BestState;
-    type Ranked = Vec<BestState>;
-    type Samples = Samples;
 }

@@ -5,7 +5,7 @@ use crate::answer::{Answer, Diagnostics};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
 use crate::numeric::Real;
-use crate::query::{Answers, Divergence, Entropy, FactorMarginals, LogPartition, Query};
+use crate::query::{Divergence, Entropy, FactorMarginals, HasFactorMarginals, LogPartition, Query};
 use crate::run::{Clock, Run};
 
 /// log of each model's probability, with a factor: what is expected under p.
@@ -19,7 +19,7 @@ pub struct Factors {
 
 /// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The gradient has the form of
 /// its factor marginals.
-pub trait Recorded: Answers<Number = Vec<f64>> + Clone + Send + Sync {
+pub trait Recorded: HasFactorMarginals<Number = Vec<f64>> + Clone + Send + Sync {
     #[doc(hidden)]
     type Real: Real;
     #[doc(hidden)]

@@ -4,8 +4,8 @@ use super::proposal::{Proposal, Rule, Support};
 use crate::error::Result;
 use crate::model::Chain;
 use crate::numeric::Real;
-use crate::query::Answers;
 use crate::query::sequence::{NodeMarginals, PathSamples};
+use crate::query::{Answers, HasFactorMarginals, HasMarginals, HasStates};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
 
@@ -13,12 +13,10 @@ use crate::run::Clock;
 pub trait Target:
     Clone
     + Sync
-    + Answers<
-        Number = Vec<f64>,
-        Marginals = NodeMarginals<Self::Real>,
-        FactorMarginals = Self::Gradient,
-        Samples = PathSamples<Self::Drawn>,
-    >
+    + Answers<Number = Vec<f64>>
+    + HasMarginals<Marginals = NodeMarginals<Self::Real>>
+    + HasFactorMarginals<FactorMarginals = Self::Gradient>
+    + HasStates<Samples = PathSamples<Self::Drawn>>
 {
     /// Its precision.
     type Real: Real;

@@ -13,11 +13,10 @@ use crate::forecast::{Forecast, Forecasts};
 use crate::method::dynamic::lattice::{self, zero_gradient};
 use crate::method::dynamic::randomized::{Chosen, Selection, States};
 use crate::method::sampling::unbiased;
-use crate::model::{PairwiseGraph, Transitions};
+use crate::model::{PairwiseGradient, PairwiseGraph, Transitions, VariableMarginals};
 use crate::numeric::{self, Real};
 use crate::options::{COUNT, DAMPING, FROM_ZERO, INSIDE_UNIT, Options, Range, options};
-use crate::query::sequence::{NodeMarginals, Path, PathSamples, TransitionGradient};
-use crate::query::{Answers, Entropy, FactorMarginals, LogPartition, Marginals, Query};
+use crate::query::{Entropy, FactorMarginals, LogPartition, Marginals, Query};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
@@ -99,25 +98,6 @@ impl Default for RandomizedMessages {
             iterations,
         }
     }
-}
-
-/// The gradient with respect to the scores of a pairwise graph: for log Z marginals of variables, and of edges summed over those
-/// that share a table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PairwiseGradient<F> {
-    /// V×N.
-    pub nodes: Vec<F>,
-    /// In the form of the interactions.
-    pub interactions: TransitionGradient<F>,
-}
-
-impl<F: Real> Answers for PairwiseGraph<F> {
-    type Number = f64;
-    type Marginals = NodeMarginals<F>;
-    type FactorMarginals = PairwiseGradient<F>;
-    type Best = Path;
-    type Ranked = Vec<Path>;
-    type Samples = PathSamples;
 }
 
 /// One choice of states and what messages say about it; without a choice there are all states.
@@ -380,12 +360,12 @@ fn marginals<F: Real>(
     graph: &PairwiseGraph<F>,
     settled: &[Settled<F>],
     clock: &Clock<'_>,
-) -> Result<NodeMarginals<F>> {
+) -> Result<VariableMarginals<F>> {
     let mut values = vec![F::ZERO; graph.nodes().len()];
     for (one, share) in shares(settled) {
         one.add_marginals(graph, share, clock, &mut values)?;
     }
-    Ok(NodeMarginals { shape: [1, graph.variables(), graph.states()], values })
+    Ok(VariableMarginals { shape: [graph.variables(), graph.states()], values })
 }
 
 fn gradient<F: Real>(
@@ -420,7 +400,7 @@ macro_rules! queries {
         }
 
         impl<F: Real> Marginals<PairwiseGraph<F>> for $method {
-            fn marginals(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<NodeMarginals<F>>> {
+            fn marginals(&self, graph: &PairwiseGraph<F>, run: &Run) -> Result<Answer<VariableMarginals<F>>> {
                 self.answer(graph, Query::Marginals, run, |settled, clock| marginals(graph, settled, clock))
             }
         }

@@ -20,5 +20,5 @@ mod network;
 mod relaxed;
 
 pub use choice::GraphProposal;
-pub use method::{PairwiseGradient, PairwisePropagation, RandomizedMessages};
+pub use method::{PairwisePropagation, RandomizedMessages};
 pub use relaxed::RelaxedStates;

@@ -1,0 +1,307 @@
+//! `zhat logz`, `marginals`, `entropy`, `map`, `sample`, `kl` and `cross-entropy`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zhat::catalogue::{self, Choice, Plan, Settings};
+use zhat::io::{self, uai};
+use zhat::model::Evidence;
+use zhat::query::{AnyAnswer, AnyValue, Law};
+use zhat::random::Streams;
+use zhat::report::Report;
+use zhat::{Error, FactorGraph, Model, Promise, Query, Result, Run};
+
+use crate::arguments::{
+    BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
+    ModelArguments, PlainQueryArguments, QueryArguments, SampleArguments,
+};
+use crate::output::{self, Exit};
+use crate::{progress, signals};
+
+/// Reads a model and conditions it on the evidence that was given.
+pub fn load(arguments: &ModelArguments) -> Result<Model> {
+    let model = io::read_model(&arguments.model)?;
+    let mut evidence = Vec::new();
+    if let Some(path) = &arguments.evidence {
+        let graph = model.get::<FactorGraph>().ok_or_else(|| {
+            let message = "evidence files are for factor graphs; for other models use --given";
+            Error::argument("--evidence", message)
+        })?;
+        let states = uai::read_evidence(path, graph)?;
+        evidence.extend(states.into_iter().map(|(variable, state)| Evidence::State { variable, state }));
+    }
+    condition(&model, evidence, &arguments.given)
+}
+
+/// The model given evidence and the items of `--given`.
+pub fn condition(model: &Model, mut evidence: Vec<Evidence>, given: &[String]) -> Result<Model> {
+    for item in given {
+        let parsed = model.parse_evidence(item).map_err(|error| match error {
+            Error::Argument { message, .. } => Error::argument("--given", message),
+            other => other,
+        })?;
+        evidence.push(parsed);
+    }
+    model.condition(&evidence)
+}
+
+/// Reads `name=value` options of a method; a value that is JSON is taken as that, any other as text.
+pub fn settings(items: &[String]) -> Result<Settings> {
+    let mut settings = Settings::new();
+    for item in items {
+        let (name, value) = item
+            .split_once('=')
+            .ok_or_else(|| Error::argument("--set", format!("expected OPTION=VALUE, found `{item}`")))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        if settings.insert(name.into(), value).is_some() {
+            return Err(Error::argument("--set", format!("`{name}` is set twice")));
+        }
+    }
+    Ok(settings)
+}
+
+pub fn budgeted(arguments: &BudgetArguments) -> Run {
+    let mut run = Run::default().with_seed(arguments.seed);
+    if let Some(threads) = arguments.threads {
+        run = run.with_threads(threads.into());
+    }
+    if let Some(memory) = arguments.memory {
+        run = run.with_memory(memory);
+    }
+    if let Some(time) = arguments.time {
+        run = run.with_time(time);
+    }
+    run
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Plain,
+    Json,
+    /// The result files of the UAI competitions.
+    Uai,
+}
+
+impl Style {
+    fn of(arguments: &QueryArguments) -> Style {
+        if arguments.format.is_some() { Style::Uai } else { Style::plain(&arguments.plain) }
+    }
+
+    fn plain(arguments: &PlainQueryArguments) -> Style {
+        if arguments.run.budget.json { Style::Json } else { Style::Plain }
+    }
+}
+
+/// A question put and answered.
+struct Answered {
+    model: Model,
+    /// The query's name in JSON.
+    name: &'static str,
+    /// `None` where there was no choice of methods.
+    plan: Option<Plan>,
+    answer: AnyAnswer,
+    run: Run,
+    /// Draws that were printed before these.
+    first: usize,
+}
+
+pub fn log_partition(arguments: &LogPartitionArguments) -> Result<Exit> {
+    let (plain, style) = (&arguments.query.plain, Style::of(&arguments.query));
+    let mut settings = settings(&plain.run.set)?;
+    if let Some(gap) = arguments.gap {
+        let methods = with_option("gap");
+        if !methods.contains(&plain.run.method.as_str()) {
+            return Err(Error::argument("--gap", format!("is for --method {}", methods.join(" or "))));
+        }
+        settings.insert("gap".into(), Value::from(gap));
+    }
+    answer_with(plain, Query::LogPartition, style, settings)
+}
+
+/// The methods that have an option of this name.
+fn with_option(name: &str) -> Vec<&'static str> {
+    let has = |row: &&catalogue::Row| (row.options)().get(name).is_some();
+    catalogue::all().into_iter().filter(has).map(|row| row.method).collect()
+}
+
+pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
+    answer(arguments, Query::Entropy, Style::plain(arguments))
+}
+
+pub fn marginals(arguments: &MarginalsArguments) -> Result<Exit> {
+    let query = if arguments.factors { Query::FactorMarginals } else { Query::Marginals };
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+pub fn map(arguments: &MapArguments) -> Result<Exit> {
+    let query = arguments.best.map_or(Query::Map, Query::KBest);
+    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+}
+
+/// Numbers of a batch of draws, at most; and its rows.
+const BATCH: usize = 1 << 23;
+const BATCH_ROWS: usize = 1 << 16;
+
+/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear at once and memory does not depend on how
+/// many there are; batch i > 0 has a seed of its own, so the first batch has the draws of a smaller count.
+pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
+    let (plain, count) = (&arguments.plain, arguments.count);
+    let style = Style::plain(plain);
+    let settings = settings(&plain.run.set)?;
+    let run = budgeted(&plain.run.budget);
+    let mut model = load(&plain.model)?;
+    let choice = Choice::parse(&plain.run.method);
+    let batch = (BATCH / model.state_size().max(1)).clamp(1, BATCH_ROWS).min(count);
+    let plan = catalogue::choose(&model, Query::Sample(batch), &choice, &settings, &run)?;
+    if batch == count || plan.forecast.promise != Promise::Exact {
+        return answer_of(plain, model, Query::Sample(count), style, &settings, run);
+    }
+    let seeds = Streams::new(run.seed(), "batches of samples");
+    let clock = run.start("sample");
+    for (i, first) in (0..count).step_by(batch).enumerate() {
+        let query = Query::Sample(batch.min(count - first));
+        let mut own = run.clone();
+        if i > 0 {
+            clock.check()?;
+            own = own.with_seed(seeds.block(i as u64).bits());
+        }
+        if let Some(time) = run.time() {
+            own = own.with_time(time.saturating_sub(Duration::from_secs_f64(clock.seconds())));
+        }
+        let answer = {
+            let _attention = signals::attention();
+            plan.answer(&model, query, &settings, &progress::attend(own.clone()))
+        };
+        let answered = Answered { model, name: query.name(), plan: None, answer: answer?, run: own, first };
+        output::print(&text_of(&answered, style)?)?;
+        if signals::received() {
+            return Ok(Exit::Interrupted);
+        }
+        model = answered.model;
+    }
+    Ok(output::ended())
+}
+
+/// Chooses a method, runs it and prints the answer.
+fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result<Exit> {
+    answer_with(arguments, query, style, settings(&arguments.run.set)?)
+}
+
+fn answer_with(
+    arguments: &PlainQueryArguments,
+    query: Query,
+    style: Style,
+    settings: Settings,
+) -> Result<Exit> {
+    let run = budgeted(&arguments.run.budget);
+    let model = load(&arguments.model)?;
+    answer_of(arguments, model, query, style, &settings, run)
+}
+
+fn answer_of(
+    arguments: &PlainQueryArguments,
+    model: Model,
+    query: Query,
+    style: Style,
+    settings: &Settings,
+    run: Run,
+) -> Result<Exit> {
+    if style == Style::Uai && !model.get::<FactorGraph>().is_some() {
+        let message = format!(
+            "a result file of the competitions is for factor graphs, not for a {}; use --json",
+            model.kind().name()
+        );
+        return Err(Error::argument("--format", message));
+    }
+    let plan = catalogue::choose(&model, query, &Choice::parse(&arguments.run.method), settings, &run)?;
+    let answer = {
+        let _attention = signals::attention();
+        plan.answer(&model, query, settings, &progress::attend(run.clone()))
+    };
+    show(&Answered { model, name: query.name(), plan: Some(plan), answer: answer?, run, first: 0 }, style)
+}
+
+fn show(answered: &Answered, style: Style) -> Result<Exit> {
+    output::print(&text_of(answered, style)?)?;
+    output::warn(&answered.answer.diagnostics);
+    Ok(output::ended())
+}
+
+fn text_of(answered: &Answered, style: Style) -> Result<String> {
+    explain_law(&answered.answer);
+    let report = Report::new(answered.name, &answered.model, &answered.answer)
+        .with_first_sample(answered.first)
+        .with_member("seed", json!(answered.run.seed()))
+        .with_member("plan", json!(answered.plan.as_ref().map(output::forecast)));
+    match style {
+        Style::Plain => Ok(report.text()),
+        Style::Json => report.json(),
+        Style::Uai => competition_file(&answered.answer).ok_or_else(|| answered.answer.unexpected_shape()),
+    }
+}
+
+/// The result file of the UAI competitions.
+fn competition_file(answer: &AnyAnswer) -> Option<String> {
+    match &answer.value {
+        AnyValue::Number(value) => Some(uai::format_partition(*value)),
+        AnyValue::Tensors(_) => {
+            let marginals = answer.tensor("marginals")?;
+            Some(uai::format_marginals((0..marginals.rows()).map(|row| marginals.row(row))))
+        }
+        AnyValue::States(best) => Some(uai::format_best_state(&best.first()?.state)),
+        _ => None,
+    }
+}
+
+/// Says on stderr how samples that do not follow the model's law may be used.
+fn explain_law(answer: &AnyAnswer) {
+    let AnyValue::Samples(items) = &answer.value else { return };
+    match items.first().map(|draws| &draws.law) {
+        Some(Law::Weighted { .. }) => {
+            eprintln!(
+                "zhat: these are weighted draws from a proposal: use each with its weight exp(log_weight)"
+            );
+        }
+        Some(Law::Approximate { distance }) => {
+            eprintln!("zhat: the law of these draws is within {distance} of the model's in total variation");
+        }
+        _ => {}
+    }
+}
+
+/// KL(p ‖ q) of two models, or their cross-entropy.
+pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
+    let run = budgeted(&arguments.run.budget);
+    let attended = progress::attend(run.clone());
+    let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
+    let compares: Vec<&catalogue::Row> =
+        catalogue::all().into_iter().filter(|row| row.compares(&p, &q)).collect();
+    if compares.is_empty() {
+        let precision = |model: &Model| {
+            let figures = model.summary().figures;
+            let precision = figures.get("precision").and_then(Value::as_str).unwrap_or_default();
+            format!("{} {precision}", model.kind()).trim().to_owned()
+        };
+        let message = format!(
+            "two models of sequences of the same kind and precision are needed, found a {} and a {}",
+            precision(&p),
+            precision(&q)
+        );
+        return Err(Error::argument("models", message));
+    }
+    let wanted = arguments.run.method.as_str();
+    let row =
+        compares.iter().find(|row| ["auto", "exact", row.method].contains(&wanted)).ok_or_else(|| {
+            let names: Vec<&str> = compares.iter().map(|row| row.method).collect();
+            Error::argument(
+                "--method",
+                format!("`{wanted}` does not compare models; {} does", names.join(", ")),
+            )
+        })?;
+    let _attention = signals::attention();
+    let answer = row.compare(&p, &q, kl, &settings(&arguments.run.set)?, &attended)?;
+    let name = if kl { "kl" } else { "cross_entropy" };
+    let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
+    show(&Answered { model: p, name, plan: None, answer, run, first: 0 }, style)
+}

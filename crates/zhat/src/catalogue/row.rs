@@ -1,0 +1,287 @@
+//! One row of the catalogue: a method for a kind of model, its queries and its options.
+
+use std::any::TypeId;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Forecasts};
+use crate::model::{AnyModel, Kind, Model, Summary};
+use crate::options::{self, Options, Range, Settings};
+use crate::query::{self, AnyAnswer, IntoValue, Query};
+use crate::run::Run;
+
+/// A method for a kind of model. The library's rows are in the catalogue; other crates add theirs with
+/// [`super::register`].
+///
+/// A row is generic over the type of the method and the types of the models (a kind that comes in two precisions has
+/// two), and tells them apart at run time:
+///
+/// ```
+/// use zhat::catalogue::Row;
+/// use zhat::{FactorGraph, exact::Elimination};
+/// let row = Row::new::<Elimination>("my-elimination", FactorGraph::KIND, "elimination under another name")
+///     .forecasts::<Elimination, FactorGraph>()
+///     .log_partition::<Elimination, FactorGraph>();
+/// assert_eq!(row.queries().map(|query| query.name()).collect::<Vec<_>>(), ["log_partition"]);
+/// ```
+pub struct Row {
+    /// The name for `--method` and `method=`.
+    pub method: &'static str,
+    /// The kind of model.
+    pub kind: Kind,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Its options with their default values.
+    pub options: fn() -> Value,
+    /// The ranges of its numeric options.
+    pub ranges: &'static [(&'static str, Range)],
+    forecasters: Vec<(TypeId, Forecaster)>,
+    answers: Vec<(Query, TypeId, Answerer)>,
+    divergences: Vec<(TypeId, Comparer)>,
+    describer: Option<Describer>,
+    /// Whether it goes on until a given error is reached.
+    pub(super) has_target_error: bool,
+}
+
+type Forecaster = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<Forecast>;
+type Answerer = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<AnyAnswer>;
+type Comparer = fn(&'static str, &Model, &Model, bool, &Settings, &Run) -> Result<AnyAnswer>;
+type Describer = fn(&Model, &Run) -> Summary;
+
+/// The model, which the row has found to be of this type.
+fn of_type<M: AnyModel>(model: &Model) -> Result<&M> {
+    model.get::<M>().ok_or_else(|| Error::argument("model", "is of another type than the method takes"))
+}
+
+macro_rules! queries {
+    ($($(#[$doc:meta])* $method:ident, $trait:ident, $example:expr, $value:ident of $bound:ident, $call:expr;)*) => {
+        $($(#[$doc])*
+        pub fn $method<C, M>(mut self) -> Self
+        where
+            C: Options + query::$trait<M>,
+            M: AnyModel + query::$bound,
+            M::$value: IntoValue<M>,
+        {
+            fn answer<C, M>(
+                name: &'static str,
+                model: &Model,
+                query: Query,
+                settings: &Settings,
+                run: &Run,
+            ) -> Result<AnyAnswer>
+            where
+                C: Options + query::$trait<M>,
+                M: AnyModel + query::$bound,
+                M::$value: IntoValue<M>,
+            {
+                let (config, model) = (options::read::<C>(name, settings)?, of_type::<M>(model)?);
+                let call: fn(&C, &M, Query, &Run) -> Result<crate::answer::Answer<M::$value>> = $call;
+                Ok(call(&config, model, query, run)?.map(|value| value.into_value(model)))
+            }
+            self.answers.push(($example, TypeId::of::<M>(), answer::<C, M>));
+            self
+        })*
+    };
+}
+
+impl Row {
+    /// A row for a method with options of type `C`; the queries that it answers are added to it.
+    pub fn new<C: Options>(method: &'static str, kind: Kind, about: &'static str) -> Self {
+        Row {
+            method,
+            kind,
+            about,
+            options: || serde_json::to_value(C::default()).unwrap_or_default(),
+            ranges: C::RANGES,
+            forecasters: Vec::new(),
+            answers: Vec::new(),
+            divergences: Vec::new(),
+            describer: None,
+            has_target_error: false,
+        }
+    }
+
+    /// Forecasts for models of type `M`, which every row needs.
+    pub fn forecasts<C, M>(mut self) -> Self
+    where
+        C: Options + Forecasts<M>,
+        M: AnyModel,
+    {
+        fn forecast<C: Options + Forecasts<M>, M: AnyModel>(
+            name: &'static str,
+            model: &Model,
+            query: Query,
+            settings: &Settings,
+            run: &Run,
+        ) -> Result<Forecast> {
+            let (config, model) = (options::read::<C>(name, settings)?, of_type::<M>(model)?);
+            Ok(config.forecast(model, query, run))
+        }
+        self.forecasters.push((TypeId::of::<M>(), forecast::<C, M>));
+        self
+    }
+
+    queries! {
+        /// It answers log Z.
+        log_partition, LogPartition, Query::LogPartition, Number of Answers,
+            |config, model, _, run| config.log_partition(model, run);
+        /// It answers marginals.
+        marginals, Marginals, Query::Marginals, Marginals of HasMarginals,
+            |config, model, _, run| config.marginals(model, run);
+        /// It answers factor marginals.
+        factor_marginals, FactorMarginals, Query::FactorMarginals,
+            FactorMarginals of HasFactorMarginals, |config, model, _, run| config.factor_marginals(model, run);
+        /// It answers entropy.
+        entropy, Entropy, Query::Entropy, Number of Answers,
+            |config, model, _, run| config.entropy(model, run);
+        /// It finds the best state.
+        map, Map, Query::Map, Best of HasStates, |config, model, _, run| config.map(model, run);
+        /// It finds the k best states.
+        k_best, KBest, Query::KBest(1), Ranked of HasStates,
+            |config, model, query, run| config.k_best(model, query.count(), run);
+        /// It draws samples.
+        sample, Sample, Query::Sample(1), Samples of HasStates,
+            |config, model, query, run| config.sample(model, query.count(), run);
+    }
+
+    /// It compares two models: KL divergence and cross-entropy.
+    pub fn divergence<C, M>(mut self) -> Self
+    where
+        C: Options + query::Divergence<M>,
+        M: AnyModel + query::Answers,
+        M::Number: IntoValue<M>,
+    {
+        fn compare<C, M>(
+            name: &'static str,
+            p: &Model,
+            q: &Model,
+            kl: bool,
+            settings: &Settings,
+            run: &Run,
+        ) -> Result<AnyAnswer>
+        where
+            C: Options + query::Divergence<M>,
+            M: AnyModel + query::Answers,
+            M::Number: IntoValue<M>,
+        {
+            let config = options::read::<C>(name, settings)?;
+            let (p, q) = (of_type::<M>(p)?, of_type::<M>(q)?);
+            let answer = if kl { config.kl(p, q, run)? } else { config.cross_entropy(p, q, run)? };
+            Ok(answer.map(|value| value.into_value(p)))
+        }
+        self.divergences.push((TypeId::of::<M>(), compare::<C, M>));
+        self
+    }
+
+    /// Figures about a model that take the method's own preparation: the width of an elimination order.
+    pub fn describes(mut self, describer: fn(&Model, &Run) -> Summary) -> Self {
+        self.describer = Some(describer);
+        self
+    }
+
+    /// It goes on until the error that its options ask for is reached; of such methods the fastest is taken.
+    pub fn with_target_error(mut self) -> Self {
+        self.has_target_error = true;
+        self
+    }
+
+    /// The queries it answers, each once; the count of samples or states is of no account here.
+    pub fn queries(&self) -> impl Iterator<Item = Query> {
+        let mut seen: Vec<Query> = Vec::new();
+        self.answers.iter().for_each(|(query, ..)| {
+            if !seen.contains(query) {
+                seen.push(*query);
+            }
+        });
+        seen.into_iter()
+    }
+
+    /// Whether it answers this query.
+    pub fn answers(&self, query: Query) -> bool {
+        self.answers.iter().any(|(own, ..)| own.name() == query.name())
+    }
+
+    /// Whether it compares models like these two.
+    pub fn compares(&self, p: &Model, q: &Model) -> bool {
+        let of = |model: &Model| self.divergences.iter().find(|(id, _)| *id == model.type_of());
+        p.type_of() == q.type_of() && of(p).is_some()
+    }
+
+    /// Applicability, memory, time and promise.
+    ///
+    /// # Errors
+    /// For a model of another kind, or options out of range.
+    pub fn forecast(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<Forecast> {
+        let found = self.forecasters.iter().find(|(id, _)| *id == model.type_of());
+        let (_, forecast) = found.ok_or_else(|| super::unsupported(self.method, query, model.kind()))?;
+        forecast(self.method, model, query, settings, run)
+    }
+
+    pub(super) fn run(
+        &self,
+        model: &Model,
+        query: Query,
+        settings: &Settings,
+        run: &Run,
+    ) -> Result<AnyAnswer> {
+        let own =
+            |(of, id, _): &&(Query, TypeId, Answerer)| of.name() == query.name() && *id == model.type_of();
+        let found = self.answers.iter().find(own);
+        let (.., answer) = found.ok_or_else(|| super::unsupported(self.method, query, model.kind()))?;
+        answer(self.method, model, query, settings, run)
+    }
+
+    /// KL(p ‖ q), or the cross-entropy.
+    ///
+    /// # Errors
+    /// For models that the method does not compare, or that do not have the same shape.
+    pub fn compare(
+        &self,
+        p: &Model,
+        q: &Model,
+        kl: bool,
+        settings: &Settings,
+        run: &Run,
+    ) -> Result<AnyAnswer> {
+        let found = self.divergences.iter().find(|(id, _)| *id == p.type_of());
+        let (_, compare) = found.ok_or_else(|| {
+            let message = format!("`{}` does not compare models of kind {}", self.method, p.kind());
+            Error::argument("method", message)
+        })?;
+        compare(self.method, p, q, kl, settings, run)
+    }
+
+    /// What the method's preparation says about a model.
+    pub(super) fn description(&self, model: &Model, run: &Run) -> Option<Summary> {
+        self.describer.map(|describe| describe(model, run))
+    }
+}
+
+/// A row from a method's type, the kind of model (in both precisions where it says so) and the query traits.
+macro_rules! row {
+    ($method:literal, $kind:ident<f32 | f64>, $config:ty, $queries:tt, $about:literal) => {{
+        let row = Row::new::<$config>($method, $kind::KIND, $about);
+        let row = row!(@model row, $config, $kind<f32>, $queries);
+        row!(@model row, $config, $kind<f64>, $queries)
+    }};
+    ($method:literal, $kind:ident, $config:ty, $queries:tt, $about:literal) => {{
+        let row = Row::new::<$config>($method, $kind::KIND, $about);
+        row!(@model row, $config, $kind, $queries)
+    }};
+    (@model $row:ident, $config:ty, $model:ty, [$($query:ident),*]) => {{
+        let row = $row.forecasts::<$config, $model>();
+        $(let row = row!(@query row, $query, $config, $model);)*
+        row
+    }};
+    (@query $row:ident, LogPartition, $config:ty, $model:ty) => { $row.log_partition::<$config, $model>() };
+    (@query $row:ident, Marginals, $config:ty, $model:ty) => { $row.marginals::<$config, $model>() };
+    (@query $row:ident, FactorMarginals, $config:ty, $model:ty) => { $row.factor_marginals::<$config, $model>() };
+    (@query $row:ident, Entropy, $config:ty, $model:ty) => { $row.entropy::<$config, $model>() };
+    (@query $row:ident, Map, $config:ty, $model:ty) => { $row.map::<$config, $model>() };
+    (@query $row:ident, KBest, $config:ty, $model:ty) => { $row.k_best::<$config, $model>() };
+    (@query $row:ident, Sample, $config:ty, $model:ty) => { $row.sample::<$config, $model>() };
+    (@query $row:ident, Divergence, $config:ty, $model:ty) => { $row.divergence::<$config, $model>() };
+}
+
+pub(super) use row;

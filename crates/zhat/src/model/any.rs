@@ -1,0 +1,317 @@
+//! Models whose kind is known at run time only: what every kind says about itself, and the handle that holds one.
+
+use std::any::{Any, TypeId};
+use std::fmt::{self, Debug, Display};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::FactorGraph;
+use super::chain::Observed;
+use super::space::Condition;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, TensorMap};
+
+/// The name of a kind of model, in files, messages and the catalogue: `chain`. Kinds are open: a crate that defines a
+/// model of its own makes a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(&'static str);
+
+impl Kind {
+    /// A kind of this name.
+    pub const fn new(name: &'static str) -> Self {
+        Kind(name)
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// An observation about a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Evidence {
+    /// A variable of a graph is in a state.
+    State {
+        /// The variable.
+        variable: usize,
+        /// Its state.
+        state: usize,
+    },
+    /// A position of a sequence is in a state.
+    Position(Observed),
+    /// Structures of a space meet a condition.
+    Condition(Condition),
+}
+
+/// The items of a batch: each has an answer of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// What an item is called: `sequence`.
+    pub item: &'static str,
+    /// The length of each item.
+    pub lengths: &'a [usize],
+}
+
+/// What the numbers of a state are: rows of one or more columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateForm {
+    /// What the rows are called together: `state`, `states`, `segments`.
+    pub name: &'static str,
+    /// The columns of a row: `state`, or `state` and `length`.
+    pub columns: &'static [&'static str],
+}
+
+/// Figures about a model, for programs and for people.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// By name: sizes, precision, evidence.
+    pub figures: Map<String, Value>,
+    /// The same in words: a label and what it says.
+    pub lines: Vec<(&'static str, String)>,
+}
+
+impl Summary {
+    /// Adds a figure.
+    pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.figures.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a line.
+    pub fn line(mut self, label: &'static str, text: impl Into<String>) -> Self {
+        self.lines.push((label, text.into()));
+        self
+    }
+
+    /// Adds the figures and lines of another summary.
+    pub fn extend(&mut self, other: Summary) {
+        self.figures.extend(other.figures);
+        self.lines.extend(other.lines);
+    }
+}
+
+/// What every kind of model says about itself. Files, `zhat info`, evidence, gradients and printed answers need nothing
+/// else; most methods have a default. `examples/own_model.rs` implements it for a kind that the library does not know.
+pub trait AnyModel: Any + Debug + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> Kind;
+
+    /// Sizes and other figures that are found without inference.
+    fn summary(&self) -> Summary;
+
+    /// The parameters by name, borrowed; with [`AnyModel::texts`] they are the model's file.
+    fn tensors(&self) -> Vec<Tensor<'_>>;
+
+    /// Whether another model is the same, down to every number.
+    fn equals(&self, other: &dyn AnyModel) -> bool;
+
+    /// Texts that its file keeps besides the tensors.
+    fn texts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// An error where a file could not hold the model.
+    ///
+    /// # Errors
+    /// For models with user-defined functions.
+    fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The model given evidence.
+    ///
+    /// # Errors
+    /// For evidence of another kind, or out of range.
+    fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
+        let _ = evidence;
+        Err(no_evidence(self.kind()))
+    }
+
+    /// Evidence from text, as `zhat --given` takes it.
+    ///
+    /// # Errors
+    /// For a text that the model cannot make sense of.
+    fn parse_evidence(&self, text: &str) -> Result<Evidence> {
+        let _ = text;
+        Err(no_evidence(self.kind()))
+    }
+
+    /// The model as a factor graph.
+    ///
+    /// # Errors
+    /// For models that are none, or that would be too large.
+    fn to_factor_graph(&self) -> Result<FactorGraph> {
+        Err(Error::model(format!("a {} is no factor graph", self.kind())))
+    }
+
+    /// The items, where the model is a batch.
+    fn batch(&self) -> Option<Batch<'_>> {
+        None
+    }
+
+    /// How many numbers a state has, over all items.
+    fn state_size(&self) -> usize {
+        0
+    }
+
+    /// What the numbers of a state are.
+    fn state_form(&self) -> StateForm {
+        StateForm { name: "state", columns: &["state"] }
+    }
+
+    /// What number `i` of a state is about: the name of a variable.
+    fn place_name(&self, i: usize) -> String {
+        format!("x{i}")
+    }
+
+    /// The name of a state of the variable at `place`.
+    fn state_name(&self, place: usize, state: usize) -> String {
+        let _ = place;
+        state.to_string()
+    }
+
+    /// A state in a line, where a table of variables and states would not do it justice.
+    fn show_state(&self, state: &[usize]) -> Option<String> {
+        let _ = state;
+        None
+    }
+
+    /// The headings of a printed tensor: what its rows are, in one or more columns, and what the entries of a row are.
+    fn headings(&self, tensor: &str) -> (Vec<&'static str>, &'static str) {
+        let _ = tensor;
+        match self.batch() {
+            Some(batch) => (vec![batch.item, "position"], "probability of each state"),
+            None => (vec!["variable"], "probability of each state"),
+        }
+    }
+
+    /// The cells in front of a printed row, one for each heading; `index` has the row's place on all axes but the last.
+    fn row_label(&self, tensor: &str, index: &[usize]) -> Vec<String> {
+        let _ = tensor;
+        match index {
+            &[row] if self.batch().is_none() => vec![self.place_name(row)],
+            _ => index.iter().map(usize::to_string).collect(),
+        }
+    }
+
+    /// What JSON says about a row of a ragged tensor, besides its numbers.
+    fn row_figures(&self, tensor: &str, row: usize) -> Value {
+        serde_json::json!({"name": self.row_label(tensor, &[row]).join(" ")})
+    }
+
+    /// The label of an entry of a printed row.
+    fn entry_label(&self, tensor: &str, row: usize, entry: usize) -> String {
+        let _ = tensor;
+        if self.batch().is_none() { self.state_name(row, entry) } else { entry.to_string() }
+    }
+}
+
+fn no_evidence(kind: Kind) -> Error {
+    Error::argument("evidence", format!("a {kind} takes no evidence"))
+}
+
+/// The error for evidence that is not for this kind of model.
+pub(super) fn other_evidence(kind: Kind) -> Error {
+    Error::argument("evidence", format!("a {kind} takes another kind of evidence"))
+}
+
+/// A model of any kind, as read from a file; clones share it. What was observed to make it is remembered.
+#[derive(Clone, Debug)]
+pub struct Model {
+    model: Arc<dyn AnyModel>,
+    given: bool,
+}
+
+impl Model {
+    /// Holds a model.
+    pub fn new(model: impl AnyModel) -> Self {
+        Model { model: Arc::new(model), given: false }
+    }
+
+    /// The model, if it has this type.
+    ///
+    /// ```
+    /// use zhat::{Chain, FactorGraph, Model};
+    /// let model = Model::new(FactorGraph::new(vec![2, 3])?);
+    /// assert_eq!(model.kind().name(), "factor-graph");
+    /// assert_eq!(model.get::<FactorGraph>().map(FactorGraph::variable_count), Some(2));
+    /// assert!(model.get::<Chain<f32>>().is_none());
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn get<M: AnyModel>(&self) -> Option<&M> {
+        let model: &dyn Any = &*self.model;
+        model.downcast_ref()
+    }
+
+    /// The type of the model.
+    pub fn type_of(&self) -> TypeId {
+        let model: &dyn Any = &*self.model;
+        model.type_id()
+    }
+
+    /// The model, shared, if it has this type.
+    pub fn shared<M: AnyModel>(&self) -> Option<Arc<M>> {
+        let model: Arc<dyn Any + Send + Sync> = self.model.clone();
+        model.downcast().ok()
+    }
+
+    /// The model given evidence, which is remembered: Z = 0 then means that the evidence is impossible.
+    ///
+    /// # Errors
+    /// For evidence of another kind, or out of range.
+    pub fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
+        if evidence.is_empty() {
+            return Ok(self.clone());
+        }
+        Ok(Model { given: true, ..self.model.condition(evidence)? })
+    }
+
+    /// Whether the model was conditioned through [`Model::condition`].
+    pub fn is_given(&self) -> bool {
+        self.given
+    }
+}
+
+impl std::ops::Deref for Model {
+    type Target = dyn AnyModel;
+
+    fn deref(&self) -> &(dyn AnyModel + 'static) {
+        &*self.model
+    }
+}
+
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        self.model.equals(&*other.model)
+    }
+}
+
+impl<M: AnyModel> From<M> for Model {
+    fn from(model: M) -> Self {
+        Model::new(model)
+    }
+}
+
+/// Whether two models have the same type and are equal: what [`AnyModel::equals`] is for most kinds.
+pub fn equal<M: AnyModel + PartialEq>(a: &M, b: &dyn AnyModel) -> bool {
+    let other: &dyn Any = b;
+    other.downcast_ref::<M>().is_some_and(|b| a == b)
+}
+
+/// How a kind of model is made from the tensors of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// The kind, as the file names it.
+    pub kind: Kind,
+    /// Builds the model.
+    pub read: fn(&mut TensorMap) -> Result<Model>,
+}

@@ -1,0 +1,349 @@
+//! A batch of chains as a model of any kind: its summary, tensors, evidence and answers.
+
+use super::{Chain, Observed, Transitions};
+use crate::error::{Error, Result};
+use crate::model::FactorGraph;
+use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary, other_evidence};
+use crate::numeric::Real;
+use crate::query::sequence::{ChainGradient, NodeMarginals, Path, PathSamples, TransitionGradient};
+use crate::query::{
+    Answers, AnyValue, BestState, Draws, HasFactorMarginals, HasMarginals, HasStates, IntoValue, Law,
+    StateList,
+};
+use crate::tensor::{Precision, Tensor, TensorMap};
+use crate::units;
+
+impl Chain {
+    /// The name of the kind, for either precision.
+    pub const KIND: Kind = Kind::new("chain");
+}
+
+/// One number for each sequence.
+impl<F: Real> Answers for Chain<F> {
+    type Number = Vec<f64>;
+}
+
+impl<F: Real> HasMarginals for Chain<F> {
+    type Marginals = NodeMarginals<F>;
+}
+
+/// The gradient of Σ_b log Z_b.
+impl<F: Real> HasFactorMarginals for Chain<F> {
+    type FactorMarginals = ChainGradient<F>;
+}
+
+impl<F: Real> HasStates for Chain<F> {
+    type Best = Vec<Path>;
+    type Ranked = Vec<Vec<Path>>;
+    type Samples = PathSamples;
+}
+
+impl<F: Precision> AnyModel for Chain<F> {
+    fn kind(&self) -> Kind {
+        Chain::KIND
+    }
+
+    fn summary(&self) -> Summary {
+        sequence_summary(self, self, Chain::KIND)
+    }
+
+    fn tensors(&self) -> Vec<Tensor<'_>> {
+        let (batch, steps, states) = (self.batch(), self.steps(), self.states());
+        // Eight bytes per number first, so that in a file every tensor is aligned.
+        let mut tensors = vec![
+            Tensor::integers("lengths", &[batch], self.lengths().iter().copied()),
+            Tensor::new("start", &[states], self.start()),
+            Tensor::new("emissions", &[batch, steps, states], self.emissions()),
+        ];
+        tensors.extend(self.transitions().tensors("transitions", states));
+        tensors
+    }
+
+    fn equals(&self, other: &dyn AnyModel) -> bool {
+        any::equal(self, other)
+    }
+
+    fn condition(&self, evidence: &[Evidence]) -> Result<Model> {
+        Ok(Chain::condition(self, &positions(evidence, Chain::KIND)?)?.into())
+    }
+
+    fn parse_evidence(&self, text: &str) -> Result<Evidence> {
+        parse_position(text, self.batch())
+    }
+
+    fn to_factor_graph(&self) -> Result<FactorGraph> {
+        Chain::to_factor_graph(self)
+    }
+
+    fn batch(&self) -> Option<Batch<'_>> {
+        Some(Batch { item: "sequence", lengths: self.lengths() })
+    }
+
+    fn state_size(&self) -> usize {
+        self.lengths().iter().sum()
+    }
+
+    fn state_form(&self) -> StateForm {
+        StateForm { name: "states", columns: &["state"] }
+    }
+
+    fn place_name(&self, i: usize) -> String {
+        format!("t{i}")
+    }
+}
+
+/// The sizes of a batch of sequences with the scores of `chain` and perhaps more.
+pub(in crate::model) fn sequence_summary<F: Precision>(
+    chain: &Chain<F>,
+    model: &dyn AnyModel,
+    kind: Kind,
+) -> Summary {
+    let (batch, steps, states) = (chain.batch(), chain.steps(), chain.states());
+    let positions: usize = chain.lengths().iter().sum();
+    let shortest = chain.lengths().iter().copied().min().unwrap_or(0);
+    let tensors = model.tensors();
+    let scores = tensors.iter().filter(|tensor| tensor.name() != "lengths");
+    let values: usize = scores.clone().map(|tensor| tensor.data().len()).sum();
+    let zeros: usize = scores.map(Tensor::zeros).sum();
+    let bytes = values * size_of::<F>();
+    let (form, rank) = (chain.transitions().form(), chain.transitions().rank(states));
+    let summary = Summary::default()
+        .figure("form", form)
+        .figure("precision", F::NAME)
+        .figure("states", states)
+        .figure("steps", steps)
+        .figure("batch", batch)
+        .figure("positions", positions)
+        .figure("shortest", shortest)
+        .figure("values", values)
+        .figure("zeros", zeros)
+        .figure("bytes", bytes)
+        .line("kind", format!("{kind}, {}", F::NAME));
+    let sequences = match batch {
+        1 => format!("1 of {positions} positions"),
+        _ if shortest == steps => format!("{batch} of {steps} positions each"),
+        _ => format!("{batch} of {shortest} to {steps} positions, {positions} in all"),
+    };
+    let mut summary = summary.line("sequences", sequences).line("states", states.to_string());
+    summary = match rank {
+        Some(rank) => summary
+            .figure("rank", rank)
+            .line("transitions", format!("{form}, embeddings of dimension {rank}")),
+        None => summary.line("transitions", form),
+    };
+    summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
+}
+
+/// Evidence about positions.
+pub(in crate::model) fn positions(evidence: &[Evidence], kind: Kind) -> Result<Vec<Observed>> {
+    let position = |item: &Evidence| match item {
+        Evidence::Position(observed) => Ok(*observed),
+        _ => Err(other_evidence(kind)),
+    };
+    evidence.iter().map(position).collect()
+}
+
+/// `SEQUENCE:POSITION=STATE`; for a single sequence `POSITION=STATE` will do.
+pub(in crate::model) fn parse_position(text: &str, batch: usize) -> Result<Evidence> {
+    let parse = || {
+        let (place, state) = text.split_once('=')?;
+        let (sequence, position) = match place.split_once(':') {
+            Some(both) => both,
+            None if batch == 1 => ("0", place),
+            None => return None,
+        };
+        let number = |text: &str| text.trim().parse::<usize>().ok();
+        Some(Observed { sequence: number(sequence)?, position: number(position)?, state: number(state)? })
+    };
+    parse().map(Evidence::Position).ok_or_else(|| {
+        let form = if batch == 1 { "POSITION=STATE" } else { "SEQUENCE:POSITION=STATE" };
+        Error::argument("evidence", format!("expected {form} in numbers that count from 0, found `{text}`"))
+    })
+}
+
+/// Reads a chain in the precision of its emissions.
+pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
+    Ok(if tensors.is_double("emissions")? {
+        chain::<f64>(tensors)?.into()
+    } else {
+        chain::<f32>(tensors)?.into()
+    })
+}
+
+/// The chain of a file.
+pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<Chain<F>> {
+    let found = tensors.shape("emissions")?;
+    let &[batch, steps, states] = found.as_slice() else {
+        let message = format!("the tensor `emissions` has shape {found:?}, expected [B, T, N]");
+        return Err(tensors.error(message));
+    };
+    if batch == 0 || steps == 0 || states == 0 {
+        let message = format!("the tensor `emissions` has shape {found:?}; B, T and N are at least 1");
+        return Err(tensors.error(message));
+    }
+    let start: Vec<F> = tensors.take_shaped("start", &[states], "[N]")?;
+    tensors.expect_shape("lengths", &[batch], "[B]")?;
+    let transitions = Transitions::read(tensors, "transitions", states, (steps - 1, "[T − 1, N, N]"))?;
+    let emissions: Vec<F> = tensors.take("emissions")?;
+    Chain::new(start.into(), emissions.into(), tensors.integers("lengths")?, transitions)
+        .map_err(|error| tensors.error(error.to_string()))
+}
+
+impl<F: Real> Transitions<F> {
+    /// D, where the transitions are factored.
+    pub fn rank(&self, states: usize) -> Option<usize> {
+        match self {
+            Transitions::Factored { left, .. } => Some(left.len() / states),
+            _ => None,
+        }
+    }
+}
+
+impl<F: Precision> Transitions<F> {
+    /// The tables as the tensor `name`, or the embeddings as `left` and `right`.
+    pub(in crate::model) fn tensors(&self, name: &'static str, states: usize) -> Vec<Tensor<'_>> {
+        match self {
+            Transitions::Shared(values) => vec![Tensor::new(name, &[states, states], &values[..])],
+            Transitions::PerStep(values) => {
+                let tables = values.len() / (states * states);
+                vec![Tensor::new(name, &[tables, states, states], &values[..])]
+            }
+            Transitions::Factored { left, right } => {
+                let shape = [states, left.len() / states];
+                let mut tensors = vec![Tensor::new("left", &shape, &left[..])];
+                tensors.extend(right.iter().map(|right| Tensor::new("right", &shape, &right[..])));
+                tensors
+            }
+        }
+    }
+
+    /// The transitions of a file; `tables` are as many as there are steps or edges, with the words for their shape.
+    pub(in crate::model) fn read(
+        tensors: &mut TensorMap,
+        name: &str,
+        states: usize,
+        (tables, meaning): (usize, &str),
+    ) -> Result<Self> {
+        if tensors.has(name) {
+            if let Some(other) = ["left", "right"].into_iter().find(|name| tensors.has(name)) {
+                let message = format!("there are both `{name}` and `{other}`; a model has one form of them");
+                return Err(tensors.error(message));
+            }
+            let found = tensors.shape(name)?;
+            return match found.len() {
+                2 => Ok(Transitions::Shared(
+                    tensors.take_shaped::<F>(name, &[states, states], "[N, N]")?.into(),
+                )),
+                3 => Ok(Transitions::PerStep(
+                    tensors.take_shaped::<F>(name, &[tables, states, states], meaning)?.into(),
+                )),
+                _ => Err(tensors.error(format!(
+                    "the tensor `{name}` has shape {found:?}, expected [N, N] = {:?} or {meaning} = {:?}",
+                    [states, states],
+                    [tables, states, states]
+                ))),
+            };
+        }
+        if !tensors.has("left") {
+            let message = format!("there are no {name}: the tensor `{name}`, or `left`, is missing");
+            return Err(tensors.error(message));
+        }
+        let found = tensors.shape("left")?;
+        let rank = match found.as_slice() {
+            &[rows, rank] if rows == states => rank,
+            _ => {
+                let message =
+                    format!("the tensor `left` has shape {found:?}, expected [N, D] with N = {states}");
+                return Err(tensors.error(message));
+            }
+        };
+        let left: Vec<F> = tensors.take("left")?;
+        let right = match tensors.has("right") {
+            false => None,
+            true => Some(tensors.take_shaped::<F>("right", &[states, rank], "[N, D]")?.into()),
+        };
+        Ok(Transitions::Factored { left: left.into(), right })
+    }
+}
+
+impl<F: Precision> TransitionGradient<F> {
+    /// As [`Transitions::tensors`].
+    pub(in crate::model) fn into_tensors(self, name: &'static str, states: usize) -> Vec<Tensor<'static>> {
+        match self {
+            TransitionGradient::Shared(values) => vec![Tensor::new(name, &[states, states], values)],
+            TransitionGradient::PerStep(values) => {
+                let tables = values.len() / (states * states).max(1);
+                vec![Tensor::new(name, &[tables, states, states], values)]
+            }
+            TransitionGradient::Factored { left, right } => {
+                let shape = [states, left.len() / states.max(1)];
+                let mut tensors = vec![Tensor::new("left", &shape, left)];
+                tensors.extend(right.map(|right| Tensor::new("right", &shape, right)));
+                tensors
+            }
+        }
+    }
+}
+
+impl<F: Precision> ChainGradient<F> {
+    /// The parts by the names of the parameters, in their shapes.
+    pub(in crate::model) fn into_tensors(self, batch: usize) -> Vec<Tensor<'static>> {
+        let states = self.start.len();
+        let steps = self.emissions.len() / (batch * states).max(1);
+        let mut tensors = vec![
+            Tensor::new("start", &[states], self.start),
+            Tensor::new("emissions", &[batch, steps, states], self.emissions),
+        ];
+        tensors.extend(self.transitions.into_tensors("transitions", states));
+        tensors
+    }
+}
+
+impl<F: Precision> IntoValue<Chain<F>> for ChainGradient<F> {
+    fn into_value(self, model: &Chain<F>) -> AnyValue {
+        AnyValue::tensors(self.into_tensors(model.batch()))
+    }
+}
+
+impl<M: ?Sized, F: Precision> IntoValue<M> for NodeMarginals<F> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::tensors(vec![Tensor::new("marginals", &self.shape, self.values)])
+    }
+}
+
+impl From<Path> for BestState {
+    fn from(path: Path) -> Self {
+        BestState { state: path.states, score: path.score }
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Vec<Path> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::States(self.into_iter().map(BestState::from).collect())
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Vec<Vec<Path>> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::Ranked(
+            self.into_iter().map(|paths| paths.into_iter().map(BestState::from).collect()).collect(),
+        )
+    }
+}
+
+/// Draws of each sequence, each as a list of numbers.
+pub(in crate::model) fn draws<S>(samples: PathSamples<S>, flat: impl Fn(S) -> Vec<usize>) -> AnyValue {
+    let weights = samples.log_weights.map(|weights| weights.into_iter().map(Some).collect::<Vec<_>>());
+    let weights = weights.unwrap_or_else(|| vec![None; samples.samples.len()]);
+    let each = samples.samples.into_iter().zip(weights).map(|(drawn, log_weights)| Draws {
+        states: drawn.into_iter().map(&flat).collect::<StateList>(),
+        law: log_weights.map_or(Law::Exact, |log_weights| Law::Weighted { log_weights }),
+    });
+    AnyValue::Samples(each.collect())
+}
+
+impl<M: ?Sized> IntoValue<M> for PathSamples {
+    fn into_value(self, _: &M) -> AnyValue {
+        draws(self, |path| path)
+    }
+}

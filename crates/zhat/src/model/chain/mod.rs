@@ -1,0 +1,375 @@
+//! Chains of hidden states: hidden Markov models and linear-chain conditional random fields.
+//!
+//! A batch of B sequences shares its parameters. Sequence b has T_b positions, each in one of N states, and
+//!
+//!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁),
+//!
+//! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with respect to
+//! the shared parameters are summed over the batch.
+
+pub(in crate::model) mod any;
+mod observe;
+
+pub use observe::Observed;
+
+use std::ops::Range;
+
+use super::Values;
+use crate::error::{Error, Result};
+use crate::numeric::Real;
+
+/// Scores may add up to this much at most, so that no sum of them overflows a double.
+pub(super) const LARGEST_TOTAL: f64 = 1e305;
+
+/// A batch of chains with shared parameters.
+///
+/// ```
+/// use zhat::model::{Chain, Transitions};
+/// // Two sequences of 3 and 1 positions, 2 states.
+/// let emissions = vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.0, 0.0, 0.0, 0.0];
+/// let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
+/// let chain = Chain::new(vec![0.0, 0.0].into(), emissions.into(), vec![3, 1], transitions)?;
+/// assert_eq!((chain.batch(), chain.steps(), chain.states()), (2, 3, 2));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain<F: Real = f64> {
+    start: Values<F>,
+    emissions: Values<F>,
+    lengths: Vec<usize>,
+    steps: usize,
+    transitions: Transitions<F>,
+    magnitude: f64,
+}
+
+/// log-transition(i, j): from state i to state j.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transitions<F: Real = f64> {
+    /// N×N, row i from state i: the same at every step.
+    Shared(Values<F>),
+    /// (T−1)×N×N: table t leads from position t to position t + 1.
+    PerStep(Values<F>),
+    /// leftᵢ · rightⱼ: the N×N table is never made. Both are N×D; without a `right` it is `left`.
+    Factored {
+        /// The embeddings of the states that are left, N×D.
+        left: Values<F>,
+        /// The embeddings of the states that are entered, N×D.
+        right: Option<Values<F>>,
+    },
+}
+
+impl<F: Real> Transitions<F> {
+    /// The right embeddings of a factored form.
+    pub fn right(&self) -> Option<&[F]> {
+        match self {
+            Transitions::Factored { left, right } => Some(right.as_ref().unwrap_or(left)),
+            _ => None,
+        }
+    }
+
+    /// One word for tables and messages.
+    pub fn form(&self) -> &'static str {
+        match self {
+            Transitions::Shared(_) => "shared",
+            Transitions::PerStep(_) => "per-step",
+            Transitions::Factored { .. } => "factored",
+        }
+    }
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Transitions::Shared(values) | Transitions::PerStep(values) => values.len(),
+            Transitions::Factored { left, right } => {
+                left.len() + right.as_ref().map_or(0, |right| right.len())
+            }
+        }
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The log-transition between two states of `states`, entering position `t + 1`.
+    pub fn score(&self, states: usize, t: usize, i: usize, j: usize) -> f64 {
+        match self {
+            Transitions::Shared(table) => table[i * states + j].to_f64(),
+            Transitions::PerStep(tables) => tables[(t * states + i) * states + j].to_f64(),
+            Transitions::Factored { left, .. } => {
+                let rank = left.len() / states;
+                let right = self.right().unwrap_or(left);
+                let (l, r) = (&left[i * rank..(i + 1) * rank], &right[j * rank..(j + 1) * rank]);
+                l.iter().zip(r).map(|(&l, &r)| l.to_f64() * r.to_f64()).sum()
+            }
+        }
+    }
+
+    /// A bound on |log-transition| where it is finite, of numbers that are as they should be.
+    pub(super) fn check(&self, states: usize, steps: usize) -> Result<f64> {
+        let table = states.saturating_mul(states);
+        match self {
+            Transitions::Shared(values) => {
+                expect_len("transitions", values.len(), table, "N × N")?;
+                check_scores("transitions", values, 0..values.len())
+            }
+            Transitions::PerStep(values) => {
+                let expected = (steps - 1).saturating_mul(table);
+                expect_len("transitions", values.len(), expected, "(T − 1) × N × N")?;
+                check_scores("transitions", values, 0..values.len())
+            }
+            Transitions::Factored { left, right } => {
+                if !left.len().is_multiple_of(states) {
+                    let message =
+                        format!("left embeddings: {} numbers are not N × D for {states} states", left.len());
+                    return Err(Error::Model(message));
+                }
+                if let Some(right) = right {
+                    expect_len("right embeddings", right.len(), left.len(), "N × D as the left ones")?;
+                }
+                for (name, values) in [("left embeddings", Some(left)), ("right embeddings", right.as_ref())]
+                {
+                    let bad = values.and_then(|values| values.iter().position(|x| !x.to_f64().is_finite()));
+                    if let Some(at) = bad {
+                        return Err(Error::Model(format!("{name}: number {at} is not finite")));
+                    }
+                }
+                let norm = |values: &[F]| {
+                    let rows = values.chunks_exact((left.len() / states).max(1));
+                    let squares = rows.map(|row| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>());
+                    squares.fold(0.0, f64::max).sqrt()
+                };
+                Ok(norm(left) * norm(right.as_ref().unwrap_or(left)))
+            }
+        }
+    }
+}
+
+impl<F: Real> Chain<F> {
+    /// A batch of chains.
+    ///
+    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all; of sequence b only the first
+    /// `lengths[b]` positions count, whatever stands behind them. Nothing is copied.
+    pub fn new(
+        start: Values<F>,
+        emissions: Values<F>,
+        lengths: Vec<usize>,
+        transitions: Transitions<F>,
+    ) -> Result<Self> {
+        let states = start.len();
+        if states == 0 {
+            return Err(Error::Model("start: a chain has at least one state".into()));
+        }
+        if lengths.is_empty() {
+            return Err(Error::Model("lengths: a batch has at least one sequence".into()));
+        }
+        let row = states.saturating_mul(lengths.len());
+        if emissions.is_empty() || !emissions.len().is_multiple_of(row) {
+            let message = format!(
+                "emissions: {} numbers are not B × T × N for {} sequences and {states} states",
+                emissions.len(),
+                lengths.len()
+            );
+            return Err(Error::Model(message));
+        }
+        let steps = emissions.len() / row;
+        if let Some(b) = lengths.iter().position(|&length| length == 0 || length > steps) {
+            let message = format!("lengths: sequence {b} has length {}, expected 1 to {steps}", lengths[b]);
+            return Err(Error::Model(message));
+        }
+        let mut emission = 0.0f64;
+        for (b, &length) in lengths.iter().enumerate() {
+            let from = b * steps * states;
+            emission = emission.max(check_scores("emissions", &emissions, from..from + length * states)?);
+        }
+        let longest = lengths.iter().copied().max().unwrap_or(0) as f64;
+        let (first, transition) =
+            (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
+        let magnitude = first + longest * (emission + transition);
+        // What meets at one position must fit the precision itself, with room for a few such terms.
+        let local = first + emission + transition;
+        if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
+            return Err(Error::Model("the scores are so large that their sum would overflow".into()));
+        }
+        Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
+    }
+
+    /// A linear-chain conditional random field: no start scores.
+    pub fn crf(
+        states: usize,
+        emissions: Values<F>,
+        lengths: Vec<usize>,
+        transitions: Transitions<F>,
+    ) -> Result<Self> {
+        Chain::new(vec![F::ZERO; states].into(), emissions, lengths, transitions)
+    }
+
+    /// A hidden Markov model of discrete observations.
+    ///
+    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state i shows) are
+    /// probabilities: `start` and every row must sum to 1 within 1e-4. `observations` are symbols 0 … V−1, one list for each sequence. log Z is the
+    /// log-likelihood.
+    pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
+        let states = start.len();
+        let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));
+        let symbols = emissions.len() / rows;
+        if !emissions.len().is_multiple_of(rows) {
+            return Err(Error::Model(format!(
+                "emissions: {} numbers are not N × V for {states} states",
+                emissions.len()
+            )));
+        }
+        let log_table = log_probabilities("emissions", emissions, symbols)?;
+        let mut scores = vec![F::ZERO; observations.len() * longest * states];
+        for (b, symbols_seen) in observations.iter().enumerate() {
+            for (t, &symbol) in symbols_seen.iter().enumerate() {
+                if symbol >= symbols {
+                    let message = format!(
+                        "observations: symbol {symbol} of sequence {b}, position {t}, is not below {symbols}"
+                    );
+                    return Err(Error::Model(message));
+                }
+                let at = (b * longest + t) * states;
+                for (i, score) in scores[at..at + states].iter_mut().enumerate() {
+                    *score = log_table[i * symbols + symbol];
+                }
+            }
+        }
+        let lengths = observations.iter().map(Vec::len).collect();
+        let transitions = Transitions::Shared(log_probabilities("transitions", transitions, states)?.into());
+        Chain::new(log_probabilities("start", start, states)?.into(), scores.into(), lengths, transitions)
+    }
+
+    /// N, the number of states.
+    pub fn states(&self) -> usize {
+        self.start.len()
+    }
+
+    /// T, the number of positions that the emissions have room for.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// B, the number of sequences.
+    pub fn batch(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// The number of positions of each sequence.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The start scores, N.
+    pub fn start(&self) -> &[F] {
+        &self.start
+    }
+
+    /// The emission scores, B×T×N.
+    pub fn emissions(&self) -> &[F] {
+        &self.emissions
+    }
+
+    /// The emission scores of sequence b at position t.
+    pub fn emission(&self, b: usize, t: usize) -> &[F] {
+        let at = (b * self.steps + t) * self.states();
+        &self.emissions[at..at + self.states()]
+    }
+
+    /// The transition scores.
+    pub fn transitions(&self) -> &Transitions<F> {
+        &self.transitions
+    }
+
+    /// The score of a sequence of states.
+    pub fn score(&self, b: usize, path: &[usize]) -> f64 {
+        let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
+        let pairs = path.windows(2).enumerate();
+        let transitions: f64 = pairs.map(|(t, p)| self.transitions.score(self.states(), t, p[0], p[1])).sum();
+        path.first().map_or(0.0, |&i| self.start[i].to_f64()) + emissions + transitions
+    }
+
+    /// The memory that the numbers take.
+    pub fn bytes(&self) -> usize {
+        (self.start.len() + self.emissions.len() + self.transitions.len()) * size_of::<F>()
+    }
+
+    /// A bound on |score| of any sequence of states that is possible.
+    pub fn magnitude(&self) -> f64 {
+        self.magnitude
+    }
+}
+
+/// A score is finite or −∞. The largest |score| that is finite.
+pub(super) fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
+    let (largest, bad) = F::extent(&values[range.clone()]);
+    let of_no_use = |at: &usize| values[*at].is_nan() || values[*at] > F::MAX;
+    match range.into_iter().find(|at| bad && of_no_use(at)) {
+        None => Ok(largest.to_f64()),
+        Some(at) => {
+            Err(Error::Model(format!("{name}: number {at} is {}; a score is finite or -inf", values[at])))
+        }
+    }
+}
+
+fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Model(format!("{name}: found {found} numbers, expected {shape} = {expected}")))
+}
+
+/// By how much the sum of a probability distribution may differ from 1: what is written with a few digits, or normalised in single precision, passes.
+const SUM_TOLERANCE: f64 = 1e-4;
+
+/// The logarithms of rows of `width` probabilities, each of which must sum to 1.
+fn log_probabilities<F: Real>(name: &str, values: &[F], width: usize) -> Result<Vec<F>> {
+    if let Some(at) = values.iter().position(|x| x.is_nan() || *x < F::ZERO || *x > F::MAX) {
+        return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
+    }
+    for (row, values) in values.chunks_exact(width.max(1)).enumerate() {
+        let sum: f64 = values.iter().map(|x| x.to_f64()).sum();
+        if (sum - 1.0).abs() > SUM_TOLERANCE {
+            let place = if name == "start" { "the probabilities".into() } else { format!("row {row}") };
+            let verb = if name == "start" { "sum" } else { "sums" };
+            let message = format!("{name}: {place} {verb} to {sum}, expected 1 within {SUM_TOLERANCE}");
+            return Err(Error::Model(message));
+        }
+    }
+    let mut logs = values.to_vec();
+    F::ln_in_place(&mut logs);
+    Ok(logs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_that_is_none_is_named() {
+        let chain = |emissions: Vec<f32>, lengths: Vec<usize>, transitions: Vec<f32>| {
+            Chain::crf(2, emissions.into(), lengths, Transitions::Shared(transitions.into()))
+        };
+        let zeros = vec![0.0; 4];
+        let mut emissions = vec![1.0; 16];
+        emissions[3] = f32::NEG_INFINITY;
+        emissions[12] = f32::NAN;
+        // Behind the end of the second sequence it does not matter.
+        let good = chain(emissions.clone(), vec![4, 2], vec![0.0, -3.0, f32::NEG_INFINITY, 2.0]).unwrap();
+        assert_eq!(good.magnitude(), 4.0 * (1.0 + 3.0));
+        let error = chain(emissions, vec![4, 3], zeros).unwrap_err().to_string();
+        assert!(error.contains("emissions: number 12 is NaN"), "{error}");
+        let error = chain(vec![0.0; 8], vec![4], vec![0.0, 0.0, f32::INFINITY, 0.0]).unwrap_err().to_string();
+        assert!(error.contains("transitions: number 2 is inf"), "{error}");
+    }
+
+    #[test]
+    fn scores_that_would_overflow_are_refused() {
+        let transitions = Transitions::Shared(vec![1e305].into());
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], transitions).is_err());
+        let embeddings = Transitions::Factored { left: vec![1e200].into(), right: None };
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
+        let embeddings = Transitions::Factored { left: vec![1e20f32].into(), right: None };
+        assert!(Chain::crf(1, vec![0.0; 3].into(), vec![3], embeddings).is_err());
+    }
+}

@@ -1,0 +1,467 @@
+//! Discrete models given by a product of factors.
+
+pub(in crate::model) mod any;
+mod names;
+
+pub use names::Names;
+
+use crate::error::{Error, Result};
+use crate::model::contradiction::Cuts;
+use crate::model::prepare::{BYTES_PER_STATE, Derived};
+use crate::model::table;
+use crate::platform;
+
+/// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
+///
+/// Tables are in the log domain; −∞ is a legal entry and forbids a combination. They are row-major: the first
+/// variable of the scope is the most significant. Storage is flat, so a million small factors are no burden.
+///
+/// ```
+/// use zhat::{FactorGraph, LogPartition, Run, exact::Elimination};
+///
+/// let mut graph = FactorGraph::new(vec![2, 3])?;
+/// graph.add_factor(&[0, 1], &[0.0, 1.0, 2.0, 0.5, f64::NEG_INFINITY, -1.0])?;
+/// let z = Elimination::default().log_partition(&graph, &Run::default())?;
+/// let by_hand: f64 = [0.0f64, 1.0, 2.0, 0.5, -1.0].iter().map(|s| s.exp()).sum();
+/// assert!((z.value - by_hand.ln()).abs() < 1e-14);
+/// # Ok::<(), zhat::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FactorGraph {
+    cardinalities: Vec<usize>,
+    scope_ends: Vec<usize>,
+    scopes: Vec<usize>,
+    value_ends: Vec<usize>,
+    values: Vec<f64>,
+    names: Option<Names>,
+    form: Form,
+    evidence: Vec<(usize, usize)>,
+    cuts: Cuts,
+    /// Σ_f max |θ_f|, −∞ left out.
+    magnitude: f64,
+    derived: Derived,
+}
+
+/// Scores must stay so far below the largest double that sums of them are finite.
+const MAGNITUDE: f64 = 1e305;
+
+fn largest_finite(log_values: &[f64]) -> f64 {
+    log_values.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
+}
+
+/// What the factors mean; inference treats both alike, files do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Arbitrary potentials.
+    Markov,
+    /// Conditional probability tables, the child last in each scope.
+    Bayes,
+}
+
+/// One factor of a graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factor<'a> {
+    /// The variables, the first the most significant.
+    pub scope: &'a [usize],
+    /// θ_f, row-major.
+    pub log_values: &'a [f64],
+}
+
+impl FactorGraph {
+    /// A model without factors over variables with these numbers of states, each at least one.
+    pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
+        if let Some(v) = cardinalities.iter().position(|&states| states == 0) {
+            return Err(Error::model(format!(
+                "variable {v} has 0 states; every variable needs at least one"
+            )));
+        }
+        let states: f64 = cardinalities.iter().map(|&states| states as f64).sum();
+        if states * BYTES_PER_STATE > platform::available_memory() as f64 {
+            return Err(Error::model(format!(
+                "the variables have {states:.3e} states together, more than fit in memory"
+            )));
+        }
+        Ok(FactorGraph {
+            cardinalities,
+            scope_ends: Vec::new(),
+            scopes: Vec::new(),
+            value_ends: Vec::new(),
+            values: Vec::new(),
+            names: None,
+            form: Form::Markov,
+            evidence: Vec::new(),
+            cuts: Cuts::default(),
+            magnitude: 0.0,
+            derived: Derived::default(),
+        })
+    }
+
+    /// Adds θ_f over `scope`; an empty scope takes one value, a constant.
+    pub fn add_factor(&mut self, scope: &[usize], log_values: &[f64]) -> Result<&mut Self> {
+        let f = self.factor_count();
+        if let Some(v) = scope.iter().find(|&&v| v >= self.cardinalities.len()) {
+            return Err(Error::model(format!(
+                "factor {f} names variable {v}, but the variables are 0 to {}",
+                self.cardinalities.len() as i64 - 1
+            )));
+        }
+        if let Some(v) = table::first_repeated(scope) {
+            return Err(Error::model(format!("factor {f} names variable {v} twice")));
+        }
+        let size = table::size(scope.iter().map(|&v| self.cardinalities[v]));
+        if size != Some(log_values.len()) {
+            return Err(Error::model(format!(
+                "factor {f} has {} values, but its scope {scope:?} needs {}",
+                log_values.len(),
+                size.map_or("more than fit in memory".into(), |size| size.to_string())
+            )));
+        }
+        if let Some(i) = log_values.iter().position(|x| x.is_nan() || *x == f64::INFINITY) {
+            return Err(Error::model(format!(
+                "factor {f} has the log value {} at entry {i}; it must be finite or -inf",
+                log_values[i]
+            )));
+        }
+        let magnitude = self.magnitude + largest_finite(log_values);
+        if magnitude > MAGNITUDE {
+            return Err(Error::model(format!(
+                "with factor {f} the log values can add up to {magnitude:e}, beyond what can be computed with"
+            )));
+        }
+        self.magnitude = magnitude;
+        self.derived = Derived::default();
+        self.scopes.extend_from_slice(scope);
+        self.scope_ends.push(self.scopes.len());
+        self.values.extend_from_slice(log_values);
+        self.value_ends.push(self.values.len());
+        Ok(self)
+    }
+
+    /// Names the variables and their states.
+    pub fn with_names(mut self, variables: Vec<String>, states: Vec<Vec<String>>) -> Result<Self> {
+        self.names = Some(Names::new(variables, states, &self.cardinalities)?);
+        Ok(self)
+    }
+
+    /// Declares the factors to be conditional probability tables, child last, or not.
+    pub fn with_form(mut self, form: Form) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// The number of variables.
+    pub fn variable_count(&self) -> usize {
+        self.cardinalities.len()
+    }
+
+    /// The number of factors.
+    pub fn factor_count(&self) -> usize {
+        self.scope_ends.len()
+    }
+
+    /// The number of states of each variable.
+    pub fn cardinalities(&self) -> &[usize] {
+        &self.cardinalities
+    }
+
+    /// Factor `f`.
+    pub fn factor(&self, f: usize) -> Factor<'_> {
+        let start = |ends: &[usize]| if f == 0 { 0 } else { ends[f - 1] };
+        Factor {
+            scope: &self.scopes[start(&self.scope_ends)..self.scope_ends[f]],
+            log_values: &self.values[start(&self.value_ends)..self.value_ends[f]],
+        }
+    }
+
+    /// All factors.
+    pub fn factors(&self) -> impl ExactSizeIterator<Item = Factor<'_>> {
+        (0..self.factor_count()).map(|f| self.factor(f))
+    }
+
+    /// The axis lengths of a table over `scope`.
+    pub(crate) fn lengths(&self, scope: &[usize]) -> Vec<usize> {
+        scope.iter().map(|&v| self.cardinalities[v]).collect()
+    }
+
+    /// The names, if the model has any.
+    pub fn names(&self) -> Option<&Names> {
+        self.names.as_ref()
+    }
+
+    /// Markov or Bayes.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What has been observed by [`FactorGraph::condition`], by variable.
+    pub fn evidence(&self) -> &[(usize, usize)] {
+        &self.evidence
+    }
+
+    /// The name of variable `v`: its own, or `x3`.
+    pub fn variable_name(&self, v: usize) -> String {
+        self.names.as_ref().map_or_else(|| format!("x{v}"), |names| names.variables()[v].clone())
+    }
+
+    /// The name of state `s` of variable `v`: its own, or its number.
+    pub fn state_name(&self, v: usize, s: usize) -> String {
+        let name = self.names.as_ref().and_then(|names| names.states(v).get(s));
+        name.cloned().unwrap_or_else(|| s.to_string())
+    }
+
+    /// The variable of this name, `x3` or `3` for unnamed ones.
+    pub fn find_variable(&self, name: &str) -> Option<usize> {
+        let named = self.names.as_ref().and_then(|names| names.variables().iter().position(|n| n == name));
+        let number = || name.strip_prefix('x').unwrap_or(name).parse().ok();
+        named.or_else(number).filter(|&v| v < self.variable_count())
+    }
+
+    /// The state of this name, or number, of variable `v`.
+    pub fn find_state(&self, v: usize, name: &str) -> Option<usize> {
+        let named = self.names.as_ref().and_then(|names| names.states(v).iter().position(|n| n == name));
+        named.or_else(|| name.parse().ok()).filter(|&s| s < self.cardinalities[v])
+    }
+
+    /// Σ_f θ_f(x_f), the log weight of a state.
+    ///
+    /// # Panics
+    /// If `state` does not hold one state in range for every variable.
+    pub fn score(&self, state: &[usize]) -> f64 {
+        assert_eq!(state.len(), self.variable_count(), "one state a variable");
+        self.factors().map(|factor| factor.log_values[self.entry(factor.scope, state)]).sum()
+    }
+
+    /// Where the entry of a table over `scope` stands that `state` selects.
+    pub(crate) fn entry(&self, scope: &[usize], state: &[usize]) -> usize {
+        scope.iter().fold(0, |index, &v| index * self.cardinalities[v] + state[v])
+    }
+
+    /// ln |X|, the log number of states.
+    pub fn log_state_count(&self) -> f64 {
+        self.cardinalities.iter().map(|&states| (states as f64).ln()).sum()
+    }
+
+    /// Bytes that the model takes.
+    pub fn bytes(&self) -> usize {
+        let words = self.cardinalities.len() + self.scopes.len() + 2 * self.scope_ends.len();
+        8 * (words + self.values.len())
+    }
+
+    /// An upper bound on |log weight| of any state and on |log Z|: Σ_f max |θ_f| + ln |X|, −∞ left out.
+    pub(crate) fn magnitude(&self) -> f64 {
+        self.magnitude + self.log_state_count()
+    }
+
+    /// The model given that each listed variable is in its state. Variable ids stay as they are.
+    ///
+    /// Every factor is cut down to the observed states, and the observed variable gets a factor that forbids its
+    /// other states, so log Z becomes log P̃(evidence) and no method needs to know about evidence.
+    ///
+    /// ```
+    /// # use zhat::FactorGraph;
+    /// let mut graph = FactorGraph::new(vec![2, 2])?;
+    /// graph.add_factor(&[0, 1], &[0.1, 0.2, 0.3, 0.4])?;
+    /// let given = graph.condition(&[(0, 1)])?;
+    /// assert_eq!(given.factor(0).log_values, [0.3, 0.4]);
+    /// assert!(graph.condition(&[(0, 2)]).is_err());
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn condition(&self, evidence: &[(usize, usize)]) -> Result<FactorGraph> {
+        let mut observed: Vec<Option<usize>> = vec![None; self.variable_count()];
+        for &(v, s) in evidence {
+            let states = self.cardinalities.get(v).ok_or_else(|| {
+                Error::argument("evidence", format!("there is no variable {v}; there are {}", observed.len()))
+            })?;
+            if s >= *states {
+                return Err(Error::argument(
+                    "evidence",
+                    format!(
+                        "variable {} has {states} states, so there is no state {s}",
+                        self.variable_name(v)
+                    ),
+                ));
+            }
+            if observed[v].replace(s).is_some() {
+                return Err(Error::argument(
+                    "evidence",
+                    format!("variable {} is given twice", self.variable_name(v)),
+                ));
+            }
+        }
+        if evidence.is_empty() {
+            return Ok(self.clone());
+        }
+        let states: Vec<Vec<usize>> = (0..self.variable_count())
+            .map(|v| observed[v].map_or_else(|| (0..self.cardinalities[v]).collect(), |s| vec![s]))
+            .collect();
+        let mut graph = FactorGraph::new(self.cardinalities.clone())?;
+        graph.names = self.names.clone();
+        graph.evidence = self.evidence.iter().chain(evidence).copied().collect();
+        graph.evidence.sort_unstable();
+        graph.evidence.dedup();
+        graph.cuts = self.cuts.clone();
+        for (f, factor) in self.factors().enumerate() {
+            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| states[v].as_slice()).collect();
+            let values = table::select(factor.log_values, &self.lengths(factor.scope), &keep);
+            let scope: Vec<usize> = factor.scope.iter().copied().filter(|&v| observed[v].is_none()).collect();
+            graph.add_factor(&scope, &values)?;
+            let cut = factor.scope.iter().filter(|&&v| observed[v].is_some());
+            cut.for_each(|&v| graph.cuts.add(f, v));
+        }
+        for &(v, s) in evidence {
+            let mut indicator = vec![f64::NEG_INFINITY; self.cardinalities[v]];
+            indicator[s] = 0.0;
+            graph.add_factor(&[v], &indicator)?;
+        }
+        Ok(graph)
+    }
+
+    /// The same graph with other tables, one factor after the other. What was found out about its structure, an elimination order, is kept.
+    ///
+    /// ```
+    /// # use zhat::FactorGraph;
+    /// let mut graph = FactorGraph::new(vec![2, 2])?;
+    /// graph.add_factor(&[0], &[0.0, 0.0])?;
+    /// graph.add_factor(&[0, 1], &[0.0; 4])?;
+    /// let other = graph.reweighted(&[1.0, 2.0, 0.1, 0.2, 0.3, 0.4])?;
+    /// assert_eq!(other.factor(1).log_values, [0.1, 0.2, 0.3, 0.4]);
+    /// # Ok::<(), zhat::Error>(())
+    /// ```
+    pub fn reweighted(&self, log_values: &[f64]) -> Result<FactorGraph> {
+        if log_values.len() != self.values.len() {
+            let (found, wanted) = (log_values.len(), self.values.len());
+            return Err(Error::model(format!("found {found} log values for tables of {wanted} entries")));
+        }
+        let mut graph = FactorGraph {
+            names: self.names.clone(),
+            form: self.form,
+            ..FactorGraph::new(self.cardinalities.clone())?
+        };
+        let mut start = 0;
+        for f in 0..self.factor_count() {
+            graph.add_factor(self.factor(f).scope, &log_values[start..self.value_ends[f]])?;
+            start = self.value_ends[f];
+        }
+        graph.derived = self.derived.of_structure(self);
+        Ok(graph)
+    }
+
+    /// Restores the record of evidence from a file.
+    pub(crate) fn with_evidence_record(mut self, evidence: Vec<(usize, usize)>) -> Self {
+        self.evidence = evidence;
+        self
+    }
+
+    /// Which observed variables its factors had.
+    pub(super) fn cuts(&self) -> &Cuts {
+        &self.cuts
+    }
+
+    /// What has been derived from it so far.
+    pub(super) fn derived(&self) -> &Derived {
+        &self.derived
+    }
+
+    /// Whether any factor forbids anything.
+    pub(crate) fn has_zeros(&self) -> bool {
+        self.values.contains(&f64::NEG_INFINITY)
+    }
+
+    /// The lengths of all scopes together.
+    pub(super) fn scope_entries(&self) -> usize {
+        self.scopes.len()
+    }
+
+    /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that goes. Returns the
+    /// new numbers of the variables.
+    pub(crate) fn leave_out(&mut self, variables: &[bool], factors: &[bool]) -> Vec<Option<usize>> {
+        let mut left = 0..;
+        let numbers: Vec<Option<usize>> =
+            variables.iter().map(|&gone| if gone { None } else { left.next() }).collect();
+        let (mut scope_start, mut value_start, mut scope_len, mut value_len) = (0, 0, 0, 0);
+        let (mut scope_ends, mut value_ends) = (Vec::new(), Vec::new());
+        self.magnitude = 0.0;
+        for (f, &gone) in factors.iter().enumerate() {
+            let (scope_end, value_end) = (self.scope_ends[f], self.value_ends[f]);
+            if !gone {
+                self.magnitude += largest_finite(&self.values[value_start..value_end]);
+                for i in scope_start..scope_end {
+                    self.scopes[scope_len] = numbers[self.scopes[i]].unwrap_or_default();
+                    scope_len += 1;
+                }
+                self.values.copy_within(value_start..value_end, value_len);
+                value_len += value_end - value_start;
+                scope_ends.push(scope_len);
+                value_ends.push(value_len);
+            }
+            (scope_start, value_start) = (scope_end, value_end);
+        }
+        self.scopes.truncate(scope_len);
+        self.values.truncate(value_len);
+        (self.scope_ends, self.value_ends) = (scope_ends, value_ends);
+        let mut gone = variables.iter();
+        self.cardinalities.retain(|_| gone.next() == Some(&false));
+        self.derived = Derived::default();
+        self.cuts.clear();
+        numbers
+    }
+
+    /// The error for Z = 0: the evidence's fault if there is any.
+    pub(crate) fn zero_error(&self) -> Error {
+        if self.evidence.is_empty() { Error::ZeroPartition } else { Error::impossible() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_models_are_refused_with_the_reason() {
+        let message = |result: Result<&mut FactorGraph>| result.unwrap_err().to_string();
+        assert!(FactorGraph::new(vec![2, 0]).unwrap_err().to_string().contains("variable 1 has 0 states"));
+        let mut graph = FactorGraph::new(vec![2, 3]).unwrap();
+        assert!(message(graph.add_factor(&[0, 2], &[0.0; 6])).contains("variables are 0 to 1"));
+        assert!(message(graph.add_factor(&[0, 0], &[0.0; 4])).contains("twice"));
+        assert!(message(graph.add_factor(&[0, 1], &[0.0; 5])).contains("5 values"));
+        assert!(message(graph.add_factor(&[0], &[0.0, f64::NAN])).contains("NaN"));
+        assert!(message(graph.add_factor(&[0], &[f64::INFINITY, 0.0])).contains("inf"));
+        assert_eq!(graph.factor_count(), 0);
+    }
+
+    #[test]
+    fn huge_scopes_are_refused_before_any_product_overflows() {
+        let mut graph = FactorGraph::new(vec![1 << 24; 3]).unwrap();
+        assert!(graph.add_factor(&[0, 1, 2], &[0.0]).unwrap_err().to_string().contains("more than fit"));
+        assert!(FactorGraph::new(vec![1 << 40; 2]).unwrap_err().to_string().contains("more than fit"));
+    }
+
+    #[test]
+    fn names_are_found_and_checked() {
+        let graph = FactorGraph::new(vec![2, 2]).unwrap();
+        let names = |a: &str, b: &str| vec![a.to_string(), b.to_string()];
+        assert!(graph.clone().with_names(names("a", "a"), vec![vec![], vec![]]).is_err());
+        assert!(graph.clone().with_names(names("a", "b"), vec![names("s", "s"), vec![]]).is_err());
+        let graph = graph.with_names(names("a", "b"), vec![names("no", "yes"), vec![]]).unwrap();
+        assert_eq!(graph.find_variable("b"), Some(1));
+        assert_eq!(graph.find_variable("x1"), Some(1));
+        assert_eq!(graph.find_variable("c"), None);
+        assert_eq!((graph.find_state(0, "yes"), graph.find_state(1, "1")), (Some(1), Some(1)));
+        assert_eq!((graph.find_state(0, "2"), graph.state_name(0, 0)), (None, "no".into()));
+    }
+
+    #[test]
+    fn conditioning_keeps_scores_of_agreeing_states_and_forbids_the_rest() {
+        let mut graph = FactorGraph::new(vec![2, 3, 2]).unwrap();
+        graph.add_factor(&[2, 0], &[0.1, 0.2, 0.3, 0.4]).unwrap();
+        graph.add_factor(&[1], &[1.0, 2.0, 3.0]).unwrap();
+        let given = graph.condition(&[(0, 1), (1, 2)]).unwrap();
+        assert_eq!(given.score(&[1, 2, 1]), graph.score(&[1, 2, 1]));
+        assert_eq!(given.score(&[0, 2, 1]), f64::NEG_INFINITY);
+        assert_eq!(given.evidence(), [(0, 1), (1, 2)]);
+        assert!(graph.condition(&[(0, 1), (0, 1)]).is_err());
+        assert!(graph.condition(&[(7, 0)]).is_err());
+        // Observing once more, and otherwise, is impossible rather than an error in the call.
+        assert_eq!(given.condition(&[(0, 0)]).unwrap().score(&[0, 2, 1]), f64::NEG_INFINITY);
+    }
+}

@@ -1,0 +1,109 @@
+//! Semi-Markov chains: a state lasts for a segment of one to L positions.
+//!
+//! A sequence of T positions is cut into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁ … j_m, and
+//!
+//!   score = start(j₁) + Σ_segments [ Σ_{t in segment} emission(t, j) + segment(j, d) ] + Σ transition(jₖ, jₖ₊₁).
+//!
+//! `segment` is a score of the length in each state, or of each place where a segment may stand. With L = 1 and zero segment scores
+//! it is a [`Chain`]. Transitions are between segments; a per-step table t is the one into a segment that starts at t + 1.
+
+pub(in crate::model) mod any;
+
+use super::{Chain, Transitions, Values};
+use crate::error::{Error, Result};
+use crate::numeric::Real;
+
+/// A batch of semi-Markov chains with shared parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SemiMarkov<F: Real = f64> {
+    chain: Chain<F>,
+    segments: Segments<F>,
+    longest: usize,
+}
+
+/// The scores of segments, besides their emissions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Segments<F: Real = f64> {
+    /// L×N: of length d (row d − 1) in each state.
+    Lengths(Values<F>),
+    /// B×T×L×N: of the segment of sequence b that starts at t and has length d, in each state. Segments that would
+    /// pass the sequence's end do not exist, whatever stands there.
+    Places(Values<F>),
+}
+
+impl<F: Real> SemiMarkov<F> {
+    /// A batch of semi-Markov chains; `chain` has the start, emission and transition scores, `longest` is L.
+    pub fn new(chain: Chain<F>, segments: Segments<F>, longest: usize) -> Result<Self> {
+        let (name, values, expected) = match &segments {
+            Segments::Lengths(values) => ("L × N", values, longest * chain.states()),
+            Segments::Places(values) => ("B × T × L × N", values, chain.emissions().len() * longest),
+        };
+        if longest == 0 {
+            return Err(Error::Model("segments: a segment has at least one position".into()));
+        }
+        if values.len() != expected {
+            let message = format!("segments: found {} numbers, expected {name} = {expected}", values.len());
+            return Err(Error::Model(message));
+        }
+        let model = SemiMarkov { chain, segments, longest };
+        for b in 0..model.chain.batch() {
+            for t in 0..model.chain.lengths()[b] {
+                for d in 1..=longest.min(model.chain.lengths()[b] - t) {
+                    if let Some(x) = model.segment(b, t, d).iter().find(|x| x.is_nan() || **x > F::MAX) {
+                        let message = format!(
+                            "segments: a score of sequence {b}, start {t}, length {d} is {x}; a score is finite or -inf"
+                        );
+                        return Err(Error::Model(message));
+                    }
+                }
+            }
+        }
+        Ok(model)
+    }
+
+    /// The start, emission and transition scores.
+    pub fn chain(&self) -> &Chain<F> {
+        &self.chain
+    }
+
+    /// L, the length of the longest segment.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// The segment scores.
+    pub fn segments(&self) -> &Segments<F> {
+        &self.segments
+    }
+
+    /// The segment scores of sequence b, start t and length d, one for each state.
+    pub fn segment(&self, b: usize, t: usize, d: usize) -> &[F] {
+        let states = self.chain.states();
+        let (values, row) = match &self.segments {
+            Segments::Lengths(values) => (values, d - 1),
+            Segments::Places(values) => (values, (b * self.chain.steps() + t) * self.longest + d - 1),
+        };
+        &values[row * states..(row + 1) * states]
+    }
+
+    /// The score of a segmentation: (state, length) of each segment in turn.
+    pub fn score(&self, b: usize, segments: &[(usize, usize)]) -> f64 {
+        let states = self.chain.states();
+        let (mut t, mut total, mut before) = (0, 0.0, None);
+        for &(state, length) in segments {
+            total += match before {
+                None => self.chain.start()[state].to_f64(),
+                Some(from) => self.chain.transitions().score(states, t - 1, from, state),
+            };
+            total += self.segment(b, t, length)[state].to_f64();
+            total += (t..t + length).map(|t| self.chain.emission(b, t)[state].to_f64()).sum::<f64>();
+            (t, before) = (t + length, Some(state));
+        }
+        total
+    }
+
+    /// The transition scores.
+    pub fn transitions(&self) -> &Transitions<F> {
+        self.chain.transitions()
+    }
+}

@@ -1,0 +1,197 @@
+//! Answers whose types are known at run time only: a few shapes for all kinds of models.
+//!
+//! A program that chooses model, query and method at run time prints or converts these shapes, and never needs to know
+//! the kind of model. What the places, rows and states of a shape are called is the model's to say
+//! ([`crate::model::AnyModel`]).
+
+use super::{Beliefs, BestState, FactorBeliefs, Law, Samples};
+use crate::answer::{Answer, Estimate};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// An answer to a query that was chosen at run time.
+pub type AnyAnswer = Answer<AnyValue>;
+
+/// The value of an answer, by shape.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AnyValue {
+    /// log Z or entropy of one model.
+    Number(f64),
+    /// log Z or entropy of each item of a batch.
+    Numbers(Vec<f64>),
+    /// Marginals, factor marginals, gradients.
+    Tensors(Tensors),
+    /// The best state of each item; of a single model there is one.
+    States(Vec<BestState>),
+    /// The k best states of each item, best first.
+    Ranked(Vec<Vec<BestState>>),
+    /// Samples of each item.
+    Samples(Vec<Draws>),
+}
+
+/// Named tensors with an error radius.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensors {
+    /// The tensors.
+    pub list: Vec<Tensor<'static>>,
+    /// How far the numbers may be from the truth, with the confidence of the guarantee, where an estimate says so:
+    /// each of them (marginals), or all of them together in Euclidean norm (gradients).
+    pub radius: Option<f64>,
+}
+
+/// Samples of one item of a batch, and the law that they follow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draws {
+    /// One state per sample.
+    pub states: StateList,
+    /// What they may be used for.
+    pub law: Law,
+}
+
+/// States of equal or different lengths, one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateList {
+    ends: Vec<usize>,
+    values: Vec<usize>,
+}
+
+impl StateList {
+    /// `count` states of the same length.
+    pub fn uniform(count: usize, values: Vec<usize>) -> Self {
+        let length = values.len().checked_div(count).unwrap_or(0);
+        StateList { ends: (1..=count).map(|i| i * length).collect(), values }
+    }
+
+    /// The number of states.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The states.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[usize]> {
+        let start = |i: usize| if i == 0 { 0 } else { self.ends[i - 1] };
+        (0..self.len()).map(move |i| &self.values[start(i)..self.ends[i]])
+    }
+
+    /// All numbers, state after state.
+    pub fn as_slice(&self) -> &[usize] {
+        &self.values
+    }
+}
+
+impl<S: IntoIterator<Item = usize>> FromIterator<S> for StateList {
+    fn from_iter<I: IntoIterator<Item = S>>(states: I) -> Self {
+        let mut list = StateList::default();
+        for state in states {
+            list.values.extend(state);
+            list.ends.push(list.values.len());
+        }
+        list
+    }
+}
+
+/// A value about a model of type `M` as one of the shapes of [`AnyValue`].
+pub trait IntoValue<M: ?Sized> {
+    /// The shape, with what the model knows of it.
+    fn into_value(self, model: &M) -> AnyValue;
+}
+
+impl<M: ?Sized> IntoValue<M> for f64 {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::Number(self)
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Vec<f64> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::Numbers(self)
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Beliefs {
+    fn into_value(self, _: &M) -> AnyValue {
+        let (ends, probabilities) = self.into_parts();
+        AnyValue::tensors(vec![Tensor::ragged("marginals", ends, probabilities)])
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for FactorBeliefs {
+    fn into_value(self, _: &M) -> AnyValue {
+        let (ends, probabilities) = self.into_parts();
+        AnyValue::tensors(vec![Tensor::ragged("factors", ends, probabilities)])
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for BestState {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::States(vec![self])
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Vec<BestState> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::Ranked(vec![self])
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Samples {
+    fn into_value(self, _: &M) -> AnyValue {
+        let (count, law) = (self.len(), self.law.clone());
+        let states = StateList::uniform(count, self.into_states());
+        AnyValue::Samples(vec![Draws { states, law }])
+    }
+}
+
+impl AnyValue {
+    /// Tensors without a radius.
+    pub fn tensors(list: Vec<Tensor<'static>>) -> Self {
+        AnyValue::Tensors(Tensors { list, radius: None })
+    }
+}
+
+impl AnyAnswer {
+    /// The number of an answer about a single model: log Z or entropy.
+    pub fn number(&self) -> Option<f64> {
+        if let AnyValue::Number(value) = self.value { Some(value) } else { None }
+    }
+
+    /// The numbers of an answer about a batch, or the one about a single model.
+    pub fn numbers(&self) -> Option<&[f64]> {
+        match &self.value {
+            AnyValue::Number(value) => Some(std::slice::from_ref(value)),
+            AnyValue::Numbers(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The answer about a single number.
+    ///
+    /// # Errors
+    /// If the value has another shape.
+    pub fn into_estimate(self) -> Result<Estimate> {
+        match self.value {
+            AnyValue::Number(value) => {
+                Ok(Answer { value, guarantee: self.guarantee, diagnostics: self.diagnostics })
+            }
+            _ => Err(self.unexpected_shape()),
+        }
+    }
+
+    /// The error for a value of another shape than the caller needs.
+    pub fn unexpected_shape(&self) -> Error {
+        let method = self.diagnostics.method;
+        Error::argument("method", format!("the answer of `{method}` has another shape than expected"))
+    }
+
+    /// The tensor of this name.
+    pub fn tensor(&self, name: &str) -> Option<&Tensor<'static>> {
+        let AnyValue::Tensors(tensors) = &self.value else { return None };
+        tensors.list.iter().find(|tensor| tensor.name() == name)
+    }
+}

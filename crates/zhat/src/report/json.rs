@@ -1,0 +1,191 @@
+//! Answers as JSON, written straight from where the numbers lie.
+
+use serde::ser::{Error as _, SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::Report;
+use crate::model::Model;
+use crate::query::{AnyValue, BestState, Query, Tensors};
+use crate::tensor::{Data, Tensor};
+
+/// A number as JSON: infinities, for which JSON has no number, are the texts `"-inf"` and `"inf"`.
+pub fn number(x: f64) -> Value {
+    match x {
+        f64::NEG_INFINITY => "-inf".into(),
+        f64::INFINITY => "inf".into(),
+        x => json!(x),
+    }
+}
+
+/// The object of an answer.
+pub(super) struct Object<'a>(pub &'a Report<'a>);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (report, answer) = (self.0, self.0.answer);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", &1)?;
+        map.serialize_entry("version", env!("CARGO_PKG_VERSION"))?;
+        map.serialize_entry("query", report.query)?;
+        value(report, &mut map)?;
+        map.serialize_entry("guarantee", &answer.guarantee.to_json())?;
+        map.serialize_entry("method", answer.diagnostics.method)?;
+        for (name, value) in &report.members {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("diagnostics", &answer.diagnostics.to_json())?;
+        map.end()
+    }
+}
+
+/// A number for one item, an array for more.
+fn one_or_all(values: impl ExactSizeIterator<Item = f64>) -> Value {
+    let mut values: Vec<Value> = values.map(number).collect();
+    if values.len() == 1 { values.swap_remove(0) } else { Value::Array(values) }
+}
+
+fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Error> {
+    let model = report.model;
+    match &report.answer.value {
+        AnyValue::Number(_) | AnyValue::Numbers(_) => {
+            let values = report.answer.numbers().unwrap_or_default();
+            map.serialize_entry("value", &one_or_all(values.iter().copied()))?;
+            if report.query == Query::LogPartition.name() {
+                let log10 = values.iter().map(|value| value / std::f64::consts::LN_10);
+                map.serialize_entry("log10", &one_or_all(log10))?;
+            }
+            Ok(())
+        }
+        AnyValue::Tensors(found) => tensors(model, found, map),
+        AnyValue::States(found) => {
+            map.serialize_entry("value", &one_or_all(found.iter().map(|best| best.score)))?;
+            match (model.batch(), found.as_slice()) {
+                (None, [best]) => map.serialize_entry(model.state_form().name, &state(model, &best.state)),
+                (batch, found) => {
+                    let item = batch.map_or("item", |batch| batch.item);
+                    let items: Vec<Value> = found.iter().map(|best| scored(model, best)).collect();
+                    map.serialize_entry(&format!("{item}s"), &items)
+                }
+            }
+        }
+        AnyValue::Ranked(found) => {
+            let lists = found.iter().map(|list| list.iter().map(|best| scored(model, best)).collect());
+            let mut lists: Vec<Vec<Value>> = lists.collect();
+            match model.batch() {
+                Some(batch) => map.serialize_entry(&format!("{}s", batch.item), &lists),
+                None => map.serialize_entry("states", &lists.pop().unwrap_or_default()),
+            }
+        }
+        // One object per line instead.
+        AnyValue::Samples(_) => Err(M::Error::custom("samples are written line by line")),
+    }
+}
+
+fn scored(model: &Model, best: &BestState) -> Value {
+    json!({"value": number(best.score), model.state_form().name: state(model, &best.state)})
+}
+
+/// The numbers of a state; rows of several columns are arrays of their own.
+pub(super) fn state(model: &Model, state: &[usize]) -> Value {
+    match model.state_form().columns.len() {
+        0 | 1 => json!(state),
+        columns => json!(state.chunks(columns).collect::<Vec<_>>()),
+    }
+}
+
+fn tensors<M: SerializeMap>(model: &Model, found: &Tensors, map: &mut M) -> Result<(), M::Error> {
+    match (found.list.as_slice(), model.batch()) {
+        ([one], _) if one.ends().is_some() => {
+            let (headings, _) = model.headings(one.name());
+            let plural = format!("{}s", headings.first().unwrap_or(&"row"));
+            map.serialize_entry(&plural, &Ragged(model, one))?;
+        }
+        ([one], Some(batch)) if one.name() == "marginals" => {
+            map.serialize_entry(&format!("{}s", batch.item), &Items(batch.lengths, one))?;
+        }
+        ([one], None) if one.name() == "marginals" => {
+            map.serialize_entry("shape", one.shape())?;
+            map.serialize_entry("p", &Part(one, 0, one.data().len()))?;
+        }
+        (list, _) => map.serialize_entry("gradient", &Named(list))?,
+    }
+    if let Some(radius) = found.radius {
+        map.serialize_entry("radius", &radius)?;
+    }
+    Ok(())
+}
+
+/// Numbers of a tensor from one place to another.
+struct Part<'a>(&'a Tensor<'a>, usize, usize);
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Part(tensor, start, end) = *self;
+        match (tensor.as_slice::<f32>(), tensor.as_slice::<f64>(), tensor.data()) {
+            (Some(numbers), ..) => numbers[start..end].serialize(serializer),
+            (_, Some(numbers), _) => numbers[start..end].serialize(serializer),
+            (_, _, Data::U64(numbers)) => numbers[start..end].serialize(serializer),
+            _ => tensor.to_f64()[start..end].serialize(serializer),
+        }
+    }
+}
+
+/// Tensors by name: shape and values.
+struct Named<'a>(&'a [Tensor<'static>]);
+
+impl Serialize for Named<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            shape: &'a [usize],
+            values: Part<'a>,
+        }
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for tensor in self.0 {
+            let values = Part(tensor, 0, tensor.data().len());
+            map.serialize_entry(tensor.name(), &One { shape: tensor.shape(), values })?;
+        }
+        map.end()
+    }
+}
+
+/// The rows of a ragged tensor: what the model says of each, and its numbers.
+struct Ragged<'a>(&'a Model, &'a Tensor<'static>);
+
+impl Serialize for Ragged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Ragged(model, tensor) = *self;
+        let mut rows = serializer.serialize_seq(Some(tensor.rows()))?;
+        for row in 0..tensor.rows() {
+            let mut object = model.row_figures(tensor.name(), row);
+            object["p"] = json!(tensor.row(row));
+            rows.serialize_element(&object)?;
+        }
+        rows.end()
+    }
+}
+
+/// The items of a batch, each without its padding.
+struct Items<'a>(&'a [usize], &'a Tensor<'static>);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Item<'a> {
+            length: usize,
+            p: Vec<Part<'a>>,
+        }
+        let Items(lengths, tensor) = *self;
+        let (steps, states) = match tensor.shape() {
+            [_, steps, states] => (*steps, *states),
+            _ => (1, 0),
+        };
+        let mut items = serializer.serialize_seq(Some(lengths.len()))?;
+        for (b, &length) in lengths.iter().enumerate() {
+            let row = |t: usize| Part(tensor, (b * steps + t) * states, (b * steps + t + 1) * states);
+            items.serialize_element(&Item { length, p: (0..length).map(row).collect() })?;
+        }
+        items.end()
+    }
+}

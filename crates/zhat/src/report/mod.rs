@@ -1,0 +1,82 @@
+//! Answers in words and as JSON, whatever the kind of model.
+//!
+//! A value has one of a few shapes ([`AnyValue`](crate::query::AnyValue)), and the model names its rows, columns and
+//! states ([`AnyModel`](crate::model::AnyModel)): so there is one printer and one JSON writer for all kinds.
+//!
+//! ```
+//! use zhat::catalogue::{self, Choice, Settings};
+//! use zhat::report::Report;
+//! use zhat::{FactorGraph, Model, Query, Run};
+//! let model = Model::new(FactorGraph::new(vec![2, 2])?);
+//! let answer = catalogue::answer(&model, Query::Entropy, &Choice::Auto, &Settings::new(), &Run::default())?;
+//! let report = Report::new(Query::Entropy.name(), &model, &answer);
+//! assert!(report.text().starts_with("entropy  1.386294 nats (2 bits)\npromise  exact"));
+//! assert!(report.json()?.contains("\"query\":\"entropy\",\"value\":1.386294"));
+//! # Ok::<(), zhat::Error>(())
+//! ```
+
+mod json;
+mod samples;
+mod table;
+mod text;
+mod words;
+
+pub use json::number as json_number;
+pub use table::{facts, table};
+pub use words::{promise, provenance};
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::query::{AnyAnswer, AnyValue};
+
+/// An answer that is to be shown.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    query: &'a str,
+    model: &'a Model,
+    answer: &'a AnyAnswer,
+    members: Vec<(&'static str, Value)>,
+    first_sample: usize,
+}
+
+impl<'a> Report<'a> {
+    /// The answer to a query about a model.
+    pub fn new(query: &'a str, model: &'a Model, answer: &'a AnyAnswer) -> Self {
+        Report { query, model, answer, members: Vec::new(), first_sample: 0 }
+    }
+
+    /// Adds a member to the JSON object: the seed, the plan.
+    pub fn with_member(mut self, name: &'static str, value: Value) -> Self {
+        self.members.push((name, value));
+        self
+    }
+
+    /// Says that these samples follow others that were shown before.
+    pub fn with_first_sample(mut self, first: usize) -> Self {
+        self.first_sample = first;
+        self
+    }
+
+    /// In words: a number or a table, and below it the promise, the method and its figures. Samples are CSV.
+    pub fn text(&self) -> String {
+        match &self.answer.value {
+            AnyValue::Samples(draws) => samples::csv(self, draws),
+            _ => text::text(self),
+        }
+    }
+
+    /// One JSON object: `schema`, `version`, `query`, the value, `guarantee`, `method`, further members, `diagnostics`.
+    /// Samples are one object per line.
+    ///
+    /// # Errors
+    /// For numbers that JSON cannot hold.
+    pub fn json(&self) -> Result<String> {
+        let text = match &self.answer.value {
+            AnyValue::Samples(draws) => samples::json_lines(self, draws),
+            _ => serde_json::to_string(&json::Object(self)).map(|text| text + "\n"),
+        };
+        text.map_err(|error| Error::argument("json", error.to_string()))
+    }
+}

@@ -1,0 +1,273 @@
+//! Answers in words.
+
+use super::words::footer;
+use super::{Report, promise, table};
+use crate::answer::Guarantee;
+use crate::decimal;
+use crate::model::Model;
+use crate::query::{AnyValue, BestState, Query, Tensors};
+use crate::tensor::Tensor;
+
+/// Up to this many entries of a row are all shown, of more the largest.
+const MOST_ENTRIES: usize = 16;
+/// How many of the largest.
+const LARGEST_ENTRIES: usize = 8;
+/// A line about a whole tensor has this many of its largest entries.
+const LARGEST_OF_TENSOR: usize = 3;
+
+/// The lines of an answer.
+pub(super) fn text(report: &Report<'_>) -> String {
+    match &report.answer.value {
+        AnyValue::Number(value) => numbers(report, std::slice::from_ref(value)),
+        AnyValue::Numbers(values) => numbers(report, values),
+        AnyValue::Tensors(found) => tensors(report, found),
+        AnyValue::States(found) => states(report, found),
+        AnyValue::Ranked(found) => ranked(report, found),
+        AnyValue::Samples(_) => String::new(),
+    }
+}
+
+impl Report<'_> {
+    /// Value `i`, in units of `unit`: a bound is stated as a bound.
+    fn stated(&self, value: f64, i: usize, unit: f64) -> String {
+        self.answer.guarantee.item(i).stated(value, self.answer.diagnostics.rounding, unit)
+    }
+
+    fn footer(&self) -> String {
+        footer(Some(&self.answer.guarantee), &self.answer.diagnostics)
+    }
+
+    /// The footer without the promise, where every line has its own.
+    fn origin(&self) -> String {
+        footer(None, &self.answer.diagnostics)
+    }
+
+    /// One row per item of a batch: its number, its length, the cells, the promise.
+    fn each_item(&self, lengths: &[usize], cells: impl Fn(usize) -> Vec<String>) -> Vec<Vec<String>> {
+        let row = |(b, length): (usize, &usize)| {
+            let mut row = vec![b.to_string(), length.to_string()];
+            row.extend(cells(b));
+            row.push(promise(self.answer.guarantee.item(b), &self.answer.diagnostics));
+            row
+        };
+        lengths.iter().enumerate().map(row).collect()
+    }
+}
+
+/// log Z, entropy or a divergence: a line for one, a table for a batch.
+fn numbers(report: &Report<'_>, values: &[f64]) -> String {
+    let (label, heading) = match report.query {
+        "entropy" => ("entropy ", "entropy (nats)"),
+        "cross_entropy" => ("cross-entropy ", "cross-entropy (nats)"),
+        "kl" => ("KL      ", "KL (nats)"),
+        _ => ("log Z   ", "log Z"),
+    };
+    if let (&[value], _) | (&[value, ..], None) = (values, report.model.batch()) {
+        let log_partition = report.query == Query::LogPartition.name();
+        let unit = if log_partition { std::f64::consts::LN_10 } else { std::f64::consts::LN_2 };
+        let (value, scaled) = (report.stated(value, 0, 1.0), report.stated(value, 0, unit));
+        let line = match log_partition {
+            true => format!("{value} (log10 Z {scaled})"),
+            false => format!("{value} nats ({scaled} bits)"),
+        };
+        return format!("{label} {line}\n{}", report.footer());
+    }
+    let Some(batch) = report.model.batch() else { return report.footer() };
+    let rows = report.each_item(batch.lengths, |b| vec![report.stated(values[b], b, 1.0)]);
+    let header = [batch.item, "length", heading, "promise"];
+    format!("{}\n{}", table(&header, &rows, usize::MAX), report.origin())
+}
+
+/// Marginals row by row; gradients one tensor per line.
+fn tensors(report: &Report<'_>, found: &Tensors) -> String {
+    let shown = match found.list.as_slice() {
+        [one] if matches!(one.name(), "marginals" | "factors") || one.shape().len() == 1 => {
+            rows(report.model, one)
+        }
+        list => overview(list),
+    };
+    let radius = match found.radius {
+        Some(radius) if report.answer.guarantee != Guarantee::Exact => {
+            let what = if report.query == Query::Marginals.name() { "for each" } else { "in Euclidean norm" };
+            format!("radius   {} {what}\n", decimal::number(radius))
+        }
+        _ => String::new(),
+    };
+    format!("{shown}\n{radius}{}", report.footer())
+}
+
+/// The rows of a tensor with the model's names.
+fn rows(model: &Model, tensor: &Tensor<'_>) -> String {
+    let (mut header, entries) = model.headings(tensor.name());
+    let shape = tensor.shape();
+    let number = |value: f64| match tensor.name() {
+        "marginals" | "factors" => decimal::probability(value),
+        _ => decimal::number(value),
+    };
+    if shape.len() == 1 && tensor.ends().is_none() {
+        let values = tensor.to_f64();
+        let row = |(i, value): (usize, &f64)| {
+            let mut row = model.row_label(tensor.name(), &[i]);
+            row.push(number(*value));
+            row
+        };
+        header.push(entries);
+        return table(&header, &values.iter().enumerate().map(row).collect::<Vec<_>>(), header.len() - 1);
+    }
+    let (lengths, leading) = (model.batch().map(|batch| batch.lengths), shape.len().saturating_sub(1));
+    let places: Vec<(usize, Vec<usize>)> = (0..tensor.rows())
+        .map(|row| (row, if tensor.ends().is_some() { vec![row] } else { index(&shape[..leading], row) }))
+        // The padding behind the end of an item is not shown.
+        .filter(|(_, index)| match (lengths, index.as_slice()) {
+            (Some(lengths), [item, position, ..]) => *position < lengths[*item],
+            _ => true,
+        })
+        .collect();
+    if shape.len() == 2 && tensor.ends().is_none() && shape[1] <= MOST_ENTRIES {
+        // The entries of all rows have the same names: a column for each.
+        let names: Vec<String> = (0..shape[1]).map(|e| model.entry_label(tensor.name(), 0, e)).collect();
+        let heading_count = header.len();
+        header.extend(names.iter().map(String::as_str));
+        let row = |(row, index): &(usize, Vec<usize>)| {
+            let mut cells = model.row_label(tensor.name(), index);
+            cells.extend(tensor.row(*row).into_iter().map(number));
+            cells
+        };
+        let rows: Vec<Vec<String>> = places.iter().map(row).collect();
+        return format!("{entries}\n{}", table(&header, &rows, heading_count));
+    }
+    let row = |(row, index): &(usize, Vec<usize>)| {
+        let values = tensor.row(*row);
+        let shown = if values.len() <= MOST_ENTRIES {
+            (0..values.len()).collect()
+        } else {
+            largest(&values, LARGEST_ENTRIES)
+        };
+        let entry = |&e: &usize| {
+            let label = model.entry_label(tensor.name(), *row, e);
+            let colon = if label.is_empty() { "" } else { ": " };
+            format!("{label}{colon}{}", number(values[e]))
+        };
+        let mut entries: Vec<String> = shown.iter().map(entry).collect();
+        if shown.len() < values.len() {
+            entries.push(format!("… and {} less likely", values.len() - shown.len()));
+        }
+        let mut cells = model.row_label(tensor.name(), index);
+        cells.push(entries.join("  "));
+        cells
+    };
+    header.push(entries);
+    table(&header, &places.iter().map(row).collect::<Vec<_>>(), usize::MAX)
+}
+
+/// The shape, the sum and the largest entries of each tensor.
+fn overview(list: &[Tensor<'_>]) -> String {
+    let row = |tensor: &Tensor<'_>| {
+        let values = tensor.to_f64();
+        let shape: Vec<String> = tensor.shape().iter().map(usize::to_string).collect();
+        let entry = |&i: &usize| {
+            let place: Vec<String> = index(tensor.shape(), i).iter().map(usize::to_string).collect();
+            format!("{}: {}", place.join(","), decimal::probability(values[i]))
+        };
+        let entries: Vec<String> = largest(&values, LARGEST_OF_TENSOR).iter().map(entry).collect();
+        let sum: f64 = values.iter().sum();
+        vec![tensor.name().into(), shape.join("×"), format!("{sum:.6}"), entries.join("  ")]
+    };
+    let header = ["gradient of log Z by", "shape", "sum", "largest entries"];
+    table(&header, &list.iter().map(row).collect::<Vec<_>>(), usize::MAX)
+}
+
+/// The indices of an entry.
+fn index(shape: &[usize], entry: usize) -> Vec<usize> {
+    let (mut rest, mut indices) = (entry, vec![0; shape.len()]);
+    for (index, length) in indices.iter_mut().zip(shape).rev() {
+        *index = rest % length.max(&1);
+        rest /= length.max(&1);
+    }
+    indices
+}
+
+/// The places of the `count` numbers that are largest in size, largest first.
+fn largest(values: &[f64], count: usize) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::with_capacity(count + 1);
+    for i in 0..values.len() {
+        let size = values[i].abs();
+        if found.len() == count && found.last().is_some_and(|&last| size <= values[last].abs()) {
+            continue;
+        }
+        let at = found.partition_point(|&other| values[other].abs() >= size);
+        found.insert(at, i);
+        found.truncate(count);
+    }
+    found
+}
+
+/// `0 3 1`, or with the columns of a row joined: `0:2 3:1`.
+pub(super) fn state_words(model: &Model, state: &[usize]) -> String {
+    let columns = model.state_form().columns.len().max(1);
+    let row = |row: &[usize]| row.iter().map(usize::to_string).collect::<Vec<_>>().join(":");
+    state.chunks(columns).map(row).collect::<Vec<_>>().join(" ")
+}
+
+/// `segments (state:length)`, or `states`.
+fn state_title(model: &Model) -> String {
+    let form = model.state_form();
+    match form.columns {
+        [] | [_] => form.name.into(),
+        columns => format!("{} ({})", form.name, columns.join(":")),
+    }
+}
+
+fn states(report: &Report<'_>, found: &[BestState]) -> String {
+    let model = report.model;
+    if let Some(batch) = model.batch() {
+        let cells = |b: usize| vec![decimal::number(found[b].score), state_words(model, &found[b].state)];
+        let rows = report.each_item(batch.lengths, cells);
+        let header = [batch.item, "length", "score", &state_title(model), "promise"];
+        return format!("{}\n{}", table(&header, &rows, usize::MAX), report.origin());
+    }
+    let Some(best) = found.first() else { return report.footer() };
+    let score = decimal::number(best.score);
+    if let Some(shown) = model.show_state(&best.state) {
+        return format!("best     {shown}\nscore    {score}\n{}", report.footer());
+    }
+    let row = |(i, &s): (usize, &usize)| vec![model.place_name(i), model.state_name(i, s)];
+    let rows: Vec<Vec<String>> = best.state.iter().enumerate().map(row).collect();
+    format!("{}\nscore    {score}\n{}", table(&["variable", "state"], &rows, 2), report.footer())
+}
+
+fn ranked(report: &Report<'_>, found: &[Vec<BestState>]) -> String {
+    let model = report.model;
+    let shown = if let Some(batch) = model.batch() {
+        let mut rows = Vec::new();
+        for (b, list) in found.iter().enumerate() {
+            for (rank, best) in list.iter().enumerate() {
+                let (rank, score) = ((rank + 1).to_string(), decimal::number(best.score));
+                rows.push(vec![b.to_string(), rank, score, state_words(model, &best.state)]);
+            }
+        }
+        table(&[batch.item, "rank", "score", &state_title(model)], &rows, usize::MAX)
+    } else {
+        single_ranked(model, found.first().map_or(&[], Vec::as_slice))
+    };
+    format!("{shown}\n{}", report.footer())
+}
+
+/// One row per state, or where states are tables of variables one column per state.
+fn single_ranked(model: &Model, list: &[BestState]) -> String {
+    let lines: Option<Vec<Vec<String>>> = list
+        .iter()
+        .map(|best| Some(vec![decimal::number(best.score), model.show_state(&best.state)?]))
+        .collect();
+    if let Some(rows) = lines {
+        return table(&["score", "state"], &rows, 2);
+    }
+    let scores: Vec<String> = list.iter().map(|best| decimal::number(best.score)).collect();
+    let header: Vec<&str> = std::iter::once("variable").chain(scores.iter().map(String::as_str)).collect();
+    let row = |i: usize| {
+        let states = list.iter().map(|best| model.state_name(i, best.state[i]));
+        std::iter::once(model.place_name(i)).chain(states).collect()
+    };
+    let places = list.first().map_or(0, |best| best.state.len());
+    table(&header, &(0..places).map(row).collect::<Vec<_>>(), usize::MAX)
+}

@@ -1,0 +1,48 @@
+//! The promise of an answer and how it was found, in words.
+
+use serde_json::Value;
+
+use crate::answer::{Diagnostics, Guarantee};
+use crate::{decimal, units};
+
+/// The promise, with the rounding allowance of an exact answer.
+pub fn promise(guarantee: &Guarantee, diagnostics: &Diagnostics) -> String {
+    match guarantee {
+        Guarantee::Exact if diagnostics.rounding > 0.0 => {
+            format!("exact (rounding at most {})", decimal::above(diagnostics.rounding, 0))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// `elimination, 12 ms; width 13, …`.
+pub fn provenance(diagnostics: &Diagnostics) -> String {
+    let figures: Vec<String> = diagnostics
+        .figures()
+        .filter(|(name, _)| *name != "warning")
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), figure(name, value)))
+        .collect();
+    let separator = if figures.is_empty() { "" } else { "; " };
+    let time = units::seconds(diagnostics.seconds);
+    format!("{}, {time}{separator}{}", diagnostics.method, figures.join(", "))
+}
+
+fn figure(name: &str, value: &Value) -> String {
+    match value.as_f64() {
+        Some(bytes) if name.ends_with("bytes") => units::bytes(bytes),
+        Some(x) if x.fract() != 0.0 && x.abs() < 0.1 => format!("{x:.1e}"),
+        Some(x) if x.fract() != 0.0 => format!("{x:.1}"),
+        _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+/// The lines below an answer: the promise, unless every line above has its own, and the method.
+pub(super) fn footer(guarantee: Option<&Guarantee>, diagnostics: &Diagnostics) -> String {
+    let mut facts: Vec<(&str, String)> = Vec::new();
+    facts.extend(guarantee.map(|guarantee| ("promise", promise(guarantee, diagnostics))));
+    facts.push(("method ", provenance(diagnostics)));
+    if diagnostics.stopped_early {
+        facts.push(("stopped", "before the end; this is the answer so far".into()));
+    }
+    super::facts(&facts)
+}
