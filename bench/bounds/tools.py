@@ -6,7 +6,7 @@ import sys
 from common.tools import Tool, version_of
 from peers.zhat import Zhat
 
-ZHAT = ("bp", "mean-field", "trw", "wmb", "bounds", "wmb-is", "auto")
+ZHAT = ("bp", "mean-field", "trw", "wmb", "anytime-bounds", "wmb-is", "auto")
 PYTHON = (
     ("pyGMs LBP", "pyGMs", "pygms_lbp"),
     ("pyGMs WMB", "pyGMs", "pygms_wmb"),

@@ -1,12 +1,15 @@
-//! Answers as Python takes them apart.
+//! Answers as Python takes them apart: one converter for all shapes.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
-use zhat::catalogue::{AnyAnswer, Plan};
-use zhat::{Error, Forecast, Guarantee, Law, Samples};
+use pyo3::types::PyDict;
+use zhat::catalogue::Plan;
+use zhat::query::{AnyAnswer, AnyValue, Draws, Law, Tensors};
+use zhat::tensor::{Data, Tensor};
+use zhat::{BestState, Error, Forecast, Guarantee};
 
+use crate::array::handed_over;
 use crate::error::Failure;
-use crate::sequence_answer;
 
 /// What a query would take; a dict in Python.
 #[derive(IntoPyObject)]
@@ -25,12 +28,12 @@ impl From<Forecast> for Cost {
 /// An answer; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Parts<'py> {
-    /// A number, or arrays whose number and meaning depend on the query.
+    /// By shape: a number, an array of numbers, a dict of arrays, lists of states, lists of samples.
     value: Bound<'py, PyAny>,
     /// The guarantee as JSON, and in words.
     guarantee: String,
     words: String,
-    /// The same for each sequence of a batch, where they differ.
+    /// The same for each item of a batch, where they differ.
     each: Vec<(String, String)>,
     method: &'static str,
     /// As JSON.
@@ -40,65 +43,107 @@ pub struct Parts<'py> {
 
 impl<'py> Parts<'py> {
     pub fn new(py: Python<'py>, model: &zhat::Model, plan: &Plan, answer: AnyAnswer) -> PyResult<Self> {
-        let (guarantee, diagnostics) = (answer.guarantee(), answer.diagnostics());
+        let AnyAnswer { value, guarantee, diagnostics } = answer;
         let pair = |promise: &Guarantee| (promise.to_json().to_string(), promise.to_string());
+        let each = if let Guarantee::Each(each) = &guarantee { each.as_slice() } else { &[] };
         Ok(Parts {
             guarantee: guarantee.to_json().to_string(),
             words: guarantee.to_string(),
-            each: if let Guarantee::Each(each) = guarantee {
-                each.iter().map(pair).collect()
-            } else {
-                vec![]
-            },
+            each: each.iter().map(pair).collect(),
             method: diagnostics.method,
             diagnostics: diagnostics.to_json().to_string(),
             forecast: plan.forecast.into(),
-            value: value(py, model, answer)?,
+            value: converted(py, model, value)?,
         })
     }
 }
 
-fn value<'py>(py: Python<'py>, model: &zhat::Model, answer: AnyAnswer) -> PyResult<Bound<'py, PyAny>> {
-    match answer {
-        AnyAnswer::Estimate(answer) => Ok(answer.value.into_pyobject(py)?.into_any()),
-        AnyAnswer::Beliefs(answer) => Ok(PyArray1::from_slice(py, answer.value.as_slice()).into_any()),
-        AnyAnswer::FactorBeliefs(answer) => Ok(PyArray1::from_slice(py, answer.value.as_slice()).into_any()),
-        AnyAnswer::Best(answer) => {
-            Ok((states(py, &answer.value.state), answer.value.score).into_pyobject(py)?.into_any())
+fn converted<'py>(py: Python<'py>, model: &zhat::Model, value: AnyValue) -> PyResult<Bound<'py, PyAny>> {
+    let columns = model.state_form().columns.len();
+    let scored = |best: BestState| Ok((state(py, &best.state, columns)?, best.score));
+    match value {
+        AnyValue::Number(value) => Ok(value.into_pyobject(py)?.into_any()),
+        AnyValue::Numbers(values) => Ok(PyArray1::from_vec(py, values).into_any()),
+        AnyValue::Tensors(tensors) => Ok(arrays(py, tensors)?.into_any()),
+        AnyValue::States(found) => {
+            let states = found.into_iter().map(scored).collect::<PyResult<Vec<_>>>()?;
+            Ok(states.into_pyobject(py)?.into_any())
         }
-        AnyAnswer::Ranked(answer) => {
-            let pairs: Vec<_> =
-                answer.value.iter().map(|best| (states(py, &best.state), best.score)).collect();
-            Ok(pairs.into_pyobject(py)?.into_any())
+        AnyValue::Ranked(found) => {
+            let list = |list: Vec<BestState>| list.into_iter().map(scored).collect::<PyResult<Vec<_>>>();
+            Ok(found.into_iter().map(list).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.into_any())
         }
-        AnyAnswer::Samples(answer) => samples(py, answer.value),
-        AnyAnswer::Expectations(answer) => Ok(PyArray1::from_slice(py, &answer.value.values).into_any()),
-        AnyAnswer::SpaceMarginals(answer) => {
-            let values = PyArray1::from_slice(py, &answer.value.values);
-            Ok(values.reshape(answer.value.shape)?.into_any())
+        AnyValue::Samples(items) => {
+            let items =
+                items.iter().map(|draws| samples(py, draws, columns)).collect::<PyResult<Vec<_>>>()?;
+            Ok(items.into_pyobject(py)?.into_any())
         }
-        AnyAnswer::Sequences(answer) => sequence_answer::value(py, model, answer.value),
         _ => Err(unknown()),
     }
 }
 
-/// (states, the name of their law, log weights if weighted, distance if approximate).
-fn samples(py: Python<'_>, samples: Samples) -> PyResult<Bound<'_, PyAny>> {
-    let table = states(py, samples.as_slice()).reshape([samples.len(), samples.variables()])?;
-    let (law, log_weights, distance) = match samples.law {
-        Law::Exact => ("exact", None, None),
-        Law::Weighted { log_weights } => ("weighted", Some(PyArray1::from_vec(py, log_weights)), None),
-        Law::Approximate { distance } => ("approximate", None, Some(distance)),
-        _ => return Err(unknown()),
+/// A dict of arrays by name; of ragged tensors all rows in one flat array.
+pub fn arrays(py: Python<'_>, tensors: Tensors) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for tensor in tensors.list {
+        let name = tensor.name().to_owned();
+        dict.set_item(name, array(py, tensor)?)?;
+    }
+    Ok(dict)
+}
+
+fn array<'py>(py: Python<'py>, tensor: Tensor<'static>) -> PyResult<Bound<'py, PyAny>> {
+    let shape = match tensor.ends() {
+        Some(_) => vec![tensor.data().len()],
+        None => tensor.shape().to_vec(),
     };
-    Ok((table, law, log_weights, distance).into_pyobject(py)?.into_any())
+    fn joined<T: Clone>(pieces: Vec<std::borrow::Cow<'static, [T]>>) -> Vec<T> {
+        let mut pieces = pieces.into_iter();
+        let mut all = pieces.next().map(std::borrow::Cow::into_owned).unwrap_or_default();
+        pieces.for_each(|piece| all.extend_from_slice(&piece));
+        all
+    }
+    Ok(match tensor.into_data() {
+        Data::F32(pieces) => handed_over(py, joined(pieces), &shape)?.into_any(),
+        Data::F64(pieces) => handed_over(py, joined(pieces), &shape)?.into_any(),
+        Data::U64(numbers) => {
+            handed_over(py, numbers.iter().map(|x| *x as i64).collect(), &shape)?.into_any()
+        }
+        _ => return Err(unknown()),
+    })
 }
 
-/// States as 64-bit integers, what NumPy counts with.
-pub fn states<'py>(py: Python<'py>, states: &[usize]) -> Bound<'py, PyArray1<i64>> {
-    PyArray1::from_iter(py, states.iter().map(|&state| state as i64))
+/// A state as an array of 64-bit integers, what NumPy counts with: one number per place, or rows of several columns.
+pub fn state<'py>(py: Python<'py>, state: &[usize], columns: usize) -> PyResult<Bound<'py, PyAny>> {
+    let flat: Vec<i64> = state.iter().map(|&x| x as i64).collect();
+    let shape = if columns > 1 { vec![flat.len() / columns, columns] } else { vec![flat.len()] };
+    Ok(handed_over(py, flat, &shape)?.into_any())
 }
 
-pub fn unknown() -> PyErr {
-    Failure(Error::argument("answer", "this kind of answer is not known to the Python package")).into()
+/// Samples of one item: their states (an array with one sample per row, or a list where they differ in length), the
+/// name of their law, log weights if they are weighted, the distance if they are approximate.
+type Samples<'py> = (Bound<'py, PyAny>, &'static str, Option<Bound<'py, PyArray1<f64>>>, Option<f64>);
+
+fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize) -> PyResult<Samples<'py>> {
+    let count = draws.states.len();
+    let states = if columns > 1 {
+        let each = draws.states.iter().map(|one| state(py, one, columns)).collect::<PyResult<Vec<_>>>()?;
+        each.into_pyobject(py)?.into_any()
+    } else {
+        let flat: Vec<i64> = draws.states.as_slice().iter().map(|&x| x as i64).collect();
+        let length = flat.len().checked_div(count).unwrap_or(0);
+        PyArray1::from_vec(py, flat).reshape([count, length])?.into_any()
+    };
+    Ok(match &draws.law {
+        Law::Exact => (states, "exact", None, None),
+        Law::Weighted { log_weights } => {
+            (states, "weighted", Some(PyArray1::from_slice(py, log_weights)), None)
+        }
+        Law::Approximate { distance } => (states, "approximate", None, Some(*distance)),
+        _ => return Err(unknown()),
+    })
+}
+
+fn unknown() -> PyErr {
+    Failure(Error::argument("answer", "this shape of answer is not known to the Python package")).into()
 }

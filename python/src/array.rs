@@ -5,15 +5,29 @@ use numpy::{Element, PyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArr
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zhat::model::Values;
-use zhat::numeric::Real;
+use zhat::tensor;
 
 use crate::error;
 
 /// A precision that models and NumPy both have.
-pub trait Precision: Real + Element {}
+pub trait Precision: tensor::Precision + Element {}
 
 impl Precision for f32 {}
 impl Precision for f64 {}
+
+/// What to do with a model of a kind that comes in both precisions, or else.
+#[macro_export]
+macro_rules! either {
+    ($model:expr, $kind:ident, $bound:ident => $found:expr, $other:expr) => {
+        if let Some($bound) = $model.get::<$kind<f32>>() {
+            $found
+        } else if let Some($bound) = $model.get::<$kind<f64>>() {
+            $found
+        } else {
+            $other
+        }
+    };
+}
 
 /// The numbers of an array that is kept alive.
 struct InPlace<F: Element> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use zhat::catalogue::{self, AnyAnswer, Choice, Settings};
+use zhat::catalogue::{self, Choice, Settings};
 use zhat::io::table::{Encoding, Missing, TableOptions, read_statistics};
 use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
 use zhat::{Estimate, FactorGraph, Query};
@@ -162,12 +162,9 @@ fn options(text: &str) -> PyResult<Settings> {
 }
 
 fn graph_of(model: &Model) -> PyResult<FactorGraph> {
-    match model.inner() {
-        zhat::Model::FactorGraph(graph) => Ok(graph.clone()),
-        other => {
-            Err(error::argument("model", format!("is a {}, expected a factor graph", other.kind().name())))
-        }
-    }
+    let other =
+        || error::argument("model", format!("is a {}, expected a factor graph", model.inner().kind()));
+    model.get().cloned().ok_or_else(other)
 }
 
 /// How a file of text is to be read.
@@ -231,12 +228,9 @@ pub fn score_rows<'py>(
     let rows = states_of(&graph, &codes)?;
     let choice = Choice::parse(method);
     let (scores, mean) = run.supervise(py, move |run| {
-        let model = zhat::Model::FactorGraph(graph.clone());
-        let AnyAnswer::Estimate(log_z) =
-            catalogue::answer(&model, Query::LogPartition, &choice, &settings, run)?
-        else {
-            return Err(zhat::Error::argument("method", "gave no number"));
-        };
+        let model = graph.clone().into();
+        let answer = catalogue::answer(&model, Query::LogPartition, &choice, &settings, run)?;
+        let log_z = answer.into_estimate()?;
         Ok(learn::score_states(&graph, log_z, &rows, run))
     })?;
     Ok((PyArray1::from_vec(py, scores), told(&mean)))

@@ -16,7 +16,6 @@ mod pairwise;
 mod relaxed;
 mod run;
 mod sequence;
-mod sequence_answer;
 mod sequence_mrf;
 mod space;
 
@@ -24,9 +23,9 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use pyo3::prelude::*;
-use zhat::catalogue::CATALOGUE;
+use zhat::catalogue;
 use zhat::numeric::simd::{self, Level};
-use zhat::{Guarantee, decimal, platform, units};
+use zhat::{Guarantee, Query, decimal, platform, units};
 
 use error::Failure;
 
@@ -54,15 +53,15 @@ struct Machine {
 /// The catalogue.
 #[pyfunction]
 fn methods() -> Vec<Method> {
-    let method = |row: &zhat::catalogue::Row| Method {
+    let method = |row: &catalogue::Row| Method {
         name: row.method,
         kind: row.kind.name(),
         about: row.about,
-        queries: row.queries.iter().map(|query| query.name()).collect(),
+        queries: row.queries().map(Query::name).collect(),
         options: (row.options)().to_string(),
         ranges: row.ranges.iter().map(|(name, range)| (*name, range.to_string())).collect(),
     };
-    CATALOGUE.iter().map(method).collect()
+    catalogue::all().into_iter().map(method).collect()
 }
 
 /// The vector instructions in use and the default memory budget.
@@ -159,16 +158,11 @@ mod _zhat {
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
-    use super::sequence::{
-        chain, hmm, lengths, observe, parameters, path_score, segments_score, semi_markov,
-    };
+    use super::sequence::{chain, hmm, path_score, segments_score, semi_markov};
     #[pymodule_export]
-    use super::sequence_mrf::{cycle_score, random_sequence_mrf, sequence_mrf, sequence_mrf_parts};
+    use super::sequence_mrf::{cycle_score, random_sequence_mrf, sequence_mrf};
     #[pymodule_export]
-    use super::space::{
-        random_space, space_conditions, space_figures, space_model, space_model_of, space_restrict,
-        space_score,
-    };
+    use super::space::{random_space, space_model, space_model_of, space_score};
     #[pymodule_export]
     use super::{
         format_bytes, format_low, format_number, format_seconds, format_value, machine, methods, processors,

@@ -89,10 +89,7 @@ pub fn random_mixture(classes: usize, bounds: (f64, f64), seed: u64) -> PyResult
 }
 
 fn of(model: &Model) -> PyResult<&MixedModel> {
-    match model.inner() {
-        zhat::Model::MixedModel(mixed) => Ok(mixed),
-        _ => Err(error::argument("model", "expected a mixed model")),
-    }
+    model.get().ok_or_else(|| error::argument("model", "expected a mixed model"))
 }
 
 /// The variables and terms.

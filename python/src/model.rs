@@ -1,20 +1,23 @@
 //! Models: built from arrays, read from files, asked.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use serde_json::{Map, Value};
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
 use zhat::io::{self, model_file, uai};
-use zhat::model::{Factor, Form};
+use zhat::model::{AnyModel, Evidence, Factor, Observed};
+use zhat::tensor::{Data, Tensor};
 use zhat::{Error, FactorGraph, Query};
 
 use crate::answer::{Cost, Parts};
+use crate::array::{self, Precision};
 use crate::error::{self, Failure};
 use crate::run::Run;
-use crate::sequence::Figures;
+use crate::space;
 
 /// The names of the variables, and of the states of each.
 type Names = (Vec<String>, Vec<Vec<String>>);
@@ -27,7 +30,7 @@ type Entry = (&'static str, &'static str, bool, Cost);
 #[pyclass(frozen, eq, module = "zhat._zhat")]
 #[derive(PartialEq)]
 pub struct Model {
-    model: Arc<zhat::Model>,
+    model: zhat::Model,
 }
 
 /// A variable or a state: by number or by name.
@@ -37,74 +40,19 @@ enum Label {
     Name(String),
 }
 
-/// The figures of a factor graph; a dict in Python.
-#[derive(IntoPyObject)]
-struct Sizes {
-    kind: &'static str,
-    form: &'static str,
-    variables: usize,
-    factors: usize,
-    largest_domain: usize,
-    largest_arity: usize,
-    values: usize,
-    zeros: usize,
-    bytes: usize,
-    evidence: usize,
-    free: Option<usize>,
-    barren: usize,
-    log2_states: f64,
-    width: Option<usize>,
-    log2_table: Option<f64>,
-}
-
-/// The figures of a mixed model.
-#[derive(IntoPyObject)]
-struct MixedSizes {
-    kind: &'static str,
-    variables: usize,
-    continuous: usize,
-    terms: usize,
-    largest_component: usize,
-    numerical: bool,
-    bytes: usize,
-}
-
-/// The figures of a model on a space.
-#[derive(IntoPyObject)]
-struct SpaceSizes {
-    kind: &'static str,
-    space: &'static str,
-    scores: &'static str,
-    width: usize,
-    log_count: Option<f64>,
-    features: usize,
-    bytes: usize,
-}
-
-/// The figures of a cyclic sequence model.
-#[derive(IntoPyObject)]
-struct CycleSizes {
-    kind: &'static str,
-    length: usize,
-    states: usize,
-    context: usize,
-    bytes: usize,
-}
-
-/// The figures of any model.
-#[derive(IntoPyObject)]
-enum AnySizes {
-    Graph(Sizes),
-    Mixed(MixedSizes),
-    Space(SpaceSizes),
-    Cycle(CycleSizes),
-    Sequences(Figures),
+/// An observation: a variable and its state, a sequence, position and state, or a condition on structures.
+#[derive(FromPyObject)]
+enum Observation {
+    Position(usize, usize, usize),
+    State(Label, Label),
+    Text(String),
+    Function(Py<PyAny>),
 }
 
 impl Model {
     /// Wraps a model of any kind.
     pub fn of(model: impl Into<zhat::Model>) -> Self {
-        Model { model: Arc::new(model.into()) }
+        Model { model: model.into() }
     }
 
     /// The model itself.
@@ -112,9 +60,9 @@ impl Model {
         &self.model
     }
 
-    /// The same, to be shared with a thread.
-    pub fn shared(&self) -> Arc<zhat::Model> {
-        self.model.clone()
+    /// The model, if it has this type.
+    pub fn get<M: AnyModel>(&self) -> Option<&M> {
+        self.model.get()
     }
 
     fn graph(&self) -> PyResult<&FactorGraph> {
@@ -156,13 +104,14 @@ impl Model {
             let Some(evidence) = evidence else {
                 return Ok(model);
             };
-            let graph = graph_of(&model)?;
-            Ok(graph.condition(&uai::read_evidence(&evidence, graph)?)?.into())
+            let states = uai::read_evidence(&evidence, graph_of(&model)?)?;
+            let state = |(variable, state)| Evidence::State { variable, state };
+            model.condition(&states.into_iter().map(state).collect::<Vec<_>>())
         });
         Ok(Model::of(model.map_err(Failure)?))
     }
 
-    /// The kind of model: `factor-graph`, `chain` or `semi-markov`.
+    /// The kind of model: `factor-graph`, `chain`, …
     #[getter]
     fn kind(&self) -> &'static str {
         self.model.kind().name()
@@ -248,27 +197,50 @@ impl Model {
         Ok(graph.score(&state))
     }
 
-    /// The model given that variables are in these states.
-    fn condition(&self, evidence: Vec<(Label, Label)>) -> PyResult<Self> {
-        let graph = self.graph()?;
-        let found = evidence.into_iter().map(|(variable, state)| find(graph, variable, state));
-        let evidence = found.collect::<PyResult<Vec<_>>>()?;
-        Ok(Model::of(graph.condition(&evidence).map_err(Failure)?))
+    /// The model given these observations.
+    fn condition(&self, evidence: Vec<Observation>) -> PyResult<Self> {
+        let evidence =
+            evidence.into_iter().map(|item| self.evidence_of(item)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Model::of(self.model.condition(&evidence).map_err(Failure)?))
     }
 
-    /// The sizes, and for each method and query its cost and whether it fits the budget of `run`.
-    fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(AnySizes, Vec<Entry>)> {
+    /// The parameters by name: views of what the model holds, which cannot be written to; whole numbers are copies.
+    /// Where a tensor lies in several pieces there is a list of them.
+    fn parameters<'py>(model: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let parts = PyDict::new(model.py());
+        for tensor in model.get().model.tensors() {
+            parts.set_item(tensor.name(), views(model, &tensor)?)?;
+        }
+        Ok(parts)
+    }
+
+    /// The length of each item of a batch.
+    #[getter]
+    fn lengths(&self) -> Vec<usize> {
+        self.model.batch().map_or_else(Vec::new, |batch| batch.lengths.to_vec())
+    }
+
+    /// What the model says about itself, as JSON.
+    fn summary(&self) -> String {
+        Value::Object(self.model.summary().figures).to_string()
+    }
+
+    /// The same with what methods say about it, and for each method and query its cost and whether it fits the budget
+    /// of `run`.
+    fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(String, Vec<Entry>)> {
         let model = self.model.clone();
         run.supervise(py, move |run| {
             let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
             let mut costs = Vec::new();
             for row in catalogue::rows(model.kind()) {
-                for &query in row.queries {
+                for query in row.queries() {
                     let forecast = row.forecast(&model, query, &Settings::new(), run)?;
                     costs.push((row.method, query.name(), forecast.fits(run, horizon), forecast.into()));
                 }
             }
-            Ok((sizes(&model, run)?, costs))
+            let mut figures = Map::from_iter([("kind".to_owned(), Value::from(model.kind().name()))]);
+            figures.extend(catalogue::describe(&model, run).figures);
+            Ok((Value::Object(figures).to_string(), costs))
         })
     }
 
@@ -297,14 +269,62 @@ impl Model {
     }
 }
 
-fn graph_of(model: &zhat::Model) -> zhat::Result<&FactorGraph> {
-    match model {
-        zhat::Model::FactorGraph(graph) => Ok(graph),
-        other => {
-            let message = format!("expected a factor graph, found a {}", other.kind().name());
-            Err(Error::argument("model", message))
+impl Model {
+    /// An observation as the library takes it.
+    fn evidence_of(&self, item: Observation) -> PyResult<Evidence> {
+        Ok(match item {
+            Observation::Position(sequence, position, state) => {
+                Evidence::Position(Observed { sequence, position, state })
+            }
+            Observation::State(variable, state) => match (self.get::<FactorGraph>(), variable, state) {
+                (Some(graph), variable, state) => {
+                    let (variable, state) = find(graph, variable, state)?;
+                    Evidence::State { variable, state }
+                }
+                (None, Label::Number(variable), Label::Number(state)) => Evidence::State { variable, state },
+                _ => return Err(error::argument("evidence", "variables and states go by their numbers")),
+            },
+            Observation::Text(text) => self.model.parse_evidence(&text).map_err(Failure)?,
+            Observation::Function(function) => Evidence::Condition(space::condition(self, function)?),
+        })
+    }
+}
+
+/// Views of a tensor's numbers.
+fn views<'py>(model: &Bound<'py, Model>, tensor: &Tensor<'_>) -> PyResult<Bound<'py, PyAny>> {
+    fn of<'py, F: Precision>(
+        model: &Bound<'py, Model>,
+        pieces: &[Cow<'_, [F]>],
+        shape: &[usize],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let one = |piece: &Cow<'_, [F]>, shape: &[usize]| match piece {
+            // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
+            Cow::Borrowed(numbers) => unsafe { array::view(numbers, shape, model.as_any()) },
+            Cow::Owned(numbers) => array::handed_over(model.py(), numbers.clone(), shape),
+        };
+        match pieces {
+            [only] => Ok(one(only, shape)?.into_any()),
+            pieces => {
+                let rows = shape.get(1..).unwrap_or_default();
+                let each = pieces.iter().map(|piece| one(piece, rows)).collect::<PyResult<Vec<_>>>()?;
+                Ok(each.into_pyobject(model.py())?.into_any())
+            }
         }
     }
+    match tensor.data() {
+        Data::F32(pieces) => of(model, pieces, tensor.shape()),
+        Data::F64(pieces) => of(model, pieces, tensor.shape()),
+        Data::U64(numbers) => {
+            let numbers = numbers.iter().map(|x| *x as i64).collect();
+            Ok(array::handed_over(model.py(), numbers, tensor.shape())?.into_any())
+        }
+        _ => Err(error::argument("parameters", "of a type that the Python package does not know")),
+    }
+}
+
+fn graph_of(model: &zhat::Model) -> zhat::Result<&FactorGraph> {
+    let other = || Error::argument("model", format!("expected a factor graph, found a {}", model.kind()));
+    model.get::<FactorGraph>().ok_or_else(other)
 }
 
 /// The path of a file: to the library `-` is a standard stream, in Python it is a name like any other.
@@ -329,62 +349,4 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
         })?,
     };
     Ok((v, s))
-}
-
-fn sizes(model: &zhat::Model, run: &zhat::Run) -> zhat::Result<AnySizes> {
-    if let Some(sizes) = model.sequence_sizes() {
-        return Ok(AnySizes::Sequences(Figures::new(model.kind().name(), sizes)));
-    }
-    if let zhat::Model::MixedModel(mixed) = model {
-        let sizes = mixed.sizes();
-        return Ok(AnySizes::Mixed(MixedSizes {
-            kind: model.kind().name(),
-            variables: sizes.variables,
-            continuous: sizes.continuous,
-            terms: sizes.terms,
-            largest_component: sizes.largest_component,
-            numerical: sizes.numerical,
-            bytes: sizes.bytes,
-        }));
-    }
-    if let zhat::Model::Space(space) = model {
-        return Ok(AnySizes::Space(SpaceSizes {
-            kind: model.kind().name(),
-            space: space.space().name(),
-            scores: space.scores().name(),
-            width: space.width(),
-            log_count: space.space().log_count(),
-            features: space.dimension(),
-            bytes: space.bytes(),
-        }));
-    }
-    if let zhat::Model::SequenceMrf(mrf) = model {
-        return Ok(AnySizes::Cycle(CycleSizes {
-            kind: model.kind().name(),
-            length: mrf.length(),
-            states: mrf.states(),
-            context: mrf.context(),
-            bytes: mrf.bytes(),
-        }));
-    }
-    let graph = graph_of(model)?;
-    let values = || graph.factors().flat_map(|factor| factor.log_values);
-    let difficulty = graph.difficulty(run);
-    Ok(AnySizes::Graph(Sizes {
-        kind: model.kind().name(),
-        form: if graph.form() == Form::Bayes { "bayes" } else { "markov" },
-        variables: graph.variable_count(),
-        factors: graph.factor_count(),
-        largest_domain: graph.cardinalities().iter().max().copied().unwrap_or(0),
-        largest_arity: graph.factors().map(|factor| factor.scope.len()).max().unwrap_or(0),
-        values: values().count(),
-        zeros: values().filter(|&&value| value == f64::NEG_INFINITY).count(),
-        bytes: graph.bytes(),
-        evidence: graph.evidence().len(),
-        free: difficulty.map(|found| found.free),
-        barren: difficulty.map_or(0, |found| found.barren),
-        log2_states: graph.log_state_count() / std::f64::consts::LN_2,
-        width: difficulty.and_then(|found| found.width),
-        log2_table: difficulty.map(|found| found.log2_table),
-    }))
 }

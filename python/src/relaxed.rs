@@ -6,22 +6,23 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::exact::ForwardBackward;
+use zhat::query::{AnyValue, IntoValue, Tensors};
 use zhat::randomized::{RandomizedForward, SparseSamples, SparseSegmentation, SparseSegmentations};
-use zhat::sequence::{ChainGradient, RelaxedSamples, RelaxedSegmentations, SemiMarkovGradient};
+use zhat::sequence::{RelaxedSamples, RelaxedSegmentations};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
+use crate::either;
 use crate::model::Model;
-use crate::ops::{Backward, Cotangent, Gradient, Tape, randomized};
+use crate::ops::{Backward, Cotangent, Tape, randomized};
 use crate::run::Run;
-use crate::sequence_answer::{Paths, paths, segments};
 
 /// A precision whose cotangents come as arrays of it.
-trait Weighed: Precision {
+trait CotangentOf: Precision {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[Self]>;
 }
 
-impl Weighed for f32 {
+impl CotangentOf for f32 {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[f32]> {
         match cotangent {
             Cotangent::Single(numbers) => Ok(numbers),
@@ -30,9 +31,35 @@ impl Weighed for f32 {
     }
 }
 
-impl Weighed for f64 {
+impl CotangentOf for f64 {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[f64]> {
         cotangent.numbers()
+    }
+}
+
+/// For each sequence an array with one path per row.
+type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
+
+/// For each sequence its paths as the rows of an array.
+fn paths<'py>(py: Python<'py>, lengths: &[usize], drawn: &[Vec<Vec<usize>>]) -> PyResult<Paths<'py>> {
+    let each = |(drawn, &length): (&Vec<Vec<usize>>, &usize)| {
+        let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
+        handed_over(py, flat, &[drawn.len(), length])
+    };
+    drawn.iter().zip(lengths).map(each).collect()
+}
+
+/// One row (state, length) per segment.
+fn segments<'py>(py: Python<'py>, segments: &[(usize, usize)]) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
+    let flat = segments.iter().flat_map(|&(state, length)| [state as i64, length as i64]).collect();
+    handed_over(py, flat, &[segments.len(), 2])
+}
+
+/// A gradient as named tensors.
+fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
+    match gradient.into_value(model) {
+        AnyValue::Tensors(tensors) => tensors,
+        _ => Tensors { list: Vec::new(), radius: None },
     }
 }
 
@@ -92,52 +119,44 @@ pub fn relaxed_sample<'py>(
     temperature: f64,
     run: &Bound<'py, Run>,
 ) -> PyResult<Dense<'py>> {
-    match model.inner() {
-        zhat::Model::Chain32(chain) => dense(py, model, chain, count, temperature, run),
-        zhat::Model::Chain64(chain) => dense(py, model, chain, count, temperature, run),
-        zhat::Model::SemiMarkov32(semi) => dense_segments(py, model, semi, count, temperature, run),
-        zhat::Model::SemiMarkov64(semi) => dense_segments(py, model, semi, count, temperature, run),
-        _ => Err(not_a_sequence()),
-    }
+    either!(model, Chain, chain => dense(py, chain, count, temperature, run), {
+        either!(model, SemiMarkov, semi => dense_segments(py, semi, count, temperature, run), {
+            Err(not_a_sequence())
+        })
+    })
 }
 
-fn dense<'py, F: Weighed>(
+fn dense<'py, F: CotangentOf>(
     py: Python<'py>,
-    model: &Model,
     chain: &Chain<F>,
     count: usize,
     temperature: f64,
     run: &Bound<'py, Run>,
-) -> PyResult<Dense<'py>>
-where
-    Gradient: From<ChainGradient<F>>,
-{
-    let (cancel, chain) = (Arc::<AtomicBool>::default(), chain.clone());
+) -> PyResult<Dense<'py>> {
+    let (cancel, own, lengths) = (Arc::<AtomicBool>::default(), chain.clone(), chain.lengths().to_vec());
+    let chain = chain.clone();
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&chain, count, temperature, run)
     })?;
-    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![tape.vjp(F::weights(c)?)?.into()]));
+    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![named(tape.vjp(F::weights(c)?)?, &own)]));
     let RelaxedSamples { shape, hard, soft } = samples;
     Ok(Dense {
-        hard: Hard::Paths(paths(py, model.inner(), &hard)?),
+        hard: Hard::Paths(paths(py, &lengths, &hard)?),
         soft: handed_over(py, soft, &shape)?.into_any(),
         lengths: None,
-        tape: Tape::new(model.shared(), backward, run, cancel),
+        tape: Tape::new(backward, run, cancel),
     })
 }
 
-fn dense_segments<'py, F: Weighed>(
+fn dense_segments<'py, F: CotangentOf>(
     py: Python<'py>,
-    model: &Model,
     semi: &SemiMarkov<F>,
     count: usize,
     temperature: f64,
     run: &Bound<'py, Run>,
-) -> PyResult<Dense<'py>>
-where
-    Gradient: From<SemiMarkovGradient<F>>,
-{
-    let (cancel, semi) = (Arc::<AtomicBool>::default(), semi.clone());
+) -> PyResult<Dense<'py>> {
+    let (cancel, own) = (Arc::<AtomicBool>::default(), semi.clone());
+    let semi = semi.clone();
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
@@ -147,14 +166,14 @@ where
     let backward: Arc<Backward> = Arc::new(move |c| {
         let weights = F::weights(c)?;
         let (of_states, of_lengths) = weights.split_at(at.min(weights.len()));
-        Ok(vec![tape.vjp(of_states, of_lengths)?.into()])
+        Ok(vec![named(tape.vjp(of_states, of_lengths)?, &own)])
     });
     let [batch, samples, steps, states_count, longest] = shape;
     Ok(Dense {
         hard: Hard::segments(py, &hard)?,
         soft: handed_over(py, states, &[batch, samples, steps, states_count])?.into_any(),
         lengths: Some(handed_over(py, lengths, &[batch, samples, steps, longest])?.into_any()),
-        tape: Tape::new(model.shared(), backward, run, cancel),
+        tape: Tape::new(backward, run, cancel),
     })
 }
 
@@ -170,31 +189,23 @@ pub fn sparse_relaxed_sample<'py>(
     run: &Bound<'py, Run>,
 ) -> PyResult<Sparse<'py>> {
     let method = randomized(settings, scores)?;
-    match model.inner() {
-        zhat::Model::Chain32(chain) => sparse(py, model, chain, method, (count, temperature), run),
-        zhat::Model::Chain64(chain) => sparse(py, model, chain, method, (count, temperature), run),
-        zhat::Model::SemiMarkov32(semi) => {
-            sparse_segments(py, model, semi, method, (count, temperature), run)
-        }
-        zhat::Model::SemiMarkov64(semi) => {
-            sparse_segments(py, model, semi, method, (count, temperature), run)
-        }
-        _ => Err(not_a_sequence()),
-    }
+    let drawn = (count, temperature);
+    either!(model, Chain, chain => sparse(py, chain, method, drawn, run), {
+        either!(model, SemiMarkov, semi => sparse_segments(py, semi, method, drawn, run), {
+            Err(not_a_sequence())
+        })
+    })
 }
 
-fn sparse<'py, F: Weighed>(
+fn sparse<'py, F: CotangentOf>(
     py: Python<'py>,
-    model: &Model,
     chain: &Chain<F>,
     method: RandomizedForward,
     (count, temperature): (usize, f64),
     run: &Bound<'py, Run>,
-) -> PyResult<Sparse<'py>>
-where
-    Gradient: From<ChainGradient<F>>,
-{
-    let (cancel, chain) = (Arc::<AtomicBool>::default(), chain.clone());
+) -> PyResult<Sparse<'py>> {
+    let (cancel, own, lengths) = (Arc::<AtomicBool>::default(), chain.clone(), chain.lengths().to_vec());
+    let chain = chain.clone();
     let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         method.relaxed_samples_with_tape(&chain, count, temperature, run)
     })?;
@@ -217,32 +228,29 @@ where
         let mut take = |&size: &usize| taken(&mut rest, size);
         let nested: Vec<Vec<Vec<F>>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
-        Ok(vec![tape.vjp(&nested)?.into()])
+        Ok(vec![named(tape.vjp(&nested)?, &own)])
     });
     let entries = values.len();
     Ok(Sparse {
-        hard: Hard::Paths(paths(py, model.inner(), &hard)?),
+        hard: Hard::Paths(paths(py, &lengths, &hard)?),
         index: handed_over(py, index, &[entries, 4])?,
         values: PyArray1::from_vec(py, values).into_any(),
         length_index: None,
         lengths: None,
         log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
-        tape: Tape::new(model.shared(), backward, run, cancel),
+        tape: Tape::new(backward, run, cancel),
     })
 }
 
-fn sparse_segments<'py, F: Weighed>(
+fn sparse_segments<'py, F: CotangentOf>(
     py: Python<'py>,
-    model: &Model,
     semi: &SemiMarkov<F>,
     method: RandomizedForward,
     (count, temperature): (usize, f64),
     run: &Bound<'py, Run>,
-) -> PyResult<Sparse<'py>>
-where
-    Gradient: From<SemiMarkovGradient<F>>,
-{
-    let (cancel, semi) = (Arc::<AtomicBool>::default(), semi.clone());
+) -> PyResult<Sparse<'py>> {
+    let (cancel, own) = (Arc::<AtomicBool>::default(), semi.clone());
+    let semi = semi.clone();
     let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         method.relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
@@ -278,7 +286,7 @@ where
         };
         let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
-        Ok(vec![tape.vjp(&nested)?.into()])
+        Ok(vec![named(tape.vjp(&nested)?, &own)])
     });
     Ok(Sparse {
         hard: Hard::segments(py, &hard)?,
@@ -287,7 +295,7 @@ where
         length_index: Some(handed_over(py, length_index, &[length_entries, 4])?),
         lengths: Some(PyArray1::from_vec(py, lengths).into_any()),
         log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
-        tape: Tape::new(model.shared(), backward, run, cancel),
+        tape: Tape::new(backward, run, cancel),
     })
 }
 

@@ -2,14 +2,13 @@
 
 use numpy::{PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use zhat::model::{Observed, Segments, SequenceSizes, Transitions, Values};
+use zhat::model::{Segments, Transitions, Values};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{self, Precision};
+use crate::either;
 use crate::error::{self, Failure};
 use crate::model::Model;
-use crate::pairwise;
 
 /// A state and how many positions it lasts.
 type Segment = (usize, usize);
@@ -102,11 +101,9 @@ pub fn transitions_of<F: Precision>(
 /// The semi-Markov chain of a chain, with segment scores (L, N) or (B, T, L, N), used in place.
 #[pyfunction]
 pub fn semi_markov(py: Python<'_>, chain: &Model, segments: &Bound<'_, PyAny>) -> PyResult<Model> {
-    match chain.inner() {
-        zhat::Model::Chain32(chain) => Ok(Model::of(with_segments(py, chain, segments)?)),
-        zhat::Model::Chain64(chain) => Ok(Model::of(with_segments(py, chain, segments)?)),
-        _ => Err(error::argument("chain", "a semi-Markov chain is made from a chain")),
-    }
+    either!(chain, Chain, chain => Ok(Model::of(with_segments(py, chain, segments)?)), {
+        Err(error::argument("chain", "a semi-Markov chain is made from a chain"))
+    })
 }
 
 fn with_segments<F: Precision>(
@@ -158,69 +155,6 @@ fn hidden<F: Precision>(
     Ok(Chain::hmm(&start, &transitions, &emissions, observations).map_err(Failure)?)
 }
 
-/// The arrays of a chain or semi-Markov chain by name: views of what the model holds, which cannot be written to.
-#[pyfunction]
-pub fn parameters<'py>(model: &Bound<'py, Model>) -> PyResult<Bound<'py, PyDict>> {
-    match model.get().inner() {
-        zhat::Model::Chain32(chain) => chain_parameters(model, chain),
-        zhat::Model::Chain64(chain) => chain_parameters(model, chain),
-        zhat::Model::SemiMarkov32(semi) => semi_markov_parameters(model, semi),
-        zhat::Model::SemiMarkov64(semi) => semi_markov_parameters(model, semi),
-        zhat::Model::Pairwise32(graph) => pairwise::parameters(model, graph),
-        zhat::Model::Pairwise64(graph) => pairwise::parameters(model, graph),
-        _ => Err(not_sequences()),
-    }
-}
-
-fn chain_parameters<'py, F: Precision>(
-    model: &Bound<'py, Model>,
-    chain: &Chain<F>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let (b, t, n) = (chain.batch(), chain.steps(), chain.states());
-    let parts = PyDict::new(model.py());
-    let add = |name: &str, numbers: &[F], shape: &[usize]| {
-        // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
-        parts.set_item(name, unsafe { array::view(numbers, shape, model.as_any())? })
-    };
-    add("start", chain.start(), &[n])?;
-    add("emissions", chain.emissions(), &[b, t, n])?;
-    match chain.transitions() {
-        Transitions::Shared(values) => add("transitions", values, &[n, n])?,
-        Transitions::PerStep(values) => add("transitions", values, &[t - 1, n, n])?,
-        Transitions::Factored { left, right } => {
-            let shape = [n, left.len() / n];
-            add("left", left, &shape)?;
-            if let Some(right) = right {
-                add("right", right, &shape)?;
-            }
-        }
-    }
-    Ok(parts)
-}
-
-fn semi_markov_parameters<'py, F: Precision>(
-    model: &Bound<'py, Model>,
-    semi: &SemiMarkov<F>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let chain = semi.chain();
-    let parts = chain_parameters(model, chain)?;
-    let (values, shape) = match semi.segments() {
-        Segments::Lengths(values) => (values, vec![semi.longest(), chain.states()]),
-        Segments::Places(values) => {
-            (values, vec![chain.batch(), chain.steps(), semi.longest(), chain.states()])
-        }
-    };
-    // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
-    parts.set_item("segments", unsafe { array::view::<F>(values, &shape, model.as_any())? })?;
-    Ok(parts)
-}
-
-/// The length of each sequence.
-#[pyfunction]
-pub fn lengths(model: &Model) -> Vec<usize> {
-    model.inner().lengths().to_vec()
-}
-
 /// The log weight of a path of a chain.
 #[pyfunction]
 pub fn path_score(model: &Model, sequence: usize, path: Vec<usize>) -> PyResult<f64> {
@@ -232,18 +166,16 @@ pub fn path_score(model: &Model, sequence: usize, path: Vec<usize>) -> PyResult<
     if let Some(state) = path.iter().find(|&&state| state >= states) {
         return Err(error::argument("path", format!("there are {states} states, so there is no {state}")));
     }
-    match model.inner() {
-        zhat::Model::Chain32(chain) => Ok(chain.score(sequence, &path)),
-        zhat::Model::Chain64(chain) => Ok(chain.score(sequence, &path)),
-        _ => Err(error::argument("path", "of a semi-Markov chain segments have a score")),
-    }
+    either!(model, Chain, chain => Ok(chain.score(sequence, &path)), {
+        Err(error::argument("path", "of a semi-Markov chain segments have a score"))
+    })
 }
 
 /// The log weight of a segmentation of a semi-Markov chain.
 #[pyfunction]
 pub fn segments_score(model: &Model, sequence: usize, segments: Vec<Segment>) -> PyResult<f64> {
     let (length, states) = sequence_sizes(model, sequence)?;
-    let longest = model.inner().longest_segment().ok_or_else(not_sequences)?;
+    let longest = either!(model, SemiMarkov, semi => semi.longest(), return Err(not_sequences()));
     let fits = |&(state, positions): &Segment| state < states && (1..=longest).contains(&positions);
     let covered = segments.iter().try_fold(0usize, |sum, segment| sum.checked_add(segment.1));
     if !segments.iter().all(fits) || covered != Some(length) {
@@ -252,88 +184,19 @@ pub fn segments_score(model: &Model, sequence: usize, segments: Vec<Segment>) ->
         );
         return Err(error::argument("segments", message));
     }
-    match model.inner() {
-        zhat::Model::SemiMarkov32(semi) => Ok(semi.score(sequence, &segments)),
-        zhat::Model::SemiMarkov64(semi) => Ok(semi.score(sequence, &segments)),
-        _ => Err(not_sequences()),
-    }
-}
-
-/// The model given that positions are in these states: (sequence, position, state) each.
-#[pyfunction]
-pub fn observe(model: &Model, evidence: Vec<(usize, usize, usize)>) -> PyResult<Model> {
-    let observed = |(sequence, position, state)| Observed { sequence, position, state };
-    let evidence: Vec<Observed> = evidence.into_iter().map(observed).collect();
-    Ok(match model.inner() {
-        zhat::Model::Chain32(chain) => Model::of(chain.condition(&evidence).map_err(Failure)?),
-        zhat::Model::Chain64(chain) => Model::of(chain.condition(&evidence).map_err(Failure)?),
-        zhat::Model::SemiMarkov32(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
-        zhat::Model::SemiMarkov64(semi) => Model::of(semi.condition(&evidence).map_err(Failure)?),
-        zhat::Model::Pairwise32(graph) => Model::of(graph.observe(&variables(&evidence)).map_err(Failure)?),
-        zhat::Model::Pairwise64(graph) => Model::of(graph.observe(&variables(&evidence)).map_err(Failure)?),
-        _ => return Err(not_sequences()),
-    })
-}
-
-/// Of a graph a position is a variable.
-fn variables(evidence: &[Observed]) -> Vec<(usize, usize)> {
-    evidence.iter().map(|seen| (seen.position, seen.state)).collect()
+    either!(model, SemiMarkov, semi => Ok(semi.score(sequence, &segments)), Err(not_sequences()))
 }
 
 /// The length of a sequence and the number of states.
 fn sequence_sizes(model: &Model, sequence: usize) -> PyResult<(usize, usize)> {
-    let lengths = model.inner().lengths();
-    let length = lengths.get(sequence).ok_or_else(|| {
-        error::argument("sequence", format!("there are {}, so there is no {sequence}", lengths.len()))
+    let batch = model.inner().batch().ok_or_else(not_sequences)?;
+    let length = batch.lengths.get(sequence).ok_or_else(|| {
+        error::argument("sequence", format!("there are {}, so there is no {sequence}", batch.lengths.len()))
     })?;
-    let states = match model.inner() {
-        zhat::Model::Chain32(chain) => chain.states(),
-        zhat::Model::Chain64(chain) => chain.states(),
-        zhat::Model::SemiMarkov32(semi) => semi.chain().states(),
-        zhat::Model::SemiMarkov64(semi) => semi.chain().states(),
-        _ => return Err(not_sequences()),
-    };
+    let states = either!(model, Chain, chain => chain.states(), {
+        either!(model, SemiMarkov, semi => semi.chain().states(), return Err(not_sequences()))
+    });
     Ok((*length, states))
-}
-
-/// The figures of a batch of sequences; a dict in Python.
-#[derive(IntoPyObject)]
-pub struct Figures {
-    kind: &'static str,
-    form: &'static str,
-    precision: &'static str,
-    states: usize,
-    steps: usize,
-    batch: usize,
-    positions: usize,
-    shortest: usize,
-    rank: Option<usize>,
-    longest_segment: Option<usize>,
-    edges: Option<usize>,
-    values: usize,
-    zeros: usize,
-    bytes: usize,
-}
-
-impl Figures {
-    pub fn new(kind: &'static str, sizes: SequenceSizes) -> Self {
-        Figures {
-            kind,
-            form: sizes.form,
-            precision: sizes.precision,
-            states: sizes.states,
-            steps: sizes.steps,
-            batch: sizes.batch,
-            positions: sizes.positions,
-            shortest: sizes.shortest,
-            rank: sizes.rank,
-            longest_segment: sizes.longest_segment,
-            edges: sizes.edges,
-            values: sizes.values,
-            zeros: sizes.zeros,
-            bytes: sizes.bytes,
-        }
-    }
 }
 
 /// The array in the precision of the model.

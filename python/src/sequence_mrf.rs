@@ -1,12 +1,10 @@
 //! Cyclic sequence models.
 
-use numpy::{PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 use zhat::model::generate::{self, SequenceMrfShape};
 use zhat::model::{Interactions, SequenceMrf};
 
-use crate::array;
 use crate::error::{self, Failure};
 use crate::model::Model;
 
@@ -46,38 +44,7 @@ pub fn sequence_mrf(
 }
 
 fn of(model: &Model) -> PyResult<&SequenceMrf> {
-    match model.inner() {
-        zhat::Model::SequenceMrf(model) => Ok(model),
-        _ => Err(error::argument("model", "expected a cyclic sequence model")),
-    }
-}
-
-/// Views of a model's numbers by name, which cannot be written to; those for each distance in a list.
-#[pyfunction]
-pub fn sequence_mrf_parts<'py>(model: &Bound<'py, Model>) -> PyResult<Bound<'py, PyDict>> {
-    let own = model.get();
-    let mrf = of(own)?;
-    let (states, py) = (mrf.states(), model.py());
-    let parts = PyDict::new(py);
-    parts.set_item("length", mrf.length())?;
-    // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
-    parts.set_item("unary", unsafe { array::view(mrf.unary(), &[states], model.as_any())? })?;
-    let view = |numbers: &[f32], columns: usize| -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
-        // SAFETY: as above.
-        unsafe { array::view(numbers, &[states, columns], model.as_any()) }
-    };
-    let each = |matrices: &[Vec<f32>], columns: usize| {
-        let views = matrices.iter().map(|matrix| view(matrix, columns)).collect::<PyResult<Vec<_>>>()?;
-        PyList::new(py, views)
-    };
-    match mrf.interactions() {
-        Interactions::Full(matrices) => parts.set_item("interactions", each(matrices, states)?)?,
-        Interactions::LowRank { rank, left, right } => {
-            parts.set_item("left", view(left, *rank)?)?;
-            parts.set_item("right", each(right, *rank)?)?;
-        }
-    }
-    Ok(parts)
+    model.get().ok_or_else(|| error::argument("model", "expected a cyclic sequence model"))
 }
 
 /// The score of a cycle of states.

@@ -101,34 +101,12 @@ pub fn space_model_of(
     Ok(Model::of(SpaceModel::new(space, scores).map_err(Failure)?))
 }
 
-/// A condition: its text, or a function of a structure.
-#[derive(FromPyObject)]
-pub enum Given {
-    Text(String),
-    Function(Py<PyAny>),
-}
-
-/// The model on those structures that meet the conditions.
-#[pyfunction]
-pub fn space_restrict(model: &Model, conditions: Vec<Given>) -> PyResult<Model> {
+/// The condition that a function of a structure states.
+pub fn condition(model: &Model, function: Py<PyAny>) -> PyResult<Condition> {
     let signs = matches!(of(model)?.structures().base(), Structures::Hypercube(cube) if cube.has_signs());
-    let condition = |given: Given| match given {
-        Given::Text(text) => text.parse::<Condition>(),
-        Given::Function(function) => Ok(Condition::function(move |structure| {
-            said(&function, "conditions", (structure, signs), |said, py| said.is_truthy(py))
-        })),
-    };
-    let conditions: zhat::Result<Vec<Condition>> = conditions.into_iter().map(condition).collect();
-    Ok(Model::of(of(model)?.restrict(conditions.map_err(Failure)?).map_err(Failure)?))
-}
-
-/// The conditions on a model's structures, in words.
-#[pyfunction]
-pub fn space_conditions(model: &Model) -> PyResult<Vec<String>> {
-    Ok(match of(model)?.structures() {
-        Structures::Restricted(space) => space.conditions().iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    })
+    Ok(Condition::function(move |structure| {
+        said(&function, "conditions", (structure, signs), |said, py| said.is_truthy(py))
+    }))
 }
 
 /// See `zhat.generate.space`.
@@ -138,10 +116,7 @@ pub fn random_space(kind: &str, size: usize, scores: &str, strength: f64, seed: 
 }
 
 fn of(model: &Model) -> PyResult<&SpaceModel> {
-    match model.inner() {
-        zhat::Model::Space(model) => Ok(model),
-        _ => Err(error::argument("model", "expected a model on a space")),
-    }
+    model.get().ok_or_else(|| error::argument("model", "expected a model on a space"))
 }
 
 /// The score of a structure.
@@ -150,15 +125,4 @@ pub fn space_score(model: &Model, structure: Vec<u32>) -> PyResult<f64> {
     let model = of(model)?;
     model.space().check(&structure).map_err(Failure)?;
     Ok(model.score(&structure).map_err(Failure)?)
-}
-
-/// Names of space and scores, width, ln of the number of structures, the ends of the scores.
-type SpaceFigures = (&'static str, &'static str, usize, Option<f64>, (f64, f64));
-
-/// What a model says of itself.
-#[pyfunction]
-pub fn space_figures(model: &Model) -> PyResult<SpaceFigures> {
-    let model = of(model)?;
-    let space = model.space();
-    Ok((space.name(), model.scores().name(), space.width(), space.log_count(), model.range()))
 }

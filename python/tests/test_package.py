@@ -75,8 +75,8 @@ def test_the_catalogue() -> None:
         assert answer.method == method.name
     for promise in ("exact", "unbiased"):
         assert model.log_partition(method=promise).guarantee.kind == "exact"
-    assert model.log_partition(method="bounds").guarantee.kind == "interval"
-    assert model.entropy(method="bounds").guarantee.kind == "exact"
+    assert model.log_partition(method="anytime-bounds").guarantee.kind == "interval"
+    assert model.log_partition(method="bounds").guarantee.kind == "exact"
 
 
 def program(*arguments: str, module: bool = False) -> subprocess.CompletedProcess[str]:

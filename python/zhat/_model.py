@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from . import _zhat, queries
 from ._arguments import FilePath
 from ._html import table
+from .answer import BestState, Samples
 from .errors import InputError
 from .queries import B, F, K, M, N, S
 from .runtime import run
@@ -31,9 +37,6 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     _items: int | None = None
     """How many answers there are, where the model is a batch."""
 
-    _given: bool = False
-    """Whether states were observed to make this model, where the native module does not know."""
-
     @classmethod
     def _wrap(cls: type[Self], native: _zhat.Model) -> Self:
         model = cls.__new__(cls)
@@ -49,35 +52,45 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
 
     # What the native module gives, unless a kind of model makes more of it.
 
+    @cached_property
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters by name: views that cannot be written to."""
+        return self._native.parameters()
+
     def _marginals(self, raw: Any) -> M:
-        return cast("M", raw)
+        return cast("M", raw["marginals"])
 
     def _factor_marginals(self, raw: Any) -> F:
         return cast("F", raw)
 
+    # Of a single model there is one item.
+
     def _best(self, raw: Any) -> B:
-        return cast("B", raw)
+        return self._found(*raw[0])
 
     def _ranked(self, raw: Any) -> K:
-        return cast("K", raw)
+        return cast("K", [self._found(*found) for found in raw[0]])
 
     def _samples(self, raw: Any) -> S:
-        return cast("S", raw)
+        return cast("S", Samples(*raw[0]))
+
+    def _found(self, state: NDArray[np.int64], score: float) -> B:
+        return cast("B", BestState(state, score))
 
     def save(self, path: FilePath) -> None:
         """Writes the model to a `.zhat` file."""
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, its cost, its promise."""
+        """Sizes, and under `methods` for each method and query: whether it fits the budget, its cost, its promise."""
         return self._info(memory, time)
 
     def _info(self, memory: int | str | None, time: float | str | None) -> dict[str, Any]:
-        sizes, entries = self._native.info(run(memory=memory, time=time))
+        figures, entries = self._native.info(run(memory=memory, time=time))
         methods: dict[str, dict[str, Any]] = {}
         for method, query, can, cost in entries:
             methods.setdefault(method, {})[query] = {"can": can, **cost}
-        return {**sizes, "methods": methods}
+        return {**json.loads(figures), "methods": methods}
 
     def __repr__(self) -> str:
         """The sizes, in a line."""

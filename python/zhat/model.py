@@ -158,20 +158,13 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
         return float(raw)
 
     def _marginals(self, raw: Any) -> Beliefs:
-        return Beliefs(raw, self.cardinalities, self._names)
+        return Beliefs(raw["marginals"], self.cardinalities, self._names)
 
     def _factor_marginals(self, raw: Any) -> FactorBeliefs:
-        return FactorBeliefs(raw, tuple(self._native.scopes), self.cardinalities)
+        return FactorBeliefs(raw["factors"], tuple(self._native.scopes), self.cardinalities)
 
-    def _best(self, raw: Any) -> BestState:
-        state, score = raw
+    def _found(self, state: NDArray[np.int64], score: float) -> BestState:
         return BestState(state, score, self._names)
-
-    def _ranked(self, raw: Any) -> list[BestState]:
-        return [self._best(best) for best in raw]
-
-    def _samples(self, raw: Any) -> Samples:
-        return Samples(*raw)
 
     def __repr__(self) -> str:
         """The sizes, in a line."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
     precision that are C-contiguous are used in place, never copied.
 
     `log_partition`, `marginals` (V, N), `factor_marginals` (a `PairwiseGradient`) and `entropy` are answered
-    by the methods "bp" (exact where the edges close no circle) and "randomized-bp" (a few states of each
+    by the methods "bp" (exact on forests) and "randomized-bp" (a few states of each
     variable, for very many states).
 
     >>> import numpy as np, zhat
@@ -88,19 +87,15 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
         """Reads a pairwise graph from a `.zhat` file."""
         return cls._wrap(of_kind("pairwise-graph", _zhat.Model.read(path, None)))
 
-    @cached_property
-    def _parameters(self) -> dict[str, NDArray[Any]]:
-        return _zhat.parameters(self._native)
-
     @property
     def nodes(self) -> NDArray[Any]:
         """The node scores (V, N): as all parameters a view of what the model holds, not to be written to."""
-        return self._parameters["nodes"]
+        return np.asarray(self._parameters["nodes"])
 
     @property
     def edges(self) -> NDArray[Any]:
         """The edges (E, 2)."""
-        return self._parameters["edges"]
+        return np.asarray(self._parameters["edges"])
 
     @property
     def interactions(self) -> NDArray[Any] | None:
@@ -136,10 +131,8 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
         """The model given that variables are in these states: `{variable: state}`."""
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
-        items = [(0, integer("evidence", v), integer("evidence", x)) for v, x in evidence.items()]
-        given = self._wrap(_zhat.observe(self._native, items))
-        given._given = self._given or bool(items)
-        return given
+        items = [(integer("evidence", v), integer("evidence", x)) for v, x in evidence.items()]
+        return self._wrap(self._native.condition(items))
 
     def score(self, state: Iterable[int]) -> float:
         """The log weight of a state of all variables.
@@ -184,9 +177,6 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
 
     def _numbers(self, raw: Any) -> float:
         return float(raw)
-
-    def _marginals(self, raw: Any) -> NDArray[Any]:
-        return np.asarray(raw[0])
 
     def _factor_marginals(self, raw: Any) -> PairwiseGradient:
         return PairwiseGradient(**raw)

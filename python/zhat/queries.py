@@ -3,7 +3,7 @@
 All take the same keyword arguments:
 
 - `method`: `auto` for the strongest promise that fits the budget; `exact`, `bounds` or `unbiased` for the
-  cheapest method with that promise; or a method by name: `zhat.methods()` lists them
+  strongest promise of at least that kind; or a method by name: `zhat.methods()` lists them
 - `seed`: of everything random; the same seed gives the same answer
 - `threads`: all processors by default; answers do not depend on it
 - `memory`: the budget in bytes, or as in `"4GiB"`; 80% of what is free by default
@@ -21,12 +21,16 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import _zhat
 from ._arguments import integer, settings, text
 from .answer import Answer, T, guarantee_of
-from .errors import ImpossibleEvidenceError, InputError, ZeroPartitionError
+from .errors import InputError
 from .runtime import Progress, run
 
 if TYPE_CHECKING:
@@ -41,8 +45,47 @@ K = TypeVar("K")
 S = TypeVar("S")
 
 
-def log_partition(
-    model: Model[N, Any, Any, Any, Any, Any],
+P = ParamSpec("P")
+Asked = TypeVar("Asked", bound="Model[Any, Any, Any, Any, Any, Any]")
+
+
+@dataclass(frozen=True)
+class How:
+    """How a query is answered: the method, its options and the budgets."""
+
+    method: str
+    seed: int
+    threads: int | None
+    memory: int | str | None
+    time: float | str | None
+    progress: Progress | None
+    options: dict[str, object]
+
+    def answer(
+        self,
+        model: Model[Any, Any, Any, Any, Any, Any],
+        query: str,
+        count: int,
+        convert: Callable[[Any], T],
+    ) -> Answer[T]:
+        """Puts a query to a model and converts the value of the answer."""
+        native = getattr(model, "_native", None)
+        if not isinstance(native, _zhat.Model):
+            raise InputError(
+                f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}"
+            )
+        budgets = run(self.seed, self.threads, self.memory, self.time, self.progress)
+        method = text("method", self.method)
+        parts = native.answer(query, count, method, settings(self.options), budgets)
+        diagnostics = json.loads(parts["diagnostics"])
+        if "warning" in diagnostics:
+            warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
+        value = convert(parts["value"])
+        guarantee = guarantee_of(parts, model._items)
+        return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))
+
+
+def _how(
     *,
     method: str = "auto",
     seed: int = 0,
@@ -51,7 +94,34 @@ def log_partition(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> Answer[N]:
+) -> How:
+    return How(method, seed, threads, memory, time, progress, options)
+
+
+def _query_with(
+    how: Callable[P, How],
+) -> Callable[[Callable[[Asked, How], Answer[T]]], Callable[Concatenate[Asked, P], Answer[T]]]:
+    """Gives a query the keyword arguments of `how`."""
+
+    def decorate(ask: Callable[[Asked, How], Answer[T]]) -> Callable[Concatenate[Asked, P], Answer[T]]:
+        @wraps(ask)
+        def query(model: Asked, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
+            return ask(model, how(*args, **kwargs))
+
+        own = signature(ask)
+        first: list[Parameter] = list(own.parameters.values())[:1]
+        arguments = first + list(signature(how).parameters.values())
+        query.__signature__ = own.replace(parameters=arguments)  # type: ignore[attr-defined]
+        return query
+
+    return decorate
+
+
+_query = _query_with(_how)
+
+
+@_query
+def log_partition(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
     """Log Z = log Σ exp score(x) over all states x, in nats; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -62,22 +132,11 @@ def log_partition(
     >>> estimate.guarantee.kind, estimate.guarantee.low < 2.006409
     ('unbiased', True)
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "log_partition", 0, method, options, how)
-    return _answer(model, "log_partition", parts, model._numbers(parts["value"]))
+    return how.answer(model, "log_partition", 0, model._numbers)
 
 
-def marginals(
-    model: Model[Any, M, Any, Any, Any, Any],
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    time: float | str | None = None,
-    progress: Progress | None = None,
-    **options: object,
-) -> Answer[M]:
+@_query
+def marginals(model: Model[Any, M, Any, Any, Any, Any], how: How) -> Answer[M]:
     """P(xᵢ = s) for every variable i and state s; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -88,22 +147,11 @@ def marginals(
     >>> beliefs.by_name()["a"].round(6).tolist()
     [0.25, 0.75]
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "marginals", 0, method, options, how)
-    return _answer(model, "marginals", parts, model._marginals(parts["value"]))
+    return how.answer(model, "marginals", 0, model._marginals)
 
 
-def factor_marginals(
-    model: Model[Any, Any, F, Any, Any, Any],
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    time: float | str | None = None,
-    progress: Progress | None = None,
-    **options: object,
-) -> Answer[F]:
+@_query
+def factor_marginals(model: Model[Any, Any, F, Any, Any, Any], how: How) -> Answer[F]:
     """The joint probabilities of every factor's variables: an array a factor, an axis a variable.
 
     The factors are those of `model.factors`, and so are the shapes. In a conditioned model observed variables
@@ -118,44 +166,22 @@ def factor_marginals(
     >>> tables.scopes[0], bool(abs(tables[0].sum(axis=0) - tables[1]).max() < 1e-12)
     ((0, 1), True)
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "factor_marginals", 0, method, options, how)
-    return _answer(model, "factor_marginals", parts, model._factor_marginals(parts["value"]))
+    return how.answer(model, "factor_marginals", 0, model._factor_marginals)
 
 
-def entropy(
-    model: Model[N, Any, Any, Any, Any, Any],
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    time: float | str | None = None,
-    progress: Progress | None = None,
-    **options: object,
-) -> Answer[N]:
+@_query
+def entropy(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
     """H = −Σ p(x) log p(x), in nats; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
     >>> round(zhat.entropy(zhat.FactorGraph([2, 2])).value, 6)
     1.386294
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "entropy", 0, method, options, how)
-    return _answer(model, "entropy", parts, model._numbers(parts["value"]))
+    return how.answer(model, "entropy", 0, model._numbers)
 
 
-def map(
-    model: Model[Any, Any, Any, B, Any, Any],
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    time: float | str | None = None,
-    progress: Progress | None = None,
-    **options: object,
-) -> Answer[B]:
+@_query
+def map(model: Model[Any, Any, Any, B, Any, Any], how: How) -> Answer[B]:
     """The state of largest weight, of ties the lowest; `zhat.queries` tells what the arguments are.
 
     >>> import zhat
@@ -164,9 +190,7 @@ def map(
     >>> best.state.tolist(), best.score
     ([1, 0], 3.0)
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "map", 0, method, options, how)
-    return _answer(model, "map", parts, model._best(parts["value"]))
+    return how.answer(model, "map", 0, model._best)
 
 
 def k_best(
@@ -190,9 +214,8 @@ def k_best(
     >>> [(best.state.tolist(), best.score) for best in model.k_best(3).value]
     [([1, 0], 3.0), ([1, 1], 2.0), ([0, 1], 1.0)]
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "k_best", integer("k", k), method, options, how)
-    return _answer(model, "k_best", parts, model._ranked(parts["value"]))
+    how = How(method, seed, threads, memory, time, progress, options)
+    return how.answer(model, "k_best", integer("k", k), model._ranked)
 
 
 def sample(
@@ -215,36 +238,5 @@ def sample(
     >>> drawn.law, drawn.states.shape, bool((drawn.states[:, 0] == drawn.states[:, 1]).all())
     ('exact', (100, 2), True)
     """
-    how = run(seed, threads, memory, time, progress)
-    parts = _ask(model, "sample", integer("n", n), method, options, how)
-    return _answer(model, "sample", parts, model._samples(parts["value"]))
-
-
-def _ask(
-    model: Model[Any, Any, Any, Any, Any, Any],
-    query: str,
-    count: int,
-    method: str,
-    options: dict[str, object],
-    how: _zhat.Run,
-) -> _zhat.Parts:
-    native = getattr(model, "_native", None)
-    if not isinstance(native, _zhat.Model):
-        raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
-    try:
-        return native.answer(query, count, text("method", method), settings(options), how)
-    except ZeroPartitionError:
-        if not model._given:
-            raise
-        message = "impossible evidence: the given evidence has probability 0 under the model"
-        raise ImpossibleEvidenceError(message) from None
-
-
-def _answer(
-    model: Model[Any, Any, Any, Any, Any, Any], query: str, parts: _zhat.Parts, value: T
-) -> Answer[T]:
-    guarantee = guarantee_of(parts, model._items)
-    diagnostics = json.loads(parts["diagnostics"])
-    if "warning" in diagnostics:
-        warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=3)
-    return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))
+    how = How(method, seed, threads, memory, time, progress, options)
+    return how.answer(model, "sample", integer("n", n), model._samples)

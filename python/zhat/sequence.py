@@ -48,11 +48,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """The number of positions of each sequence."""
-        return tuple(_zhat.lengths(self._native))
-
-    @cached_property
-    def _parameters(self) -> dict[str, NDArray[Any]]:
-        return _zhat.parameters(self._native)
+        return tuple(self._native.lengths)
 
     @property
     def n_states(self) -> int:
@@ -72,7 +68,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
     @property
     def start(self) -> NDArray[Any]:
         """The start scores (N,): as all parameters a view of what the model holds, not to be written to."""
-        return self._parameters["start"]
+        return np.asarray(self._parameters["start"])
 
     @property
     def emissions(self) -> NDArray[Any]:
@@ -108,9 +104,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of positions and states, found {evidence!r}")
         items = [(*self._place(key), integer("evidence", state)) for key, state in evidence.items()]
-        given = self._wrap(_zhat.observe(self._native, items), self._single)
-        given._given = self._given or bool(items)
-        return given
+        return self._wrap(self._native.condition(items), self._single)
 
     def _place(self, key: Any) -> tuple[int, int]:
         if self._single:
@@ -146,7 +140,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         return float(raw[0]) if self._single else raw
 
     def _marginals(self, raw: Any) -> NDArray[Any]:
-        return np.asarray(self._unbatched(raw))
+        return np.asarray(self._unbatched(raw["marginals"]))
 
     def _factor_marginals(self, raw: Any) -> ChainGradient:
         arrays = dict(raw, emissions=self._unbatched(raw["emissions"]))
@@ -162,6 +156,12 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
 
     def _found(self, states: NDArray[np.int64], score: float) -> Any:
         return Path(states, score)
+
+    def _drawn(self, raw: Any) -> tuple[Any, Any]:
+        """The samples and their log weights, `None` where they have none."""
+        weights = [log_weights for _, _, log_weights, _ in raw]
+        weighted = any(log_weights is not None for log_weights in weights)
+        return self._unbatched([states for states, *_ in raw]), self._unbatched(weights) if weighted else None
 
     def _unbatched(self, items: Any) -> Any:
         return items[0] if self._single else items
@@ -323,8 +323,8 @@ class Chain(_Sequences):
         return _zhat.path_score(self._native, integer("sequence", sequence), integers("path", path))
 
     def _samples(self, raw: Any) -> PathSamples:
-        drawn, weights = raw
-        return PathSamples(self._unbatched(drawn), None, weights and self._unbatched(weights))
+        drawn, weights = self._drawn(raw)
+        return PathSamples(drawn, None, weights)
 
 
 class SemiMarkov(_Sequences):
@@ -369,7 +369,7 @@ class SemiMarkov(_Sequences):
     @property
     def segments(self) -> NDArray[Any]:
         """The segment scores, (L, N), or for each place (T, L, N) or (B, T, L, N)."""
-        scores = self._parameters["segments"]
+        scores: NDArray[Any] = self._parameters["segments"]
         return scores if scores.ndim == 2 else np.asarray(self._unbatched(scores))
 
     @property
@@ -392,8 +392,8 @@ class SemiMarkov(_Sequences):
         return Segmentation(states, score)
 
     def _samples(self, raw: Any) -> PathSamples:
-        drawn, weights = raw
-        return PathSamples(None, self._unbatched(drawn), weights and self._unbatched(weights))
+        drawn, weights = self._drawn(raw)
+        return PathSamples(None, drawn, weights)
 
 
 def _restore(kind: type[Self], data: bytes, single: bool) -> Self:

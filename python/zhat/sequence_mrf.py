@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,35 +61,31 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
         """Reads a model from a `.zhat` file; of a language model what is inside."""
         return cls._wrap(of_kind("sequence-mrf", _zhat.Model.read(path, None)))
 
-    @cached_property
-    def _parts(self) -> dict[str, Any]:
-        return _zhat.sequence_mrf_parts(self._native)
-
     @property
     def length(self) -> int:
         """N."""
-        return int(self._parts["length"])
+        return int(self._parameters["length"][0])
 
     @property
     def unary(self) -> NDArray[np.float64]:
         """θ⁰, a view that cannot be written to."""
-        array: NDArray[np.float64] = self._parts["unary"]
+        array: NDArray[np.float64] = self._parameters["unary"]
         return array
 
     @property
     def interactions(self) -> list[NDArray[np.float32]] | None:
         """θ¹ … θᴷ, views that cannot be written to; none where there are embeddings."""
-        return self._parts.get("interactions")
+        return _list(self._parameters.get("interactions"))
 
     @property
     def left(self) -> NDArray[np.float32] | None:
         """The embeddings U, a view that cannot be written to; none where there are full matrices."""
-        return self._parts.get("left")
+        return self._parameters.get("left")
 
     @property
     def right(self) -> list[NDArray[np.float32]] | None:
         """The embeddings W¹ … Wᴷ, views that cannot be written to; none where there are full matrices."""
-        return self._parts.get("right")
+        return _list(self._parameters.get("right"))
 
     def score(self, states: Iterable[int]) -> float:
         """The log weight of a cycle of states.
@@ -117,6 +112,11 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((self.length, len(self.unary)))
+
+
+def _list(matrices: Any) -> list[NDArray[np.float32]] | None:
+    """One matrix for each distance."""
+    return None if matrices is None else list(matrices)
 
 
 def _array(name: str, values: ArrayLike | None, dtype: type[Any], axes: int) -> NDArray[Any] | None:

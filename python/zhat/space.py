@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -201,12 +203,12 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
         given: list[Condition] = [
             condition if callable(condition) else text("conditions", condition) for condition in conditions
         ]
-        return self._wrap(_zhat.space_restrict(self._native, given))
+        return self._wrap(self._native.condition(given))
 
     @property
     def conditions(self) -> list[str]:
         """The conditions on the structures, in words."""
-        return _zhat.space_conditions(self._native)
+        return list(self._summary["conditions"])
 
     @classmethod
     def _make(
@@ -231,25 +233,31 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
         }
         return cls._wrap(_zhat.space_model(space, size, [_parent(p) for p in parents], kind, parts))
 
+    @cached_property
+    def _summary(self) -> dict[str, Any]:
+        figures: dict[str, Any] = json.loads(self._native.summary())
+        return figures
+
     @property
     def space(self) -> str:
         """The name of the space."""
-        return _zhat.space_figures(self._native)[0]
+        return str(self._summary["space"])
 
     @property
     def width(self) -> int:
         """How many numbers a structure has."""
-        return _zhat.space_figures(self._native)[2]
+        return int(self._summary["width"])
 
     @property
     def log_count(self) -> float | None:
         """The logarithm of the number of structures; None where it is not known."""
-        return _zhat.space_figures(self._native)[3]
+        count = self._summary["log_count"]
+        return None if count is None else float(count)
 
     @property
     def range(self) -> tuple[float, float]:
         """Numbers below and above all scores."""
-        return _zhat.space_figures(self._native)[4]
+        return float(self._summary["lowest_score"]), float(self._summary["highest_score"])
 
     def score(self, structure: Iterable[int]) -> float:
         """The log weight of a structure.
@@ -263,25 +271,12 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
     def _numbers(self, raw: Any) -> float:
         return float(raw)
 
-    def _marginals(self, raw: Any) -> NDArray[np.float64]:
-        return np.asarray(raw)
-
     def _factor_marginals(self, raw: Any) -> NDArray[np.float64]:
-        return np.asarray(raw)
-
-    def _best(self, raw: Any) -> BestState:
-        state, score = raw
-        return BestState(state, score)
-
-    def _ranked(self, raw: Any) -> list[BestState]:
-        return [self._best(best) for best in raw]
-
-    def _samples(self, raw: Any) -> Samples:
-        return Samples(*raw)
+        return np.asarray(raw["parameters"])
 
     def _figures(self) -> dict[str, str]:
-        space, kind, width, _, _ = _zhat.space_figures(self._native)
-        figures = {"space": space, "scores": f"{kind} scores", "width": f"width {width}"}
+        scores = f"{self._summary['scores']} scores"
+        figures = {"space": self.space, "scores": scores, "width": f"width {self.width}"}
         conditions = len(self.conditions)
         if conditions:
             figures["conditions"] = f"{conditions} condition{'s' if conditions > 1 else ''}"
@@ -289,7 +284,7 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
 
     def __hash__(self) -> int:
         """A hash that equal models share."""
-        return hash(_zhat.space_figures(self._native))
+        return hash((self.space, self._summary["scores"], self.width, self.range))
 
 
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:

@@ -83,7 +83,7 @@ pub struct ModelArguments {
 /// How to run.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// The method: one by name, or the cheapest with a kind of promise, or auto for the strongest that fits
+    /// The method: a name, a kind of promise (exact, bounds, unbiased) for the strongest of at least that kind, or auto for the strongest that fits
     #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(catalogue::method_names()))]
     pub method: String,
     /// An option of the method, such as samples=1000000; may be repeated
@@ -134,7 +134,7 @@ pub struct QueryArguments {
 pub struct LogPartitionArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// With --method bounds: end once the interval is this narrow, in nats; every step is told of on the standard error
+    /// With --method anytime-bounds: end once the interval is this narrow, in nats; every step is told of on the standard error
     #[arg(long)]
     pub gap: Option<f64>,
 }

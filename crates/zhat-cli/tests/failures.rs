@@ -153,9 +153,9 @@ fn over_the_budget_names_the_figures_and_what_would_fit() {
     let folder = Folder::new("budget");
     folder.ok(&["generate", "ising", "--rows", "30", "--columns", "30", "-o", "g.zhat"]);
     let exact = ["logz", "g.zhat", "--method", "exact", "--memory", "64MiB"];
-    fails(&folder, &exact, 1, &["over budget", "64.0 MiB", "these fit: bounds"]);
+    fails(&folder, &exact, 1, &["over budget", "64.0 MiB", "these fit: anytime-bounds"]);
     let named = ["logz", "g.zhat", "--method", "elimination", "--memory", "64MiB"];
-    fails(&folder, &named, 1, &["over budget", "elimination needs", "these fit: bounds"]);
+    fails(&folder, &named, 1, &["over budget", "elimination needs", "these fit: anytime-bounds"]);
     let slow = ["logz", "g.zhat", "--method", "enumeration", "--time", "0.2s"];
     fails(&folder, &slow, 1, &["over budget", "200 ms"]);
     let answer = folder.json(&["logz", "g.zhat", "--memory", "64MiB", "--time", "5s"]);

@@ -88,11 +88,11 @@ fn printed_intervals_contain_the_exact_ends_and_the_printed_value() {
     for (kind, methods) in [
         (
             "ising --rows 4 --columns 4",
-            &["mean-field", "trw", "wmb", "bounds", "wmb-is", "sccq", "importance"] as &[&str],
+            &["mean-field", "trw", "wmb", "anytime-bounds", "wmb-is", "sccq", "importance"] as &[&str],
         ),
         (
             "potts --rows 3 --columns 3 --coupling 1.5",
-            &["mean-field", "trw", "wmb", "bounds", "wmb-is", "sccq", "importance"],
+            &["mean-field", "trw", "wmb", "anytime-bounds", "wmb-is", "sccq", "importance"],
         ),
         ("chain --states 30 --steps 6", &["randomized"]),
         ("sequence-mrf --length 50 --states 3 --context 2", &["spectral", "star"]),
@@ -130,7 +130,7 @@ fn the_progress_of_bounds_is_rounded_outward_too() {
     let folder = Folder::new("progress");
     folder.ok(&["generate", "ising", "--rows", "6", "--columns", "6", "-o", "m.zhat"]);
     let exact = folder.json(&["logz", "m.zhat", "--method", "elimination"])["value"].as_f64().unwrap();
-    let ran = folder.run(&["logz", "m.zhat", "--method", "bounds"]);
+    let ran = folder.run(&["logz", "m.zhat", "--method", "anytime-bounds"]);
     let lines: Vec<String> =
         ran.stderr().lines().filter(|line| line.contains("log Z")).map(str::to_owned).collect();
     assert!(!lines.is_empty());

@@ -34,6 +34,7 @@ pub mod report;
 mod run;
 pub mod tensor;
 pub mod units;
+mod values;
 
 pub use learn::{language, optimize};
 pub use method::bounds::{mean_field, minibucket};

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::values::Values;
 
 /// Options of a method by name, as `--set` and Python's keyword arguments give them.
 pub type Settings = Map<String, Value>;
@@ -165,28 +166,69 @@ pub trait Options: Default + Serialize + DeserializeOwned {
     const RANGES: &'static [(&'static str, Range)];
 
     /// An error that names the first option out of its range, and the range.
+    ///
+    /// # Errors
+    /// If an option is out of its range.
     fn check(&self) -> Result<()>;
+
+    /// Sets an option whose value is an array, which JSON is not made for.
+    ///
+    /// # Errors
+    /// If there is no such option.
+    fn attach(&mut self, name: &str, numbers: Values<f64>) -> Result<()> {
+        let _ = numbers;
+        Err(Error::argument(name, "is no option of this method that takes an array"))
+    }
 }
 
-/// States the ranges of a struct's numeric fields.
+/// States the ranges of a struct's numeric fields, and which fields are arrays: `options!(Method { samples: COUNT })`.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use zhat::options::{COUNT, Options};
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// #[serde(default, deny_unknown_fields)]
+/// struct Walk {
+///     steps: usize,
+/// }
+///
+/// zhat::options!(Walk { steps: COUNT });
+/// assert!(Walk { steps: 0 }.check().is_err());
+/// ```
+#[macro_export]
 macro_rules! options {
-    ($type:ty { $($field:ident: $range:expr),* $(,)? }) => {
+    ($type:ty { $($field:ident: $range:expr),* $(,)? } $(arrays { $($array:ident),* })?) => {
         impl $crate::options::Options for $type {
             const RANGES: &'static [(&'static str, $crate::options::Range)] =
                 &[$((stringify!($field), $range)),*];
 
-            fn check(&self) -> $crate::error::Result<()> {
+            fn check(&self) -> $crate::Result<()> {
                 $($crate::options::in_range(stringify!($field), &self.$field, $range)?;)*
                 Ok(())
             }
+
+            $(fn attach(&mut self, name: &str, numbers: $crate::model::Values<f64>) -> $crate::Result<()> {
+                match name {
+                    $(stringify!($array) => self.$array = Some(numbers),)*
+                    _ => {
+                        let message = "is no option of this method that takes an array";
+                        return Err($crate::Error::argument(name, message));
+                    }
+                }
+                Ok(())
+            })?
         }
     };
 }
 
-pub(crate) use options;
+pub use crate::options;
 
 /// An error if an option is out of its range.
-pub(crate) fn in_range(name: &str, value: &impl Ranged, range: Range) -> Result<()> {
+///
+/// # Errors
+/// If it is.
+pub fn in_range(name: &str, value: &impl Ranged, range: Range) -> Result<()> {
     value.outside(range).map_or(Ok(()), |value| Err(out_of_range(name, &value, range)))
 }
 

@@ -14,15 +14,15 @@ use crate::units;
 /// The part of the time that is kept back for a second method where an exact one may not end in time.
 const RESERVE: f64 = 0.25;
 
-/// Seconds of an exact method that no other is compared with: the forecasts of all would take longer.
-const AT_ONCE: f64 = 1e-3;
+/// An exact method that takes fewer seconds than this is chosen at once: further forecasts would take longer.
+const NEGLIGIBLE_SECONDS: f64 = 1e-3;
 
 /// How the method is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The strongest promise among the methods whose forecast fits the budget.
     Auto,
-    /// The cheapest method with a promise of this kind or a stronger one.
+    /// The strongest promise among the methods whose forecast fits the budget, of at least this kind.
     AtLeast(Promise),
     /// The method of this name.
     Named(String),
@@ -34,9 +34,7 @@ impl Choice {
 
     /// Reads `auto`, a kind of promise, or a method's name.
     pub fn parse(text: &str) -> Choice {
-        let named = all().iter().any(|row| row.method == text);
         match text {
-            _ if named => Choice::Named(text.into()),
             "auto" => Choice::Auto,
             "exact" => Choice::AtLeast(Promise::Exact),
             "bounds" => Choice::AtLeast(Promise::Bounds),
@@ -73,8 +71,8 @@ pub struct Plan {
 /// Chooses the method for a query.
 ///
 /// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
-/// methods and those for spaces the fastest, of others the one that stands first in the catalogue. An exact method that needs
-/// less than a millisecond is taken at once.
+/// methods and of those that go on until a given error the fastest, of others the first in the catalogue. An exact
+/// method that needs less than a millisecond is taken at once.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let begun = Instant::now();
     // Half of the time is for the answer, however long the forecasts take.
@@ -84,12 +82,6 @@ pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings,
 }
 
 fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
-    // `bounds` is a method of some models and a promise that others have methods for.
-    let own = |name: &str| rows(model.kind()).any(|row| row.method == name && row.answers(query));
-    let choice = match choice {
-        Choice::Named(name) if name == "bounds" && !own(name) => &Choice::AtLeast(Promise::Bounds),
-        choice => choice,
-    };
     if let Choice::Named(name) = choice {
         return choose_named(model, query, name, settings, run);
     }
@@ -103,7 +95,7 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
             Err(error) => refusal = Some(error),
         }
         let at_once = |plan: &Plan| {
-            plan.forecast.promise == Promise::Exact && plan.forecast.fits(run, horizon.min(AT_ONCE))
+            plan.forecast.promise == Promise::Exact && plan.forecast.fits(run, horizon.min(NEGLIGIBLE_SECONDS))
         };
         if plans.last().is_some_and(at_once) {
             break;

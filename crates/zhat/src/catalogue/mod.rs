@@ -5,12 +5,14 @@
 //! implements; the traits are the only implementation. Other crates add rows with [`register`].
 
 mod choose;
+mod differentiate;
 mod row;
 mod table;
 
 pub use crate::options::Settings;
 pub use choose::{Choice, Plan, answer, choose, method_names};
-pub use row::Row;
+pub use differentiate::{differentiate, value_and_gradients};
+pub use row::{AnyTape, Differentiated, Row};
 
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -159,7 +161,7 @@ mod tests {
     fn auto_takes_the_strongest_promise_that_fits() {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(12), "auto", &run).unwrap(), "elimination");
-        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "bounds");
+        assert_eq!(chosen(&grid(60), "auto", &run).unwrap(), "anytime-bounds");
         let short = run.clone().with_time(Duration::from_millis(1));
         assert!(matches!(chosen(&grid(60), "auto", &short), Err(Error::OverBudget { .. })));
     }
@@ -169,7 +171,7 @@ mod tests {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
         let error = chosen(&grid(60), "exact", &run).unwrap_err();
-        assert!(error.is_unanswerable() && error.to_string().contains("these fit: bounds"), "{error}");
+        assert!(error.is_unanswerable() && error.to_string().contains("these fit: anytime-bounds"), "{error}");
     }
 
     #[test]

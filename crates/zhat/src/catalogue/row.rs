@@ -1,6 +1,7 @@
 //! One row of the catalogue: a method for a kind of model, its queries and its options.
 
 use std::any::TypeId;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -8,8 +9,12 @@ use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
 use crate::model::{AnyModel, Kind, Model, Summary};
 use crate::options::{self, Options, Range, Settings};
-use crate::query::{self, AnyAnswer, IntoValue, Query};
+use crate::query::{
+    self, AnyAnswer, AnyValue, Differentiable, HasFactorMarginals, IntoValue, Operation, Query, Tape,
+    Tensors, not_differentiable,
+};
 use crate::run::Run;
+use crate::values::Values;
 
 /// A method for a kind of model. The library's rows are in the catalogue; other crates add theirs with
 /// [`super::register`].
@@ -39,6 +44,7 @@ pub struct Row {
     forecasters: Vec<(TypeId, Forecaster)>,
     answers: Vec<(Query, TypeId, Answerer)>,
     divergences: Vec<(TypeId, Comparer)>,
+    differentiators: Vec<Differentiator>,
     describer: Option<Describer>,
     /// Whether it goes on until a given error is reached.
     pub(super) has_target_error: bool,
@@ -48,6 +54,57 @@ type Forecaster = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<For
 type Answerer = fn(&'static str, &Model, Query, &Settings, &Run) -> Result<AnyAnswer>;
 type Comparer = fn(&'static str, &Model, &Model, bool, &Settings, &Run) -> Result<AnyAnswer>;
 type Describer = fn(&Model, &Run) -> Summary;
+
+/// The values of an operation, one per item, and the tape of its gradients.
+pub type Differentiated = (Vec<f64>, AnyTape);
+
+/// A tape whose gradients are named tensors, for each model those of its parameters.
+pub type AnyTape = Tape<Tensors>;
+
+/// How a row differentiates operations on one type of models.
+pub(super) struct Differentiator {
+    model: TypeId,
+    operations: &'static [Operation],
+    pub differentiate: fn(&Asked<'_>) -> Result<Differentiated>,
+    pub both: fn(&Asked<'_>, &[f64]) -> Result<(Vec<f64>, Vec<Tensors>)>,
+}
+
+/// A differentiable operation that is asked for.
+pub(super) struct Asked<'a> {
+    pub method: &'static str,
+    pub operation: Operation,
+    pub models: &'a [Model],
+    pub settings: &'a Settings,
+    /// Options that are arrays.
+    pub arrays: &'a [(String, Values<f64>)],
+    pub run: &'a Run,
+}
+
+impl Asked<'_> {
+    /// The configured method and the models by type, if the memory is there.
+    fn of_types<C: Options + Forecasts<M>, M: AnyModel>(&self) -> Result<(C, Vec<Arc<M>>)> {
+        let mut config = options::read::<C>(self.method, self.settings)?;
+        for (option, numbers) in self.arrays {
+            config.attach(option, numbers.clone())?;
+        }
+        let other = || Error::argument("models", "expected two of the same kind and the same precision");
+        let models: Vec<Arc<M>> =
+            self.models.iter().map(|model| model.shared().ok_or_else(other)).collect::<Result<_>>()?;
+        if let Some(first) = models.first() {
+            let forecast = config.forecast(first, Query::FactorMarginals, self.run);
+            self.run.require_memory(self.method, forecast.bytes)?;
+        }
+        Ok((config, models))
+    }
+}
+
+/// A gradient as named tensors.
+fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
+    match gradient.into_value(model) {
+        AnyValue::Tensors(tensors) => tensors,
+        _ => Tensors { list: Vec::new(), radius: None },
+    }
+}
 
 /// The model, which the row has found to be of this type.
 fn of_type<M: AnyModel>(model: &Model) -> Result<&M> {
@@ -97,6 +154,7 @@ impl Row {
             forecasters: Vec::new(),
             answers: Vec::new(),
             divergences: Vec::new(),
+            differentiators: Vec::new(),
             describer: None,
             has_target_error: false,
         }
@@ -171,6 +229,46 @@ impl Row {
             Ok(answer.map(|value| value.into_value(p)))
         }
         self.divergences.push((TypeId::of::<M>(), compare::<C, M>));
+        self
+    }
+
+    /// It differentiates operations.
+    pub fn differentiable<C, M>(mut self) -> Self
+    where
+        C: Options + Differentiable<M>,
+        M: AnyModel + HasFactorMarginals,
+        M::FactorMarginals: IntoValue<M> + 'static,
+    {
+        fn differentiate<C, M>(asked: &Asked<'_>) -> Result<Differentiated>
+        where
+            C: Options + Differentiable<M>,
+            M: AnyModel + HasFactorMarginals,
+            M::FactorMarginals: IntoValue<M> + 'static,
+        {
+            let (config, models) = asked.of_types::<C, M>()?;
+            let borrowed: Vec<&M> = models.iter().map(|model| &**model).collect();
+            let (values, tape) = config.differentiate(asked.operation, &borrowed, asked.run)?;
+            Ok((values, tape.map(move |i, gradient| named(gradient, &*models[i]))))
+        }
+        fn both<C, M>(asked: &Asked<'_>, cotangent: &[f64]) -> Result<(Vec<f64>, Vec<Tensors>)>
+        where
+            C: Options + Differentiable<M>,
+            M: AnyModel + HasFactorMarginals,
+            M::FactorMarginals: IntoValue<M> + 'static,
+        {
+            let (config, models) = asked.of_types::<C, M>()?;
+            let borrowed: Vec<&M> = models.iter().map(|model| &**model).collect();
+            let (values, gradients) =
+                config.value_and_gradients(asked.operation, &borrowed, cotangent, asked.run)?;
+            let each = gradients.into_iter().zip(&borrowed);
+            Ok((values, each.map(|(gradient, model)| named(gradient, *model)).collect()))
+        }
+        self.differentiators.push(Differentiator {
+            model: TypeId::of::<M>(),
+            operations: C::OPERATIONS,
+            differentiate: differentiate::<C, M>,
+            both: both::<C, M>,
+        });
         self
     }
 
@@ -252,6 +350,19 @@ impl Row {
         compare(self.method, p, q, kl, settings, run)
     }
 
+    /// Whether it differentiates an operation on models like this one.
+    pub fn differentiates(&self, operation: Operation, model: &Model) -> bool {
+        let own = |own: &Differentiator| own.model == model.type_of() && own.operations.contains(&operation);
+        self.differentiators.iter().any(own)
+    }
+
+    pub(super) fn differentiator(&self, asked: &Asked<'_>) -> Result<&Differentiator> {
+        let own =
+            |own: &&Differentiator| asked.models.first().is_some_and(|model| own.model == model.type_of());
+        let missing = || not_differentiable(self.method, asked.operation, asked.models.len());
+        self.differentiators.iter().find(own).ok_or_else(missing)
+    }
+
     /// What the method's preparation says about a model.
     pub(super) fn description(&self, model: &Model, run: &Run) -> Option<Summary> {
         self.describer.map(|describe| describe(model, run))
@@ -281,6 +392,7 @@ macro_rules! row {
     (@query $row:ident, Map, $config:ty, $model:ty) => { $row.map::<$config, $model>() };
     (@query $row:ident, KBest, $config:ty, $model:ty) => { $row.k_best::<$config, $model>() };
     (@query $row:ident, Sample, $config:ty, $model:ty) => { $row.sample::<$config, $model>() };
+    (@query $row:ident, Differentiable, $config:ty, $model:ty) => { $row.differentiable::<$config, $model>() };
     (@query $row:ident, Divergence, $config:ty, $model:ty) => { $row.divergence::<$config, $model>() };
 }
 

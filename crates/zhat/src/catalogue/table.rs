@@ -42,10 +42,10 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
             "adds up every state; for small models, and to check the others"
         ),
-        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence], "messages forward and backward for a whole batch at once"),
-        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence], "messages forward and backward, into and out of segments"),
+        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "messages forward and backward for a whole batch at once"),
+        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "messages forward and backward, into and out of segments"),
         row!(
-            "bounds",
+            "anytime-bounds",
             FactorGraph,
             bounds::CertifiedBounds,
             [LogPartition],
@@ -72,8 +72,8 @@ pub(super) fn table() -> Vec<Row> {
             [LogPartition, Marginals, FactorMarginals, Sample],
             "quadrature of what a base of bounded width leaves over: weighted draws with an interval for weights of any kind"
         ),
-        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample], "messages between a few states of each position, chosen at random and weighted"),
-        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample], "messages between a few states of each position, chosen at random and weighted"),
+        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states of each position, chosen at random and weighted"),
+        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states of each position, chosen at random and weighted"),
         row!("bp", PairwiseGraph<f32 | f64>, pairwise::PairwisePropagation, [LogPartition, Marginals, FactorMarginals, Entropy], "messages along all edges until they come to rest: exact without circles"),
         row!("randomized-bp", PairwiseGraph<f32 | f64>, pairwise::RandomizedMessages, [LogPartition, Marginals, FactorMarginals, Entropy], "messages between a few states of each variable, chosen at random and weighted"),
         row!(

@@ -126,7 +126,7 @@ pub(crate) fn warned(mut likelihood: Estimate) -> Estimate {
     if matches!(likelihood.guarantee, Guarantee::Bounds { low, high, confidence } if low == f64::NEG_INFINITY && high.is_finite() && confidence >= 1.0)
     {
         let warning = format!(
-            "{} bounds log Z from below, so the fit maximised an upper bound on the log-likelihood, not a lower bound: the log-likelihood itself may be much lower; score the table with method bounds, trw or an exact one",
+            "{} bounds log Z from below, so the fit maximised an upper bound on the log-likelihood, not a lower bound: the log-likelihood itself may be much lower; score the table with method anytime-bounds, trw or an exact one",
             likelihood.diagnostics.method
         );
         likelihood.diagnostics = likelihood.diagnostics.note("warning", warning);

@@ -18,8 +18,8 @@ pub(crate) mod sequence_mrf;
 mod simplify;
 pub(crate) mod space;
 pub(crate) mod table;
-mod values;
 
+pub use crate::values::Values;
 pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary};
 pub use chain::{Chain, Observed, Transitions};
 pub use contradiction::Contradiction;
@@ -34,7 +34,6 @@ pub(crate) use prepare::{Prepared, Trial};
 pub(crate) use reduce::Reduced;
 pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
-pub use values::Values;
 
 /// How the kinds of the library are read from files.
 pub const READERS: [Reader; 7] = [

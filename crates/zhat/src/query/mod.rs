@@ -5,10 +5,13 @@
 //! Where model, query and method are chosen at run time, an answer is an [`AnyAnswer`].
 
 mod any;
+mod differentiable;
 pub mod sequence;
 mod values;
 
 pub use any::{AnyAnswer, AnyValue, Draws, IntoValue, StateList, Tensors};
+pub(crate) use differentiable::not_differentiable;
+pub use differentiable::{Differentiable, Operation, Tape};
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 
 use crate::answer::Answer;

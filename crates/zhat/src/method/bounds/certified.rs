@@ -24,7 +24,7 @@ use crate::options::{FROM_ZERO, Options, options};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
-const NAME: &str = "bounds";
+const NAME: &str = "anytime-bounds";
 /// Of a time budget, what mean field and tree-reweighted messages may take.
 const FOR_LOWER: f64 = 0.15;
 const FOR_UPPER: f64 = 0.25;

@@ -3,6 +3,8 @@
 use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models, some_weight};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
+use crate::forecast::Forecasts;
+use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::Run;
 
 /// What log Z leaves for its gradient.
@@ -164,5 +166,56 @@ where
         let kept = self.kept.as_ref().map(|kept| (self.values.as_slice(), kept));
         self.run
             .install(|| self.p.direction_gradient(self.q.as_ref(), self.factors, kept, &cotangent, &clock))
+    }
+}
+
+impl<M: Recorded + 'static> Differentiable<M> for ForwardBackward
+where
+    ForwardBackward: Forecasts<M>,
+    M::FactorMarginals: Send,
+{
+    const OPERATIONS: &'static [Operation] = &Operation::ALL;
+
+    fn differentiate(
+        &self,
+        operation: Operation,
+        models: &[&M],
+        run: &Run,
+    ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)> {
+        match (operation, models) {
+            (Operation::LogPartition, [model]) => {
+                let (values, tape) = self.log_partition_with_tape(*model, run)?;
+                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
+            }
+            (Operation::Entropy, [model]) => {
+                let (values, tape) = self.entropy_with_tape(*model, run)?;
+                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
+            }
+            (Operation::CrossEntropy | Operation::Kl, [p, q]) => {
+                let (values, tape) = match operation {
+                    Operation::Kl => self.kl_with_tape(*p, *q, run)?,
+                    _ => self.cross_entropy_with_tape(*p, *q, run)?,
+                };
+                let vjp = move |cotangent: &[f64]| tape.vjp(cotangent).map(|(p, q)| vec![p, q]);
+                Ok((values, Tape::new(vjp)))
+            }
+            _ => Err(not_differentiable(NAME, operation, models.len())),
+        }
+    }
+
+    fn value_and_gradients(
+        &self,
+        operation: Operation,
+        models: &[&M],
+        cotangent: &[f64],
+        run: &Run,
+    ) -> Result<(Vec<f64>, Vec<M::FactorMarginals>)> {
+        if let (Operation::LogPartition, [model]) = (operation, models) {
+            let (values, gradient) = self.log_partition_and_gradient(*model, cotangent, run)?;
+            return Ok((values, vec![gradient]));
+        }
+        let (values, tape) = self.differentiate(operation, models, run)?;
+        let gradients = tape.vjp(cotangent)?;
+        Ok((values, gradients))
     }
 }

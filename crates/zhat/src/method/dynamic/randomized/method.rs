@@ -56,7 +56,7 @@ options!(RandomizedForward {
     top: COUNT,
     replicates: Range::whole(1, 1_000_000),
     confidence: INSIDE_UNIT
-});
+} arrays { scores });
 
 impl Default for RandomizedForward {
     fn default() -> Self {

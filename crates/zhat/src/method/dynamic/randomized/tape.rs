@@ -9,6 +9,8 @@ use super::method::{Choice, NAME, RandomizedForward};
 use super::proposal::Support;
 use super::target::Target;
 use crate::error::{Error, Result};
+use crate::forecast::Forecasts;
+use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::{Clock, Run};
 
 /// What log Ẑ leaves for its gradient: the states that were chosen.
@@ -194,4 +196,30 @@ fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
         return Err(Error::argument("cotangent", message));
     }
     Ok(())
+}
+
+impl<M: Target + Send + 'static> Differentiable<M> for RandomizedForward
+where
+    RandomizedForward: Forecasts<M>,
+{
+    const OPERATIONS: &'static [Operation] = &[Operation::LogPartition, Operation::Entropy];
+
+    fn differentiate(
+        &self,
+        operation: Operation,
+        models: &[&M],
+        run: &Run,
+    ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)> {
+        match (operation, models) {
+            (Operation::LogPartition, [model]) => {
+                let (values, tape) = self.log_partition_with_tape(*model, run)?;
+                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
+            }
+            (Operation::Entropy, [model]) => {
+                let (values, tape) = self.entropy_with_tape(*model, run)?;
+                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
+            }
+            _ => Err(not_differentiable(NAME, operation, models.len())),
+        }
+    }
 }
