@@ -7,11 +7,12 @@ use std::time::Instant;
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use zhat::io::{text, write_atomically};
+use zhat::io::write_atomically;
 use zhat::language::file::{
     parse_any_language_model, read_any_language_model, read_checkpoint, write_any_language_model,
     write_checkpoint,
 };
+use zhat::language::text;
 use zhat::language::{
     self, AnyLanguageModel, Counts, Fold, Stochastic, Training, Vocabulary, train_log_bilinear, train_pseudo,
 };

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use zhat::catalogue::{self, Choice, Settings};
-use zhat::io::table::{Encoding, Missing, TableOptions, read_statistics};
+use zhat::io::table::{Encoding, Missing, TableOptions};
+use zhat::learn::read_statistics;
 use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
 use zhat::{Estimate, FactorGraph, Query};
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice};
-use zhat::io::table::{Encoding, Missing, TableOptions, cell, read_statistics};
+use zhat::io::table::{Encoding, Missing, TableOptions, cell};
+use zhat::learn::read_statistics;
 use zhat::learn::{self, Checkpoint, Fit, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
 use zhat::{Error, FactorGraph, Query, Result, Run, io, units};
 

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::io::{text, write_atomically};
+use zhat::io::write_atomically;
 use zhat::language::file::{
     read_any_language_model, read_checkpoint, write_checkpoint, write_language_model,
 };
+use zhat::language::text;
 use zhat::language::{
     self, AnnealedScore, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
 };

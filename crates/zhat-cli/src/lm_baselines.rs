@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::io::{text, write_atomically};
+use zhat::io::write_atomically;
 use zhat::language::file::{write_language_model, write_log_bilinear};
+use zhat::language::text;
 use zhat::language::{
     Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
 };

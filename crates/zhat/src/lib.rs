@@ -20,12 +20,12 @@ mod answer;
 pub mod catalogue;
 pub mod decimal;
 mod error;
-mod forecast;
 pub mod io;
 pub mod learn;
 mod method;
 pub mod model;
 pub mod numeric;
+pub mod optimize;
 pub mod options;
 pub mod platform;
 pub mod query;
@@ -36,7 +36,7 @@ pub mod tensor;
 pub mod units;
 mod values;
 
-pub use learn::{language, optimize};
+pub use learn::language;
 pub use method::bounds::{mean_field, minibucket};
 pub use method::dynamic::randomized;
 pub use method::messages::pairwise;
@@ -45,11 +45,10 @@ pub use query::sequence;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use error::{Error, Result};
-pub use forecast::{Forecast, Forecasts};
 pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov, SequenceMrf};
 pub use query::{
-    Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, KBest, Law,
-    LogPartition, Map, Marginals, Query, Sample, Samples,
+    Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, Forecast, Forecasts,
+    KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
 };
 pub use run::{Clock, Observer, Run};
 pub use space::SpaceModel;

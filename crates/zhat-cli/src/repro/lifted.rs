@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use zhat::io::text;
+use zhat::language::text;
 use zhat::language::{
     self, Certificate, Counts, Epoch, Fold, Form, LanguageModel, Moments, Objective, Stochastic, Training,
     Vocabulary, train_pseudo,

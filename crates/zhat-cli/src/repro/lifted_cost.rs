@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use zhat::io::text;
+use zhat::language::text;
 use zhat::language::{self, Form, Training, Vocabulary};
 use zhat::lifted::Star;
 use zhat::model::generate::{self, SequenceMrfShape};

@@ -1,6 +1,7 @@
 //! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, learned by the exact likelihood and by the bounds.
 
-use zhat::io::{text, write_atomically};
+use zhat::io::write_atomically;
+use zhat::language::text;
 use zhat::language::{Fold, Form, LanguageModel, Objective, Training, Vocabulary, train};
 use zhat::numeric::log_sum_exp;
 use zhat::optimize::Lbfgs;

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use serde_json::json;
 use zhat::catalogue::{Choice, Settings};
-use zhat::io::table::{TableOptions, read_statistics};
+use zhat::io::table::TableOptions;
+use zhat::learn::read_statistics;
 use zhat::learn::{self, Fit, Likelihood, Statistics, Structure};
 use zhat::optimize::{Fista, StepSize};
 use zhat::{Error, Result};

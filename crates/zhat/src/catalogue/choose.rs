@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::{DEFAULT_HORIZON, Row, Settings, all, rows, unsupported};
 use crate::answer::Promise;
 use crate::error::{Error, Result};
-use crate::forecast::Forecast;
 use crate::model::{FactorGraph, Model};
+use crate::query::Forecast;
 use crate::query::{AnyAnswer, Query};
 use crate::run::Run;
 use crate::units;
@@ -95,7 +95,8 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
             Err(error) => refusal = Some(error),
         }
         let at_once = |plan: &Plan| {
-            plan.forecast.promise == Promise::Exact && plan.forecast.fits(run, horizon.min(NEGLIGIBLE_SECONDS))
+            plan.forecast.promise == Promise::Exact
+                && plan.forecast.fits(run, horizon.min(NEGLIGIBLE_SECONDS))
         };
         if plans.last().is_some_and(at_once) {
             break;

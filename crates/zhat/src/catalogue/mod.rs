@@ -10,6 +10,7 @@ mod row;
 mod table;
 
 pub use crate::options::Settings;
+pub use crate::query::DEFAULT_HORIZON;
 pub use choose::{Choice, Plan, answer, choose, method_names};
 pub use differentiate::{differentiate, value_and_gradients};
 pub use row::{AnyTape, Differentiated, Row};
@@ -22,9 +23,6 @@ use crate::error::{Error, Result};
 use crate::model::{Kind, Model, Summary};
 use crate::query::Query;
 use crate::run::Run;
-
-/// `auto` looks this many seconds ahead where there is no time budget.
-pub const DEFAULT_HORIZON: f64 = 600.0;
 
 static LIBRARY: LazyLock<Vec<Row>> = LazyLock::new(table::table);
 static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
@@ -171,7 +169,10 @@ mod tests {
         let run = Run::default().with_memory(1 << 30);
         assert_eq!(chosen(&grid(3), "exact", &run).unwrap(), "elimination");
         let error = chosen(&grid(60), "exact", &run).unwrap_err();
-        assert!(error.is_unanswerable() && error.to_string().contains("these fit: anytime-bounds"), "{error}");
+        assert!(
+            error.is_unanswerable() && error.to_string().contains("these fit: anytime-bounds"),
+            "{error}"
+        );
     }
 
     #[test]

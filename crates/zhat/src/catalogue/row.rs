@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{AnyModel, Kind, Model, Summary};
 use crate::options::{self, Options, Range, Settings};
 use crate::query::{
     self, AnyAnswer, AnyValue, Differentiable, HasFactorMarginals, IntoValue, Operation, Query, Tape,
     Tensors, not_differentiable,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 use crate::values::Values;
 

@@ -21,14 +21,14 @@ const SIZE: usize = 1 << 20;
 const LONGEST: usize = 1 << 26;
 
 /// Some whole rows, the last with or without its line end.
-pub(super) struct Block {
+pub(crate) struct Block {
     pub bytes: Vec<u8>,
     /// The line of the first row.
     pub line: usize,
 }
 
 /// Blocks one after the other.
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     /// Where the rows in `rest` end.
     ends: RowEnds,
     source: Box<dyn Read + Send>,
@@ -200,7 +200,7 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
 }
 
 /// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the text ends the work.
-pub(super) fn share_out<W: Send>(
+pub(crate) fn share_out<W: Send>(
     mut blocks: Blocks,
     run: &Run,
     worker: impl Fn() -> W + Sync,

@@ -1,12 +1,11 @@
 //! Files: reading with errors that name the place, writing that never leaves half a file.
 
 pub mod bif;
-mod blocks;
+pub(crate) mod blocks;
 pub mod model_file;
 mod row_ends;
 pub mod table;
 pub mod tensor_file;
-pub mod text;
 mod tokens;
 pub mod uai;
 mod whole;

@@ -17,8 +17,8 @@ use super::start::Start;
 use crate::answer::Estimate;
 use crate::error::{Error, Result};
 use crate::io;
-use crate::learn::optimize::{Fista, Lbfgs, Step, StepSize};
 use crate::model::FactorGraph;
+use crate::optimize::{Fista, Lbfgs, Step, StepSize};
 use crate::options::{FROM_ZERO, ITERATIONS, Options, options};
 use crate::run::Run;
 

@@ -7,16 +7,17 @@
 mod fit;
 pub mod language;
 mod likelihood;
-pub mod optimize;
+mod read_statistics;
 mod score;
 mod start;
 mod statistics;
 mod structure;
 
+pub use crate::io::table::Column;
 pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit, fit_kept};
 pub use likelihood::Likelihood;
+pub use read_statistics::read_statistics;
 pub use score::{Scores, columns_of, impute, impute_states, open_rows, score, score_states};
 pub use start::Start;
-pub use statistics::{Column, Counter, Statistics};
-pub(crate) use statistics::{check_names, too_many_states};
+pub use statistics::{Counter, Statistics};
 pub use structure::{Structure, chow_liu};

@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
+use super::Column;
 use super::likelihood::likelihood_of;
-use super::statistics::{Column, lacking};
+use super::statistics::lacking;
 use crate::answer::Estimate;
 use crate::catalogue::{Choice, Settings, answer};
 use crate::error::Result;

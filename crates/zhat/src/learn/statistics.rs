@@ -7,20 +7,12 @@
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::io::table::{Column, check_names};
 use crate::run::Run;
 use crate::units;
 
 /// Rows that are counted at a time.
 const BLOCK: usize = 1 << 14;
-
-/// A column: its name and those of its states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// The names of its states, in the order of their codes.
-    pub states: Vec<String>,
-}
 
 /// Counts of a table of complete rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -289,20 +281,6 @@ impl Statistics {
         let term = |&count: &u64| if count > 0 { -(count as f64) * (count as f64 / total).ln() } else { 0.0 };
         self.singles[i].iter().map(term).sum::<f64>() / total
     }
-}
-
-/// An error if a name is empty or occurs twice.
-pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
-    for (i, name) in names.enumerate() {
-        if name.is_empty() {
-            return Err(Error::argument("columns", format!("column {} has no name", i + 1)));
-        }
-        if !seen.insert(name) {
-            return Err(Error::argument("columns", format!("two columns have the name `{name}`")));
-        }
-    }
-    Ok(())
 }
 
 /// Numbers by value and before words, words by the alphabet.

@@ -10,7 +10,7 @@ use super::HasFactorMarginals;
 #[cfg(doc)]
 use super::{Divergence, Entropy, LogPartition};
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
+use crate::query::Forecasts;
 use crate::run::Run;
 
 /// The operations that can have gradients.

@@ -6,12 +6,14 @@
 
 mod any;
 mod differentiable;
+mod forecast;
 pub mod sequence;
 mod values;
 
 pub use any::{AnyAnswer, AnyValue, Draws, IntoValue, StateList, Tensors};
 pub(crate) use differentiable::not_differentiable;
 pub use differentiable::{Differentiable, Operation, Tape};
+pub use forecast::{DEFAULT_HORIZON, Forecast, Forecasts};
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 
 use crate::answer::Answer;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use zhat::io::text;
 use zhat::language::file::{read_checkpoint, write_checkpoint};
+use zhat::language::text;
 use zhat::language::{
     Checkpoint, Counts, Fold, Form, LanguageModel, Moments, Objective, SEPARATOR, Training, UNKNOWN,
     Vocabulary, train,

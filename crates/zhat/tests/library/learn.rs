@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use zhat::catalogue::{Choice, Settings};
-use zhat::io::table::{Missing, TableOptions, read_statistics};
+use zhat::io::table::{Missing, TableOptions};
+use zhat::learn::read_statistics;
 use zhat::learn::{self, Column, Fit, Likelihood, Optimizer, Start, Statistics, Structure, chow_liu};
 use zhat::model::generate;
 use zhat::random::Streams;

@@ -34,7 +34,7 @@ impl Encoding {
     }
 
     /// The bytes as text, or the first byte that is none.
-    pub(super) fn text(self, bytes: &[u8]) -> Result<Cow<'_, str>, u8> {
+    pub(crate) fn text(self, bytes: &[u8]) -> Result<Cow<'_, str>, u8> {
         match self {
             Encoding::Utf8 => {
                 std::str::from_utf8(bytes).map(Cow::from).map_err(|error| bytes[error.valid_up_to()])
@@ -45,14 +45,14 @@ impl Encoding {
 }
 
 /// What is wrong with a byte.
-pub(super) fn explained(byte: u8, place: &str) -> String {
+pub(crate) fn explained(byte: u8, place: &str) -> String {
     format!(
         "{place}: the byte {byte:#04x} is not UTF-8; if the table is in Latin-1, read it with the encoding latin-1"
     )
 }
 
 /// The bytes of a block as UTF-8. A byte that is none is an error with its line and column.
-pub(super) fn decoded<'a>(block: &'a Block, layout: &Layout) -> Result<Cow<'a, [u8]>> {
+pub(crate) fn decoded<'a>(block: &'a Block, layout: &Layout) -> Result<Cow<'a, [u8]>> {
     if block.bytes.is_ascii() {
         return Ok(Cow::Borrowed(&block.bytes));
     }

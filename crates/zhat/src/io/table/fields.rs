@@ -3,7 +3,7 @@
 use crate::error::Result;
 
 /// Who takes the fields.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// Field `i` of a row: text without blanks around it, or quoted text as it stands between the quotation marks.
     fn field(&mut self, i: usize, value: &[u8], quoted: bool, line: usize) -> Result<()>;
     /// The row that began on this line had so many fields.
@@ -11,7 +11,7 @@ pub(super) trait Sink {
 }
 
 /// Goes through the rows of a block. Blank lines are skipped.
-pub(super) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
+pub(crate) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
     if bytes.contains(&b'"') {
         return each_quoted_row(bytes, first_line, delimiter, sink);
     }
@@ -85,7 +85,7 @@ fn unquoted(bytes: &[u8], mut at: usize, text: &mut Vec<u8>) -> usize {
 }
 
 /// The fields of one row, such as the header.
-pub(super) fn split(row: &[u8], delimiter: u8) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn split(row: &[u8], delimiter: u8) -> Result<Vec<Vec<u8>>> {
     struct Fields(Vec<Vec<u8>>);
     impl Sink for Fields {
         fn field(&mut self, _: usize, value: &[u8], _: bool, _: usize) -> Result<()> {

@@ -1,24 +1,30 @@
 //! Tables as text: a row a line, values separated by commas (or semicolons, tabs, bars), quoted where need be; plain, `.gz` or `.zst`.
 //!
-//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart: [`read_statistics`] counts them, so that memory does not
+//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart: [`crate::learn::read_statistics`] counts them, so that memory does not
 //! depend on the number of rows, and [`Rows`] goes through them one by one.
 
-pub(super) mod dictionary;
-mod encoding;
-mod fields;
+pub(crate) mod dictionary;
+pub(crate) mod encoding;
+pub(crate) mod fields;
 mod rows;
-mod statistics;
 
 pub use encoding::Encoding;
 pub use rows::{Row, Rows};
-pub use statistics::read_statistics;
 
 use std::path::Path;
 
 use super::blocks::Blocks;
 
 use crate::error::{Error, Result};
-use crate::learn::check_names;
+
+/// A column: its name and those of its states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// The names of its states, in the order of their codes.
+    pub states: Vec<String>,
+}
 
 /// What becomes of rows with missing values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,34 +76,35 @@ impl Default for TableOptions {
 
 /// The columns of a table, found from its beginning.
 #[derive(Clone, Debug)]
-struct Layout {
-    name: String,
+pub(crate) struct Layout {
+    pub name: String,
     /// All columns of the text.
-    columns: Vec<String>,
+    pub columns: Vec<String>,
     /// The columns that are used, in the order of the table.
-    names: Vec<String>,
+    pub names: Vec<String>,
     /// For each column of the text its place among those, or none.
-    places: Vec<Option<usize>>,
-    delimiter: u8,
-    encoding: Encoding,
+    pub places: Vec<Option<usize>>,
+    pub delimiter: u8,
+    pub encoding: Encoding,
 }
 
 impl Layout {
     /// Column `i` of the text, in words.
-    fn column(&self, i: usize) -> String {
+    pub fn column(&self, i: usize) -> String {
         match self.columns.get(i) {
             Some(name) => format!("column {name}"),
             None => format!("column {}", i + 1),
         }
     }
 
-    fn fail(&self, line: usize, message: impl Into<String>) -> Error {
+    /// The error for a line.
+    pub fn fail(&self, line: usize, message: impl Into<String>) -> Error {
         Error::Parse { source_name: self.name.clone(), line, message: message.into() }
     }
 }
 
 /// The rows of a table and its layout; the header has been read.
-fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
+pub(crate) fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let fail = |line: usize, message: &str| Error::Parse {
         source_name: name.clone(),
@@ -177,4 +184,18 @@ pub fn cell(text: &str) -> std::borrow::Cow<'_, str> {
     } else {
         text.into()
     }
+}
+
+/// An error if a name is empty or occurs twice.
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for (i, name) in names.enumerate() {
+        if name.is_empty() {
+            return Err(Error::argument("columns", format!("column {} has no name", i + 1)));
+        }
+        if !seen.insert(name) {
+            return Err(Error::argument("columns", format!("two columns have the name `{name}`")));
+        }
+    }
+    Ok(())
 }

@@ -6,9 +6,8 @@ use super::super::blocks::Blocks;
 use super::dictionary::{Dictionary, MISSING};
 use super::encoding::decoded;
 use super::fields::{Sink, each_row};
-use super::{Layout, MISSING_STATE, Missing, TableOptions, begin};
+use super::{Column, Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::error::{Error, Result};
-use crate::learn::Column;
 
 /// One row: for each column of the model its state, none where it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Language models as Markov random fields over whole texts.
 //!
-//! A text is counted once ([`crate::io::text::count`]); its [`Moments`] are all that [`train`] needs, so learning costs the same for a short text and for a long one. The
+//! A text is counted once ([`crate::learn::language::text::count`]); its [`Moments`] are all that [`train`] needs, so learning costs the same for a short text and for a long one. The
 //! [`LanguageModel`] that comes out carries a certificate: [`LanguageModel::evaluate`] gives a lower bound on the likelihood of any text that cannot be wrong.
 //!
 //! ```no_run
 //! use std::path::Path;
 //! use zhat::language::{Fold, Training, Vocabulary, train};
-//! use zhat::{Run, io::text};
+//! use zhat::{Run, language::text};
 //!
 //! let run = Run::default();
 //! let counts = text::count(Path::new("train.txt"), 1, &run)?;
@@ -30,6 +30,7 @@ mod moments;
 mod neighbours;
 mod scaling;
 mod sweep;
+pub mod text;
 mod training;
 mod vocabulary;
 

@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::bounds::mean_field::MeanField;
 use crate::method::bounds::minibucket::WeightedMiniBuckets;
 use crate::method::exact::{Elimination, Search};
 use crate::method::messages::TreeReweighted;
 use crate::model::FactorGraph;
 use crate::options::{FROM_ZERO, Options, options};
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 

@@ -27,11 +27,11 @@ use super::star::largest;
 use super::{Bounded, upper};
 use crate::answer::{Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
-use crate::learn::optimize::Lbfgs;
 use crate::model::SequenceMrf;
 use crate::numeric::rounding_allowance;
+use crate::optimize::Lbfgs;
 use crate::options::{FROM_ZERO, ITERATIONS, Options, Range, options};
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 

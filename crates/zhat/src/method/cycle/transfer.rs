@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use super::product::{Columns, Factor, ROWS, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::SequenceMrf;
 use crate::numeric::{log_sum_exp, rounding_allowance};
 use crate::options::options;
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 

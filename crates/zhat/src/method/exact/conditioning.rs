@@ -28,7 +28,6 @@ use super::tree::{Plan, Tree};
 use super::{cost, elimination};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced};
 use crate::numeric;
 use crate::options::options;
@@ -36,6 +35,7 @@ use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, Law, LogPartition, Map, Marginals, Query,
     Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 use crate::units;

@@ -3,10 +3,10 @@
 //! The sweeps are rehearsed with the sizes of the buffers alone, so memory is known to the number; time is a sum of measured costs.
 
 use crate::answer::Promise;
-use crate::forecast::Forecast;
 use crate::model::FactorGraph;
 use crate::numeric::Pool;
 use crate::platform;
+use crate::query::Forecast;
 use crate::query::Query;
 
 use super::tree::Plan;

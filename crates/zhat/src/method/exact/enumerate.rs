@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::Result;
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric::{self, CompensatedSum};
 use crate::options::options;
@@ -30,6 +29,7 @@ use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, KBest, Law, LogPartition, Map, Marginals,
     Query, Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 

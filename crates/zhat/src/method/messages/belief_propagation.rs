@@ -33,13 +33,13 @@ use super::residual::{self, Outcome};
 use super::subject::{Sizes, Subject};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, options};
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "bp";

@@ -39,11 +39,11 @@ use super::layout::Layout;
 use super::subject::{Sizes, Subject};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
 use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, Range, options};
 use crate::query::{Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query};
+use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "trw";

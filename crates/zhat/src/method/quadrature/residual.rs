@@ -31,7 +31,6 @@ use super::stratified;
 use super::weights::{Plan, Sums};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::exact::marginals_along;
 use crate::method::messages::BeliefPropagation;
 use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
@@ -41,6 +40,7 @@ use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, op
 use crate::query::{
     Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 

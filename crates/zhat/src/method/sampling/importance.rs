@@ -28,7 +28,6 @@ use super::weighted::{Masses, missed, ratio, together, warned, weighted_samples}
 use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Reduced};
 use crate::numeric;
 use crate::options::{INSIDE_UNIT, Options, REPLICATES, SAMPLES, options};
@@ -36,6 +35,7 @@ use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query, Sample,
     Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 

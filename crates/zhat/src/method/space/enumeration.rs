@@ -6,12 +6,12 @@ use super::pilot::{Pilot, is_own};
 use super::{Expectations, ROUND, SpaceMarginals, SpaceModel, count, marginals};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::exact::{Enumeration, Ranked};
 use crate::numeric::{self, CompensatedSum};
 use crate::query::{
     BestState, Entropy, FactorMarginals, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 

@@ -24,9 +24,9 @@ use crate::learn::language::{
     Certificate, Checkpoint, LanguageModel, Lengths, Parameters, Search, Training, TrainingProgress,
     Vocabulary,
 };
-use crate::learn::optimize::{Fista, Lbfgs, StepSize};
 use crate::model::AnyModel;
 use crate::model::sequence_mrf::any::{rows, sequence_mrf};
+use crate::optimize::{Fista, Lbfgs, StepSize};
 use crate::tensor::{Tensor, TensorMap};
 
 const KIND: &str = "language-model";

@@ -5,7 +5,6 @@ use super::partition::is_forest;
 use super::{Each, LowerBound, MeanField, NAME, Outcome, Structure, evaluate};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::exact::witness_bytes;
 use crate::model::FactorGraph;
 use crate::numeric;
@@ -13,6 +12,7 @@ use crate::options::Options;
 use crate::query::{
     Beliefs, BestState, Entropy, FactorBeliefs, FactorMarginals, LogPartition, Map, Marginals, Query,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
 /// Measured for each number that the model has: in a sweep, and in setting up.

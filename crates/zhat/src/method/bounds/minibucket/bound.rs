@@ -41,13 +41,13 @@ use super::pass::{Messages, Parameters, Side, Step, Sweeper};
 use super::plan::Plan;
 use super::proposal::Proposal;
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
-use crate::catalogue::DEFAULT_HORIZON;
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::exact::Elimination;
 use crate::model::{FactorGraph, Prepared};
 use crate::numeric;
 use crate::options::{COUNT, FROM_ZERO, ITERATIONS, Options, options};
+use crate::query::DEFAULT_HORIZON;
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 

@@ -29,7 +29,6 @@ use super::pass::Sweeper;
 use super::proposal::{Proposal, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::model::{FactorGraph, Prepared};
 use crate::numeric;
@@ -37,6 +36,7 @@ use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLE
 use crate::query::{
     Beliefs, FactorBeliefs, FactorMarginals, LogPartition, Marginals, Query, Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 

@@ -5,13 +5,13 @@
 
 use super::ForwardBackward;
 use crate::answer::Promise;
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::dynamic::lattice::{
     BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
 };
 use crate::model::{Chain, Segments, SemiMarkov, Transitions};
 use crate::numeric::{KEPT, Real};
 use crate::query::Query;
+use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
 /// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.

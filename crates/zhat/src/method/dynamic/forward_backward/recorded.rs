@@ -3,8 +3,8 @@
 use super::{ForwardBackward, NAME};
 use crate::answer::{Answer, Diagnostics};
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
 use crate::numeric::Real;
+use crate::query::Forecasts;
 use crate::query::{Divergence, Entropy, FactorMarginals, HasFactorMarginals, LogPartition, Query};
 use crate::run::{Clock, Run};
 

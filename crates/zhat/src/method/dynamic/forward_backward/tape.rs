@@ -3,7 +3,7 @@
 use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models, some_weight};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
+use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::Run;
 

@@ -7,12 +7,12 @@ use super::method::RandomizedForward;
 use super::proposal::Proposal;
 use super::target::Target;
 use crate::answer::Promise;
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::dynamic::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
 };
 use crate::model::Transitions;
 use crate::query::Query;
+use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
 /// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes twice as long.

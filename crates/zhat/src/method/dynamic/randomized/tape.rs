@@ -9,7 +9,7 @@ use super::method::{Choice, NAME, RandomizedForward};
 use super::proposal::Support;
 use super::target::Target;
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
+use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::{Clock, Run};
 

@@ -55,10 +55,10 @@ use self::count::{Figures, Search as Counting};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{FactorGraph, Order, Prepared, Reduced, Trial};
 use crate::options::options;
 use crate::query::{Beliefs, BestState, Entropy, Law, LogPartition, Map, Marginals, Query, Sample, Samples};
+use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 

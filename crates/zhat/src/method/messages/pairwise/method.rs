@@ -9,7 +9,6 @@ use super::choice::{GraphProposal, Proposals, Rule};
 use super::network::{Messages, Network, Rest};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::dynamic::lattice::{self, zero_gradient};
 use crate::method::dynamic::randomized::{Chosen, Selection, States};
 use crate::method::sampling::unbiased;
@@ -17,6 +16,7 @@ use crate::model::{PairwiseGradient, PairwiseGraph, Transitions, VariableMargina
 use crate::numeric::{self, Real};
 use crate::options::{COUNT, DAMPING, FROM_ZERO, INSIDE_UNIT, Options, Range, options};
 use crate::query::{Entropy, FactorMarginals, LogPartition, Marginals, Query};
+use crate::query::{Forecast, Forecasts};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 

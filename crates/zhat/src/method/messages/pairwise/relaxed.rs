@@ -7,10 +7,10 @@
 use super::method::{FEW, RandomizedMessages};
 use super::network::Network;
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
 use crate::method::dynamic::randomized::Chosen;
 use crate::model::{PairwiseGraph, Transitions};
 use crate::numeric::Real;
+use crate::query::Forecasts;
 use crate::query::Query;
 use crate::random::Streams;
 use crate::run::Run;

@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::{Component, MixedModel};
 use crate::options::{FROM_ZERO, INSIDE_UNIT, Options, Range, options};
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::Run;
 

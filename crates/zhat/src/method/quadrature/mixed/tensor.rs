@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::model::MixedModel;
 use crate::numeric;
 use crate::options::{FROM_ZERO, Options, Range, options};
+use crate::query::{Forecast, Forecasts};
 use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 

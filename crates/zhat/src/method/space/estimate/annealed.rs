@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::sampling::unbiased;
 use crate::method::space::pilot::{Pilot, is_own};
 use crate::method::space::{ROUND, SpaceModel, Step, count, log_count_bound};
 use crate::numeric;
 use crate::options::{INSIDE_UNIT, Options, REPLICATES, Range, options};
 use crate::query::{BestState, LogPartition, Map, Query};
+use crate::query::{Forecast, Forecasts};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 

@@ -3,10 +3,10 @@
 use super::prepared::{Way, conditions, rules, way};
 use super::{Oracle, blocks, graph, layers, tours};
 use crate::answer::Promise;
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::space::choices::Plan;
 use crate::method::space::{Distance, Scores, SpaceModel, condition, log_count_bound, marginals};
 use crate::query::Query;
+use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
 /// Measured: one term of a log-sum-exp, and one node or label of the closed forms.

@@ -7,7 +7,6 @@ use super::NAME;
 use super::prepared::{conditions, spread_over};
 use crate::answer::{Answer, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Forecasts};
 use crate::method::exact::Elimination;
 use crate::method::space::choices::Plan;
 use crate::method::space::{
@@ -18,6 +17,7 @@ use crate::model::FactorGraph;
 use crate::query::{
     BestState, Entropy, FactorMarginals, KBest, LogPartition, Map, Marginals, Query, Sample, Samples,
 };
+use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
 /// How labels or nodes are counted.

@@ -42,9 +42,9 @@ use serde::{Deserialize, Serialize};
 use super::{Expectations, SpaceMarginals, SpaceModel, draws, marginals};
 use crate::answer::{Answer, Diagnostics, Estimate};
 use crate::error::{Error, Result};
-use crate::forecast::Forecasts;
 use crate::numeric::CompensatedSum;
 use crate::options::options;
+use crate::query::Forecasts;
 use crate::query::{
     BestState, Entropy, FactorMarginals, KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,
 };

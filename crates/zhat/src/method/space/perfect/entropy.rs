@@ -6,9 +6,9 @@ use super::means::mean;
 use super::{NAME, PerfectSampling, Source};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::Result;
-use crate::forecast::Forecasts;
 use crate::method::space::{SpaceModel, TootsiePop, UniformImportance, log_count_bound};
 use crate::options::Options;
+use crate::query::Forecasts;
 use crate::query::{Entropy, LogPartition, Query};
 use crate::run::Run;
 

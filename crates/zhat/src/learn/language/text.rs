@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use super::blocks::{Block, Blocks, share_out};
-use super::table::dictionary::Dictionary;
 use crate::error::{Error, Result};
+use crate::io::blocks::{Block, Blocks, share_out};
+use crate::io::table::dictionary::Dictionary;
 use crate::learn::language::{Counts, PairTable, Vocabulary};
 use crate::run::Run;
 use crate::units;
@@ -115,7 +115,7 @@ pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
 /// The same for a text in memory, in one thread.
 ///
 /// ```
-/// let counts = zhat::io::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
+/// let counts = zhat::language::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
 /// assert_eq!((counts.tokens(), counts.sentences()), (5, 2));
 /// # Ok::<(), zhat::Error>(())
 /// ```

@@ -1,7 +1,7 @@
 //! What a method would cost and promise, said before it is run.
 
+use super::Query;
 use crate::answer::Promise;
-use crate::query::Query;
 use crate::run::Run;
 
 /// What a query would take.
@@ -21,6 +21,9 @@ impl Forecast {
         self.bytes <= run.memory() as f64 && self.seconds <= horizon
     }
 }
+
+/// `auto` looks this many seconds ahead where there is no time budget.
+pub const DEFAULT_HORIZON: f64 = 600.0;
 
 /// A method that knows what it costs on models of type `M`. Every method in the catalogue does.
 pub trait Forecasts<M: ?Sized> {

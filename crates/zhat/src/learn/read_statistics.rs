@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use super::super::blocks::{Block, share_out};
-use super::dictionary::{Dictionary, MISSING};
-use super::encoding::decoded;
-use super::fields::{Sink, each_row};
-use super::{Layout, MISSING_STATE, Missing, TableOptions, begin};
+use super::statistics::too_many_states;
+use super::{Counter, Statistics};
 use crate::error::{Error, Result};
-use crate::learn::{Column, Counter, Statistics, too_many_states};
+use crate::io::blocks::{Block, share_out};
+use crate::io::table::dictionary::{Dictionary, MISSING};
+use crate::io::table::encoding::decoded;
+use crate::io::table::fields::{Sink, each_row};
+use crate::io::table::{Column, Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::run::Run;
 
 /// What one thread has counted.

@@ -1,0 +1,30 @@
+//! A linear-chain CRF: log Z and its gradient, which is what training by gradients needs.
+//!
+//! Run it with `cargo run --example chain_gradient`.
+
+use zhat::exact::ForwardBackward;
+use zhat::model::Transitions;
+use zhat::{Chain, Entropy, Map, Result, Run};
+
+fn main() -> Result<()> {
+    // Two sequences of 4 and 3 positions, 3 states; what follows the end of the second is ignored.
+    let emissions: Vec<f32> = (0..2 * 4 * 3).map(|k| ((7 * k) % 11) as f32 / 5.0 - 1.0).collect();
+    let transitions = vec![0.5, -0.5, 0.0, 0.0, 0.5, -0.5, -0.5, 0.0, 0.5];
+    let chain = Chain::crf(3, emissions.into(), vec![4, 3], Transitions::Shared(transitions.into()))?;
+    let (method, run) = (ForwardBackward::default(), Run::default());
+
+    // A forward pass keeps a tape; the backward pass is its vector–Jacobian product.
+    let (log_z, tape) = method.log_partition_with_tape(&chain, &run)?;
+    let gradient = tape.vjp(&[1.0, 1.0])?;
+    println!("log Z   = {log_z:?}");
+    println!("entropy = {:?}", method.entropy(&chain, &run)?.value);
+    println!("P(state at position 0 of sequence 0) = {:?}", &gradient.emissions[..3]);
+    for path in method.map(&chain, &run)?.value {
+        println!("best path {:?}, log probability {:.4}", path.states, path.score - log_z[0]);
+    }
+
+    // The expected number of states is the number of positions.
+    let total: f32 = gradient.emissions.iter().sum();
+    assert!((total - 7.0).abs() < 1e-4);
+    Ok(())
+}

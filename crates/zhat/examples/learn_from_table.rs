@@ -1,0 +1,20 @@
+//! A graphical model learnt from a table, and the log-likelihood of the table under it.
+//!
+//! Run it with `cargo run --example learn_from_table`.
+
+use zhat::io::table::TableOptions;
+use zhat::learn::{Fit, Structure, fit, read_statistics};
+use zhat::{Error, Result, Run};
+
+const TABLE: &str = "weather,ground,mood\nrain,wet,bad\nrain,wet,good\nsun,dry,good\nsun,dry,good\nsun,wet,good\nrain,wet,bad\n";
+
+fn main() -> Result<()> {
+    let path = std::env::temp_dir().join(format!("zhat-example-{}.csv", std::process::id()));
+    std::fs::write(&path, TABLE).map_err(|source| Error::io(&path, source))?;
+    let run = Run::default();
+    let statistics = read_statistics(&path, &TableOptions::default(), &run);
+    let _ = std::fs::remove_file(&path);
+    let fitted = fit(&statistics?, &Structure::ChowLiu { more: 0 }, &Fit::default(), &run)?;
+    println!("{} factors, log-likelihood {} per row", fitted.graph.factor_count(), fitted.likelihood);
+    Ok(())
+}

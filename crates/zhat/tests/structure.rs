@@ -1,0 +1,80 @@
+//! Dependencies between the modules of the library point one way: every module may use those of the layers below it
+//! and its own, never those above. The layers are those of ARCHITECTURE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// From the bottom to the top; modules of one layer do not use each other, unless the layer says so.
+const LAYERS: [&[&str]; 10] = [
+    &["error", "units", "decimal", "platform", "values"],
+    &["answer", "numeric", "random", "run", "options"],
+    &["tensor", "optimize"],
+    &["query"],
+    &["model"],
+    &["io"],
+    &["report"],
+    &["method"],
+    &["catalogue"],
+    &["learn"],
+];
+
+/// Modules of one layer that may use each other, in this direction.
+const WITHIN: [(&str, &str); 1] = [("answer", "decimal")];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The top-level modules that the code of a file names, tests and comments left out.
+fn named(text: &str) -> BTreeSet<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut names = BTreeSet::new();
+    for line in lines {
+        for (_, rest) in line.match_indices("crate::").map(|(at, word)| line.split_at(at + word.len())) {
+            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            // `$crate::…` in macros names what is public, and types at the root are re-exported from below.
+            if name.starts_with(char::is_lowercase) {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let layer: BTreeMap<&str, usize> =
+        LAYERS.iter().enumerate().flat_map(|(i, names)| names.iter().map(move |name| (*name, i))).collect();
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 200, "only {} files were found", files.len());
+    let mut wrong = Vec::new();
+    for file in files {
+        let path = file.strip_prefix(&root).unwrap();
+        let first = path.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        let own = first.trim_end_matches(".rs");
+        // The crate's root names everything; files of tests may use anything.
+        if own == "lib" || path.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        }
+        let level = *layer.get(own).unwrap_or_else(|| panic!("the module `{own}` has no layer"));
+        for used in named(&std::fs::read_to_string(&file).unwrap()) {
+            let allowed = used == own
+                || layer.get(used.as_str()).is_some_and(|other| *other < level)
+                || WITHIN.contains(&(own, used.as_str()));
+            if !allowed && layer.contains_key(used.as_str()) {
+                wrong.push(format!("{} uses {used}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "dependencies against the layers:\n{}", wrong.join("\n"));
+}
