@@ -2,8 +2,9 @@
 //!
 //! Run it with `cargo run --example learn_from_table`.
 
+use zhat::catalogue::{Choice, Settings};
 use zhat::io::table::TableOptions;
-use zhat::learn::{Fit, Structure, fit, read_statistics};
+use zhat::learn::{Fit, Likelihood, chow_liu, fit, read_statistics};
 use zhat::{Error, Result, Run};
 
 const TABLE: &str = "weather,ground,mood\nrain,wet,bad\nrain,wet,good\nsun,dry,good\nsun,dry,good\nsun,wet,good\nrain,wet,bad\n";
@@ -14,7 +15,11 @@ fn main() -> Result<()> {
     let run = Run::default();
     let statistics = read_statistics(&path, &TableOptions::default(), &run);
     let _ = std::fs::remove_file(&path);
-    let fitted = fit(&statistics?, &Structure::ChowLiu { more: 0 }, &Fit::default(), &run)?;
-    println!("{} factors, log-likelihood {} per row", fitted.graph.factor_count(), fitted.likelihood);
+    let statistics = statistics?;
+    let edges = chow_liu(&statistics);
+    let likelihood = Likelihood::new(&statistics, &edges, Choice::Auto, Settings::new())?;
+    let fitted = fit(&likelihood, &Fit::default(), None, &run, &mut |_| Ok(true))?;
+    println!("edges {edges:?}, log-likelihood per row {}", fitted.log_likelihood);
+    assert!(fitted.converged);
     Ok(())
 }
