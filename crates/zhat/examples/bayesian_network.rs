@@ -6,7 +6,7 @@ use zhat::exact::Elimination;
 use zhat::model::Form;
 use zhat::{FactorGraph, LogPartition, Map, Marginals, Result, Run};
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let names = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     let no_yes = names(&["no", "yes"]);
     let mut network = FactorGraph::new(vec![2, 2, 2])?

@@ -9,7 +9,7 @@ use zhat::model::generate::{self, Grid};
 use zhat::report::Report;
 use zhat::{Guarantee, Model, Promise, Query, Result, Run};
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let grid = Grid { rows: 30, columns: 30, torus: false };
     let model = Model::new(generate::ising(grid, 0.4, 0.2, false, 1)?);
     // Exact elimination would need some GiB here.

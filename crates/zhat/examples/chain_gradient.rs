@@ -6,7 +6,7 @@ use zhat::exact::ForwardBackward;
 use zhat::model::Transitions;
 use zhat::{Chain, Entropy, Map, Result, Run};
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     // Two sequences of 4 and 3 positions, 3 states; what follows the end of the second is ignored.
     let emissions: Vec<f32> = (0..2 * 4 * 3).map(|k| ((7 * k) % 11) as f32 / 5.0 - 1.0).collect();
     let transitions = vec![0.5, -0.5, 0.0, 0.0, 0.5, -0.5, -0.5, 0.0, 0.5];

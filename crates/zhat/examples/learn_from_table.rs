@@ -9,7 +9,7 @@ use zhat::{Error, Result, Run};
 
 const TABLE: &str = "weather,ground,mood\nrain,wet,bad\nrain,wet,good\nsun,dry,good\nsun,dry,good\nsun,wet,good\nrain,wet,bad\n";
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     let path = std::env::temp_dir().join(format!("zhat-example-{}.csv", std::process::id()));
     std::fs::write(&path, TABLE).map_err(|source| Error::io(&path, source))?;
     let run = Run::default();

@@ -192,7 +192,7 @@ impl Map<Ring> for Transfer {
     }
 }
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     // 5. Registered: the catalogue, `auto`, files and reports know the kind from now on.
     catalogue::register(
         Row::new::<Transfer>("transfer", RING, "products of 2 × 2 transfer matrices along the ring")

@@ -5,7 +5,7 @@
 use zhat::space::{Distance, Oracle, Permutations, Scores, SpaceModel};
 use zhat::{LogPartition, Map, Result, Run, Sample};
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     // Rankings of six items around the order 0, 1, …, 5; the score is −0.7 times Kendall's distance to it.
     let reference: Vec<usize> = (0..6).collect();
     let scores = Scores::distance(Distance::Kendall, &reference, 0.7)?;

@@ -6,7 +6,7 @@ use zhat::exact::ForwardBackward;
 use zhat::model::{Segments, Transitions};
 use zhat::{Chain, KBest, LogPartition, Result, Run, SemiMarkov};
 
-fn main() -> Result<()> {
+pub(crate) fn main() -> Result<()> {
     // A signal that is low, then high, then low; two states that expect −1 and +1.
     let signal = [-0.9, -1.2, -1.0, 0.8, 1.1, 0.9, 1.3, -1.0, -0.7];
     let emissions: Vec<f64> =
