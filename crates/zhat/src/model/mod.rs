@@ -1,9 +1,6 @@
 //! Models: potentials and structure, checked when built.
 
-mod barren;
 mod chain;
-mod consistency;
-mod contradiction;
 mod convert;
 mod count;
 mod factor_graph;
@@ -12,32 +9,22 @@ pub mod generate;
 mod mixed;
 mod names;
 mod observe;
-mod order;
 mod pairwise;
-mod prepare;
-mod reduce;
 mod semi_markov;
 mod sequence_mrf;
-mod simplify;
 mod sizes;
 pub(crate) mod space;
 pub(crate) mod table;
 mod values;
 
 pub use chain::{Chain, Transitions};
-pub use contradiction::Contradiction;
 pub use factor_graph::{Factor, FactorGraph, Form};
 pub use family::Family;
 pub(crate) use mixed::Component;
 pub use mixed::{Domain, MixedModel, MixedSizes, Statistic, Term};
 pub use names::Names;
 pub use observe::Observed;
-pub use order::{Order, elimination_order};
-pub(crate) use order::{Stop, order_within};
 pub use pairwise::PairwiseGraph;
-pub use prepare::Difficulty;
-pub(crate) use prepare::{Prepared, Trial};
-pub(crate) use reduce::Reduced;
 pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
 pub use sizes::SequenceSizes;

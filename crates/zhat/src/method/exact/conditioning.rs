@@ -29,7 +29,8 @@ use super::{cost, elimination};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Order, Prepared, Reduced};
+use crate::method::exact::prepare::{Order, Prepared, Reduced};
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::options;
 use crate::query::{

@@ -23,7 +23,8 @@ use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Reduced};
+use crate::method::exact::prepare::Reduced;
+use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
 use crate::options::options;
 use crate::query::{

@@ -29,7 +29,8 @@ use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
 use crate::forecast::{Forecast, Forecasts};
-use crate::model::{FactorGraph, Reduced};
+use crate::method::exact::prepare::Reduced;
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{INSIDE_UNIT, Options, REPLICATES, SAMPLES, options};
 use crate::query::{
