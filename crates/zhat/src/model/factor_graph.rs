@@ -71,8 +71,9 @@ impl PartialEq for FactorGraph {
     }
 }
 
-/// All variables together have at most this many states: a limit of the format, whatever the memory of the machine.
-const MAX_STATES: u64 = 1 << 32;
+/// The most states of one variable and of all together. Whether a model is valid does not depend on the machine.
+const MAX_STATES: usize = 1 << 28;
+const MAX_TOTAL_STATES: u64 = 1 << 32;
 
 /// Scores must stay so far below the largest double that sums of them are finite.
 const MAGNITUDE: f64 = 1e305;
@@ -100,7 +101,7 @@ pub struct Factor<'a> {
 }
 
 impl FactorGraph {
-    /// A model without factors over variables with these numbers of states: each at least one, at most 2³² together.
+    /// A model without factors over variables with these numbers of states: each from 1 to 2²⁸, together at most 2³².
     ///
     /// Memory is no criterion here: methods compare what they need with the budget of their [`Run`](crate::Run).
     pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
@@ -109,11 +110,16 @@ impl FactorGraph {
                 "variable {v} has 0 states; every variable needs at least one"
             )));
         }
-        let states = cardinalities.iter().fold(0u64, |sum, &states| sum.saturating_add(states as u64));
-        if states > MAX_STATES {
+        if let Some(v) = cardinalities.iter().position(|&states| states > MAX_STATES) {
             return Err(Error::model(format!(
-                "the variables have {:.3e} states together; at most {MAX_STATES} (2^32) are supported",
-                states as f64
+                "variable {v} has {} states; at most {MAX_STATES} (2^28) are supported",
+                cardinalities[v]
+            )));
+        }
+        let states: u64 = cardinalities.iter().map(|&states| states as u64).sum();
+        if states > MAX_TOTAL_STATES {
+            return Err(Error::model(format!(
+                "the variables have {states} states together; at most {MAX_TOTAL_STATES} (2^32) are supported"
             )));
         }
         Ok(FactorGraph {
@@ -350,11 +356,28 @@ impl FactorGraph {
             cut.for_each(|&v| graph.cuts.push((f, v)));
         }
         for &(v, s) in evidence {
-            let mut indicator = vec![f64::NEG_INFINITY; self.cardinalities[v]];
-            indicator[s] = 0.0;
-            graph.add_factor(&[v], &indicator)?;
+            graph.add_observation(v, s)?;
         }
         Ok(graph)
+    }
+
+    /// Adds a factor that forbids every state of a variable but one. The number of states may have come from a file that
+    /// has no table of the variable, so the memory for this one may be more than there is.
+    fn add_observation(&mut self, v: usize, state: usize) -> Result<()> {
+        let (start, states) = (self.values.len(), self.cardinalities[v]);
+        self.values.try_reserve(states).map_err(|_| {
+            Error::model(format!(
+                "there is no memory for a table over the {states} states of {}",
+                self.variable_name(v)
+            ))
+        })?;
+        self.values.resize(start + states, f64::NEG_INFINITY);
+        self.values[start + state] = 0.0;
+        self.value_ends.push(self.values.len());
+        self.scopes.push(v);
+        self.scope_ends.push(self.scopes.len());
+        self.has_changed();
+        Ok(())
     }
 
     /// The same graph with other tables, one factor after the other.
@@ -488,7 +511,25 @@ mod tests {
     fn huge_scopes_are_refused_before_any_product_overflows() {
         let mut graph = FactorGraph::new(vec![1 << 24; 3]).unwrap();
         assert!(graph.add_factor(&[0, 1, 2], &[0.0]).unwrap_err().to_string().contains("more than fit"));
-        assert!(FactorGraph::new(vec![1 << 40; 2]).unwrap_err().to_string().contains("at most 4294967296"));
+    }
+
+    #[test]
+    fn the_number_of_states_has_a_limit_that_no_machine_changes() {
+        let message = |states: Vec<usize>| FactorGraph::new(states).unwrap_err().to_string();
+        assert!(FactorGraph::new(vec![1 << 28; 16]).is_ok());
+        assert!(
+            message(vec![2, (1 << 28) + 1]).contains("variable 1 has 268435457 states; at most 268435456")
+        );
+        assert!(message(vec![usize::MAX; 2]).contains("at most 268435456"));
+        assert!(message(vec![1 << 28; 17]).contains("4563402752 states together; at most 4294967296"));
+    }
+
+    #[test]
+    fn observing_a_small_variable_takes_no_memory_for_a_huge_one() {
+        let mut graph = FactorGraph::new(vec![1 << 28, 2, 3, 1 << 28]).unwrap();
+        graph.add_factor(&[1, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let given = graph.condition(&[(1, 1)]).unwrap();
+        assert_eq!((given.factor(0).log_values, given.values.len()), (&[3.0, 4.0, 5.0][..], 5));
     }
 
     #[test]

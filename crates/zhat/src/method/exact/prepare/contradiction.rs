@@ -13,7 +13,7 @@ use super::consistency::Domains;
 use crate::error::Result;
 use crate::model::FactorGraph;
 
-/// Models of more entries than this are not looked into: it would take longer than some seconds.
+/// Models of more entries and states than this are not looked into: it would take longer than some seconds.
 const ENTRIES: usize = 5_000_000;
 /// So many factors are named in a message.
 const NAMED: usize = 6;
@@ -43,7 +43,8 @@ impl FactorGraph {
     /// ```
     pub fn contradiction(&self) -> Option<Contradiction> {
         let entries: usize = self.factors().map(|factor| factor.log_values.len()).sum();
-        if entries > ENTRIES || Domains::new(self, &|| false).is_some() {
+        let states: usize = self.cardinalities().iter().sum();
+        if entries + states > ENTRIES || Domains::new(self, &|| false).is_some() {
             return None;
         }
         let hard: Vec<usize> = (0..self.factor_count())
