@@ -8,7 +8,7 @@ use zhat::catalogue::{self, Choice, Settings};
 use zhat::io::table::{Encoding, Missing, TableOptions};
 use zhat::learn::read_statistics;
 use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
-use zhat::{Estimate, FactorGraph, Query};
+use zhat::{Cache, Estimate, FactorGraph, Query};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -133,7 +133,8 @@ pub fn fit(
     let how: Fit = serde_json::from_str(how).map_err(|error| error::argument("fit", error.to_string()))?;
     let likelihood =
         Likelihood::new(&statistics.inner, &edges, Choice::parse(method), settings).map_err(Failure)?;
-    let (fitted, history): (Fitted, Vec<f64>) = run.supervise(py, move |run| {
+    let cache = Cache::default();
+    let (fitted, history): (Fitted, Vec<f64>) = run.supervise_sharing(py, &cache, move |run| {
         let mut history = Vec::new();
         let mut watch = |now: &Checkpoint| {
             history.push(now.progress().objective);
@@ -147,7 +148,7 @@ pub fn fit(
     })?;
     let progress = fitted.progress;
     Ok((
-        Model::of(fitted.graph),
+        Model::with_cache(fitted.graph, cache),
         told(&fitted.log_likelihood),
         progress.iteration,
         fitted.converged,
@@ -228,7 +229,7 @@ pub fn score_rows<'py>(
     let settings = options(settings)?;
     let rows = states_of(&graph, &codes)?;
     let choice = Choice::parse(method);
-    let (scores, mean) = run.supervise(py, move |run| {
+    let (scores, mean) = run.supervise_sharing(py, model.cache(), move |run| {
         let model = graph.clone().into();
         let answer = catalogue::answer(&model, Query::LogPartition, &choice, &settings, run)?;
         let log_z = answer.into_estimate()?;
@@ -252,8 +253,9 @@ pub fn impute_rows<'py>(
     let rows = states_of(&graph, &codes)?;
     let choice = Choice::parse(method);
     let columns = graph.variable_count();
-    let filled =
-        run.supervise(py, move |run| learn::impute_states(&graph, rows, (&choice, &settings), run))?;
+    let filled = run.supervise_sharing(py, model.cache(), move |run| {
+        learn::impute_states(&graph, rows, (&choice, &settings), run)
+    })?;
     let column = |v: usize| PyArray1::from_iter(py, filled.iter().map(|row| row[v] as i64));
     Ok((0..columns).map(column).collect())
 }

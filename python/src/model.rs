@@ -11,7 +11,7 @@ use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
 use zhat::io::{self, model_file, uai};
 use zhat::model::{AnyModel, Evidence, Factor, Observed};
 use zhat::tensor::{Data, Tensor};
-use zhat::{Error, FactorGraph, Query};
+use zhat::{Cache, Error, FactorGraph, Query};
 
 use crate::answer::{Cost, Parts};
 use crate::array::{self, Precision};
@@ -26,11 +26,18 @@ type Table<'py> = (Bound<'py, PyTuple>, Bound<'py, PyArrayDyn<f64>>);
 /// Method, query, whether it fits the budget, and what it takes.
 type Entry = (&'static str, &'static str, bool, Cost);
 
-/// A model, never changed once made.
+/// A model, never changed once made, with the cache that its queries share.
 #[pyclass(frozen, eq, module = "zhat._zhat")]
-#[derive(PartialEq)]
 pub struct Model {
     model: zhat::Model,
+    cache: Cache,
+}
+
+/// The cache makes no difference.
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        self.model == other.model
+    }
 }
 
 /// A variable or a state: by number or by name.
@@ -52,7 +59,17 @@ enum Observation {
 impl Model {
     /// Wraps a model of any kind.
     pub fn of(model: impl Into<zhat::Model>) -> Self {
-        Model { model: model.into() }
+        Model::with_cache(model, Cache::default())
+    }
+
+    /// The same with results that are known already.
+    pub fn with_cache(model: impl Into<zhat::Model>, cache: Cache) -> Self {
+        Model { model: model.into(), cache }
+    }
+
+    /// The cache that the queries of this model share.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// The model itself.
@@ -229,7 +246,7 @@ impl Model {
     /// of `run`.
     fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(String, Vec<Entry>)> {
         let model = self.model.clone();
-        run.supervise(py, move |run| {
+        run.supervise_sharing(py, self.cache(), move |run| {
             let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
             let mut costs = Vec::new();
             for row in catalogue::rows(model.kind()) {
@@ -260,12 +277,23 @@ impl Model {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
         let (model, choice) = (self.model.clone(), Choice::parse(method));
-        let (plan, answer) = run.supervise(py, move |run| {
+        let (plan, answer) = run.supervise_sharing(py, self.cache(), move |run| {
             let plan = catalogue::choose(&model, query, &choice, &settings, run)?;
             let answer = plan.answer(&model, query, &settings, run)?;
             Ok((plan, answer))
         })?;
         Parts::new(py, &self.model, &plan, answer)
+    }
+
+    /// Frees what queries of this model have kept for later ones.
+    fn clear_cache(&self) {
+        self.cache.clear();
+    }
+
+    /// How many results are kept for later queries.
+    #[getter]
+    fn cache_len(&self) -> usize {
+        self.cache.len()
     }
 }
 

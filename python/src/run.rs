@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zhat::{Observer, units};
+use zhat::{Cache, Observer, units};
 
 use crate::error::{self, Failure};
 
@@ -35,7 +35,8 @@ impl Run {
         time: Option<&str>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let mut run = with_kept_pool(threads.into()).with_seed(seed);
+        // The kept run is for its threads; its cache would outlive the query.
+        let mut run = with_kept_pool(threads.into()).with_seed(seed).with_cache(Cache::default());
         if let Some(text) = memory {
             run = run.with_memory(units::parse_bytes(text).ok_or_else(|| {
                 let message =
@@ -62,6 +63,17 @@ impl Run {
         work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         self.supervise_with(py, Arc::default(), work)
+    }
+
+    /// The same with a cache that outlives the run, such as a model's.
+    pub fn supervise_sharing<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        cache: &Cache,
+        work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let cache = cache.clone();
+        self.supervise(py, move |run| work(&run.clone().with_cache(cache)))
     }
 
     /// The same with a flag of the caller's that is raised if the work is to stop, and only then: what the work leaves

@@ -254,6 +254,22 @@ def test_info() -> None:
     assert large["methods"]["importance"]["log_partition"]["can"]
 
 
+def test_queries_share_a_cache_that_can_be_cleared() -> None:
+    model = zhat.generate.ising(rows=4, columns=4, seed=3)
+    assert model._native.cache_len == 0
+    value = model.log_partition(method="elimination").value
+    prepared = model._native.cache_len
+    assert prepared > 0
+    assert model.log_partition(method="elimination", seed=1).value == value
+    model.marginals(method="elimination")
+    assert model._native.cache_len == prepared
+    assert model.condition({0: 1})._native.cache_len == 0
+    assert model == zhat.generate.ising(rows=4, columns=4, seed=3)
+    model.clear_cache()
+    assert model._native.cache_len == 0
+    assert model.log_partition(method="elimination").value == value
+
+
 def test_models_show_what_they_are() -> None:
     model = graph(TABLE, names=["a<b", "c"]).condition({0: 1})
     assert repr(model) == "FactorGraph(2 variables, 2 to 3 states, 2 factors, 1 observed)"

@@ -81,6 +81,14 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         """Writes the model to a `.zhat` file."""
         self._native.save(path)
 
+    def clear_cache(self) -> None:
+        """Frees the memory that queries of this model keep for later ones.
+
+        Exact methods and bounds prepare a factor graph before they answer, and the result is kept: the graph without
+        decided variables, an elimination order. Results are the same without it; the next query takes longer.
+        """
+        self._native.clear_cache()
+
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
         """Sizes, and under `methods` for each method and query: whether it fits the budget, its cost, its promise."""
         return self._info(memory, time)

@@ -17,6 +17,7 @@
 //! ```
 
 mod answer;
+mod cache;
 pub mod catalogue;
 pub mod decimal;
 mod error;
@@ -44,6 +45,7 @@ pub use method::{bounds, cycle as lifted, exact, messages, quadrature, sampling 
 pub use query::sequence;
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
+pub use cache::Cache;
 pub use error::{Error, Result};
 pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov, SequenceMrf};
 pub use query::{

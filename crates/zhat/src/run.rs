@@ -1,9 +1,10 @@
-//! How a query is to be run: seed, threads, budgets, progress, cancellation.
+//! How a query is to be run: seed, threads, budgets, progress, cancellation, and what queries share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::platform;
 use crate::units;
@@ -28,9 +29,10 @@ pub trait Observer: Send + Sync {
     fn descent(&self, _objective: f64, _stationarity: f64) {}
 }
 
-/// Seed, threads, memory and time budget, observer and cancel flag of a query.
+/// Seed, threads, memory and time budget, observer, cancel flag and cache of a query.
 ///
-/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit.
+/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit, an empty cache.
+/// Clones share the cache, so that queries with the same run, or with clones of it, prepare a model once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,6 +50,7 @@ pub struct Run {
     observer: Option<Arc<dyn Observer>>,
     cancel: Arc<AtomicBool>,
     pool: OnceLock<Arc<rayon::ThreadPool>>,
+    cache: Cache,
 }
 
 /// When a time budget ends, once the work has begun: nested work that starts a clock of its own obeys it too.
@@ -75,6 +78,7 @@ impl Default for Run {
             observer: None,
             cancel: Arc::default(),
             pool: OnceLock::new(),
+            cache: Cache::default(),
         }
     }
 }
@@ -162,6 +166,12 @@ impl Run {
         self
     }
 
+    /// Shares this cache. Results do not depend on it, only the time that they take.
+    pub fn with_cache(mut self, cache: Cache) -> Self {
+        self.cache = cache;
+        self
+    }
+
     /// The seed.
     pub fn seed(&self) -> u64 {
         self.seed
@@ -180,6 +190,11 @@ impl Run {
     /// The time budget, if there is one.
     pub fn time(&self) -> Option<Duration> {
         self.time
+    }
+
+    /// The intermediate results that queries with this run share.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// Runs `work` in this run's own thread pool, which is made on first use and lives as long as the run.

@@ -89,6 +89,17 @@ fn enumerating_large_variables_keeps_to_the_budget() {
 }
 
 #[test]
+fn states_that_no_table_has_count_against_the_budget() {
+    let _turn = alone();
+    let mut graph = FactorGraph::new(vec![2, 1 << 28, 3]).unwrap();
+    graph.add_factor(&[2, 0], &[0.5, 1.0, f64::NEG_INFINITY, 0.0, 0.0, 1.0]).unwrap();
+    let (given, peak) = measured(|| graph.condition(&[(0, 1)]).unwrap());
+    assert!(peak <= BUDGET, "conditioning took {peak} bytes");
+    keep_to_the_budget("a huge variable", &graph.into());
+    keep_to_the_budget("a huge variable beside evidence", &given.into());
+}
+
+#[test]
 fn forecasts_are_never_below_what_is_taken() {
     let _turn = alone();
     let mut one = FactorGraph::new(vec![3; 11]).unwrap();

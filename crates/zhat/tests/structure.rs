@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// From the bottom to the top; modules of one layer do not use each other, unless the layer says so.
 const LAYERS: [&[&str]; 10] = [
-    &["error", "units", "decimal", "platform", "values"],
+    &["error", "units", "decimal", "platform", "values", "cache"],
     &["answer", "numeric", "random", "run", "options"],
     &["tensor", "optimize"],
     &["query"],

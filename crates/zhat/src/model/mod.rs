@@ -1,37 +1,24 @@
 //! Models: potentials and structure, checked when built.
 
 pub mod any;
-mod barren;
 pub(crate) mod chain;
-mod consistency;
-mod contradiction;
 mod convert;
 mod factor_graph;
 pub mod generate;
 mod mixed;
-mod order;
 mod pairwise;
-mod prepare;
-mod reduce;
 mod semi_markov;
 pub(crate) mod sequence_mrf;
-mod simplify;
 pub(crate) mod space;
 pub(crate) mod table;
 
 pub use crate::values::Values;
 pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary};
 pub use chain::{Chain, Observed, Transitions};
-pub use contradiction::Contradiction;
 pub use factor_graph::{Factor, FactorGraph, Form, Names};
 pub(crate) use mixed::Component;
 pub use mixed::{Domain, Family, MixedModel, MixedSizes, Statistic, Term};
-pub use order::{Order, elimination_order};
-pub(crate) use order::{Stop, order_within};
 pub use pairwise::{PairwiseGradient, PairwiseGraph, VariableMarginals};
-pub use prepare::Difficulty;
-pub(crate) use prepare::{Prepared, Trial};
-pub(crate) use reduce::Reduced;
 pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
 

@@ -1,8 +1,8 @@
 //! Variables that log Z can do without cost nothing, and leaving them out changes nothing.
 
 use crate::support::oracle::Oracle;
-use zhat::exact::{Conditioning, Elimination};
-use zhat::model::{elimination_order, generate};
+use zhat::exact::{Conditioning, Elimination, elimination_order};
+use zhat::model::generate;
 use zhat::random::Streams;
 use zhat::{FactorGraph, Forecasts, LogPartition, Marginals, Query, Run};
 
@@ -86,7 +86,7 @@ fn the_order_of_questions_makes_no_difference() {
     let method = Elimination::default();
     for seed in 0..20 {
         let network = generate::bayes(30, 3, 2, 0.2, seed).unwrap();
-        // Without what has been derived from it already.
+        // A graph of its own, for which nothing is cached.
         let fresh = || {
             let mut graph = FactorGraph::new(network.cardinalities().to_vec()).unwrap();
             network.factors().for_each(|f| assert!(graph.add_factor(f.scope, f.log_values).is_ok()));

@@ -9,6 +9,7 @@ mod bad_files;
 mod bad_input;
 mod barren;
 mod bounds;
+mod cache;
 mod chain_paths;
 mod chain_relaxed;
 mod chains;

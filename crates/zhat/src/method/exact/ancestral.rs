@@ -3,7 +3,8 @@
 use super::bucket::Reduce;
 use super::tree::{Plan, Tree};
 use crate::error::Result;
-use crate::model::{FactorGraph, Order};
+use crate::method::exact::prepare::Order;
+use crate::model::FactorGraph;
 use crate::numeric::Pool;
 use crate::random::Stream;
 use crate::run::Clock;

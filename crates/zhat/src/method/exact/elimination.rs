@@ -28,7 +28,8 @@ use super::cost;
 use super::tree::{Plan, Tree};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, Order, Prepared, Reduced};
+use crate::method::exact::prepare::{Order, Prepared, Reduced};
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::options;
 use crate::query::{

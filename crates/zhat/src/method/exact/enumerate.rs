@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::Result;
-use crate::model::{FactorGraph, Reduced};
+use crate::method::exact::prepare::Reduced;
+use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
 use crate::options::options;
 use crate::query::{

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::engine::Messages;
 use super::kernel::Workspace;
 use crate::error::Result;
-use crate::model::{FactorGraph, Form, Reduced};
+use crate::method::exact::prepare::Reduced;
+use crate::model::{FactorGraph, Form};
 use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::run::Run;
 

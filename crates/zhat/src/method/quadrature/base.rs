@@ -9,8 +9,9 @@
 //! Cost: a few passes over all tables, and one greedy elimination order a trial, the number of which is bounded by the size of the model.
 
 use crate::error::Result;
+use crate::method::exact::prepare::{Order, Stop};
 use crate::method::sampling::acyclic;
-use crate::model::{FactorGraph, Order, Stop};
+use crate::model::FactorGraph;
 use crate::query::Beliefs;
 
 /// Rounds of scaling; the rest would change nothing that matters.

@@ -3,8 +3,9 @@
 use super::base::Split;
 use super::weights::{Draw, Known};
 use crate::error::Result;
+use crate::method::exact::prepare::Order;
 use crate::method::exact::{Ancestral, marginals_along};
-use crate::model::{FactorGraph, Order};
+use crate::model::FactorGraph;
 use crate::query::{Beliefs, Query};
 use crate::random::Stream;
 use crate::run::Clock;

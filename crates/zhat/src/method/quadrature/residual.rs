@@ -32,9 +32,10 @@ use super::weights::{Plan, Sums};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::exact::marginals_along;
+use crate::method::exact::prepare::Prepared;
 use crate::method::messages::BeliefPropagation;
 use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
-use crate::model::{FactorGraph, Prepared};
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, Options, REPLICATES, Range, SAMPLES, options};
 use crate::query::{

@@ -28,7 +28,8 @@ use super::weighted::{Masses, missed, ratio, together, warned, weighted_samples}
 use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
-use crate::model::{FactorGraph, Reduced};
+use crate::method::exact::prepare::Reduced;
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{INSIDE_UNIT, Options, REPLICATES, SAMPLES, options};
 use crate::query::{

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::method::exact::Ancestral;
-use crate::model::{FactorGraph, order_within};
+use crate::method::exact::prepare::order_within;
+use crate::model::FactorGraph;
 use crate::random::Stream;
 use crate::run::Clock;
 

@@ -5,11 +5,9 @@ mod names;
 
 pub use names::Names;
 
+use crate::cache::Identity;
 use crate::error::{Error, Result};
-use crate::model::contradiction::Cuts;
-use crate::model::prepare::{BYTES_PER_STATE, Derived};
 use crate::model::table;
-use crate::platform;
 
 /// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
 ///
@@ -26,7 +24,7 @@ use crate::platform;
 /// assert!((z.value - by_hand.ln()).abs() < 1e-14);
 /// # Ok::<(), zhat::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FactorGraph {
     cardinalities: Vec<usize>,
     scope_ends: Vec<usize>,
@@ -36,11 +34,51 @@ pub struct FactorGraph {
     names: Option<Names>,
     form: Form,
     evidence: Vec<(usize, usize)>,
-    cuts: Cuts,
+    /// Pairs of a factor and an observed variable that [`FactorGraph::condition`] took out of its scope.
+    cuts: Vec<(usize, usize)>,
     /// Σ_f max |θ_f|, −∞ left out.
     magnitude: f64,
-    derived: Derived,
+    /// Renewed by every change of variables or factors; results in a cache belong to it.
+    identity: Identity,
+    /// The same for everything but the tables.
+    structure: Identity,
+    /// Whether it has its structure from another graph, whose tables it replaces.
+    is_reweighted: bool,
 }
+
+/// Graphs are equal if their variables, factors, names, form and evidence are.
+impl PartialEq for FactorGraph {
+    fn eq(&self, other: &Self) -> bool {
+        // Names all fields, so that a new one is not forgotten.
+        let FactorGraph {
+            cardinalities,
+            scope_ends,
+            scopes,
+            value_ends,
+            values,
+            names,
+            form,
+            evidence,
+            cuts: _,
+            magnitude: _,
+            identity: _,
+            structure: _,
+            is_reweighted: _,
+        } = self;
+        *cardinalities == other.cardinalities
+            && *scope_ends == other.scope_ends
+            && *scopes == other.scopes
+            && *value_ends == other.value_ends
+            && *values == other.values
+            && *names == other.names
+            && *form == other.form
+            && *evidence == other.evidence
+    }
+}
+
+/// The most states of one variable and of all together. Whether a model is valid does not depend on the machine.
+const MAX_STATES: usize = 1 << 28;
+const MAX_TOTAL_STATES: u64 = 1 << 32;
 
 /// Scores must stay so far below the largest double that sums of them are finite.
 const MAGNITUDE: f64 = 1e305;
@@ -68,17 +106,25 @@ pub struct Factor<'a> {
 }
 
 impl FactorGraph {
-    /// A model without factors over variables with these numbers of states, each at least one.
+    /// A model without factors over variables with these numbers of states: each from 1 to 2²⁸, together at most 2³².
+    ///
+    /// Memory is no criterion here: methods compare what they need with the budget of their [`Run`](crate::Run).
     pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
         if let Some(v) = cardinalities.iter().position(|&states| states == 0) {
             return Err(Error::model(format!(
                 "variable {v} has 0 states; every variable needs at least one"
             )));
         }
-        let states: f64 = cardinalities.iter().map(|&states| states as f64).sum();
-        if states * BYTES_PER_STATE > platform::available_memory() as f64 {
+        if let Some(v) = cardinalities.iter().position(|&states| states > MAX_STATES) {
             return Err(Error::model(format!(
-                "the variables have {states:.3e} states together, more than fit in memory"
+                "variable {v} has {} states; at most {MAX_STATES} (2^28) are supported",
+                cardinalities[v]
+            )));
+        }
+        let states: u64 = cardinalities.iter().map(|&states| states as u64).sum();
+        if states > MAX_TOTAL_STATES {
+            return Err(Error::model(format!(
+                "the variables have {states} states together; at most {MAX_TOTAL_STATES} (2^32) are supported"
             )));
         }
         Ok(FactorGraph {
@@ -90,9 +136,11 @@ impl FactorGraph {
             names: None,
             form: Form::Markov,
             evidence: Vec::new(),
-            cuts: Cuts::default(),
+            cuts: Vec::new(),
             magnitude: 0.0,
-            derived: Derived::default(),
+            identity: Identity::default(),
+            structure: Identity::default(),
+            is_reweighted: false,
         })
     }
 
@@ -129,7 +177,7 @@ impl FactorGraph {
             )));
         }
         self.magnitude = magnitude;
-        self.derived = Derived::default();
+        self.has_changed();
         self.scopes.extend_from_slice(scope);
         self.scope_ends.push(self.scopes.len());
         self.values.extend_from_slice(log_values);
@@ -291,9 +339,9 @@ impl FactorGraph {
         if evidence.is_empty() {
             return Ok(self.clone());
         }
-        let states: Vec<Vec<usize>> = (0..self.variable_count())
-            .map(|v| observed[v].map_or_else(|| (0..self.cardinalities[v]).collect(), |s| vec![s]))
-            .collect();
+        // As long as the longest axis of a table: a variable that no factor mentions may have any number of states.
+        let longest = self.scopes.iter().map(|&v| self.cardinalities[v]).max().unwrap_or(0);
+        let every: Vec<usize> = (0..longest).collect();
         let mut graph = FactorGraph::new(self.cardinalities.clone())?;
         graph.names = self.names.clone();
         graph.evidence = self.evidence.iter().chain(evidence).copied().collect();
@@ -301,22 +349,45 @@ impl FactorGraph {
         graph.evidence.dedup();
         graph.cuts = self.cuts.clone();
         for (f, factor) in self.factors().enumerate() {
-            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| states[v].as_slice()).collect();
+            let kept = |v: usize| match &observed[v] {
+                Some(s) => std::slice::from_ref(s),
+                None => &every[..self.cardinalities[v]],
+            };
+            let keep: Vec<&[usize]> = factor.scope.iter().map(|&v| kept(v)).collect();
             let values = table::select(factor.log_values, &self.lengths(factor.scope), &keep);
             let scope: Vec<usize> = factor.scope.iter().copied().filter(|&v| observed[v].is_none()).collect();
             graph.add_factor(&scope, &values)?;
             let cut = factor.scope.iter().filter(|&&v| observed[v].is_some());
-            cut.for_each(|&v| graph.cuts.add(f, v));
+            cut.for_each(|&v| graph.cuts.push((f, v)));
         }
         for &(v, s) in evidence {
-            let mut indicator = vec![f64::NEG_INFINITY; self.cardinalities[v]];
-            indicator[s] = 0.0;
-            graph.add_factor(&[v], &indicator)?;
+            graph.add_observation(v, s)?;
         }
         Ok(graph)
     }
 
-    /// The same graph with other tables, one factor after the other. What was found out about its structure, an elimination order, is kept.
+    /// Adds a factor that forbids every state of a variable but one. The number of states may have come from a file that
+    /// has no table of the variable, so the memory for this one may be more than there is.
+    fn add_observation(&mut self, v: usize, state: usize) -> Result<()> {
+        let (start, states) = (self.values.len(), self.cardinalities[v]);
+        self.values.try_reserve(states).map_err(|_| {
+            Error::model(format!(
+                "there is no memory for a table over the {states} states of {}",
+                self.variable_name(v)
+            ))
+        })?;
+        self.values.resize(start + states, f64::NEG_INFINITY);
+        self.values[start + state] = 0.0;
+        self.value_ends.push(self.values.len());
+        self.scopes.push(v);
+        self.scope_ends.push(self.scopes.len());
+        self.has_changed();
+        Ok(())
+    }
+
+    /// The same graph with other tables, one factor after the other.
+    ///
+    /// Exact methods eliminate the variables of all such graphs in the same order, which they look for once per cache.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -342,7 +413,7 @@ impl FactorGraph {
             graph.add_factor(self.factor(f).scope, &log_values[start..self.value_ends[f]])?;
             start = self.value_ends[f];
         }
-        graph.derived = self.derived.of_structure(self);
+        (graph.structure, graph.is_reweighted) = (self.structure.clone(), true);
         Ok(graph)
     }
 
@@ -352,14 +423,26 @@ impl FactorGraph {
         self
     }
 
-    /// Which observed variables its factors had.
-    pub(super) fn cuts(&self) -> &Cuts {
+    /// Pairs of a factor and a variable: what [`FactorGraph::condition`] took out of the scopes, for messages.
+    pub(crate) fn cuts(&self) -> &[(usize, usize)] {
         &self.cuts
     }
 
-    /// What has been derived from it so far.
-    pub(super) fn derived(&self) -> &Derived {
-        &self.derived
+    /// The token of results about this graph in a cache.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The token of results about all graphs that [`FactorGraph::reweighted`] made from the same one, if it did.
+    pub(crate) fn shared_structure(&self) -> Option<&Identity> {
+        self.is_reweighted.then_some(&self.structure)
+    }
+
+    /// Results about it in caches no longer hold.
+    fn has_changed(&mut self) {
+        self.identity.renew();
+        self.structure.renew();
+        self.is_reweighted = false;
     }
 
     /// Whether any factor forbids anything.
@@ -368,7 +451,7 @@ impl FactorGraph {
     }
 
     /// The lengths of all scopes together.
-    pub(super) fn scope_entries(&self) -> usize {
+    pub(crate) fn scope_entries(&self) -> usize {
         self.scopes.len()
     }
 
@@ -401,7 +484,7 @@ impl FactorGraph {
         (self.scope_ends, self.value_ends) = (scope_ends, value_ends);
         let mut gone = variables.iter();
         self.cardinalities.retain(|_| gone.next() == Some(&false));
-        self.derived = Derived::default();
+        self.has_changed();
         self.cuts.clear();
         numbers
     }
@@ -433,7 +516,25 @@ mod tests {
     fn huge_scopes_are_refused_before_any_product_overflows() {
         let mut graph = FactorGraph::new(vec![1 << 24; 3]).unwrap();
         assert!(graph.add_factor(&[0, 1, 2], &[0.0]).unwrap_err().to_string().contains("more than fit"));
-        assert!(FactorGraph::new(vec![1 << 40; 2]).unwrap_err().to_string().contains("more than fit"));
+    }
+
+    #[test]
+    fn the_number_of_states_has_a_limit_that_no_machine_changes() {
+        let message = |states: Vec<usize>| FactorGraph::new(states).unwrap_err().to_string();
+        assert!(FactorGraph::new(vec![1 << 28; 16]).is_ok());
+        assert!(
+            message(vec![2, (1 << 28) + 1]).contains("variable 1 has 268435457 states; at most 268435456")
+        );
+        assert!(message(vec![usize::MAX; 2]).contains("at most 268435456"));
+        assert!(message(vec![1 << 28; 17]).contains("4563402752 states together; at most 4294967296"));
+    }
+
+    #[test]
+    fn observing_a_small_variable_takes_no_memory_for_a_huge_one() {
+        let mut graph = FactorGraph::new(vec![1 << 28, 2, 3, 1 << 28]).unwrap();
+        graph.add_factor(&[1, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let given = graph.condition(&[(1, 1)]).unwrap();
+        assert_eq!((given.factor(0).log_values, given.values.len()), (&[3.0, 4.0, 5.0][..], 5));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::lower::Cutset;
 use super::plan::{Limit, Plan};
-use crate::model::{FactorGraph, Order, Prepared};
+use crate::method::exact::prepare::{Order, Prepared};
+use crate::model::FactorGraph;
 use crate::platform;
 use crate::run::Run;
 

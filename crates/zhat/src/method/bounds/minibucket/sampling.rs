@@ -29,8 +29,9 @@ use super::pass::Sweeper;
 use super::proposal::{Proposal, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
+use crate::method::exact::prepare::Prepared;
 use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
-use crate::model::{FactorGraph, Prepared};
+use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{COUNT, INSIDE_UNIT, ITERATIONS, Options, REPLICATES, SAMPLES, options};
 use crate::query::{

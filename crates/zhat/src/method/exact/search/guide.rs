@@ -7,7 +7,7 @@
 //! Reference: T. Korhonen, M. Järvisalo, *Integrating tree decompositions into decision heuristics of propositional model
 //! counters*, CP 2021.
 
-use crate::model::Order;
+use crate::method::exact::prepare::Order;
 
 /// The largest weight; it outdoes everything else.
 const LARGEST: f64 = 1e7;
@@ -65,7 +65,8 @@ pub(super) fn priorities(order: &Order) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{elimination_order, generate};
+    use crate::method::exact::prepare::elimination_order;
+    use crate::model::generate;
 
     #[test]
     fn the_middle_of_a_chain_comes_first() {

@@ -10,7 +10,8 @@ use super::constraints::Constraints;
 use super::propagate::Propagator;
 use super::weights::without;
 use crate::error::Result;
-use crate::model::{FactorGraph, Reduced, table};
+use crate::method::exact::prepare::Reduced;
+use crate::model::{FactorGraph, table};
 use crate::numeric;
 
 /// Products of more entries are not tried.

@@ -116,7 +116,8 @@ const BATCHES: u64 = 1000;
 /// Races the greedy rules; `Err(log2 entries)` if the best order found has a table of more than 2^60 entries.
 ///
 /// ```
-/// use zhat::model::{elimination_order, generate};
+/// use zhat::exact::elimination_order;
+/// use zhat::model::generate;
 /// let tree = generate::tree(50, 3, 1.0, 0)?;
 /// assert_eq!(elimination_order(&tree).map(|order| order.width), Ok(1));
 /// # Ok::<(), zhat::Error>(())

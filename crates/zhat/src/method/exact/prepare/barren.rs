@@ -15,7 +15,7 @@
 //!
 //! Reference: R. D. Shachter, *Evaluating influence diagrams*, Operations Research 34 (1986).
 
-use crate::model::order::Stop;
+use super::order::Stop;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 

@@ -11,7 +11,7 @@
 //! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint satisfaction problem*,
 //! IJCAI 1997.
 
-use crate::model::order::Stop;
+use super::order::Stop;
 use crate::model::{FactorGraph, table};
 
 /// Entries that probing may look at: a fraction of a second.

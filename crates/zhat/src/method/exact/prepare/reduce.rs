@@ -6,9 +6,9 @@
 
 use super::barren::Barren;
 use super::consistency::{Domains, Twin};
+use super::order::Stop;
 use super::simplify;
 use crate::error::Result;
-use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Samples};

@@ -9,11 +9,11 @@
 
 use std::fmt::Write as _;
 
+use super::consistency::Domains;
 use crate::error::Result;
 use crate::model::FactorGraph;
-use crate::model::consistency::Domains;
 
-/// Models of more entries than this are not looked into: it would take longer than some seconds.
+/// Models of more entries and states than this are not looked into: it would take longer than some seconds.
 const ENTRIES: usize = 5_000_000;
 /// So many factors are named in a message.
 const NAMED: usize = 6;
@@ -25,26 +25,6 @@ pub struct Contradiction {
     pub factors: Vec<usize>,
     /// The evidence that they depend on, as pairs of a variable and its state.
     pub evidence: Vec<(usize, usize)>,
-}
-
-/// Which observed variables the factors of a conditioned graph had; it does not make graphs differ.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cuts(Vec<(usize, usize)>);
-
-impl PartialEq for Cuts {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Cuts {
-    pub fn add(&mut self, factor: usize, variable: usize) {
-        self.0.push((factor, variable));
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
 }
 
 impl FactorGraph {
@@ -63,7 +43,8 @@ impl FactorGraph {
     /// ```
     pub fn contradiction(&self) -> Option<Contradiction> {
         let entries: usize = self.factors().map(|factor| factor.log_values.len()).sum();
-        if entries > ENTRIES || Domains::new(self, &|| false).is_some() {
+        let states: usize = self.cardinalities().iter().sum();
+        if entries + states > ENTRIES || Domains::new(self, &|| false).is_some() {
             return None;
         }
         let hard: Vec<usize> = (0..self.factor_count())
@@ -73,7 +54,7 @@ impl FactorGraph {
         let mut factors = self.least(&mut kept, &hard, false).ok()?;
         factors.sort_unstable();
         let involved = |v: usize| {
-            let cut = self.cuts().0.iter().any(|&(f, w)| w == v && factors.contains(&f));
+            let cut = self.cuts().iter().any(|&(f, w)| w == v && factors.contains(&f));
             cut || factors.iter().any(|&f| self.factor(f).scope.contains(&v))
         };
         let evidence = self.evidence().iter().copied().filter(|&(v, _)| involved(v)).collect();
@@ -119,7 +100,7 @@ impl FactorGraph {
             _ => format!("{} exclude each other by", evidence.join(" and ")),
         };
         let scope = |&f: &usize| {
-            let cut = self.cuts().0.iter().filter(|cut| cut.0 == f).map(|cut| cut.1);
+            let cut = self.cuts().iter().filter(|cut| cut.0 == f).map(|cut| cut.1);
             let names: Vec<String> =
                 cut.chain(self.factor(f).scope.iter().copied()).map(|v| self.variable_name(v)).collect();
             format!("({})", names.join(", "))

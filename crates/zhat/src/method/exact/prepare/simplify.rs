@@ -8,8 +8,8 @@
 //! Cost: at most (number of axes)² looks at every table, less by an early exit where the first slice shows it is not so.
 //! The two sides may differ by 4 units in the last place of each value, which the rounding allowance of the methods covers.
 
+use super::order::Stop;
 use crate::error::Result;
-use crate::model::order::Stop;
 use crate::model::{FactorGraph, table};
 
 const ZERO: f64 = f64::NEG_INFINITY;
