@@ -84,8 +84,8 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     def clear_cache(self) -> None:
         """Frees the memory that queries of this model keep for later ones.
 
-        Exact methods and bounds prepare a factor graph before they answer, and the result is kept: the graph without
-        decided variables, an elimination order. Results are the same without it; the next query takes longer.
+        Exact methods and bounds prepare a factor graph before they answer, and the result is kept: the graph
+        without decided variables, an elimination order. Answers do not depend on it, only the time they take.
         """
         self._native.clear_cache()
 

@@ -35,14 +35,16 @@ impl Clone for Identity {
 
 /// Intermediate results that the queries of a [`Run`](crate::Run) share; clones are the same cache.
 ///
-/// It holds what exact methods and bounds find out about a factor graph before they answer a query: the graph without
-/// the variables that evidence and zeros decide, an elimination order, and how long a search would take, with its answer
-/// if the trial finished. Nothing else is cached. Entries belong to one state of one graph: clones of the graph share
-/// them, and a graph that has changed has none. Work that was stopped leaves no entry.
+/// It holds what exact methods and bounds find out about a factor graph before they answer a query: the graph
+/// without the variables that evidence and zeros decide, an elimination order, and how long a search would
+/// take, with its answer if the trial finished. Nothing else is cached. Entries belong to one state of one
+/// graph: clones of the graph share them, and a graph that has changed has none. Work that was stopped leaves
+/// no entry.
 ///
-/// A query needs less time if a result is in the cache; the memory budget of a run does not count it. Every run has a
-/// cache of its own, which its clones share and which is freed with the last of them. Entries of graphs that no longer
-/// exist are removed when later work is cached, and by [`Cache::len`]; [`Cache::clear`] removes all.
+/// A query needs less time if a result is in the cache; the memory budget of a run does not count it. Every
+/// run has a cache of its own, which its clones share and which is freed with the last of them. Entries of
+/// graphs that no longer exist are removed when later work is cached, and by [`Cache::len`]; [`Cache::clear`]
+/// removes all.
 ///
 /// ```
 /// use zhat::{Cache, LogPartition, Run, exact::Elimination, model::generate};
@@ -63,8 +65,8 @@ pub struct Cache {
     entries: Arc<Mutex<Entries>>,
 }
 
-/// The results by the address of the token and their type. An entry keeps the token's memory, so no other token can get
-/// the same address while the entry exists.
+/// The results by the address of the token and their type. An entry keeps the token's memory, so no other
+/// token can get the same address while the entry exists.
 #[derive(Default)]
 struct Entries {
     results: HashMap<(usize, TypeId), Entry>,
@@ -107,8 +109,9 @@ impl Cache {
         drop(all);
     }
 
-    /// The cached result of this type for these data, or else the result of `compute`, which is then cached unless it is
-    /// an error. If two threads compute it at the same time, the first result is kept, and both return it.
+    /// The cached result of this type for these data, or else the result of `compute`, which is then cached
+    /// unless it is an error. If two threads compute it at the same time, the first result is kept, and both
+    /// return it.
     pub(crate) fn get_or_compute<T: Any + Send + Sync>(
         &self,
         data: &Identity,
@@ -135,8 +138,8 @@ impl Cache {
         Ok(result)
     }
 
-    /// Removes the entries whose data no longer exist, and those of data that only they held. Their memory is freed while
-    /// the lock is not held.
+    /// Removes the entries whose data no longer exist, and those of data that only they held. Their memory is
+    /// freed while the lock is not held.
     fn purge(&self) {
         loop {
             let dead = self.lock().take_dead();

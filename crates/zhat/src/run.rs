@@ -31,8 +31,8 @@ pub trait Observer: Send + Sync {
 
 /// Seed, threads, memory and time budget, observer, cancel flag and cache of a query.
 ///
-/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit, an empty cache.
-/// Clones share the cache, so that queries with the same run, or with clones of it, prepare a model once.
+/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit, an empty
+/// cache. Clones share the cache, so that queries with the same run, or with clones of it, prepare a model once.
 ///
 /// ```
 /// use std::time::Duration;

@@ -76,7 +76,8 @@ impl PartialEq for FactorGraph {
     }
 }
 
-/// The most states of one variable and of all together. Whether a model is valid does not depend on the machine.
+/// The most states of one variable and of all together. Whether a model is valid does not depend on the
+/// machine.
 const MAX_STATES: usize = 1 << 28;
 const MAX_TOTAL_STATES: u64 = 1 << 32;
 
@@ -106,9 +107,11 @@ pub struct Factor<'a> {
 }
 
 impl FactorGraph {
-    /// A model without factors over variables with these numbers of states: each from 1 to 2²⁸, together at most 2³².
+    /// A model without factors over variables with these numbers of states: each from 1 to 2²⁸, together at
+    /// most 2³².
     ///
-    /// Memory is no criterion here: methods compare what they need with the budget of their [`Run`](crate::Run).
+    /// Memory is no criterion here: methods compare what they need with the budget of their
+    /// [`Run`](crate::Run).
     pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
         if let Some(v) = cardinalities.iter().position(|&states| states == 0) {
             return Err(Error::model(format!(
@@ -302,8 +305,8 @@ impl FactorGraph {
 
     /// The model given that each listed variable is in its state. Variable ids stay as they are.
     ///
-    /// Every factor is cut down to the observed states, and the observed variable gets a factor that forbids its
-    /// other states, so log Z becomes log P̃(evidence) and no method needs to know about evidence.
+    /// Every factor is cut down to the observed states, and the observed variable gets a factor that forbids
+    /// its other states, so log Z becomes log P̃(evidence) and no method needs to know about evidence.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -339,7 +342,8 @@ impl FactorGraph {
         if evidence.is_empty() {
             return Ok(self.clone());
         }
-        // As long as the longest axis of a table: a variable that no factor mentions may have any number of states.
+        // As long as the longest axis of a table: a variable that no factor mentions may have any number of
+        // states.
         let longest = self.scopes.iter().map(|&v| self.cardinalities[v]).max().unwrap_or(0);
         let every: Vec<usize> = (0..longest).collect();
         let mut graph = FactorGraph::new(self.cardinalities.clone())?;
@@ -366,8 +370,8 @@ impl FactorGraph {
         Ok(graph)
     }
 
-    /// Adds a factor that forbids every state of a variable but one. The number of states may have come from a file that
-    /// has no table of the variable, so the memory for this one may be more than there is.
+    /// Adds a factor that forbids every state of a variable but one. The number of states may have come from
+    /// a file that has no table of the variable, so the memory for this one may be more than there is.
     fn add_observation(&mut self, v: usize, state: usize) -> Result<()> {
         let (start, states) = (self.values.len(), self.cardinalities[v]);
         self.values.try_reserve(states).map_err(|_| {
@@ -387,7 +391,8 @@ impl FactorGraph {
 
     /// The same graph with other tables, one factor after the other.
     ///
-    /// Exact methods eliminate the variables of all such graphs in the same order, which they look for once per cache.
+    /// Exact methods eliminate the variables of all such graphs in the same order, which they look for once
+    /// per cache.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -423,7 +428,8 @@ impl FactorGraph {
         self
     }
 
-    /// Pairs of a factor and a variable: what [`FactorGraph::condition`] took out of the scopes, for messages.
+    /// Pairs of a factor and a variable: what [`FactorGraph::condition`] took out of the scopes, for
+    /// messages.
     pub(crate) fn cuts(&self) -> &[(usize, usize)] {
         &self.cuts
     }
@@ -433,7 +439,8 @@ impl FactorGraph {
         &self.identity
     }
 
-    /// The token of results about all graphs that [`FactorGraph::reweighted`] made from the same one, if it did.
+    /// The token of results about all graphs that [`FactorGraph::reweighted`] made from the same one, if it
+    /// did.
     pub(crate) fn shared_structure(&self) -> Option<&Identity> {
         self.is_reweighted.then_some(&self.structure)
     }
@@ -455,8 +462,8 @@ impl FactorGraph {
         self.scopes.len()
     }
 
-    /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that goes. Returns the
-    /// new numbers of the variables.
+    /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that
+    /// goes. Returns the new numbers of the variables.
     pub(crate) fn leave_out(&mut self, variables: &[bool], factors: &[bool]) -> Vec<Option<usize>> {
         let mut left = 0..;
         let numbers: Vec<Option<usize>> =

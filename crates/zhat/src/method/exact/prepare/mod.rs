@@ -1,9 +1,10 @@
 //! The graph as exact methods take it: prepared once for a kind of query, then kept in the run's [`Cache`].
 //!
-//! 1. What zeros and evidence decide is taken out ([`Reduced`]). Trying out every state, which finds more, is for graphs
-//!    that would take some time without it.
+//! 1. What zeros and evidence decide is taken out ([`Reduced`]). Trying out every state, which finds more, is
+//!    for graphs that would take some time without it.
 //! 2. For log Z, barren variables are left out ([`barren`]).
-//! 3. Tables are cut into products of smaller ones ([`simplify`]), but not where their own marginals are asked for.
+//! 3. Tables are cut into products of smaller ones ([`simplify`]), but not where their own marginals are
+//!    asked for.
 //! 4. An elimination order is looked for ([`elimination_order`]).
 
 mod barren;
@@ -29,7 +30,8 @@ use crate::run::{Clock, Run};
 
 /// What lists of states take at the most while a query is answered.
 const BYTES_PER_STATE: f64 = 32.0;
-/// Graphs whose tables have fewer entries than this are done before trying out states could pay: some milliseconds.
+/// Graphs whose tables have fewer entries than this are done before trying out states could pay: some
+/// milliseconds.
 const EASY: f64 = 3e6;
 
 /// The graph without what is decided, and an elimination order of it.
@@ -65,8 +67,8 @@ struct ForFactors(Option<Arc<Prepared>>);
 /// For log Z.
 struct ForLogPartition(Option<Arc<Prepared>>);
 
-/// An elimination order of all variables, cached for graphs that differ in their tables only; `None` if all orders are
-/// out of reach.
+/// An elimination order of all variables, cached for graphs that differ in their tables only; `None` if all
+/// orders are out of reach.
 struct SharedOrder(Option<Vec<usize>>);
 
 /// A graph that is being prepared.
@@ -161,7 +163,8 @@ impl Preparation<'_> {
     }
 }
 
-/// `None` for a model without any state of positive weight; an error if the work was stopped before that was clear.
+/// `None` for a model without any state of positive weight; an error if the work was stopped before that was
+/// clear.
 fn possible(reduced: Result<Reduced>) -> Result<Option<Reduced>> {
     match reduced {
         Err(error) if error.is_stop() => Err(error),
@@ -183,15 +186,16 @@ pub struct Difficulty {
 }
 
 impl FactorGraph {
-    /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries, neighbourhoods.
+    /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries,
+    /// neighbourhoods.
     pub(crate) fn preparation_bytes(&self) -> f64 {
         let states: f64 = self.cardinalities().iter().map(|&states| states as f64).sum();
         let neighbours = self.variable_count() as f64 * 500.0 + self.scope_entries() as f64 * 200.0;
         neighbours + BYTES_PER_STATE * states + 3.5 * self.bytes() as f64
     }
 
-    /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is already clear that
-    /// Z = 0.
+    /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is
+    /// already clear that Z = 0.
     pub(crate) fn prepared_for(
         &self,
         query: Query,
@@ -210,7 +214,8 @@ impl FactorGraph {
         prepared?.ok_or_else(|| self.zero_error())
     }
 
-    /// How hard exact answers about all variables are; `None` if it would take too much memory to say, or if Z = 0.
+    /// How hard exact answers about all variables are; `None` if it would take too much memory to say, or if
+    /// Z = 0.
     ///
     /// ```
     /// # use zhat::{Run, model::generate};
