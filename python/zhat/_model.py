@@ -90,7 +90,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         self._native.clear_cache()
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: whether it fits the budget, its cost, its promise."""
+        """Sizes, and under `methods` for each method and query: whether it fits the budget, cost, promise."""
         return self._info(memory, time)
 
     def _info(self, memory: int | str | None, time: float | str | None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from . import _zhat
 from ._arguments import integer, settings, text
@@ -112,7 +112,7 @@ def _query_with(
         first: list[Parameter] = list(own.parameters.values())[:1]
         arguments = first + list(signature(how).parameters.values())
         query.__signature__ = own.replace(parameters=arguments)  # type: ignore[attr-defined]
-        return query
+        return cast("Callable[Concatenate[Asked, P], Answer[T]]", query)
 
     return decorate
 
