@@ -113,15 +113,16 @@ fn array<'py>(py: Python<'py>, tensor: Tensor<'static>) -> PyResult<Bound<'py, P
     })
 }
 
-/// A state as an array of 64-bit integers, what NumPy counts with: one number per place, or rows of several columns.
+/// A state as an array of 64-bit integers, what NumPy counts with: one number per place, or rows of several
+/// columns.
 pub fn state<'py>(py: Python<'py>, state: &[usize], columns: usize) -> PyResult<Bound<'py, PyAny>> {
     let flat: Vec<i64> = state.iter().map(|&x| x as i64).collect();
     let shape = if columns > 1 { vec![flat.len() / columns, columns] } else { vec![flat.len()] };
     Ok(handed_over(py, flat, &shape)?.into_any())
 }
 
-/// Samples of one item: their states (an array with one sample per row, or a list where they differ in length), the
-/// name of their law, log weights if they are weighted, the distance if they are approximate.
+/// Samples of one item: their states (an array with one sample per row, or a list where they differ in
+/// length), the name of their law, log weights if they are weighted, the distance if they are approximate.
 type Samples<'py> = (Bound<'py, PyAny>, &'static str, Option<Bound<'py, PyArray1<f64>>>, Option<f64>);
 
 fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize) -> PyResult<Samples<'py>> {

@@ -37,8 +37,9 @@ struct InPlace<F: Element> {
     _array: Py<PyArrayDyn<F>>,
 }
 
-// SAFETY: the pointer is only read, and the array behind it outlives this value. That nobody writes to the array
-// while a query reads it is what `zhat.Chain` asks of its caller, as every library that takes arrays without a copy does.
+// SAFETY: the pointer is only read, and the array behind it outlives this value. That nobody writes to the
+// array while a query reads it is what `zhat.Chain` asks of its caller, as every library that takes arrays
+// without a copy does.
 unsafe impl<F: Element + Sync> Send for InPlace<F> {}
 // SAFETY: as above; reading from several threads is what it is for.
 unsafe impl<F: Element + Sync> Sync for InPlace<F> {}
@@ -48,8 +49,8 @@ impl<F: Element> AsRef<[F]> for InPlace<F> {
         if self.count == 0 {
             return &[];
         }
-        // SAFETY: `in_place` has seen that the array is contiguous and aligned and has this many numbers, and an array
-        // that somebody else refers to cannot be resized.
+        // SAFETY: `in_place` has seen that the array is contiguous and aligned and has this many numbers, and
+        // an array that somebody else refers to cannot be resized.
         unsafe { std::slice::from_raw_parts(self.numbers, self.count) }
     }
 }

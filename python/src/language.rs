@@ -63,7 +63,8 @@ impl Source {
 
 /// A step: its number, nats per word of the text and of the validation text.
 type Step = (usize, f64, Option<f64>);
-/// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood, annealed estimate as JSON.
+/// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood,
+/// annealed estimate as JSON.
 type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<String>);
 
 /// A language model, never changed once made.
@@ -79,7 +80,8 @@ impl LanguageModel {
     }
 }
 
-/// Learns; `how` is a JSON object, `checkpoint` a file and the seconds after which it is written again. The model, its steps and the best of them.
+/// Learns; `how` is a JSON object, `checkpoint` a file and the seconds after which it is written again. The
+/// model, its steps and the best of them.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_language_model(
@@ -163,7 +165,8 @@ pub fn train_stochastic(
     Ok((LanguageModel::of(model), steps, best))
 }
 
-/// What a field says about a text: certified, its pseudo-likelihood, an estimate as JSON. 0 levels are chosen by a pilot.
+/// What a field says about a text: certified, its pseudo-likelihood, an estimate as JSON. 0 levels are chosen
+/// by a pilot.
 fn evaluated(
     model: &language::LanguageModel,
     source: &Source,

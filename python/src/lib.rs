@@ -1,7 +1,7 @@
 //! The native module of the Python package: models, queries and the program, without any policy of its own.
 //!
-//! Everything a user sees is the typed Python on top. What crosses the boundary is plain: numbers, texts, arrays, and
-//! JSON for what differs from method to method.
+//! Everything a user sees is the typed Python on top. What crosses the boundary is plain: numbers, texts,
+//! arrays, and JSON for what differs from method to method.
 
 mod answer;
 mod array;

@@ -221,8 +221,8 @@ impl Model {
         Ok(Model::of(self.model.condition(&evidence).map_err(Failure)?))
     }
 
-    /// The parameters by name: views of what the model holds, which cannot be written to; whole numbers are copies.
-    /// Where a tensor lies in several pieces there is a list of them.
+    /// The parameters by name: views of what the model holds, which cannot be written to; whole numbers are
+    /// copies. Where a tensor lies in several pieces there is a list of them.
     fn parameters<'py>(model: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let parts = PyDict::new(model.py());
         for tensor in model.get().model.tensors() {
@@ -242,8 +242,8 @@ impl Model {
         Value::Object(self.model.summary().figures).to_string()
     }
 
-    /// The same with what methods say about it, and for each method and query its cost and whether it fits the budget
-    /// of `run`.
+    /// The same with what methods say about it, and for each method and query its cost and whether it fits
+    /// the budget of `run`.
     fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(String, Vec<Entry>)> {
         let model = self.model.clone();
         run.supervise_sharing(py, self.cache(), move |run| {
@@ -261,7 +261,8 @@ impl Model {
         })
     }
 
-    /// Chooses a method and asks it; `count` is of account for samples and the k best only, `settings` is a JSON object.
+    /// Chooses a method and asks it; `count` is of account for samples and the k best only, `settings` is a
+    /// JSON object.
     fn answer<'py>(
         &self,
         py: Python<'py>,

@@ -53,7 +53,8 @@ impl Tape {
 
 #[pymethods]
 impl Tape {
-    /// The gradients of Σ cotangent · value: a dict of arrays for each model. The cotangent is a C-contiguous array.
+    /// The gradients of Σ cotangent · value: a dict of arrays for each model. The cotangent is a C-contiguous
+    /// array.
     fn vjp<'py>(&self, py: Python<'py>, cotangent: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let cotangent = match cotangent.cast::<PyArrayDyn<f32>>() {
             Ok(array) => Cotangent::Single(array.readonly().as_slice()?.to_vec()),
@@ -77,8 +78,8 @@ pub fn randomized(settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult
     Ok(method)
 }
 
-/// An operation on one or two models: its value for each item, and its tape. `settings` is a JSON object, `scores` are
-/// those of the proposal `given`.
+/// An operation on one or two models: its value for each item, and its tape. `settings` is a JSON object,
+/// `scores` are those of the proposal `given`.
 #[pyfunction]
 pub fn forward<'py>(
     py: Python<'py>,

@@ -13,8 +13,8 @@ use crate::ops::configured;
 use crate::run::Run;
 use crate::sequence::{shape_error, transitions_of, typed};
 
-/// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions` (N, N) or (E, N, N), or
-/// `left` and perhaps `right` (N, D).
+/// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions`
+/// (N, N) or (E, N, N), or `left` and perhaps `right` (N, D).
 #[pyfunction]
 pub fn pairwise(
     py: Python<'_>,
@@ -52,7 +52,8 @@ fn build<F: Precision>(
 /// Which entries of relaxed samples have values, and the values.
 type Relaxed<'py> = (Bound<'py, PyArrayDyn<i64>>, Bound<'py, PyAny>);
 
-/// Relaxed samples between states chosen at random; `settings` is a JSON object. A row of the first array is (sample, variable, state).
+/// Relaxed samples between states chosen at random; `settings` is a JSON object. A row of the first array is
+/// (sample, variable, state).
 #[pyfunction]
 pub fn pairwise_relaxed_sample<'py>(
     py: Python<'py>,

@@ -1,7 +1,8 @@
 //! How a query is run from Python: in threads of its own, while the calling thread listens.
 //!
 //! The caller gives up the interpreter and wakes at short intervals to let signal handlers run (Ctrl-C raises
-//! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, which is waited for.
+//! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, which is
+//! waited for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +77,8 @@ impl Run {
         self.supervise(py, move |run| work(&run.clone().with_cache(cache)))
     }
 
-    /// The same with a flag of the caller's that is raised if the work is to stop, and only then: what the work leaves
-    /// behind may look at it again.
+    /// The same with a flag of the caller's that is raised if the work is to stop, and only then: what the
+    /// work leaves behind may look at it again.
     pub fn supervise_with<T: Send + 'static>(
         &self,
         py: Python<'_>,

@@ -13,8 +13,8 @@ use crate::model::Model;
 /// A state and how many positions it lasts.
 type Segment = (usize, usize);
 
-/// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and `transitions` (N, N) or
-/// (T − 1, N, N), or `left` and perhaps `right` (N, D).
+/// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
+/// `transitions` (N, N) or (T − 1, N, N), or `left` and perhaps `right` (N, D).
 #[pyfunction]
 pub fn chain(
     py: Python<'_>,
@@ -70,8 +70,8 @@ fn given<F: Precision>(
     array::in_place(name, &array)
 }
 
-/// Transitions of a chain or interactions of a graph with n states: one table, as many as there are `tables` (with the words for that
-/// shape), or embeddings.
+/// Transitions of a chain or interactions of a graph with n states: one table, as many as there are `tables`
+/// (with the words for that shape), or embeddings.
 pub fn transitions_of<F: Precision>(
     name: &str,
     n: usize,

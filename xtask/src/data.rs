@@ -1,4 +1,5 @@
-//! `cargo xtask data mushroom FOLDER`: data sets that are not ours to keep, fetched from where anyone can get them.
+//! `cargo xtask data mushroom FOLDER`: data sets that are not ours to keep, fetched from where anyone can get
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -63,7 +63,8 @@ fn strip(command: &mut Command, folder: &Path, clone: &Path, path: &str) {
     }
 }
 
-/// The folders of cargo and of the real Python (a version manager's stand-in would need its own home), then the rest.
+/// The folders of cargo and of the real Python (a version manager's stand-in would need its own home), then
+/// the rest.
 fn search_path() -> Outcome<String> {
     let python = Step::new("python3", &["-c", "import sys; print(sys.executable)"]).output()?;
     let cargo = Step::new("sh", &["-c", "command -v cargo"]).output()?;

@@ -9,7 +9,8 @@ use crate::shell::{Outcome, Step, root};
 /// The pinned tools; a change of this file makes a new environment.
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
 
-/// PyTorch, which only the tests of `zhat.torch` need: from the index that pip is set up with, on some systems gigabytes.
+/// PyTorch, which only the tests of `zhat.torch` need: from the index that pip is set up with, on some
+/// systems gigabytes.
 const TORCH: &str = "python/requirements-torch.txt";
 
 /// With `ci` a test that is skipped fails the run, unless it needs the benchmark models and there are none.

@@ -80,7 +80,8 @@ impl Report {
     }
 }
 
-/// Tests that pytest skipped, from its output with `-rs`: the lines `SKIPPED [1] file.py:3: reason` whose reason is not among the expected ones.
+/// Tests that pytest skipped, from its output with `-rs`: the lines `SKIPPED [1] file.py:3: reason` whose
+/// reason is not among the expected ones.
 pub fn unexpected_skips(output: &str, expected: &[&str]) -> Vec<String> {
     let skipped = output.lines().filter(|line| line.starts_with("SKIPPED "));
     skipped

@@ -78,7 +78,8 @@ fn run_rust() -> Outcome {
     Step::cargo(&document).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Tests of reading, of memory, of searching and of the laws of samples, which the set of instructions has no part in.
+/// Tests of reading, of memory, of searching and of the laws of samples, which the set of instructions has no
+/// part in.
 const NOT_NUMBERS: [&str; 17] = [
     "a_cancel",
     "bad_files::",

@@ -74,8 +74,9 @@ pub struct ModelArguments {
     /// Evidence in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12 of sequence 0; of
-    /// structures conditions: [not] chosen I, at ITEM POSITION, before I J, linked I J, and size LEAST MOST
+    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12
+    /// of sequence 0; of structures conditions: [not] chosen I, at ITEM POSITION, before I J, linked I J, and
+    /// size LEAST MOST
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -83,7 +84,8 @@ pub struct ModelArguments {
 /// How to run.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// The method: a name, a kind of promise (exact, bounds, unbiased) for the strongest of at least that kind, or auto for the strongest that fits
+    /// The method: a name, a kind of promise (exact, bounds, unbiased) for the strongest of at least that
+    /// kind, or auto for the strongest that fits
     #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(catalogue::method_names()))]
     pub method: String,
     /// An option of the method, such as samples=1000000; may be repeated
@@ -134,7 +136,8 @@ pub struct QueryArguments {
 pub struct LogPartitionArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// With --method anytime-bounds: end once the interval is this narrow, in nats; every step is told of on the standard error
+    /// With --method anytime-bounds: end once the interval is this narrow, in nats; every step is told of on
+    /// the standard error
     #[arg(long)]
     pub gap: Option<f64>,
 }
@@ -149,7 +152,8 @@ pub enum ResultFormat {
 pub struct MarginalsArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// The joint probabilities of each factor's variables; an observed variable leaves the scopes and has a factor of its own
+    /// The joint probabilities of each factor's variables; an observed variable leaves the scopes and has a
+    /// factor of its own
     #[arg(long, conflicts_with = "format")]
     pub factors: bool,
 }
@@ -199,7 +203,8 @@ pub struct TableArguments {
     /// What becomes of rows with missing values
     #[arg(long, value_enum, default_value_t = MissingArgument::Drop)]
     pub missing: MissingArgument,
-    /// A value that means that there is none, unless it is quoted; may be repeated [default: nothing, ?, NA, NaN, nan, null]
+    /// A value that means that there is none, unless it is quoted; may be repeated [default: nothing, ?, NA,
+    /// NaN, nan, null]
     #[arg(long, value_name = "VALUE")]
     pub marker: Vec<String>,
     /// Columns to leave out
@@ -233,7 +238,8 @@ pub enum EncodingArgument {
 pub struct FitArguments {
     #[command(flatten)]
     pub table: TableArguments,
-    /// Which pairs interact: independent, chow-liu, chow-liu+M for the M next pairs by mutual information besides, complete, or a file with two columns a line
+    /// Which pairs interact: independent, chow-liu, chow-liu+M for the M next pairs by mutual information
+    /// besides, complete, or a file with two columns a line
     #[arg(long, default_value = "chow-liu")]
     pub structure: String,
     /// Weight of the l1 penalty
@@ -427,7 +433,8 @@ pub enum Generate {
         #[arg(long, default_value_t = 5)]
         longest: usize,
     },
-    /// Variables of many states on a grid or a random tree, with pairwise interactions; written to a .zhat file
+    /// Variables of many states on a grid or a random tree, with pairwise interactions; written to a .zhat
+    /// file
     Pairwise {
         #[arg(long, default_value_t = 10)]
         rows: usize,
@@ -455,7 +462,8 @@ pub enum Generate {
     },
     /// A density of a well-known family on a box, or a mixture of normal ones; written to a .zhat file
     Continuous {
-        /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, laplace, poisson, dirichlet, or mixture
+        /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, laplace, poisson,
+        /// dirichlet, or mixture
         #[arg(long, default_value = "gaussian")]
         family: String,
         /// Its parameters, such as shape,rate of gamma; of a mixture the number of classes

@@ -14,7 +14,8 @@ pub struct LmArguments {
 
 #[derive(Subcommand, Debug)]
 pub enum LmCommand {
-    /// Learns a globally normalised language model from texts; the cost of a step does not depend on their length
+    /// Learns a globally normalised language model from texts; the cost of a step does not depend on their
+    /// length
     Train(TrainArguments),
     /// A certified lower bound on the likelihood of a text, and its exact pseudo-likelihood
     Eval(EvalArguments),
@@ -46,7 +47,8 @@ pub struct TrainArguments {
     /// A text to end by: learning stops when it does not become likelier
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Words that occur less often become <unk> [default: 2, or 1 for a text that has <unk> itself; without the option <unk> is always in the vocabulary]
+    /// Words that occur less often become <unk> [default: 2, or 1 for a text that has <unk> itself; without
+    /// the option <unk> is always in the vocabulary]
     #[arg(long)]
     pub min_count: Option<u64>,
     /// At most so many words, <unk> among them
@@ -97,7 +99,8 @@ pub enum ObjectiveArgument {
     Pseudo,
     /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
     Lbl,
-    /// The same on the text as a cycle: a Markov random field that is exactly normalised, its likelihood certified
+    /// The same on the text as a cycle: a Markov random field that is exactly normalised, its likelihood
+    /// certified
     Exact,
 }
 
@@ -118,7 +121,8 @@ pub struct EvalArguments {
     /// Also the pseudo-likelihood, which looks at the whole vocabulary for each word
     #[arg(long)]
     pub pseudo: bool,
-    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at this many equal levels; without a number a pilot run chooses the levels
+    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at this many
+    /// equal levels; without a number a pilot run chooses the levels
     #[arg(long, value_name = "LEVELS", num_args = 0..=1, require_equals = false, value_parser = clap::value_parser!(u32).range(1..))]
     pub annealed: Option<Option<u32>>,
     #[command(flatten)]

@@ -11,7 +11,8 @@ use zhat::{Diagnostics, Error, Forecast, Guarantee, Result};
 
 use crate::signals;
 
-/// How a command ended that has printed its answer: a signal leaves its status even where the answer is whole.
+/// How a command ended that has printed its answer: a signal leaves its status even where the answer is
+/// whole.
 pub fn ended() -> Exit {
     if signals::received() { Exit::Interrupted } else { Exit::Answered }
 }

@@ -12,7 +12,8 @@ use crate::signals;
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Adds progress and cancellation by a signal to a run: bars if stderr is a terminal, and intervals as they tighten.
+/// Adds progress and cancellation by a signal to a run: bars if stderr is a terminal, and intervals as they
+/// tighten.
 pub fn attend(run: Run) -> Run {
     let shown = std::io::stderr().is_terminal();
     run.with_cancel(signals::flag()).with_observer(Arc::new(Bar::new(shown)))

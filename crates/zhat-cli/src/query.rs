@@ -143,8 +143,9 @@ pub fn map(arguments: &MapArguments) -> Result<Exit> {
 const BATCH: usize = 1 << 23;
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear at once and memory does not depend on how
-/// many there are; batch i > 0 has a seed of its own, so the first batch has the draws of a smaller count.
+/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear at
+/// once and memory does not depend on how many there are; batch i > 0 has a seed of its own, so the first
+/// batch has the draws of a smaller count.
 pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let (plain, count) = (&arguments.plain, arguments.count);
     let style = Style::plain(plain);

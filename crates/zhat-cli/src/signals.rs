@@ -1,8 +1,9 @@
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 //!
-//! A signal sets a flag that every run shares. While a method is at work ([`attention`]) the method then returns the best result so far, which is
-//! printed or written; one that has not returned within half a second is ended with the process. At any other time (reading, writing, printing), and
-//! for a second signal, the process removes its temporary files and exits. The exit status is 128 + the number of the signal.
+//! A signal sets a flag that every run shares. While a method is at work ([`attention`]) the method then
+//! returns the best result so far, which is printed or written; one that has not returned within half a
+//! second is ended with the process. At any other time (reading, writing, printing), and for a second signal,
+//! the process removes its temporary files and exits. The exit status is 128 + the number of the signal.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,14 +17,16 @@ use crate::output;
 
 /// The signal that came first; 0 if none did.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
-/// Methods at work that return a result when the flag is set; once a signal came, also what is done with their results.
+/// Methods at work that return a result when the flag is set; once a signal came, also what is done with
+/// their results.
 static ATTENDING: AtomicUsize = AtomicUsize::new(0);
 /// Methods at work that have to return soon after.
 static WORKING: AtomicUsize = AtomicUsize::new(0);
 /// How long a method may take to return after a signal.
 const PATIENCE: Duration = Duration::from_millis(450);
 
-/// Begins to listen; `json` says whether an error is to be printed as JSON too. Signals that come earlier end the process by default.
+/// Begins to listen; `json` says whether an error is to be printed as JSON too. Signals that come earlier end
+/// the process by default.
 pub fn listen(json: bool) {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| {
@@ -86,12 +89,14 @@ pub struct Attention {
     limited: bool,
 }
 
-/// Leaves it to the method at work to answer a signal, until the returned value is dropped; if a signal came by then, what follows is left alone as well.
+/// Leaves it to the method at work to answer a signal, until the returned value is dropped; if a signal came
+/// by then, what follows is left alone as well.
 pub fn attention() -> Attention {
     attend(true)
 }
 
-/// The same for learning, however long its current step takes: what was learned so far is worth waiting for. A second signal ends the process.
+/// The same for learning, however long its current step takes: what was learned so far is worth waiting for.
+/// A second signal ends the process.
 pub fn patient_attention() -> Attention {
     attend(false)
 }

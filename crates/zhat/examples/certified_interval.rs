@@ -1,4 +1,5 @@
-//! A model too large for exact inference within the budget: the catalogue takes the strongest promise that fits.
+//! A model too large for exact inference within the budget: the catalogue takes the strongest promise that
+//! fits.
 //!
 //! Run it with `cargo run --release --example certified_interval`.
 

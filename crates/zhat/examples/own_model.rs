@@ -1,8 +1,8 @@
-//! A kind of model and a method that the library does not know, registered at run time and used through the catalogue
-//! like any other: forecast, `auto`, text and JSON output, files, evidence.
+//! A kind of model and a method that the library does not know, registered at run time and used through the
+//! catalogue like any other: forecast, `auto`, text and JSON output, files, evidence.
 //!
-//! The model is a *ring of coins*: n coins in a circle, each heads or tails, with a score for every coin that shows
-//! heads and one for every pair of neighbours that agree,
+//! The model is a *ring of coins*: n coins in a circle, each heads or tails, with a score for every coin that
+//! shows heads and one for every pair of neighbours that agree,
 //!
 //!   score(x) = Σᵢ headsᵢ·xᵢ + agreement·Σᵢ [xᵢ = xᵢ₊₁].
 //!

@@ -123,8 +123,8 @@ impl Guarantee {
         }
     }
 
-    /// The number that a value is printed as, divided by `unit`: a certified bound with one end as a bound, `≥ 337.95`, and any other value rounded to
-    /// nearest. `rounding` is the allowance of the diagnostics.
+    /// The number that a value is printed as, divided by `unit`: a certified bound with one end as a bound,
+    /// `≥ 337.95`, and any other value rounded to nearest. `rounding` is the allowance of the diagnostics.
     pub fn stated(&self, value: f64, rounding: f64, unit: f64) -> String {
         // Of a quotient of rounded numbers, twice the last bit on the safe side.
         let scaled = |end: f64, away: fn(f64) -> f64| if unit == 1.0 { end } else { away(away(end / unit)) };

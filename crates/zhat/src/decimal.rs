@@ -1,8 +1,9 @@
 //! Numbers as decimal text, with ends of intervals rounded outward.
 //!
-//! A value is rounded to nearest with ten places; an end of an interval is rounded away from the interval with six to ten places. The grid of an end
-//! is then contained in the grid of a value, and rounding is monotone, so low ≤ value ≤ high holds for the printed numbers wherever it holds for the
-//! exact ones. Numbers below 10⁻⁴ or from 10¹⁵ on are written with an exponent: a small number is never printed as zero.
+//! A value is rounded to nearest with ten places; an end of an interval is rounded away from the interval
+//! with six to ten places. The grid of an end is then contained in the grid of a value, and rounding is
+//! monotone, so low ≤ value ≤ high holds for the printed numbers wherever it holds for the exact ones.
+//! Numbers below 10⁻⁴ or from 10¹⁵ on are written with an exponent: a small number is never printed as zero.
 //!
 //! ```
 //! use zhat::decimal;
@@ -85,7 +86,8 @@ fn places(low: f64, high: f64) -> usize {
     (2.0 - (width.log10() - unit).floor()).clamp(FEWEST as f64, PLACES as f64) as usize
 }
 
-/// Rounds towards +∞ or −∞: the exact decimal expansion is cut off and, where that is the wrong way, moved on by one in the last place.
+/// Rounds towards +∞ or −∞: the exact decimal expansion is cut off and, where that is the wrong way, moved on
+/// by one in the last place.
 fn directed(x: f64, places: usize, up: bool) -> String {
     if !x.is_finite() {
         return infinite(x);
@@ -135,8 +137,8 @@ mod tests {
     use super::*;
     use crate::random::Streams;
 
-    /// The exact value of a decimal text or of a double as an integer times 10^−1200, most significant digit first: an oracle that shares no code with
-    /// the functions under test.
+    /// The exact value of a decimal text or of a double as an integer times 10^−1200, most significant digit
+    /// first: an oracle that shares no code with the functions under test.
     fn exact(text: &str) -> (bool, Vec<u8>) {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),

@@ -135,7 +135,8 @@ impl Error {
         }
     }
 
-    /// True where the work was stopped, by the budget or from outside, before it could say anything about the model.
+    /// True where the work was stopped, by the budget or from outside, before it could say anything about the
+    /// model.
     pub(crate) fn is_stop(&self) -> bool {
         matches!(self, Error::OverBudget { .. } | Error::Interrupted)
     }

@@ -1,10 +1,11 @@
-//! zhat computes log Z = log Σₓ exp score(x) of structured probabilistic models, and what hangs on it: marginals,
-//! entropy, samples, the best state. Exactly where that is possible, and otherwise with an answer that says how far it
-//! may be trusted.
+//! zhat computes log Z = log Σₓ exp score(x) of structured probabilistic models, and what hangs on it:
+//! marginals, entropy, samples, the best state. Exactly where that is possible, and otherwise with an answer
+//! that says how far it may be trusted.
 //!
-//! Three words hold it together. A **model** ([`model`]) is data, a **query** ([`query`]) is a trait with one method, a
-//! **method** ([`exact`], [`messages`], [`montecarlo`]) is a small configuration struct that implements the queries it can answer. Every answer
-//! ([`Answer`]) carries a [`Guarantee`]. Where method and query are chosen at run time there is the [`catalogue`].
+//! Three words hold it together. A **model** ([`model`]) is data, a **query** ([`query`]) is a trait with one
+//! method, a **method** ([`exact`], [`messages`], [`montecarlo`]) is a small configuration struct that
+//! implements the queries it can answer. Every answer ([`Answer`]) carries a [`Guarantee`]. Where method and
+//! query are chosen at run time there is the [`catalogue`].
 //!
 //! ```
 //! use zhat::{LogPartition, Run, exact::Elimination, model::generate};

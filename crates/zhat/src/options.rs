@@ -1,8 +1,8 @@
 //! Options of methods, and the range of every one of them.
 //!
-//! A method's options are the fields of its configuration struct. The macro `options!` states their ranges next to that struct;
-//! the catalogue checks them when it reads options by name ([`read`]), before anything is forecast or run, and every
-//! method checks its own struct again when it is called from Rust.
+//! A method's options are the fields of its configuration struct. The macro `options!` states their ranges
+//! next to that struct; the catalogue checks them when it reads options by name ([`read`]), before anything
+//! is forecast or run, and every method checks its own struct again when it is called from Rust.
 
 use std::fmt;
 
@@ -181,7 +181,8 @@ pub trait Options: Default + Serialize + DeserializeOwned {
     }
 }
 
-/// States the ranges of a struct's numeric fields, and which fields are arrays: `options!(Method { samples: COUNT })`.
+/// States the ranges of a struct's numeric fields, and which fields are arrays: `options!(Method { samples:
+/// COUNT })`.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Random numbers as counter-based streams (ChaCha8): a seed, a purpose and a block index name a stream.
 //!
-//! A method cuts its work into blocks of a length that is its own constant, never of the thread count, and draws
-//! block b from `streams.block(b)`. So the same seed gives the same bits for any number of threads and any
-//! split of the work. Streams of different purposes are independent.
+//! A method cuts its work into blocks of a length that is its own constant, never of the thread count, and
+//! draws block b from `streams.block(b)`. So the same seed gives the same bits for any number of threads and
+//! any split of the work. Streams of different purposes are independent.
 //!
 //! ```
 //! use zhat::random::Streams;
@@ -58,8 +58,8 @@ impl Stream {
         let n = n.max(1) as u64;
         loop {
             let product = u128::from(self.generator.next_u64()) * u128::from(n);
-            // The low half must not fall into the 2^64 mod n values that would favour some outcomes; they are fewer than n, so
-            // the division is hardly ever needed.
+            // The low half must not fall into the 2^64 mod n values that would favour some outcomes; they are
+            // fewer than n, so the division is hardly ever needed.
             let low = product as u64;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> 64) as usize;

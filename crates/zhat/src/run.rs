@@ -25,14 +25,16 @@ pub trait Observer: Send + Sync {
     /// The certified bounds on the answer so far; an end may be infinite.
     fn bounds(&self, _low: f64, _high: f64) {}
 
-    /// What is being minimised has come down to `objective`, and the largest component of its (proximal) gradient to `stationarity`.
+    /// What is being minimised has come down to `objective`, and the largest component of its (proximal)
+    /// gradient to `stationarity`.
     fn descent(&self, _objective: f64, _stationarity: f64) {}
 }
 
 /// Seed, threads, memory and time budget, observer, cancel flag and cache of a query.
 ///
 /// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit, an empty
-/// cache. Clones share the cache, so that queries with the same run, or with clones of it, prepare a model once.
+/// cache. Clones share the cache, so that queries with the same run, or with clones of it, prepare a model
+/// once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -131,7 +133,8 @@ impl Run {
         Run { observer: None, ..self.clone() }
     }
 
-    /// The same run with a time budget that begins now, for everything that is done with it. An earlier deadline stays.
+    /// The same run with a time budget that begins now, for everything that is done with it. An earlier
+    /// deadline stays.
     pub(crate) fn begun(&self) -> Self {
         self.until(self.time.and_then(|time| Instant::now().checked_add(time)))
     }

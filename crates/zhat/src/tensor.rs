@@ -1,5 +1,5 @@
-//! Named tensors: how the parameters of a model, marginals and gradients are handed around when their types are
-//! known at run time only. Files, printed answers, gradients and Python arrays are all made from them.
+//! Named tensors: how the parameters of a model, marginals and gradients are handed around when their types
+//! are known at run time only. Files, printed answers, gradients and Python arrays are all made from them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -247,8 +247,8 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// The tensors and texts of a file, from which a model is made. Tensors are taken out of it without a copy; the
-/// errors name the tensor and what was expected of it.
+/// The tensors and texts of a file, from which a model is made. Tensors are taken out of it without a copy;
+/// the errors name the tensor and what was expected of it.
 #[derive(Debug, Default)]
 pub struct TensorMap {
     tensors: HashMap<String, Tensor<'static>>,

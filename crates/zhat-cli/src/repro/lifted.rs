@@ -1,4 +1,5 @@
-//! What the experiments with language models share: the Penn Treebank, models learned while their validation text is watched.
+//! What the experiments with language models share: the Penn Treebank, models learned while their validation
+//! text is watched.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -154,7 +155,8 @@ pub fn learned_as(
     Ok(Learned { model, course, valid, seconds: started.elapsed().as_secs_f64() })
 }
 
-/// The same model, K = 2, by its pseudo-likelihood. Its course is left out: that is of something else than the likelihood.
+/// The same model, K = 2, by its pseudo-likelihood. Its course is left out: that is of something else than
+/// the likelihood.
 pub fn by_pseudo_likelihood(
     treebank: &Treebank,
     [text, valid]: &[Vec<Vec<u32>>; 2],

@@ -1,4 +1,5 @@
-//! What language models cost: counting, a step of learning for a text and for the same text ten times, and a pass through full matrices beside the memory's bandwidth.
+//! What language models cost: counting, a step of learning for a text and for the same text ten times, and a
+//! pass through full matrices beside the memory's bandwidth.
 
 use std::io::Write;
 use std::time::Instant;
@@ -13,7 +14,8 @@ use super::lifted::{RANK, Treebank};
 use super::{Setting, header, line, short};
 use crate::output;
 
-/// Every time is the best of so many; those of a tenth of a second are of more, as other programs use the memory, too.
+/// Every time is the best of so many; those of a tenth of a second are of more, as other programs use the
+/// memory, too.
 const TIMES: usize = 5;
 const SHORT_TIMES: usize = 25;
 /// How often the text is repeated.

@@ -1,4 +1,5 @@
-//! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, learned by the exact likelihood and by the bounds.
+//! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, learned by the exact likelihood and by the
+//! bounds.
 
 use zhat::io::write_atomically;
 use zhat::language::text;

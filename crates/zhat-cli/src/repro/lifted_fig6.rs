@@ -1,4 +1,5 @@
-//! Jernite, Rush & Sontag (2015), Figure 6: the certified likelihood of a validation text while the model is learned.
+//! Jernite, Rush & Sontag (2015), Figure 6: the certified likelihood of a validation text while the model is
+//! learned.
 
 use std::time::Instant;
 

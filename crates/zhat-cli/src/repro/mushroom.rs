@@ -1,5 +1,5 @@
-//! Piatkowski & Morik (2018), Figure 2, third and fourth plot: a model of the mushroom table, fitted with exact and estimated gradients; and the same on a graph
-//! with circles, by every method.
+//! Piatkowski & Morik (2018), Figure 2, third and fourth plot: a model of the mushroom table, fitted with
+//! exact and estimated gradients; and the same on a graph with circles, by every method.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -60,7 +60,8 @@ fn published(name: &'static str, degree: usize, samples: u64) -> Variant {
     Variant { name, method: "sccq-published", settings }
 }
 
-/// One run of FISTA with step 1/L: −ℓ as the method sees it, −ℓ itself, and the mean squared difference of the model's and the table's marginals.
+/// One run of FISTA with step 1/L: −ℓ as the method sees it, −ℓ itself, and the mean squared difference of
+/// the model's and the table's marginals.
 struct Course {
     seen: Vec<(f64, f64)>,
     truth: Vec<(f64, f64)>,

@@ -1,4 +1,5 @@
-//! What the experiments of Fu, Cunningham & Lapata, "Scaling structured inference with randomization" (ICML 2022), share.
+//! What the experiments of Fu, Cunningham & Lapata, "Scaling structured inference with randomization" (ICML
+//! 2022), share.
 
 use std::time::Instant;
 

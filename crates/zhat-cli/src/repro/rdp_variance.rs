@@ -1,18 +1,23 @@
-//! The variance of the paper's sampler, exactly: K₁ states of largest proposal for certain and K₂ independent draws from the others.
+//! The variance of the paper's sampler, exactly: K₁ states of largest proposal for certain and K₂ independent
+//! draws from the others.
 //!
-//! A draw weighs state i by w(i) = nᵢ/(K₂ rᵢ), with r the proposal renormalised over the tail and n multinomial, so E[w(i)w(j)] = 1 + D(i, j),
+//! A draw weighs state i by w(i) = nᵢ/(K₂ rᵢ), with r the proposal renormalised over the tail and n
+//! multinomial, so E[w(i)w(j)] = 1 + D(i, j),
 //!
 //!   D(i, j) = ([i = j]/rᵢ − 1)/K₂ for i and j in the tail, 0 otherwise.
 //!
-//! With Gₜ(i, j) = E[α̂ₜ(i)α̂ₜ(j)] βₜ(i)βₜ(j)/Z², β the exact messages backward and P(j | i) the exact probability of going from i to j,
+//! With Gₜ(i, j) = E[α̂ₜ(i)α̂ₜ(j)] βₜ(i)βₜ(j)/Z², β the exact messages backward and P(j | i) the exact
+//! probability of going from i to j,
 //!
 //!   G₁ = γ₁γ₁ᵀ,   Gₜ₊₁ = Pᵀ(Gₜ ∘ (1 + Dₜ))P,   E[Ẑ²]/Z² = Σ (G_T ∘ (1 + D_T)),
 //!
-//! in O(T·N³). What the choice at position t adds, given the messages that lead there, is E[V(Ẑ | α̂ₜ)]/Z² = Σ Gₜ ∘ Dₜ.
+//! in O(T·N³). What the choice at position t adds, given the messages that lead there, is E[V(Ẑ | α̂ₜ)]/Z² =
+//! Σ Gₜ ∘ Dₜ.
 //!
-//! Corrections to Appendix B of the paper: Eq. 80 (behind Theorem B.3) subtracts (Σ √E[α̂²])² where the variance needs Σᵢⱼ E[α̂(i)α̂(j)], and is
-//! too small by the difference. Theorem B.4 multiplies variances, so it is 0 if the first message is exact; the variance of a step adds to what is
-//! carried on from the steps before.
+//! Corrections to Appendix B of the paper: Eq. 80 (behind Theorem B.3) subtracts (Σ √E[α̂²])² where the
+//! variance needs Σᵢⱼ E[α̂(i)α̂(j)], and is too small by the difference. Theorem B.4 multiplies variances, so
+//! it is 0 if the first message is exact; the variance of a step adds to what is carried on from the steps
+//! before.
 
 use zhat::model::Transitions;
 use zhat::numeric::{Matrix, log_sum_exp, multiply};
@@ -32,7 +37,8 @@ pub struct Predicted {
     pub recursion: f64,
 }
 
-/// Predicts the variance on the first sequence of a chain, with states chosen from the proposal `local-global`.
+/// Predicts the variance on the first sequence of a chain, with states chosen from the proposal
+/// `local-global`.
 pub fn predict(chain: &Chain, top: usize, draws: usize) -> Result<Predicted> {
     let (n, length, draws) = (chain.states(), chain.lengths()[0], draws as f64);
     let backward = backward(chain);

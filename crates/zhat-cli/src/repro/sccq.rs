@@ -1,4 +1,5 @@
-//! What the experiments of Piatkowski & Morik, "Fast stochastic quadrature for approximate maximum-likelihood estimation" (UAI 2018), share.
+//! What the experiments of Piatkowski & Morik, "Fast stochastic quadrature for approximate maximum-likelihood
+//! estimation" (UAI 2018), share.
 
 use zhat::Result;
 use zhat::model::FactorGraph;

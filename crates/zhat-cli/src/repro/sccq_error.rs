@@ -151,7 +151,8 @@ impl Published {
         Ok(Published { norms, mean: (log_partition - graph.log_state_count()).exp() })
     }
 
-    /// The relative standard error of what `seconds` are enough for: E\[(τ Π θ)²\] = τ·Σᵢ |ζᵢ|·|C|ⁱ·θ²ⁱ, in units of |X|².
+    /// The relative standard error of what `seconds` are enough for: E\[(τ Π θ)²\] = τ·Σᵢ |ζᵢ|·|C|ⁱ·θ²ⁱ, in
+    /// units of |X|².
     fn error(&self, degree: usize, seconds: f64, graph: &FactorGraph, run: &Run) -> Result<f64> {
         let polynomial = Polynomial::chebyshev(degree, self.norms.interval())?;
         let mass = |squared: f64| -> f64 {

@@ -1,4 +1,5 @@
-//! Vembu, Gärtner & Boley (2009): samples that a proven error takes, times until chains meet, and why none of it can be easy in general.
+//! Vembu, Gärtner & Boley (2009): samples that a proven error takes, times until chains meet, and why none of
+//! it can be easy in general.
 
 use std::time::Instant;
 
@@ -151,7 +152,8 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
     flips(0.01)
 }
 
-/// Steps of single flips until the law is within `distance` of the model's, from the worst start: exactly, and by canonical paths.
+/// Steps of single flips until the law is within `distance` of the model's, from the worst start: exactly,
+/// and by canonical paths.
 fn flips(distance: f64) -> Result<()> {
     const FLIPPED: usize = 6;
     output::print(&format!(

@@ -70,9 +70,9 @@ pub struct Plan {
 
 /// Chooses the method for a query.
 ///
-/// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of exact
-/// methods and of those that go on until a given error the fastest, of others the first in the catalogue. An exact
-/// method that needs less than a millisecond is taken at once.
+/// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of
+/// exact methods and of those that go on until a given error the fastest, of others the first in the
+/// catalogue. An exact method that needs less than a millisecond is taken at once.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let begun = Instant::now();
     // Half of the time is for the answer, however long the forecasts take.

@@ -8,8 +8,9 @@ use crate::query::{Operation, Tensors};
 use crate::run::Run;
 use crate::values::Values;
 
-/// The value of an operation on one or two models, one number per item, and its tape. `method` is a name, or `auto` or
-/// `exact` for the first method of the catalogue that has the gradient; `arrays` are options that are arrays.
+/// The value of an operation on one or two models, one number per item, and its tape. `method` is a name, or
+/// `auto` or `exact` for the first method of the catalogue that has the gradient; `arrays` are options that
+/// are arrays.
 ///
 /// ```
 /// use zhat::catalogue::{self, Settings};
@@ -40,8 +41,8 @@ pub fn differentiate(
     (row.differentiator(&asked)?.differentiate)(&asked)
 }
 
-/// The value of an operation and its gradients for a cotangent that is known beforehand, which may be cheaper than a
-/// tape: log Z and its gradient come from one pass.
+/// The value of an operation and its gradients for a cotangent that is known beforehand, which may be cheaper
+/// than a tape: log Z and its gradient come from one pass.
 ///
 /// # Errors
 /// As [`differentiate`].

@@ -1,8 +1,9 @@
 //! The methods for each kind of model and query: one table, and the one chooser.
 //!
-//! `--method`, `zhat info`, completions, Python's `method=`, the table of methods in the documentation and `auto` are
-//! all read from it. A row names a method's type, the types of the models that it takes and the queries that it
-//! implements; the traits are the only implementation. Other crates add rows with [`register`].
+//! `--method`, `zhat info`, completions, Python's `method=`, the table of methods in the documentation and
+//! `auto` are all read from it. A row names a method's type, the types of the models that it takes and the
+//! queries that it implements; the traits are the only implementation. Other crates add rows with
+//! [`register`].
 
 mod choose;
 mod differentiate;
@@ -33,8 +34,8 @@ pub fn all() -> Vec<&'static Row> {
     LIBRARY.iter().chain(registered.iter().copied()).collect()
 }
 
-/// Adds a row for as long as the program runs: a method of another crate, for its own kind of model or for one of the
-/// library. `examples/own_model.rs` shows it.
+/// Adds a row for as long as the program runs: a method of another crate, for its own kind of model or for
+/// one of the library. `examples/own_model.rs` shows it.
 ///
 /// # Errors
 /// If the kind has a method of that name already.

@@ -19,8 +19,8 @@ use crate::values::Values;
 /// A method for a kind of model. The library's rows are in the catalogue; other crates add theirs with
 /// [`super::register`].
 ///
-/// A row is generic over the type of the method and the types of the models (a kind that comes in two precisions has
-/// two), and tells them apart at run time:
+/// A row is generic over the type of the method and the types of the models (a kind that comes in two
+/// precisions has two), and tells them apart at run time:
 ///
 /// ```
 /// use zhat::catalogue::Row;

@@ -1,5 +1,5 @@
-//! The methods of the library, one row for each method and kind of model. Among methods of the same promise the better
-//! one comes first.
+//! The methods of the library, one row for each method and kind of model. Among methods of the same promise
+//! the better one comes first.
 
 use super::row::{Row, row};
 use crate::method::bounds::{self, mean_field, minibucket};
@@ -18,7 +18,7 @@ pub(super) fn table() -> Vec<Row> {
             FactorGraph,
             exact::Elimination,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
-            "sums out one variable after the other in the best order found"
+            "variable elimination along the best order found"
         )
         .describes(difficulty),
         row!(
@@ -26,90 +26,90 @@ pub(super) fn table() -> Vec<Row> {
             FactorGraph,
             exact::Conditioning,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
-            "elimination case by case of a few variables, chosen so that it fits into memory"
+            "elimination case by case on a cutset, chosen so that it fits into memory"
         ),
         row!(
             "search",
             FactorGraph,
             exact::Search,
             [LogPartition, Marginals, Entropy, Map, Sample],
-            "searches through the states that zeros leave, learning from conflicts, part by part"
+            "exact search with clause learning and component caching; for models with many zeros"
         ),
         row!(
             "enumeration",
             FactorGraph,
             exact::Enumeration,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
-            "adds up every state; for small models, and to check the others"
+            "adds up every state; for small models and as a check"
         ),
-        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "messages forward and backward for a whole batch at once"),
-        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "messages forward and backward, into and out of segments"),
+        row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages for a whole batch at once"),
+        row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages into and out of segments"),
         row!(
             "anytime-bounds",
             FactorGraph,
             bounds::CertifiedBounds,
             [LogPartition],
-            "a certified interval that tightens: mean field from below, forests from above, mini-buckets from both sides"
+            "certified interval that tightens over time: mean field from below, tree reweighting from above, mini-buckets from both sides"
         ),
         row!(
             "wmb",
             FactorGraph,
             minibucket::WeightedMiniBuckets,
             [LogPartition],
-            "elimination within the memory there is, sums too large bounded from both sides"
+            "weighted mini-buckets: elimination within the memory budget; sums that are too large are bounded from both sides"
         ),
         row!(
             "wmb-is",
             FactorGraph,
             minibucket::WeightedMiniBucketSampling,
             [LogPartition, Marginals, FactorMarginals, Sample],
-            "weighted draws from that upper bound's beliefs, no weight above the bound"
+            "importance sampling from the mini-bucket upper bound; no weight exceeds the bound"
         ),
         row!(
             "sccq",
             FactorGraph,
             quadrature::StochasticQuadrature,
             [LogPartition, Marginals, FactorMarginals, Sample],
-            "quadrature of what a base of bounded width leaves over: weighted draws with an interval for weights of any kind"
+            "samples exactly from a low-width part of the model and reweights by the rest; interval valid for any weights"
         ),
-        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states of each position, chosen at random and weighted"),
-        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states of each position, chosen at random and weighted"),
-        row!("bp", PairwiseGraph<f32 | f64>, pairwise::PairwisePropagation, [LogPartition, Marginals, FactorMarginals, Entropy], "messages along all edges until they come to rest: exact without circles"),
-        row!("randomized-bp", PairwiseGraph<f32 | f64>, pairwise::RandomizedMessages, [LogPartition, Marginals, FactorMarginals, Entropy], "messages between a few states of each variable, chosen at random and weighted"),
+        row!("randomized", Chain<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted"),
+        row!("randomized", SemiMarkov<f32 | f64>, randomized::RandomizedForward, [LogPartition, Marginals, FactorMarginals, Entropy, Sample, Differentiable], "messages between a few states per position, chosen at random and reweighted"),
+        row!("bp", PairwiseGraph<f32 | f64>, pairwise::PairwisePropagation, [LogPartition, Marginals, FactorMarginals, Entropy], "loopy belief propagation; exact on trees"),
+        row!("randomized-bp", PairwiseGraph<f32 | f64>, pairwise::RandomizedMessages, [LogPartition, Marginals, FactorMarginals, Entropy], "belief propagation between a few states per variable, chosen at random and reweighted"),
         row!(
             "bp",
             FactorGraph,
             messages::BeliefPropagation,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map],
-            "passes messages between factors and variables: exact without cycles, no promise with them"
+            "loopy belief propagation; exact on trees, no promise otherwise"
         ),
         row!(
             "mean-field",
             FactorGraph,
             mean_field::MeanField,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map],
-            "the best product of trees, or of single variables: a certified lower bound; exact on forests"
+            "best product of trees or of single variables: a certified lower bound; exact on forests"
         ),
         row!(
             "trw",
             FactorGraph,
             messages::TreeReweighted,
             [LogPartition, Marginals, FactorMarginals],
-            "spreads the model over forests by message passing: a certified upper bound at any moment"
+            "tree-reweighted message passing: a certified upper bound at any time"
         ),
         row!(
             "importance",
             FactorGraph,
             sampling::ImportanceSampling,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, Sample],
-            "weighted draws from a spanning tree of the model, or uniform ones"
+            "importance sampling from a spanning tree of the model, or uniform"
         ),
         row!(
             "sccq",
             MixedModel,
             quadrature::MixedQuadrature,
             [LogPartition],
-            "integrates a polynomial close to exp in closed form on cells, or draws: a certified interval"
+            "integrates a polynomial approximation of exp in closed form on cells, or samples: a certified interval"
         ),
         row!(
             "gauss-legendre",
@@ -130,28 +130,28 @@ pub(super) fn table() -> Vec<Row> {
             SpaceModel,
             space::Oracle,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
-            "the exact method that suits the space: closed forms, sums over subtrees, sets, tours or blocks, elimination"
+            "the exact method that suits the space: closed forms, dynamic programming over subtrees, sets, tours or blocks, elimination"
         ),
         row!(
             "enumeration",
             SpaceModel,
             exact::Enumeration,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample],
-            "adds up every structure; for small spaces, and to check the others"
+            "adds up every structure; for small spaces and as a check"
         ),
         row!(
             "perfect",
             SpaceModel,
             space::PerfectSampling,
             [Marginals, FactorMarginals, Entropy, Sample],
-            "exact draws by an oracle, coupling from the past or rejection; marginals, gradient and entropy from them within a stated radius"
+            "exact samples by an oracle, coupling from the past or rejection; marginals, gradient and entropy from them within a stated radius"
         ),
         row!(
             "importance",
             SpaceModel,
             space::UniformImportance,
             [LogPartition],
-            "weights of uniform draws, with an interval from their known range, until it is narrow enough"
+            "reweighted uniform samples, until the interval from their known range is narrow enough"
         )
         .with_target_error(),
         row!(
@@ -159,7 +159,7 @@ pub(super) fn table() -> Vec<Row> {
             SpaceModel,
             space::TootsiePop,
             [LogPartition],
-            "walks down the temperatures whose steps are a Poisson number, which gives an exact interval"
+            "Tootsie Pop algorithm: a Poisson count of temperature steps gives an exact confidence interval"
         )
         .with_target_error(),
         row!(
@@ -167,7 +167,7 @@ pub(super) fn table() -> Vec<Row> {
             SpaceModel,
             space::Telescoped,
             [LogPartition],
-            "one exact draw at each of many temperatures, and the median of a few such runs"
+            "one exact sample at each of many temperatures; the median of several such runs"
         )
         .with_target_error(),
         row!(
@@ -175,7 +175,7 @@ pub(super) fn table() -> Vec<Row> {
             SpaceModel,
             space::AnnealedSampling,
             [LogPartition, Map],
-            "particles led from the uniform law to the model by local moves: unbiased; the best structure seen"
+            "annealed importance sampling by local moves: unbiased; also the best structure seen"
         ),
         row!(
             "fpras-published",
@@ -190,28 +190,28 @@ pub(super) fn table() -> Vec<Row> {
             SequenceMrf,
             cycle::TransferMatrix,
             [LogPartition],
-            "the trace of a power of the matrix that leads from the last K states to the next"
+            "trace of a power of the transfer matrix over K consecutive states"
         ),
         row!(
             "spectral",
             SequenceMrf,
             cycle::Spectral,
             [LogPartition],
-            "one matrix for each distance, its spectral radius certified: an upper bound whose cost does not depend on the length"
+            "one matrix per distance with a certified spectral radius: an upper bound at a cost independent of the length"
         ),
         row!(
             "star",
             SequenceMrf,
             cycle::Star,
             [LogPartition],
-            "the lifted star as published: an upper bound whose cost does not depend on the length"
+            "the lifted star bound as published: an upper bound at a cost independent of the length"
         ),
         row!(
             "annealed",
             SequenceMrf,
             cycle::Annealed,
             [LogPartition],
-            "walks from independent positions to the model by Gibbs sampling: unbiased"
+            "annealed importance sampling from independent positions by Gibbs sampling: unbiased"
         ),
     ]
 }

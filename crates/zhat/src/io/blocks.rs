@@ -199,7 +199,8 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-/// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the text ends the work.
+/// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the
+/// text ends the work.
 pub(crate) fn share_out<W: Send>(
     mut blocks: Blocks,
     run: &Run,

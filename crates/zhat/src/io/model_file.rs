@@ -1,8 +1,9 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`); of a factor graph also `form` (`markov` or
-//! `bayes`), and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with n variables
-//! and m factors:
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`,
+//! `mixed-model`, `space`, `sequence-mrf`); of a factor graph also `form` (`markov` or `bayes`), and
+//! optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with
+//! n variables and m factors:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
@@ -50,8 +51,10 @@
 //! | `counts` | F64 \[n\] | optional: 1 for a variable that counts, 0 for others |
 //! | `centres` | F64 \[m\] | optional: the centre of each factor that is a power of \|x − centre\|, 0 for others |
 //!
-//! Of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`, `permutations`, `subtrees`, `subtrees-with-empty`, `cycles`, `partitions`) and
-//! `scores` (`unary`, `products`, `pairwise`, `position`, `precedence`, `links`, or a distance: `kendall`, `cayley`, `hamming`, `footrule`, `spearman`):
+//! Of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`,
+//! `permutations`, `subtrees`, `subtrees-with-empty`, `cycles`, `partitions`) and `scores` (`unary`,
+//! `products`, `pairwise`, `position`, `precedence`, `links`, or a distance: `kendall`, `cayley`, `hamming`,
+//! `footrule`, `spearman`):
 //!
 //! | tensor | type | content |
 //! |---|---|---|

@@ -1,7 +1,8 @@
 //! Where rows end in bytes that arrive piece by piece.
 //!
-//! A field is quoted if its first byte is a quotation mark; a line end inside it belongs to the field, and a doubled quotation mark is one mark of
-//! the text. Anywhere else a quotation mark is an ordinary byte. Text without quotes is only searched for line ends.
+//! A field is quoted if its first byte is a quotation mark; a line end inside it belongs to the field, and a
+//! doubled quotation mark is one mark of the text. Anywhere else a quotation mark is an ordinary byte. Text
+//! without quotes is only searched for line ends.
 
 /// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,8 @@ impl RowEnds {
 mod tests {
     use super::*;
 
-    /// Feeds the bytes in pieces and takes rows away whenever some are whole; returns what was taken and what an open quote is.
+    /// Feeds the bytes in pieces and takes rows away whenever some are whole; returns what was taken and what
+    /// an open quote is.
     fn pieces(text: &[u8], piece: usize) -> (Vec<Vec<u8>>, Option<usize>) {
         let (mut ends, mut rest, mut taken) = (RowEnds::quoted(b","), Vec::new(), Vec::new());
         let mut before = 0;

@@ -1,5 +1,6 @@
-//! Named tensors and texts in a [safetensors](https://github.com/huggingface/safetensors) file: the container of
-//! models, checkpoints and embeddings. Its metadata has the version, `zhat`, and the `kind` of what it holds.
+//! Named tensors and texts in a [safetensors](https://github.com/huggingface/safetensors) file: the container
+//! of models, checkpoints and embeddings. Its metadata has the version, `zhat`, and the `kind` of what it
+//! holds.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -11,8 +11,8 @@
 //! 6  1 1 1 1 1 1E+3
 //! ```
 //!
-//! Any whitespace separates. Values may lie beyond the range of doubles (`1e-400`), since only their logarithm is kept.
-//! Evidence is `k v x v x …`, or the same after a leading count of sets, which must be 1.
+//! Any whitespace separates. Values may lie beyond the range of doubles (`1e-400`), since only their
+//! logarithm is kept. Evidence is `k v x v x …`, or the same after a leading count of sets, which must be 1.
 
 use std::io::Write;
 use std::path::Path;
@@ -98,7 +98,8 @@ fn parse_scope(tokens: &mut Tokens<'_>, f: usize, variables: usize) -> Result<Ve
     }
 }
 
-/// The logarithm of a decimal number ≥ 0, also of one that a double cannot hold; `None` if it is not such a number.
+/// The logarithm of a decimal number ≥ 0, also of one that a double cannot hold; `None` if it is not such a
+/// number.
 pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(token).ok()?;
     // The standard library would also take `inf` and `nan`.
@@ -175,7 +176,8 @@ pub fn read_evidence(path: &Path, graph: &FactorGraph) -> Result<Vec<(usize, usi
     parse_evidence(&bytes, &path.display().to_string(), graph)
 }
 
-/// Reads evidence: an odd number of tokens is `k v x …`, an even one has a leading count of sets, which must be 1.
+/// Reads evidence: an odd number of tokens is `k v x …`, an even one has a leading count of sets, which must
+/// be 1.
 pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<Vec<(usize, usize)>> {
     let mut all = Tokens::new(bytes, name);
     let numbers: Vec<Option<usize>> = std::iter::from_fn(|| all.next())

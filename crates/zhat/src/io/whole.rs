@@ -17,7 +17,8 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of all writes under way, and lets none of them end: for a process that is about to exit.
+/// Removes the temporary files of all writes under way, and lets none of them end: for a process that is
+/// about to exit.
 ///
 /// ```
 /// use zhat::io;
@@ -46,7 +47,8 @@ pub struct Abandoned {
 
 /// Writes to a temporary name beside `path`, syncs and renames, so that `path` is never half a file.
 ///
-/// A symbolic link stays: its target is replaced. What is not a plain file, such as a pipe or `/dev/null`, is written to directly.
+/// A symbolic link stays: its target is replaced. What is not a plain file, such as a pipe or `/dev/null`, is
+/// written to directly.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,

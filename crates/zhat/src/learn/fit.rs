@@ -1,11 +1,14 @@
 //! Maximum likelihood with l1 and l2 penalties: minimise −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖².
 //!
-//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that are estimates, each iteration draws its own random
-//! numbers, the same ones for all that it looks at, and FISTA's L is at most the number of tables, which no curvature of log Z exceeds.
+//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that
+//! are estimates, each iteration draws its own random numbers, the same ones for all that it looks at, and
+//! FISTA's L is at most the number of tables, which no curvature of log Z exceeds.
 //!
-//! Without penalties, and where the pairs have no circle, the answer is known in closed form ([`Likelihood::closed_form`]).
+//! Without penalties, and where the pairs have no circle, the answer is known in closed form
+//! ([`Likelihood::closed_form`]).
 //!
-//! What makes it up is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never stopped.
+//! What makes it up is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never
+//! stopped.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -164,7 +167,8 @@ pub struct Fitted {
     pub random: bool,
 }
 
-/// Fits the parameters. `watch` is told of every iteration and ends the work by returning false; with `from` it goes on where that was left.
+/// Fits the parameters. `watch` is told of every iteration and ends the work by returning false; with `from`
+/// it goes on where that was left.
 pub fn fit(
     likelihood: &Likelihood,
     how: &Fit,
@@ -250,7 +254,8 @@ pub fn fit(
     })
 }
 
-/// The same, with the state kept in a file every few seconds and at the end; it goes on from the file if that is there.
+/// The same, with the state kept in a file every few seconds and at the end; it goes on from the file if that
+/// is there.
 pub fn fit_kept(
     likelihood: &Likelihood,
     how: &Fit,

@@ -1,8 +1,9 @@
 //! The log-likelihood of a pairwise model, and its gradient.
 //!
-//! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood of a row is ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its
-//! gradient μ̂ − μ(θ), μ the model's own marginals. What log Z is known by, ℓ is: exactly; bounded from below where log Z is from
-//! above (tree-reweighted messages); bounded from above where log Z is from below (mean field), which a fit warns of; or without a promise.
+//! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood of a row is
+//! ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its gradient μ̂ − μ(θ), μ the model's own marginals. What log Z is known
+//! by, ℓ is: exactly; bounded from below where log Z is from above (tree-reweighted messages); bounded from
+//! above where log Z is from below (mean field), which a fit warns of; or without a promise.
 
 use crate::answer::{Answer, Estimate, Guarantee};
 use crate::catalogue::{Choice, Settings, answer};
@@ -25,7 +26,8 @@ pub struct Likelihood {
 }
 
 impl Likelihood {
-    /// For the columns of `statistics` as variables, each with a table of its own, and one for each pair of `edges`.
+    /// For the columns of `statistics` as variables, each with a table of its own, and one for each pair of
+    /// `edges`.
     pub fn new(
         statistics: &Statistics,
         edges: &[(usize, usize)],
@@ -36,7 +38,8 @@ impl Likelihood {
         Self::with_tables(statistics, &all, edges, choice, settings)
     }
 
-    /// The same with tables only for some of the variables alone: what pairs say about a variable needs no table of its own.
+    /// The same with tables only for some of the variables alone: what pairs say about a variable needs no
+    /// table of its own.
     pub fn with_tables(
         statistics: &Statistics,
         singles: &[usize],
@@ -88,7 +91,8 @@ impl Likelihood {
         }
     }
 
-    /// The parameters of maximum likelihood, where the pairs have no circle and they are known in closed form: −∞ where states never occur together.
+    /// The parameters of maximum likelihood, where the pairs have no circle and they are known in closed
+    /// form: −∞ where states never occur together.
     pub fn closed_form(&self) -> Option<Vec<f64>> {
         let (parameters, all) = forest_parameters(&self.graph, &self.empirical, self.rows as f64, 0.0);
         all.then_some(parameters)

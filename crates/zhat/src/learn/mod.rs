@@ -1,8 +1,9 @@
 //! Learning: models from tables of data.
 //!
-//! A table of complete rows enters through its [`Statistics`], how often every state and every pair of states of two columns occurs; nothing else of
-//! it is needed, so a table is read once and memory does not depend on the number of rows. [`Structure`] chooses which pairs interact, and
-//! [`Likelihood`] is what [`fit()`] maximises, its gradient from any method of the catalogue that gives marginals.
+//! A table of complete rows enters through its [`Statistics`], how often every state and every pair of states
+//! of two columns occurs; nothing else of it is needed, so a table is read once and memory does not depend on
+//! the number of rows. [`Structure`] chooses which pairs interact, and [`Likelihood`] is what [`fit()`]
+//! maximises, its gradient from any method of the catalogue that gives marginals.
 
 mod fit;
 pub mod language;

@@ -36,7 +36,8 @@ pub fn columns_of(graph: &FactorGraph) -> Vec<Column> {
     (0..graph.variable_count()).map(column).collect()
 }
 
-/// Scores the rows of a table, given log Z; `each` is told the line and the log-likelihood of every row, in order.
+/// Scores the rows of a table, given log Z; `each` is told the line and the log-likelihood of every row, in
+/// order.
 pub fn score(
     graph: &FactorGraph,
     log_z: Estimate,
@@ -139,8 +140,9 @@ fn whole_row(
     Ok(row.iter().enumerate().map(state).collect())
 }
 
-/// Fills in missing values: each with the state that is likeliest given the others of its row, by a method of the catalogue that gives marginals.
-/// `each` gets every row, whole, in order; the number of values that were filled in is returned.
+/// Fills in missing values: each with the state that is likeliest given the others of its row, by a method of
+/// the catalogue that gives marginals. `each` gets every row, whole, in order; the number of values that were
+/// filled in is returned.
 pub fn impute(
     graph: &FactorGraph,
     rows: &mut Rows,

@@ -1,8 +1,10 @@
 //! Where a fit begins.
 //!
-//! Of the pairs that interact, the spanning forest of greatest mutual information has its maximum-likelihood parameters in closed form:
-//! θ_v = ln μ̂_v and θ_vw = ln μ̂_vw − ln μ̂_v − ln μ̂_w, with which Z = 1. There every method that is exact on forests is exact, and only what the other pairs add is left
-//! to be found. Half an occurrence is added to every cell, so that parameters stay finite; without it, and with no other pairs, this is the answer itself.
+//! Of the pairs that interact, the spanning forest of greatest mutual information has its maximum-likelihood
+//! parameters in closed form: θ_v = ln μ̂_v and θ_vw = ln μ̂_vw − ln μ̂_v − ln μ̂_w, with which Z = 1. There
+//! every method that is exact on forests is exact, and only what the other pairs add is left to be found.
+//! Half an occurrence is added to every cell, so that parameters stay finite; without it, and with no other
+//! pairs, this is the answer itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +25,8 @@ pub enum Start {
     Zero,
 }
 
-/// The forest's parameters, for a graph of tables over one or two variables whose empirical marginals, of so many rows, stand one after the other; and
-/// whether the forest has all pairs.
+/// The forest's parameters, for a graph of tables over one or two variables whose empirical marginals, of so
+/// many rows, stand one after the other; and whether the forest has all pairs.
 pub(super) fn forest_parameters(
     graph: &FactorGraph,
     empirical: &[f64],
@@ -51,7 +53,8 @@ pub(super) fn forest_parameters(
     let ends = |&(_, place): &(f64, usize)| (tables[place].0[0], tables[place].0[1]);
     let kept = forest(graph.variable_count(), pairs.iter().map(ends));
     let mut parameters: Vec<Vec<f64>> = tables.iter().map(|(_, p)| vec![0.0; p.len()]).collect();
-    // What a variable says alone goes into its own table, or else into the first pair of the forest that has it.
+    // What a variable says alone goes into its own table, or else into the first pair of the forest that has
+    // it.
     let mut told = vec![false; graph.variable_count()];
     for ((scope, p), own) in tables.iter().zip(&mut parameters) {
         if let [v] = scope[..]

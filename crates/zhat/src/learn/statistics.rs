@@ -1,8 +1,9 @@
 //! How often states and pairs of states occur in a table.
 //!
-//! For columns i < j the counts nᵢⱼ(a, b) = #{rows with a in i and b in j}: the sufficient statistics of every model with pairwise interactions.
-//! Rows arrive in blocks, column by column, so that the counts of one pair stay in the first cache while a block is counted; blocks are counted on
-//! all threads. Time O(rows · columns²), memory O((Σᵢ states)²) a thread.
+//! For columns i < j the counts nᵢⱼ(a, b) = #{rows with a in i and b in j}: the sufficient statistics of
+//! every model with pairwise interactions. Rows arrive in blocks, column by column, so that the counts of one
+//! pair stay in the first cache while a block is counted; blocks are counted on all threads. Time O(rows ·
+//! columns²), memory O((Σᵢ states)²) a thread.
 
 use rayon::prelude::*;
 
@@ -141,8 +142,8 @@ impl Counter {
 }
 
 impl Statistics {
-    /// What was counted, with the names of columns and states. States that occur in no counted row are left out, the others put in order: numbers
-    /// by value, words by the alphabet.
+    /// What was counted, with the names of columns and states. States that occur in no counted row are left
+    /// out, the others put in order: numbers by value, words by the alphabet.
     ///
     /// `dropped` rows were left out; `lacking` has for each column the number of rows without a value in it.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64, lacking: Vec<u64>) -> Result<Self> {
@@ -178,7 +179,8 @@ impl Statistics {
         Ok(Statistics { columns: sorted, rows, dropped, lacking, singles, pairs })
     }
 
-    /// Counts columns of codes, on all threads; `None` among the codes is a missing value, and its row is left out.
+    /// Counts columns of codes, on all threads; `None` among the codes is a missing value, and its row is
+    /// left out.
     pub fn of_codes(columns: Vec<Column>, codes: &[Vec<Option<u32>>], run: &Run) -> Result<Self> {
         let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
         let rows = codes.first().map_or(0, Vec::len);

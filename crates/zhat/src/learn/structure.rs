@@ -1,10 +1,11 @@
 //! Which pairs of variables interact.
 //!
-//! The tree of greatest likelihood is the spanning tree with the greatest sum of mutual informations (Chow & Liu 1968); its maximum-likelihood
-//! parameters are known in closed form. Further edges are taken in the order of mutual information.
+//! The tree of greatest likelihood is the spanning tree with the greatest sum of mutual informations (Chow &
+//! Liu 1968); its maximum-likelihood parameters are known in closed form. Further edges are taken in the
+//! order of mutual information.
 //!
-//! Reference: C. K. Chow, C. N. Liu, *Approximating discrete probability distributions with dependence trees*, IEEE Trans. Information
-//! Theory 14 (1968).
+//! Reference: C. K. Chow, C. N. Liu, *Approximating discrete probability distributions with dependence
+//! trees*, IEEE Trans. Information Theory 14 (1968).
 
 use crate::error::{Error, Result};
 use crate::learn::Statistics;
@@ -25,8 +26,8 @@ pub enum Structure {
     Edges(Vec<(usize, usize)>),
 }
 
-/// The edges of the spanning tree of greatest mutual information, i < j, ascending. Of equal ones the first; constant columns are tied too, with
-/// information 0.
+/// The edges of the spanning tree of greatest mutual information, i < j, ascending. Of equal ones the first;
+/// constant columns are tied too, with information 0.
 pub fn chow_liu(statistics: &Statistics) -> Vec<(usize, usize)> {
     let pairs = by_information(statistics);
     let kept = forest(statistics.columns().len(), pairs.iter().copied());
@@ -94,7 +95,8 @@ impl Structure {
         Ok(edges)
     }
 
-    /// Reads pairs of columns, one a line, by name or number, separated by a comma or blanks; `#` begins a comment.
+    /// Reads pairs of columns, one a line, by name or number, separated by a comma or blanks; `#` begins a
+    /// comment.
     pub fn parse(text: &str, source: &str, statistics: &Statistics) -> Result<Structure> {
         let mut edges = Vec::new();
         for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,5 @@
-//! Models whose kind is known at run time only: what every kind says about itself, and the handle that holds one.
+//! Models whose kind is known at run time only: what every kind says about itself, and the handle that holds
+//! one.
 
 use std::any::{Any, TypeId};
 use std::fmt::{self, Debug, Display};
@@ -12,8 +13,8 @@ use super::space::Condition;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorMap};
 
-/// The name of a kind of model, in files, messages and the catalogue: `chain`. Kinds are open: a crate that defines a
-/// model of its own makes a new one.
+/// The name of a kind of model, in files, messages and the catalogue: `chain`. Kinds are open: a crate that
+/// defines a model of its own makes a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(&'static str);
 
@@ -99,8 +100,9 @@ impl Summary {
     }
 }
 
-/// What every kind of model says about itself. Files, `zhat info`, evidence, gradients and printed answers need nothing
-/// else; most methods have a default. `examples/own_model.rs` implements it for a kind that the library does not know.
+/// What every kind of model says about itself. Files, `zhat info`, evidence, gradients and printed answers
+/// need nothing else; most methods have a default. `examples/own_model.rs` implements it for a kind that the
+/// library does not know.
 pub trait AnyModel: Any + Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> Kind;
@@ -185,7 +187,8 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         None
     }
 
-    /// The headings of a printed tensor: what its rows are, in one or more columns, and what the entries of a row are.
+    /// The headings of a printed tensor: what its rows are, in one or more columns, and what the entries of a
+    /// row are.
     fn headings(&self, tensor: &str) -> (Vec<&'static str>, &'static str) {
         let _ = tensor;
         match self.batch() {
@@ -194,7 +197,8 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         }
     }
 
-    /// The cells in front of a printed row, one for each heading; `index` has the row's place on all axes but the last.
+    /// The cells in front of a printed row, one for each heading; `index` has the row's place on all axes but
+    /// the last.
     fn row_label(&self, tensor: &str, index: &[usize]) -> Vec<String> {
         let _ = tensor;
         match index {

@@ -38,7 +38,8 @@ impl SequenceMrf {
 }
 
 impl<F: Real> Chain<F> {
-    /// The factor graph of a batch of one: variable t is position t, with a factor for its scores and one for each step.
+    /// The factor graph of a batch of one: variable t is position t, with a factor for its scores and one for
+    /// each step.
     ///
     /// ```
     /// use zhat::model::{Chain, Transitions};

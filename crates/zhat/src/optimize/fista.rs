@@ -1,14 +1,16 @@
 //! Accelerated proximal gradient for f(x) + λ·‖x‖₁, f smooth and convex.
 //!
-//! x⁺ = prox(y − ∇f(y)/L), y⁺ = x⁺ + ((t − 1)/t⁺)·(x⁺ − x), t⁺ = (1 + √(1 + 4t²))/2, with prox(z)ᵢ = sign(zᵢ)·max(|zᵢ| − λ/L, 0). The
-//! objective falls as O(L/k²). Momentum that points uphill, ⟨y − x⁺, x⁺ − x⟩ > 0, is dropped (adaptive restart), which brings linear
-//! convergence where f is strongly convex without knowing how strongly.
+//! x⁺ = prox(y − ∇f(y)/L), y⁺ = x⁺ + ((t − 1)/t⁺)·(x⁺ − x), t⁺ = (1 + √(1 + 4t²))/2, with prox(z)ᵢ =
+//! sign(zᵢ)·max(|zᵢ| − λ/L, 0). The objective falls as O(L/k²). Momentum that points uphill, ⟨y − x⁺, x⁺ − x⟩ >
+//! 0, is dropped (adaptive restart), which brings linear convergence where f is strongly convex without
+//! knowing how strongly.
 //!
-//! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (where that is below rounding, until
-//! ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With values and gradients that are estimates the test may fail whatever
-//! L is, so then a largest one must be given.
+//! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (where that is below
+//! rounding, until ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With values
+//! and gradients that are estimates the test may fail whatever L is, so then a largest one must be given.
 //!
-//! References: A. Beck, M. Teboulle, SIAM J. Imaging Sciences 2 (2009); B. O'Donoghue, E. Candès, Found. Comput. Math. 15 (2015).
+//! References: A. Beck, M. Teboulle, SIAM J. Imaging Sciences 2 (2009); B. O'Donoghue, E. Candès, Found.
+//! Comput. Math. 15 (2015).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! Limited-memory BFGS for smooth functions, with a line search for the strong Wolfe conditions.
 //!
-//! The direction is −H∇f with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop recursion, and the step α along d such
-//! that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory 2m + 5 vectors, two more if a step is looked for; about one evaluation a step.
+//! The direction is −H∇f with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop
+//! recursion, and the step α along d such that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f,
+//! d⟩|. Memory 2m + 5 vectors, two more if a step is looked for; about one evaluation a step.
 //!
 //! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
 
@@ -69,7 +70,8 @@ impl Lbfgs {
         &self.point
     }
 
-    /// Everything in it: the point, what is remembered at most, value and gradient at the point, and the pairs.
+    /// Everything in it: the point, what is remembered at most, value and gradient at the point, and the
+    /// pairs.
     #[allow(clippy::type_complexity)]
     pub(crate) fn parts(
         &self,

@@ -1,5 +1,5 @@
-//! Minimising smooth functions, and smooth ones plus an l1 norm: methods whose whole state is data, so that work can be stopped and resumed
-//! with the same bits.
+//! Minimising smooth functions, and smooth ones plus an l1 norm: methods whose whole state is data, so that
+//! work can be stopped and resumed with the same bits.
 
 mod fista;
 mod lbfgs;
@@ -20,7 +20,8 @@ pub type Smooth<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
 pub struct Step {
     /// The whole objective at the new point.
     pub objective: f64,
-    /// The largest component of what must vanish at a minimum: the gradient, or with an l1 norm the proximal gradient.
+    /// The largest component of what must vanish at a minimum: the gradient, or with an l1 norm the proximal
+    /// gradient.
     pub stationarity: f64,
 }
 

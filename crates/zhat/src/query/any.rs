@@ -1,8 +1,8 @@
 //! Answers whose types are known at run time only: a few shapes for all kinds of models.
 //!
-//! A program that chooses model, query and method at run time prints or converts these shapes, and never needs to know
-//! the kind of model. What the places, rows and states of a shape are called is the model's to say
-//! ([`crate::model::AnyModel`]).
+//! A program that chooses model, query and method at run time prints or converts these shapes, and never
+//! needs to know the kind of model. What the places, rows and states of a shape are called is the model's to
+//! say ([`crate::model::AnyModel`]).
 
 use super::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 use crate::answer::{Answer, Estimate};
@@ -35,8 +35,8 @@ pub enum AnyValue {
 pub struct Tensors {
     /// The tensors.
     pub list: Vec<Tensor<'static>>,
-    /// How far the numbers may be from the truth, with the confidence of the guarantee, where an estimate says so:
-    /// each of them (marginals), or all of them together in Euclidean norm (gradients).
+    /// How far the numbers may be from the truth, with the confidence of the guarantee, where an estimate
+    /// says so: each of them (marginals), or all of them together in Euclidean norm (gradients).
     pub radius: Option<f64>,
 }
 

@@ -1,9 +1,9 @@
 //! Differentiable operations: a value, and a tape that gives its gradient.
 //!
-//! An operation f on the parameters θ of a model gives one number per item. Its tape turns a cotangent c, also one
-//! number per item, into the gradient of Σ_b c_b·f_b(θ), which has the shape of the model's factor marginals
-//! ([`HasFactorMarginals`]): for f = log Z these are the expected counts. Neural code needs nothing else: the backward
-//! pass of a layer is the tape's `vjp`. Where types are known at run time only there is
+//! An operation f on the parameters θ of a model gives one number per item. Its tape turns a cotangent c,
+//! also one number per item, into the gradient of Σ_b c_b·f_b(θ), which has the shape of the model's factor
+//! marginals ([`HasFactorMarginals`]): for f = log Z these are the expected counts. Neural code needs nothing
+//! else: the backward pass of a layer is the tape's `vjp`. Where types are known at run time only there is
 //! [`crate::catalogue::differentiate`], whose gradients are named tensors.
 
 use super::HasFactorMarginals;
@@ -53,8 +53,8 @@ impl Operation {
 
 /// A method that differentiates operations on models of type `M`.
 ///
-/// Cost and guarantee of a value are those of the method's own query. A gradient takes about as much time again; what
-/// the tape keeps for it is part of the method's forecast for factor marginals.
+/// Cost and guarantee of a value are those of the method's own query. A gradient takes about as much time
+/// again; what the tape keeps for it is part of the method's forecast for factor marginals.
 ///
 /// ```
 /// use zhat::model::generate::{self, ChainShape};
@@ -83,7 +83,8 @@ pub trait Differentiable<M: HasFactorMarginals>: Forecasts<M> {
         run: &Run,
     ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)>;
 
-    /// The value of an operation and the gradients for a cotangent that is known beforehand, which may be cheaper.
+    /// The value of an operation and the gradients for a cotangent that is known beforehand, which may be
+    /// cheaper.
     ///
     /// # Errors
     /// As [`Differentiable::differentiate`] and [`Tape::vjp`].

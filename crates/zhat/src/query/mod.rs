@@ -1,8 +1,9 @@
 //! The queries: one small trait each. A method implements those that it can answer.
 //!
-//! What an answer looks like is a property of the model: [`Answers`] says it for log Z and entropy, [`HasMarginals`],
-//! [`HasFactorMarginals`] and [`HasStates`] for the other queries. A model that has log Z only implements the first.
-//! Where model, query and method are chosen at run time, an answer is an [`AnyAnswer`].
+//! What an answer looks like is a property of the model: [`Answers`] says it for log Z and entropy,
+//! [`HasMarginals`], [`HasFactorMarginals`] and [`HasStates`] for the other queries. A model that has log Z
+//! only implements the first. Where model, query and method are chosen at run time, an answer is an
+//! [`AnyAnswer`].
 
 mod any;
 mod differentiable;
@@ -87,7 +88,8 @@ pub trait Map<M: HasStates + ?Sized> {
     fn map(&self, model: &M, run: &Run) -> Result<Answer<M::Best>>;
 }
 
-/// The k states of largest weight, best first; fewer if fewer have a weight. The guarantee is about their scores.
+/// The k states of largest weight, best first; fewer if fewer have a weight. The guarantee is about their
+/// scores.
 pub trait KBest<M: HasStates + ?Sized> {
     /// Finds `k` states.
     fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<M::Ranked>>;
@@ -147,7 +149,8 @@ impl Query {
         }
     }
 
-    /// The same query for at most as many states as a model has: exp `log_count`, or some more. `k_best` finds no more than that.
+    /// The same query for at most as many states as a model has: exp `log_count`, or some more. `k_best`
+    /// finds no more than that.
     pub(crate) fn at_most(self, log_count: f64) -> Query {
         // The logarithm is rounded, so a little more is allowed.
         let most = (log_count.exp() * (1.0 + 1e-9)).ceil();

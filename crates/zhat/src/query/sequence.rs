@@ -1,4 +1,5 @@
-//! What answers about sequences look like: one for each sequence of a batch, and gradients of the shared parameters.
+//! What answers about sequences look like: one for each sequence of a batch, and gradients of the shared
+//! parameters.
 
 use crate::numeric::Real;
 
@@ -19,8 +20,8 @@ impl<F: Real> NodeMarginals<F> {
     }
 }
 
-/// The gradient of Σ_b c_b · value_b with respect to every parameter of a chain. For value = log Z and c = 1 these are
-/// expected counts: node marginals, and edge marginals summed over positions and sequences.
+/// The gradient of Σ_b c_b · value_b with respect to every parameter of a chain. For value = log Z and c = 1
+/// these are expected counts: node marginals, and edge marginals summed over positions and sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainGradient<F> {
     /// N.
@@ -79,11 +80,13 @@ pub struct Segmentation {
 pub struct PathSamples<S = Vec<usize>> {
     /// For each sequence of the batch its samples.
     pub samples: Vec<Vec<S>>,
-    /// For each sequence of the batch the log weight of each sample, where they are draws from something else than the model.
+    /// For each sequence of the batch the log weight of each sample, where they are draws from something else
+    /// than the model.
     pub log_weights: Option<Vec<Vec<f64>>>,
 }
 
-/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmax that its argmax was taken of.
+/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmax that its argmax was
+/// taken of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelaxedSamples<F> {
     /// B, the number of samples S, T and N.
@@ -94,13 +97,14 @@ pub struct RelaxedSamples<F> {
     pub soft: Vec<F>,
 }
 
-/// Relaxed segmentations: beside each one, drawn backward by the Gumbel-max trick, the softmaxes that its argmaxes were taken of. Their rows
-/// stand at the last position of each segment; the others are zero.
+/// Relaxed segmentations: beside each one, drawn backward by the Gumbel-max trick, the softmaxes that its
+/// argmaxes were taken of. Their rows stand at the last position of each segment; the others are zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelaxedSegmentations<F> {
     /// B, the number of samples S, T, N and L.
     pub shape: [usize; 5],
-    /// For each sequence of the batch its segmentations, (state, length) of each segment; none where the sequence has none.
+    /// For each sequence of the batch its segmentations, (state, length) of each segment; none where the
+    /// sequence has none.
     pub hard: Vec<Vec<Vec<(usize, usize)>>>,
     /// B×S×T×N: for every segment a probability vector of its state.
     pub states: Vec<F>,

@@ -79,8 +79,8 @@ impl AsRef<[f64]> for Beliefs {
     }
 }
 
-/// One probability table per factor: the axes are the factor's scope in its own order, row-major, the last fastest. A factor
-/// over no variable has the one entry 1.
+/// One probability table per factor: the axes are the factor's scope in its own order, row-major, the last
+/// fastest. A factor over no variable has the one entry 1.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FactorBeliefs(Beliefs);
 

@@ -1,7 +1,8 @@
 //! Answers in words and as JSON, whatever the kind of model.
 //!
-//! A value has one of a few shapes ([`AnyValue`](crate::query::AnyValue)), and the model names its rows, columns and
-//! states ([`AnyModel`](crate::model::AnyModel)): so there is one printer and one JSON writer for all kinds.
+//! A value has one of a few shapes ([`AnyValue`](crate::query::AnyValue)), and the model names its rows,
+//! columns and states ([`AnyModel`](crate::model::AnyModel)): so there is one printer and one JSON writer for
+//! all kinds.
 //!
 //! ```
 //! use zhat::catalogue::{self, Choice, Settings};
@@ -67,8 +68,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// One JSON object: `schema`, `version`, `query`, the value, `guarantee`, `method`, further members, `diagnostics`.
-    /// Samples are one object per line.
+    /// One JSON object: `schema`, `version`, `query`, the value, `guarantee`, `method`, further members,
+    /// `diagnostics`. Samples are one object per line.
     ///
     /// # Errors
     /// For numbers that JSON cannot hold.

@@ -15,7 +15,8 @@ fn weights(draws: &Draws) -> Option<&[f64]> {
     if let Law::Weighted { log_weights } = &draws.law { Some(log_weights) } else { None }
 }
 
-/// One line per sample. Rows of several columns stand in one cell; items of a batch are padded with empty cells.
+/// One line per sample. Rows of several columns stand in one cell; items of a batch are padded with empty
+/// cells.
 pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
     let model = report.model;
     let (batch, form) = (model.batch(), model.state_form());

@@ -11,11 +11,12 @@
 //! }
 //! ```
 //!
-//! Blocks come in any order, rows too. Commas may be left out, properties are passed over, a name with blanks or marks
-//! in it is quoted. Every factor read is one variable's table, parents in the order listed and the child last.
+//! Blocks come in any order, rows too. Commas may be left out, properties are passed over, a name with blanks
+//! or marks in it is quoted. Every factor read is one variable's table, parents in the order listed and the
+//! child last.
 //!
-//! Probabilities are kept as they stand. A row may miss the sum 1 by a hundredth, as files with few digits do; log Z is
-//! then not 0 but says by how much.
+//! Probabilities are kept as they stand. A row may miss the sum 1 by a hundredth, as files with few digits
+//! do; log Z is then not 0 but says by how much.
 
 mod read;
 #[cfg(test)]

@@ -288,10 +288,10 @@ impl<'a> Network<'a> {
                         return Err(words
                             .error(format!("the rows of `{}` are given before its `table`", shown(name))));
                     }
-                    // The child is the first variable of the block, and as in a nested array the last one varies
-                    // fastest: all of P(first state | …), then all of P(second state | …). The format's authors write
-                    // their example so, and pgmpy reads it so; bnlearn takes `table` without parents only. (Their XML
-                    // format has the child fastest.)
+                    // The child is the first variable of the block, and as in a nested array the last one
+                    // varies fastest: all of P(first state | …), then all of P(second state | …). The
+                    // format's authors write their example so, and pgmpy reads it so; bnlearn takes `table`
+                    // without parents only. (Their XML format has the child fastest.)
                     let what = || format!("the table of `{}`", shown(name));
                     read_numbers(words, size, what, |i, log| values[i % rows * states + i / rows] = log)?;
                     for (row, values) in values.chunks(states).enumerate() {

@@ -3,10 +3,11 @@
 /// The code of a missing value.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// Values in the order of their first occurrence, each with a code; markers of missing values have the code [`MISSING`], unless they are quoted: then
-/// they are text like any other.
+/// Values in the order of their first occurrence, each with a code; markers of missing values have the code
+/// [`MISSING`], unless they are quoted: then they are text like any other.
 ///
-/// A table of places by hash, at most half full: for the few and short values of a column a lookup is some nanoseconds.
+/// A table of places by hash, at most half full: for the few and short values of a column a lookup is some
+/// nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Dictionary {
     values: Vec<(Box<[u8]>, u32)>,

@@ -4,7 +4,8 @@ use crate::error::Result;
 
 /// Who takes the fields.
 pub(crate) trait Sink {
-    /// Field `i` of a row: text without blanks around it, or quoted text as it stands between the quotation marks.
+    /// Field `i` of a row: text without blanks around it, or quoted text as it stands between the quotation
+    /// marks.
     fn field(&mut self, i: usize, value: &[u8], quoted: bool, line: usize) -> Result<()>;
     /// The row that began on this line had so many fields.
     fn end(&mut self, fields: usize, line: usize) -> Result<()>;
@@ -29,7 +30,8 @@ pub(crate) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mu
     Ok(())
 }
 
-/// The same where some fields are quoted: those that begin with a quotation mark. Bytes after the closing one belong to the field too.
+/// The same where some fields are quoted: those that begin with a quotation mark. Bytes after the closing one
+/// belong to the field too.
 fn each_quoted_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
     let (mut at, mut line, mut text) = (0, first_line, Vec::new());
     while at < bytes.len() {

@@ -1,7 +1,9 @@
-//! Tables as text: a row a line, values separated by commas (or semicolons, tabs, bars), quoted where need be; plain, `.gz` or `.zst`.
+//! Tables as text: a row a line, values separated by commas (or semicolons, tabs, bars), quoted where need
+//! be; plain, `.gz` or `.zst`.
 //!
-//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart: [`crate::learn::read_statistics`] counts them, so that memory does not
-//! depend on the number of rows, and [`Rows`] goes through them one by one.
+//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart:
+//! [`crate::learn::read_statistics`] counts them, so that memory does not depend on the number of rows, and
+//! [`Rows`] goes through them one by one.
 
 pub(crate) mod dictionary;
 pub(crate) mod encoding;
@@ -171,7 +173,8 @@ fn guess_delimiter(row: &[u8]) -> u8 {
     USUAL[best]
 }
 
-/// A value as a cell of comma-separated values: quoted where a reader would take it apart, trim it or take it for a missing value.
+/// A value as a cell of comma-separated values: quoted where a reader would take it apart, trim it or take it
+/// for a missing value.
 ///
 /// ```
 /// use zhat::io::table::cell;

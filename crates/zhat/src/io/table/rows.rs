@@ -37,8 +37,8 @@ struct Collector<'a> {
 }
 
 impl Rows {
-    /// Opens a table for a model with these columns. Columns that the model does not have are ignored; those that it has and the table has not are
-    /// missing in every row.
+    /// Opens a table for a model with these columns. Columns that the model does not have are ignored; those
+    /// that it has and the table has not are missing in every row.
     pub fn open(path: &Path, options: &TableOptions, columns: &[Column]) -> Result<Self> {
         let (mut layout, blocks) = begin(path, options)?;
         let mut targets = Vec::new();

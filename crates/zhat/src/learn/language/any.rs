@@ -6,7 +6,8 @@ use super::{LanguageModel, LogBilinear, TextScore, Vocabulary};
 use crate::error::{Error, Result};
 use crate::run::Run;
 
-/// A model that [`train`](super::train), [`train_pseudo`](super::train_pseudo) or [`train_log_bilinear`](super::train_log_bilinear) gave.
+/// A model that [`train`](super::train), [`train_pseudo`](super::train_pseudo) or
+/// [`train_log_bilinear`](super::train_log_bilinear) gave.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnyLanguageModel {
     /// A Markov random field with a bound on its log Z.

@@ -1,15 +1,20 @@
-//! What learning makes less: Σ_l w_l·CE_l + λ/2·‖φ‖², in nats a position, where CE_l is the cross-entropy of the text under the chain of its l-step pairs,
-//! P_l(y | x) = exp(φˡ(x, y) + b_l(y)) / Z_l(x).
+//! What learning makes less: Σ_l w_l·CE_l + λ/2·‖φ‖², in nats a position, where CE_l is the cross-entropy of
+//! the text under the chain of its l-step pairs, P_l(y | x) = exp(φˡ(x, y) + b_l(y)) / Z_l(x).
 //!
-//! Why this is the whole problem. For θˡ = ρ_l·φˡ and θ⁰ = Σ_l ρ_l·(b_l − log Z_l) the matrix M_l of the spectral bound has the eigenvector Z_l and the radius 1, so the bound on A/N is 0
-//! (but for the ends), and −⟨μ̂, θ⟩ is Σ_l ρ_l·CE_l. Every (θ, u) has this form, so the least value of the bound's objective is found without a single power
-//! iteration. The star bound has the same form: with w_l = 1/(K+1), θˡ = w_l·φˡ and the best root score log p̂ − Σ_l log Z_l its objective is Σ_l w_l·CE_l plus H(p̂)/(K+1), where H is the entropy of single
-//! words. So both bounds are averages over distances of what chains that see one word each can do (the star's with one that sees none).
+//! Why this is the whole problem. For θˡ = ρ_l·φˡ and θ⁰ = Σ_l ρ_l·(b_l − log Z_l) the matrix M_l of the
+//! spectral bound has the eigenvector Z_l and the radius 1, so the bound on A/N is 0 (but for the ends), and
+//! −⟨μ̂, θ⟩ is Σ_l ρ_l·CE_l. Every (θ, u) has this form, so the least value of the bound's objective is found
+//! without a single power iteration. The star bound has the same form: with w_l = 1/(K+1), θˡ = w_l·φˡ and
+//! the best root score log p̂ − Σ_l log Z_l its objective is Σ_l w_l·CE_l plus H(p̂)/(K+1), where H is the
+//! entropy of single words. So both bounds are averages over distances of what chains that see one word each
+//! can do (the star's with one that sees none).
 //!
-//! The value is convex in (φ, b). An evaluation is one sweep over all pairs for each distance (the module `sweep`): with embeddings no C × C matrix is ever in memory. 6·K·C²·D operations and
-//! K·C² exponentials, however long the text.
+//! The value is convex in (φ, b). An evaluation is one sweep over all pairs for each distance (the module
+//! `sweep`): with embeddings no C × C matrix is ever in memory. 6·K·C²·D operations and K·C² exponentials,
+//! however long the text.
 //!
-//! Three forms of φ: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated as the second with Wˡ = W·(Rˡ)ᵀ, and its gradient brought back by the chain rule.
+//! Three forms of φ: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated as
+//! the second with Wˡ = W·(Rˡ)ᵀ, and its gradient brought back by the chain rule.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -264,7 +269,8 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// Σ_l w_l·CE_l of another text under the chains of the last evaluation, which was at this point, for the same vocabulary.
+    /// Σ_l w_l·CE_l of another text under the chains of the last evaluation, which was at this point, for the
+    /// same vocabulary.
     pub fn cross_entropy(&self, point: &Parameters, moments: &Moments) -> f64 {
         let Shape { states, context, form } = self.shape;
         let products = point.products(self.shape);

@@ -1,5 +1,6 @@
-//! A word given the words around it, separators being where they are. From these laws come the pseudo-likelihood of a text, which
-//! is exact but no likelihood, and Gibbs sampling, which is exact in the limit of many sweeps only.
+//! A word given the words around it, separators being where they are. From these laws come the
+//! pseudo-likelihood of a text, which is exact but no likelihood, and Gibbs sampling, which is exact in the
+//! limit of many sweeps only.
 
 use rayon::prelude::*;
 
@@ -29,7 +30,8 @@ fn draw(
     }
 }
 impl LanguageModel {
-    /// Σ log p(word | the words around it) over all words of some sentences, by summing over the vocabulary at each: C·D·(K+1) operations a word.
+    /// Σ log p(word | the words around it) over all words of some sentences, by summing over the vocabulary
+    /// at each: C·D·(K+1) operations a word.
     pub fn pseudo_log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("pseudo-likelihood");
         run.require_memory("pseudo-likelihood", Conditional::bytes(self.mrf(), run))?;
@@ -59,7 +61,8 @@ impl LanguageModel {
         Ok(sums.iter().sum())
     }
 
-    /// Sentences: a length from τ, then Gibbs sampling with the separators clamped, from left to right so many times. The law is the model's in the limit of many sweeps.
+    /// Sentences: a length from τ, then Gibbs sampling with the separators clamped, from left to right so
+    /// many times. The law is the model's in the limit of many sweeps.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         run.require_memory("sampling", Conditional::bytes(self.mrf(), run))?;

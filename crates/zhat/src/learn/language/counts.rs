@@ -1,7 +1,8 @@
 //! Counts of a text over its open vocabulary: words, pairs of words, lengths of sentences.
 //!
-//! A sentence of M words stands between K separators on either side, and the sentences one after the other, cyclically, make N = Σ (Mᵢ + K)
-//! positions. No pair at a distance l ≤ K reaches from one sentence into another, so counts of parts of a text add up to those of the whole.
+//! A sentence of M words stands between K separators on either side, and the sentences one after the other,
+//! cyclically, make N = Σ (Mᵢ + K) positions. No pair at a distance l ≤ K reaches from one sentence into
+//! another, so counts of parts of a text add up to those of the whole.
 
 use std::collections::HashMap;
 

@@ -7,12 +7,14 @@ use crate::error::Result;
 use crate::learn::language::file::write_embeddings;
 
 impl LanguageModel {
-    /// Writes the embeddings as word2vec's text format does: a line with the number of words and D, then a line a word.
+    /// Writes the embeddings as word2vec's text format does: a line with the number of words and D, then a
+    /// line a word.
     pub fn write_word2vec(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         Ok(word2vec(self.vocabulary(), self.embeddings()?, out))
     }
 
-    /// Writes the embeddings as a safetensors file: a tensor `embeddings`, a row a word, and the words as a JSON list in the metadata `words`.
+    /// Writes the embeddings as a safetensors file: a tensor `embeddings`, a row a word, and the words as a
+    /// JSON list in the metadata `words`.
     pub fn write_safetensors(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         Ok(write_embeddings(self.vocabulary(), self.embeddings()?, out))
     }

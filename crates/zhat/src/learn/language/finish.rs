@@ -1,4 +1,5 @@
-//! From the parameters that learning has found to a model with its certificate: both in closed form, as the module `chains` says.
+//! From the parameters that learning has found to a model with its certificate: both in closed form, as the
+//! module `chains` says.
 
 use super::chains::{Form, Parameters, Shape};
 use super::{Certificate, LanguageModel, Moments, Objective, Training, Vocabulary};

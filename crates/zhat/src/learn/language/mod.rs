@@ -1,7 +1,9 @@
 //! Language models as Markov random fields over whole texts.
 //!
-//! A text is counted once ([`crate::learn::language::text::count`]); its [`Moments`] are all that [`train`] needs, so learning costs the same for a short text and for a long one. The
-//! [`LanguageModel`] that comes out carries a certificate: [`LanguageModel::evaluate`] gives a lower bound on the likelihood of any text that cannot be wrong.
+//! A text is counted once ([`crate::learn::language::text::count`]); its [`Moments`] are all that [`train`]
+//! needs, so learning costs the same for a short text and for a long one. The [`LanguageModel`] that comes
+//! out carries a certificate: [`LanguageModel::evaluate`] gives a lower bound on the likelihood of any text
+//! that cannot be wrong.
 //!
 //! ```no_run
 //! use std::path::Path;

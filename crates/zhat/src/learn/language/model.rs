@@ -1,4 +1,5 @@
-//! A language model: words, the law of a sentence's length, a sequence model, and what its bound is certified with.
+//! A language model: words, the law of a sentence's length, a sequence model, and what its bound is certified
+//! with.
 
 use serde_json::{Value, json};
 
@@ -36,8 +37,9 @@ pub enum Certificate {
 
 /// A globally normalised language model of order K.
 ///
-/// The probability of a sentence of M words is τ(M)·exp(score)/Z_M with K separators clamped on either side; see [`train`](super::train) for how it is
-/// learned and [`LanguageModel::evaluate`] for what is certified about it.
+/// The probability of a sentence of M words is τ(M)·exp(score)/Z_M with K separators clamped on either side;
+/// see [`train`](super::train) for how it is learned and [`LanguageModel::evaluate`] for what is certified
+/// about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageModel {
     vocabulary: Vocabulary,
@@ -84,7 +86,8 @@ pub struct AnnealedScore {
     score: f64,
     /// Positions of the text for each position of the cycle.
     scale: f64,
-    /// log Z of the cycle: unbiased, with a lower bound at a confidence, diagnostics, and a warning where weights are scattered.
+    /// log Z of the cycle: unbiased, with a lower bound at a confidence, diagnostics, and a warning where
+    /// weights are scattered.
     pub log_z: Estimate,
 }
 
@@ -99,7 +102,8 @@ impl AnnealedScore {
         self.value() / self.tokens as f64
     }
 
-    /// The likelihood is at most this many nats, with the confidence of log Z's lower bound, as far as the cycle stands for the text.
+    /// The likelihood is at most this many nats, with the confidence of log Z's lower bound, as far as the
+    /// cycle stands for the text.
     pub fn upper(&self) -> f64 {
         match self.log_z.guarantee {
             Guarantee::Unbiased { low, .. } => self.score - self.scale * low,
@@ -218,7 +222,8 @@ impl LanguageModel {
         }
     }
 
-    /// A certified upper bound on log Z of a cycle of `length` positions, rounding included, and that rounding. One pass for each distance, whatever the length.
+    /// A certified upper bound on log Z of a cycle of `length` positions, rounding included, and that
+    /// rounding. One pass for each distance, whatever the length.
     pub fn bound(&self, length: usize, run: &Run) -> Result<(f64, f64)> {
         run.require_memory("certifying", Passes::bytes(&self.mrf, run.threads()))?;
         let bounded = run.install(|| {
@@ -268,7 +273,8 @@ impl LanguageModel {
         Ok((sum.value(), n * one + rounding_allowance(4.0, sum.value().abs())))
     }
 
-    /// A certified lower bound on the likelihood of a text: its score less the bound on log Z of a cycle as long (Lemma 1 of the paper).
+    /// A certified lower bound on the likelihood of a text: its score less the bound on log Z of a cycle as
+    /// long (Lemma 1 of the paper).
     pub fn evaluate(&self, moments: &Moments, run: &Run) -> Result<TextScore> {
         let (score, inexact) = self.score(moments)?;
         let (high, rounding) = self.bound(moments.positions() as usize, run)?;
@@ -288,9 +294,12 @@ impl LanguageModel {
         })
     }
 
-    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below, by annealed importance sampling. log Z grows by the same amount with every position of a
-    /// long cycle, up to something exponentially small, so that of a cycle of 120 positions is scaled to the length of the text. Ẑ is unbiased, so log Z is at least [`Guarantee::Unbiased`]'s `low` with its
-    /// confidence, and the likelihood at most [`AnnealedScore::upper`]. Too few levels make Ẑ too small nearly always and the estimate of the likelihood too large; the effective sample size then is small.
+    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below, by annealed
+    /// importance sampling. log Z grows by the same amount with every position of a long cycle, up to
+    /// something exponentially small, so that of a cycle of 120 positions is scaled to the length of the
+    /// text. Ẑ is unbiased, so log Z is at least [`Guarantee::Unbiased`]'s `low` with its confidence, and the
+    /// likelihood at most [`AnnealedScore::upper`]. Too few levels make Ẑ too small nearly always and the
+    /// estimate of the likelihood too large; the effective sample size then is small.
     pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<AnnealedScore> {
         let (score, _) = self.score(moments)?;
         let length = CYCLE.max(2 * (self.mrf.context() + 1)).next_multiple_of(self.mrf.context() + 1);

@@ -1,5 +1,6 @@
-//! Where learning begins, and in which units: every parameter is divided by STRETCH·(p̂(x)·C)^{−1/4} of the words it belongs to, which lets rare words move without letting them run
-//! away. Only the factor of each word is kept.
+//! Where learning begins, and in which units: every parameter is divided by STRETCH·(p̂(x)·C)^{−1/4} of the
+//! words it belongs to, which lets rare words move without letting them run away. Only the factor of each
+//! word is kept.
 
 use rayon::prelude::*;
 
@@ -28,12 +29,14 @@ impl Scaling {
         Scaling { shape, words: moments.unary().iter().map(scale).collect() }
     }
 
-    /// The unit of row `row` of all parameters, cut into rows of equal length: b, then matrices, embeddings or rotations.
+    /// The unit of row `row` of all parameters, cut into rows of equal length: b, then matrices, embeddings
+    /// or rotations.
     fn row(&self, row: usize) -> f64 {
         self.words.get(row % self.shape.states).copied().unwrap_or(STRETCH)
     }
 
-    /// Calls `work` with every row of the interactions of a vector, its unit, and whether its columns belong to words, too.
+    /// Calls `work` with every row of the interactions of a vector, its unit, and whether its columns belong
+    /// to words, too.
     fn rows<T: Send>(&self, interactions: &mut [T], work: impl Fn(&mut [T], f64, bool, usize) + Sync) {
         let states = self.shape.states;
         match self.shape.form {
@@ -88,7 +91,8 @@ impl Scaling {
         });
     }
 
-    /// The start: b is that of independent words, the embeddings are small and random, rotations do nothing, full matrices are 0.
+    /// The start: b is that of independent words, the embeddings are small and random, rotations do nothing,
+    /// full matrices are 0.
     pub fn begin(&self, moments: &Moments, seed: u64) -> Vec<f64> {
         let (shape, n) = (self.shape, moments.positions() as f64);
         let mut z = Vec::with_capacity(shape.parameters());

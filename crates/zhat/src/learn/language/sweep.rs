@@ -1,7 +1,10 @@
-//! One sweep over all pairs of a distance: log Z(x) = log Σ_y exp(φ(x, y) + b(y)), and the gradient of Σ_x p̂(x)·log Z(x).
+//! One sweep over all pairs of a distance: log Z(x) = log Σ_y exp(φ(x, y) + b(y)), and the gradient of Σ_x
+//! p̂(x)·log Z(x).
 //!
-//! Rows come in tiles. With embeddings a tile of scores is a product, and both products of the gradient are made while its exponentials are in the cache; full matrices are read once and their
-//! gradient written once. Tiles are in single precision, sums over rows in double precision. Work is cut into a constant number of parts, so the bits do not depend on the threads.
+//! Rows come in tiles. With embeddings a tile of scores is a product, and both products of the gradient are
+//! made while its exponentials are in the cache; full matrices are read once and their gradient written once.
+//! Tiles are in single precision, sums over rows in double precision. Work is cut into a constant number of
+//! parts, so the bits do not depend on the threads.
 
 use rayon::prelude::*;
 

@@ -1,7 +1,9 @@
-//! Texts: a sentence a line, words separated by blanks; plain, `.gz` or `.zst`, `-` being the standard input. Lines without a word are passed over.
+//! Texts: a sentence a line, words separated by blanks; plain, `.gz` or `.zst`, `-` being the standard input.
+//! Lines without a word are passed over.
 //!
-//! One thread reads blocks of whole lines, all others count them; memory is that of the different words and pairs. The counts do not depend on how
-//! the text is cut, so those of several files can be merged ([`Counts::merge`]).
+//! One thread reads blocks of whole lines, all others count them; memory is that of the different words and
+//! pairs. The counts do not depend on how the text is cut, so those of several files can be merged
+//! ([`Counts::merge`]).
 
 use std::path::Path;
 

@@ -1,14 +1,20 @@
-//! Learning a language model from counts: joint descent on the parameters and the dual variables of a certified bound (Algorithm 2).
+//! Learning a language model from counts: joint descent on the parameters and the dual variables of a
+//! certified bound (Algorithm 2).
 //!
-//! The objective is that of the module `chains`; L-BFGS makes it less, in the units of the module `scaling`, or FISTA where the memory is not enough for one pair of L-BFGS. After each
-//! step the objective of the validation text is evaluated (a sum over its pairs), the best parameters are kept, and learning ends once they have not become better for some steps. At the end the
-//! parameters are rounded to the model's precision and the certificate is made for those in double precision.
+//! The objective is that of the module `chains`; L-BFGS makes it less, in the units of the module `scaling`,
+//! or FISTA where the memory is not enough for one pair of L-BFGS. After each step the objective of the
+//! validation text is evaluated (a sum over its pairs), the best parameters are kept, and learning ends once
+//! they have not become better for some steps. At the end the parameters are rounded to the model's precision
+//! and the certificate is made for those in double precision.
 //!
-//! Cost: one sweep over all pairs of words for each evaluation, about one evaluation a step (two with FISTA); memory is 2·m + 8 vectors of parameters for m remembered pairs, at most 10, or 7.5 with FISTA.
+//! Cost: one sweep over all pairs of words for each evaluation, about one evaluation a step (two with FISTA);
+//! memory is 2·m + 8 vectors of parameters for m remembered pairs, at most 10, or 7.5 with FISTA.
 //!
-//! What goes on from step to step is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never stopped.
+//! What goes on from step to step is data ([`Checkpoint`]): a run that is resumed ends with the same bits as
+//! one that never stopped.
 //!
-//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random field language models*, ICML 2015.
+//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
+//! field language models*, ICML 2015.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +32,11 @@ use crate::units;
 const PHASE: &str = "learning";
 /// Pairs that L-BFGS remembers, if there is memory.
 const HISTORY: usize = 10;
-/// Vectors of L-BFGS without its pairs: point, gradient, direction, two places of the line search, the parameters, the best ones.
+/// Vectors of L-BFGS without its pairs: point, gradient, direction, two places of the line search, the
+/// parameters, the best ones.
 const LBFGS_VECTORS: f64 = 8.0;
-/// Those of FISTA: point, the one ahead, the next one, two gradients, the parameters, the best ones, and one to spare.
+/// Those of FISTA: point, the one ahead, the next one, two gradients, the parameters, the best ones, and one
+/// to spare.
 const FISTA_VECTORS: f64 = 7.5;
 /// Steps in a row without any gain end the work.
 const IDLE: usize = 10;
@@ -202,7 +210,8 @@ fn affordable(
     })
 }
 
-/// Learns a model. `watch` is told of every step and ends the work by returning false; with `from` it goes on where that was left.
+/// Learns a model. `watch` is told of every step and ends the work by returning false; with `from` it goes on
+/// where that was left.
 pub fn train(
     moments: &Moments,
     vocabulary: &Vocabulary,

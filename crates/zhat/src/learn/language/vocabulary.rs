@@ -13,10 +13,12 @@ pub const SEPARATOR: &str = "<s>";
 /// Which words of a text become states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
-    /// Words that occur less often are unknown. Without a number words that occur once are, unless the text has the unknown word itself; and the
-    /// vocabulary has the unknown word in any case, so that any text can be scored.
+    /// Words that occur less often are unknown. Without a number words that occur once are, unless the text
+    /// has the unknown word itself; and the vocabulary has the unknown word in any case, so that any text can
+    /// be scored.
     pub min_count: Option<u64>,
-    /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of their bytes.
+    /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of
+    /// their bytes.
     pub size: Option<usize>,
 }
 
@@ -37,7 +39,8 @@ impl Vocabulary {
         Ok(Vocabulary { words, states })
     }
 
-    /// The words of a text that are frequent enough; those left out become the unknown word, if there are any.
+    /// The words of a text that are frequent enough; those left out become the unknown word, if there are
+    /// any.
     pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
         if fold.size == Some(0) {
             return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));

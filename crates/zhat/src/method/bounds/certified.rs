@@ -1,11 +1,13 @@
 //! A certified interval around log Z that tightens for as long as there is time.
 //!
-//! Three methods in turn, each from where the last left off: mean field raises the lower end (linear cost), tree-reweighted messages
-//! bring down the upper one (linear cost), and weighted mini-buckets work on both with tables of 4, 6, 8 … variables, as large as memory
-//! allows; where elimination fits, or a search through what zeros leave, the interval closes. Every end is certified whenever the work stops, so the best of each side is.
+//! Three methods in turn, each from where the last left off: mean field raises the lower end (linear cost),
+//! tree-reweighted messages bring down the upper one (linear cost), and weighted mini-buckets work on both
+//! with tables of 4, 6, 8 … variables, as large as memory allows; where elimination fits, or a search through
+//! what zeros leave, the interval closes. Every end is certified whenever the work stops, so the best of each
+//! side is.
 //!
-//! Guarantee: `Bounds` with confidence 1. The value is the middle of the interval where both ends are finite, which errs by half its width at
-//! most.
+//! Guarantee: `Bounds` with confidence 1. The value is the middle of the interval where both ends are finite,
+//! which errs by half its width at most.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -123,7 +125,8 @@ impl Tightening<'_, '_> {
 }
 
 impl CertifiedBounds {
-    /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; it is told of every step.
+    /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; it is told of
+    /// every step.
     ///
     /// ```
     /// use zhat::bounds::CertifiedBounds;

@@ -1,15 +1,20 @@
 //! An unbiased estimate of Z of a cycle by annealed importance sampling.
 //!
-//! From independent positions with a law p₀ to the model by the scores (1 − β)·Σᵢ log p₀(xᵢ) + β·score(x), 0 = β₀ < β₁ < … < β_L = 1: a state is drawn at β = 0, and at each further β the weight takes the
-//! factor exp(Δβ·(score − log p₀)) before a sweep of Gibbs sampling. The mean of the weights is Z for any levels; more levels make it less scattered. Positions K + 1 apart do not
-//! interact, so their scores are found together. Cost: L·N·C·D·(K+1) operations for each of the replicates.
+//! From independent positions with a law p₀ to the model by the scores (1 − β)·Σᵢ log p₀(xᵢ) + β·score(x), 0 =
+//! β₀ < β₁ < … < β_L = 1: a state is drawn at β = 0, and at each further β the weight takes the factor
+//! exp(Δβ·(score − log p₀)) before a sweep of Gibbs sampling. The mean of the weights is Z for any levels;
+//! more levels make it less scattered. Positions K + 1 apart do not interact, so their scores are found
+//! together. Cost: L·N·C·D·(K+1) operations for each of the replicates.
 //!
-//! **Levels.** In equilibrium the logarithm of a weight has the variance Σ_l (Δβ_l·σ_l)², σ being the standard deviation of score − log p₀ at β. A pilot of a few walks with random numbers of their own
-//! measures σ on a coarse grid; Δβ is then chosen as proportional to 1/σ, with as many levels as make the variance 1/2, up to a limit. The estimate stays unbiased, because its own walks have no part in that.
-//! `levels` asks for a number of equal steps instead. **Warning.** The standard error comes from the weights seen. Where they are scattered it means nothing, and Ẑ is too small nearly
-//! always; so the effective sample size (Σw)²/Σw² is reported, and a warning if it is less than half the replicates. The lower bound by Markov's inequality holds nevertheless.
-//! p₀ is the mean of the laws that belong to the spectral bound with equal shares, so it is 0 where the model is, and
-//! nowhere else.
+//! **Levels.** In equilibrium the logarithm of a weight has the variance Σ_l (Δβ_l·σ_l)², σ being the
+//! standard deviation of score − log p₀ at β. A pilot of a few walks with random numbers of their own
+//! measures σ on a coarse grid; Δβ is then chosen as proportional to 1/σ, with as many levels as make the
+//! variance 1/2, up to a limit. The estimate stays unbiased, because its own walks have no part in that.
+//! `levels` asks for a number of equal steps instead. **Warning.** The standard error comes from the weights
+//! seen. Where they are scattered it means nothing, and Ẑ is too small nearly always; so the effective sample
+//! size (Σw)²/Σw² is reported, and a warning if it is less than half the replicates. The lower bound by
+//! Markov's inequality holds nevertheless. p₀ is the mean of the laws that belong to the spectral bound with
+//! equal shares, so it is 0 where the model is, and nowhere else.
 //!
 //! Reference: R. M. Neal, *Annealed importance sampling*, Statistics and Computing 11 (2001).
 //!
@@ -311,7 +316,8 @@ fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
 }
 
 impl Annealed {
-    /// The estimate that begins with independent states of these weights, which must be positive where θ⁰ is finite.
+    /// The estimate that begins with independent states of these weights, which must be positive where θ⁰ is
+    /// finite.
     pub fn estimate(&self, model: &SequenceMrf, weights: &[f64], run: &Run) -> Result<Estimate> {
         self.check()?;
         let clock = run.start(NAME);

@@ -1,6 +1,7 @@
 //! A position given those around it: p(y | x₋ₗ, xₗ) ∝ exp(θ⁰(y) + Σ_l θˡ(x₋ₗ, y) + θˡ(y, xₗ)).
 //!
-//! With embeddings the scores of all states are one product: those of y are (U(y), W¹(y), …, Wᴷ(y)) times (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ)); C·D·(K+1) operations a position.
+//! With embeddings the scores of all states are one product: those of y are (U(y), W¹(y), …, Wᴷ(y)) times
+//! (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ)); C·D·(K+1) operations a position.
 
 use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{Elementwise, Matrix, multiply_here};
@@ -49,7 +50,8 @@ impl<'a> Conditional<'a> {
         usize::try_from(place).ok().and_then(|place| sentence.get(place)).map_or(0, |&state| state as usize)
     }
 
-    /// The scores of all states at some places of sequences, row after row. With `ahead` false what stands to the right counts for nothing.
+    /// The scores of all states at some places of sequences, row after row. With `ahead` false what stands to
+    /// the right counts for nothing.
     pub fn scores(&self, places: &[(&[u32], usize)], ahead: bool, scores: &mut [f64]) {
         let mrf = self.model;
         let (states, context) = (mrf.states(), mrf.context());

@@ -1,4 +1,5 @@
-//! Bounds on log Z of cyclic sequence models ([`SequenceMrf`](crate::model::SequenceMrf)) whose cost does not depend on the length of the cycle.
+//! Bounds on log Z of cyclic sequence models ([`SequenceMrf`](crate::model::SequenceMrf)) whose cost does not
+//! depend on the length of the cycle.
 //!
 //! All positions look alike, so one star, or one matrix for each distance, stands for all of them.
 

@@ -1,8 +1,11 @@
-//! One pass through the scores of a distance, in double precision and in logarithms: what bounds are certified with.
+//! One pass through the scores of a distance, in double precision and in logarithms: what bounds are
+//! certified with.
 //!
-//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum wherever it could leave the range of numbers, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix
-//! P(x, y) = exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass costs C²·D operations and C² exponentials; memory is
-//! a tile for each thread. Results do not depend on the number of threads.
+//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum wherever it
+//! could leave the range of numbers, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix P(x, y) =
+//! exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass
+//! costs C²·D operations and C² exponentials; memory is a tile for each thread. Results do not depend on the
+//! number of threads.
 
 use std::f64::consts::{LN_2, LOG2_E};
 
@@ -51,7 +54,8 @@ impl<'a> Passes<'a> {
         Passes { model, clock: None, left, right, rank }
     }
 
-    /// The same, but a pass ends with [`Error::Interrupted`] once the run is cancelled, or half a second after its time is spent.
+    /// The same, but a pass ends with [`Error::Interrupted`] once the run is cancelled, or half a second
+    /// after its time is spent.
     pub fn until(self, clock: &'a Clock<'a>) -> Self {
         Passes { clock: Some(clock), ..self }
     }
@@ -99,7 +103,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// a(x) for a matrix, which is read once and nothing written, as log₂ Σ 2^(t/ln 2): no row needs its own maximum if no score is larger than the range of exponents.
+    /// a(x) for a matrix, which is read once and nothing written, as log₂ Σ 2^(t/ln 2): no row needs its own
+    /// maximum if no score is larger than the range of exponents.
     fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Option<Result<Vec<f64>>> {
         let largest = columns.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         let within = scale * self.model.magnitude().1 + largest <= LN_2 * EXP2_RANGE;

@@ -1,10 +1,13 @@
 //! Products of nonnegative matrices that are held as logarithms, computed by dense matrix products.
 //!
-//! C(i, j) = log Σ_k exp(A(i, k) + B(k, j)). With βₖ, γⱼ and αᵢ such that the largest entries of exp(B(k, j) − βₖ − γⱼ) in a column and of exp(A(i, k) + βₖ − αᵢ) in a row are 1, the
-//! sum is exp(αᵢ + γⱼ) times an entry of an ordinary product. What underflows there is less than 10⁻³⁰⁷ for each k, so an entry above 10⁻²⁹⁰ for each k has all its digits; the others
-//! are computed again in logarithms. Nothing is lost whatever the scores are.
+//! C(i, j) = log Σ_k exp(A(i, k) + B(k, j)). With βₖ, γⱼ and αᵢ such that the largest entries of exp(B(k, j) −
+//! βₖ − γⱼ) in a column and of exp(A(i, k) + βₖ − αᵢ) in a row are 1, the sum is exp(αᵢ + γⱼ) times an entry
+//! of an ordinary product. What underflows there is less than 10⁻³⁰⁷ for each k, so an entry above 10⁻²⁹⁰ for
+//! each k has all its digits; the others are computed again in logarithms. Nothing is lost whatever the
+//! scores are.
 //!
-//! Cost: rows·inner·columns operations of a matrix product, an exponential for each entry of A and a logarithm for each of C; in the worst case, where scores differ by hundreds and no scaling helps, an
+//! Cost: rows·inner·columns operations of a matrix product, an exponential for each entry of A and a
+//! logarithm for each of C; in the worst case, where scores differ by hundreds and no scaling helps, an
 //! exponential for each operation.
 
 use std::sync::OnceLock;
@@ -90,7 +93,8 @@ impl<'a> Factor<'a> {
         Ok(Factor { logarithms, inner, columns, scaled, by_row, by_column, support: OnceLock::new() })
     }
 
-    /// Multiplies some rows of A, each `width` long, and writes into the columns from `at` on of rows as long.
+    /// Multiplies some rows of A, each `width` long, and writes into the columns from `at` on of rows as
+    /// long.
     pub fn multiply(
         &self,
         a: &[f64],

@@ -1,16 +1,20 @@
-//! The spectral bound: A(θ) ≤ Σ_l ρ_l·(N·log λ_l + g_l·log C) for all shares ρ_l ≥ 0, Σ ρ_l = 1, and all u_l with Σ_l ρ_l·u_l = θ⁰, where λ_l is the spectral radius of
-//! M_l(x, y) = exp(θˡ(x, y)/ρ_l + u_l(y)) and g_l = gcd(N, l).
+//! The spectral bound: A(θ) ≤ Σ_l ρ_l·(N·log λ_l + g_l·log C) for all shares ρ_l ≥ 0, Σ ρ_l = 1, and all u_l
+//! with Σ_l ρ_l·u_l = θ⁰, where λ_l is the spectral radius of M_l(x, y) = exp(θˡ(x, y)/ρ_l + u_l(y)) and g_l =
+//! gcd(N, l).
 //!
-//! Why it holds: log Z is convex, so A(θ) ≤ Σ ρ_l·A_l where A_l has the interactions at distance l only, as θˡ/ρ_l. Those are g_l cycles of N/g_l positions, each
-//! with the partition function tr M_l^{N/g_l} ≤ C·λ_l^{N/g_l}. For every positive vector r the radius is at most max_x (M r)(x)/r(x) (Collatz, Wielandt), so every stop
-//! is certified. With one distance the bound is at most log C above A, however long the cycle.
+//! Why it holds: log Z is convex, so A(θ) ≤ Σ ρ_l·A_l where A_l has the interactions at distance l only, as
+//! θˡ/ρ_l. Those are g_l cycles of N/g_l positions, each with the partition function tr M_l^{N/g_l} ≤
+//! C·λ_l^{N/g_l}. For every positive vector r the radius is at most max_x (M r)(x)/r(x) (Collatz, Wielandt),
+//! so every stop is certified. With one distance the bound is at most log C above A, however long the cycle.
 //!
-//! Algorithm: r by power iteration, with damping where the matrix is periodic; the stationary law π of P(x, y) = M(x, y)·r(y)/(M r)(x) in the same passes. Σ ρ_l·log λ_l is
-//! convex in (ρ, ρ·u) together; its gradient is π_l in ρ_l·u_l, and L-BFGS makes it less. Cost: a pass of C² exponentials for each distance and iteration; memory a few
-//! vectors.
+//! Algorithm: r by power iteration, with damping where the matrix is periodic; the stationary law π of P(x,
+//! y) = M(x, y)·r(y)/(M r)(x) in the same passes. Σ ρ_l·log λ_l is convex in (ρ, ρ·u) together; its gradient
+//! is π_l in ρ_l·u_l, and L-BFGS makes it less. Cost: a pass of C² exponentials for each distance and
+//! iteration; memory a few vectors.
 //!
-//! References: Y. Jernite, A. M. Rush, D. Sontag (ICML 2015) for the model; M. Wainwright, T. Jaakkola, A. Willsky, *A new class of upper bounds on the log
-//! partition function*, IEEE Trans. Inf. Theory 51 (2005) for the combination; R. Horn, C. Johnson, *Matrix Analysis*, Section 8.1.
+//! References: Y. Jernite, A. M. Rush, D. Sontag (ICML 2015) for the model; M. Wainwright, T. Jaakkola, A.
+//! Willsky, *A new class of upper bounds on the log partition function*, IEEE Trans. Inf. Theory 51 (2005)
+//! for the combination; R. Horn, C. Johnson, *Matrix Analysis*, Section 8.1.
 //!
 //! ```
 //! use zhat::{LogPartition, Run, lifted::Spectral, model::{Interactions, SequenceMrf}};
@@ -163,7 +167,8 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// A point of the search: the shares, and e_l with u_l = θ⁰ + e_l/ρ_l for l < K, the last one being such that they add up to 0.
+/// A point of the search: the shares, and e_l with u_l = θ⁰ + e_l/ρ_l for l < K, the last one being such that
+/// they add up to 0.
 pub(crate) struct Point<'a> {
     pub shares: &'a [f64],
     pub duals: &'a [f64],

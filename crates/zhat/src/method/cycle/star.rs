@@ -1,14 +1,16 @@
-//! The star bound: A(θ) ≤ N/(K+1) · log Z⋆(δ) for every δ, where Z⋆ is the partition function of a star with the root score θ⁰ − Σ_l δˡ, the leaf scores
-//! θ⁰ + δˡ and the edge scores (K+1)·θˡ (Algorithm 1).
+//! The star bound: A(θ) ≤ N/(K+1) · log Z⋆(δ) for every δ, where Z⋆ is the partition function of a star with
+//! the root score θ⁰ − Σ_l δˡ, the leaf scores θ⁰ + δˡ and the edge scores (K+1)·θˡ (Algorithm 1).
 //!
-//! Why it holds: by Shearer's inequality the entropy of N positions is at most 1/(K+1) of the entropies of the N windows of K+1 positions, and that of a
-//! window is at most that of the star with the same pairs. It needs N > K and nothing else. The gradient in δˡ is the leaf's marginal less the
-//! root's.
+//! Why it holds: by Shearer's inequality the entropy of N positions is at most 1/(K+1) of the entropies of
+//! the N windows of K+1 positions, and that of a window is at most that of the star with the same pairs. It
+//! needs N > K and nothing else. The gradient in δˡ is the leaf's marginal less the root's.
 //!
-//! Cost: a pass of C² exponentials for each distance to evaluate, two with the gradient; memory a few vectors. Certified at every stop: every δ that was tried gives a
-//! bound, the least is kept, and it is moved up by the rounding of its own evaluation, times N.
+//! Cost: a pass of C² exponentials for each distance to evaluate, two with the gradient; memory a few
+//! vectors. Certified at every stop: every δ that was tried gives a bound, the least is kept, and it is moved
+//! up by the rounding of its own evaluation, times N.
 //!
-//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random field language models*, ICML 2015.
+//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
+//! field language models*, ICML 2015.
 //!
 //! ```
 //! use zhat::{LogPartition, Run, lifted::Star, model::{Interactions, SequenceMrf}};
@@ -66,7 +68,8 @@ impl Default for Star {
     }
 }
 
-/// log Z⋆(δ) with δ¹, …, δᴷ one after the other, its rounding, and its gradient if there is room for one. An error if the passes were interrupted.
+/// log Z⋆(δ) with δ¹, …, δᴷ one after the other, its rounding, and its gradient if there is room for one. An
+/// error if the passes were interrupted.
 pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f64]>) -> Result<(f64, f64)> {
     let unary = passes.unary();
     let states = unary.len();

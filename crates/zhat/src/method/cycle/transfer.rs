@@ -1,11 +1,16 @@
 //! Exact log Z of a cyclic sequence model: log tr Tᴺ, where T leads from the last K states to the next K.
 //!
-//! A step takes (x₁, …, x_K) to (x₂, …, x_K, y) with the score θ⁰(y) + Σ_l θˡ(x_{K+1−l}, y). T has C^K rows with C entries each, so a product of a full matrix by T costs C^{2K+1} operations,
-//! and one of two full matrices C^{3K}. With N written in binary, a leading part m of it is reached by steps, Tᵐ, the rest by squarings and a step for each binary digit 1; the last
-//! squaring is needed on its diagonal only. m is where that is cheapest: all of N for short cycles, which then takes little memory, and a small number for long ones, log₂(N/m) squarings.
-//! The matrices are held as logarithms and multiplied as scaled matrices (`product`), so nothing is lost whatever the scores are; exact up to rounding, which is N times that of a step, and that of adding up.
+//! A step takes (x₁, …, x_K) to (x₂, …, x_K, y) with the score θ⁰(y) + Σ_l θˡ(x_{K+1−l}, y). T has C^K rows
+//! with C entries each, so a product of a full matrix by T costs C^{2K+1} operations, and one of two full
+//! matrices C^{3K}. With N written in binary, a leading part m of it is reached by steps, Tᵐ, the rest by
+//! squarings and a step for each binary digit 1; the last squaring is needed on its diagonal only. m is where
+//! that is cheapest: all of N for short cycles, which then takes little memory, and a small number for long
+//! ones, log₂(N/m) squarings. The matrices are held as logarithms and multiplied as scaled matrices
+//! (`product`), so nothing is lost whatever the scores are; exact up to rounding, which is N times that of a
+//! step, and that of adding up.
 //!
-//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random field language models*, ICML 2015, Section 4.2.
+//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
+//! field language models*, ICML 2015, Section 4.2.
 //!
 //! ```
 //! use zhat::{LogPartition, Run, lifted::TransferMatrix, model::{Interactions, SequenceMrf}};
@@ -30,7 +35,8 @@ use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "transfer-matrix";
-/// Seconds of one operation of a matrix product, of one entry's exponential and logarithm, and of one operation in logarithms.
+/// Seconds of one operation of a matrix product, of one entry's exponential and logarithm, and of one
+/// operation in logarithms.
 const OPERATION: f64 = 1.2e-10;
 const ENTRY: f64 = 8e-9;
 const LOGARITHMIC: f64 = 2.5e-9;
@@ -257,7 +263,8 @@ impl LogPartition<SequenceMrf> for TransferMatrix {
         let (unary, pairs) = model.magnitude();
         let (n, states, windows) = (model.length() as f64, model.states() as f64, sums.len() as f64);
         let step = unary + model.context() as f64 * pairs + states.ln();
-        // A logarithm grows to n·step; it is rounded with every step on the way to T^m, and then with every product.
+        // A logarithm grows to n·step; it is rounded with every step on the way to T^m, and then with every
+        // product.
         let additions = (model.length() >> plan.squarings) as f64 + 8.0 * (f64::from(plan.squarings) + 1.0);
         let terms = if plan.squarings == 0 { states } else { windows };
         let mut diagnostics = Diagnostics::new(NAME).note("squarings", plan.squarings);

@@ -1,4 +1,5 @@
-//! Fast draws from a model of small width: every conditional p(x_v | others) as a table of cumulative probabilities.
+//! Fast draws from a model of small width: every conditional p(x_v | others) as a table of cumulative
+//! probabilities.
 
 use super::bucket::Reduce;
 use super::tree::{Plan, Tree};
@@ -26,8 +27,8 @@ struct Step {
 }
 
 impl Ancestral {
-    /// Sweeps through a graph of small width and tabulates its conditionals, which takes as much memory as all
-    /// cliques together. Also returns log Z.
+    /// Sweeps through a graph of small width and tabulates its conditionals, which takes as much memory as
+    /// all cliques together. Also returns log Z.
     pub fn new(graph: &FactorGraph, order: Order, clock: &Clock<'_>) -> Result<(Self, f64)> {
         let tree = Tree::sweep(graph, Plan::new(graph, order), Reduce::Sum, true, clock)?;
         let mut sampler = Ancestral { steps: Vec::new(), cumulative: Vec::new() };
@@ -61,7 +62,8 @@ impl Ancestral {
             let row = step.others.iter().fold(step.start, |at, &(u, stride)| at + state[u] * stride);
             let cumulative = &self.cumulative[row..row + step.states];
             let point = random.uniform() * cumulative[step.states - 1];
-            // Below the total, so there is always one above it; a state of probability zero never is the first.
+            // Below the total, so there is always one above it; a state of probability zero never is the
+            // first.
             state[step.variable] = cumulative.iter().take_while(|&&sum| sum <= point).count();
         }
     }

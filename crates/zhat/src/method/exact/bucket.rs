@@ -1,10 +1,10 @@
 //! One step of variable elimination: the tables that meet at a variable v, over a clique (v, others).
 //!
-//! All tables have their axes in elimination order, v first and slowest, so that for each state of v a table is
-//! contiguous over the others. The clique's own table is never formed: for a tile of the others' states the
-//! product of all tables is built in a buffer that stays in the cache, one state of v after the other, and added
-//! up right away. Small tables are first multiplied into one pattern over the tile's axes, so that a tile reads
-//! little more than the large tables.
+//! All tables have their axes in elimination order, v first and slowest, so that for each state of v a table
+//! is contiguous over the others. The clique's own table is never formed: for a tile of the others' states
+//! the product of all tables is built in a buffer that stays in the cache, one state of v after the other,
+//! and added up right away. Small tables are first multiplied into one pattern over the tile's axes, so that
+//! a tile reads little more than the large tables.
 //!
 //! Products are taken in the linear domain where nothing can underflow, else in the logarithmic one.
 
@@ -84,7 +84,8 @@ impl<'a> Bucket<'a> {
         Bucket { domain, states, lengths, operands: Vec::new(), block, outer_axes, weight: 1.0 }
     }
 
-    /// Makes its sums, which must be of logarithms, power sums (Σ x^(1/w))^w. A zero under a negative power leaves zero.
+    /// Makes its sums, which must be of logarithms, power sums (Σ x^(1/w))^w. A zero under a negative power
+    /// leaves zero.
     pub fn with_weight(mut self, weight: f64) -> Self {
         self.weight = weight;
         self
@@ -251,8 +252,8 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// The whole clique: for each state of v a slab over the others. `finish(start, tile)` sees every tile of the products
-    /// once, for the others' states from `start` on.
+    /// The whole clique: for each state of v a slab over the others. `finish(start, tile)` sees every tile of
+    /// the products once, for the others' states from `start` on.
     pub fn fill(
         &self,
         clique: &mut [f64],

@@ -1,12 +1,15 @@
 //! Cutset conditioning: exact inference in less memory, for more time.
 //!
-//! Z = Σ_c Z(c): the states c of a few chosen variables, the cutset, are gone through one by one, and the rest, of smaller
-//! width, is solved by elimination each time. The cutset is chosen greedily: always the variable that leaves least to do, until the tables fit into the memory budget. Cases that zeros rule out are not entered.
+//! Z = Σ_c Z(c): the states c of a few chosen variables, the cutset, are gone through one by one, and the
+//! rest, of smaller width, is solved by elimination each time. The cutset is chosen greedily: always the
+//! variable that leaves least to do, until the tables fit into the memory budget. Cases that zeros rule out
+//! are not entered.
 //!
 //! Time Π_{v in cutset} |domain of v| times that of the rest, memory within the budget. Exact.
 //!
-//! Reference: J. Pearl, *Probabilistic Reasoning in Intelligent Systems* (1988), section 4.4.2; A. Becker, D. Geiger, *A
-//! sufficiently fast algorithm for finding close to optimal clique trees*, Artificial Intelligence 125 (2001).
+//! Reference: J. Pearl, *Probabilistic Reasoning in Intelligent Systems* (1988), section 4.4.2; A. Becker, D.
+//! Geiger, *A sufficiently fast algorithm for finding close to optimal clique trees*, Artificial Intelligence
+//! 125 (2001).
 //!
 //! ```
 //! use zhat::{LogPartition, Run, exact::{Conditioning, Elimination}, model::generate};
@@ -252,8 +255,8 @@ impl Cases<'_> {
         Ok(())
     }
 
-    /// Adds to `total` what `part` gives for each case, weighted by the cases' weights up to a common factor; false if every
-    /// case has weight zero.
+    /// Adds to `total` what `part` gives for each case, weighted by the cases' weights up to a common factor;
+    /// false if every case has weight zero.
     fn add_weighted<P: AsRef<[f64]>>(
         &self,
         total: &mut [f64],

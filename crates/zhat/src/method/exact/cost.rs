@@ -1,6 +1,7 @@
 //! What elimination takes, before it is done.
 //!
-//! The sweeps are rehearsed with the sizes of the buffers alone, so memory is known to the number; time is a sum of measured costs.
+//! The sweeps are rehearsed with the sizes of the buffers alone, so memory is known to the number; time is a
+//! sum of measured costs.
 
 use crate::answer::Promise;
 use crate::model::FactorGraph;
@@ -13,9 +14,9 @@ use super::tree::Plan;
 
 /// Bytes that a variable takes in lists and small allocations.
 const OVERHEAD: f64 = 300.0;
-/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a child; reading an
-/// entry of a large table besides; a number of memory touched for the first time; setting up a table, a variable, and
-/// the whole.
+/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a
+/// child; reading an entry of a large table besides; a number of memory touched for the first time; setting
+/// up a table, a variable, and the whole.
 pub(super) const PER_ENTRY: f64 = 2.3e-9;
 const PER_ENTRY_BOTH_WAYS: f64 = 3.8e-9;
 const PER_SUM: f64 = 1.2e-9;
@@ -64,7 +65,8 @@ pub(super) fn forecast(
     let extra_bytes = match query {
         Query::LogPartition => 0.0,
         Query::Marginals | Query::Entropy => 16.0 * states,
-        // The tables of the reduced and of the original graph, and one in another order with its list of places.
+        // The tables of the reduced and of the original graph, and one in another order with its list of
+        // places.
         Query::FactorMarginals => 16.0 * states + 5.0 * graph.bytes() as f64 + 8.0 * work.largest as f64,
         Query::Map => 16.0 * variables,
         // A state, and the deviations from it at every variable.

@@ -1,16 +1,18 @@
 //! Variable elimination.
 //!
-//! Z = Σ_{x_n} … Σ_{x_1} Π_f exp θ_f: the variables are summed out one by one. Eliminating v multiplies the tables that
-//! mention v and sums over its states; the result, a message m_v over the others that met there, goes to the
-//! bucket of whichever of them is eliminated next. The sums kept, everything else follows backwards: the
-//! conditional p(x_v | others) = exp(local_v − m_v) gives samples, all marginals (parent's clique marginal times
-//! conditional; the scope of every factor lies in a clique), and the entropy as Σ_v H(x_v | others), a sum of non-negative
-//! terms. The same sweep with max for log-sum-exp finds the best state.
+//! Z = Σ_{x_n} … Σ_{x_1} Π_f exp θ_f: the variables are summed out one by one. Eliminating v multiplies the
+//! tables that mention v and sums over its states; the result, a message m_v over the others that met there,
+//! goes to the bucket of whichever of them is eliminated next. The sums kept, everything else follows
+//! backwards: the conditional p(x_v | others) = exp(local_v − m_v) gives samples, all marginals (parent's
+//! clique marginal times conditional; the scope of every factor lies in a clique), and the entropy as Σ_v
+//! H(x_v | others), a sum of non-negative terms. The same sweep with max for log-sum-exp finds the best
+//! state.
 //!
 //! Time O(Σ_v |clique_v| · tables_v), memory the largest messages: exponential in the induced width.
 //! Exact; the rounding allowance is u·operations·magnitude as in [`crate::numeric::rounding_allowance`].
 //!
-//! Reference: R. Dechter, *Bucket elimination: a unifying framework for reasoning*, Artificial Intelligence 113 (1999).
+//! Reference: R. Dechter, *Bucket elimination: a unifying framework for reasoning*, Artificial Intelligence
+//! 113 (1999).
 //!
 //! ```
 //! use zhat::{Marginals, Run, exact::Elimination, model::generate};
@@ -92,7 +94,8 @@ impl Elimination {
     }
 }
 
-/// log Z of `graph` given the states of some variables, the others eliminated in this order; −∞ if that is impossible.
+/// log Z of `graph` given the states of some variables, the others eliminated in this order; −∞ if that is
+/// impossible.
 pub(crate) fn log_partition_given(
     graph: &FactorGraph,
     evidence: &[(usize, usize)],
@@ -126,7 +129,8 @@ pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
 }
 
-/// The forecast for a graph that could not be prepared: too large, no time for it, or of weight zero, which is quickly said.
+/// The forecast for a graph that could not be prepared: too large, no time for it, or of weight zero, which
+/// is quickly said.
 pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
     let too_large = matches!(error, Error::OverBudget { .. });
     Forecast {

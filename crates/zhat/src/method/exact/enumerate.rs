@@ -1,10 +1,10 @@
 //! Enumeration of every state: the oracle of all tests.
 //!
-//! Z = Σₓ exp score(x), term by term. The states are the leaves of a tree that fixes one variable a level; a factor is
-//! added to the score at the level of its last variable, so that a leaf costs a constant number of
-//! factors, and a branch of weight zero is not entered. A first walk finds the best score, a second one
-//! sums exp(score − best). The walk starts from fixed subtrees in parallel, joined in order: the same bits for
-//! any number of threads.
+//! Z = Σₓ exp score(x), term by term. The states are the leaves of a tree that fixes one variable a level; a
+//! factor is added to the score at the level of its last variable, so that a leaf costs a constant number of
+//! factors, and a branch of weight zero is not entered. A first walk finds the best score, a second one sums
+//! exp(score − best). The walk starts from fixed subtrees in parallel, joined in order: the same bits for any
+//! number of threads.
 //!
 //! Time O(|X|), memory O(variables). Exact.
 //!
@@ -230,7 +230,8 @@ impl Visitor for Ranked {
     }
 }
 
-/// Sums w = exp(score − best) and w·(score − best), and w by the states of variables or factors if there are beliefs.
+/// Sums w = exp(score − best) and w·(score − best), and w by the states of variables or factors if there are
+/// beliefs.
 struct Mass<'a> {
     states: &'a States<'a>,
     best: f64,

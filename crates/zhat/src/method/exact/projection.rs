@@ -13,7 +13,8 @@ const PARALLEL: usize = 1 << 14;
 /// The way from a table over (v, others) to one over (v, some of the others).
 pub(crate) struct Projection {
     states: usize,
-    /// Of the leading axes of the others, which are walked through; the trailing ones share a list of offsets.
+    /// Of the leading axes of the others, which are walked through; the trailing ones share a list of
+    /// offsets.
     outer: Vec<usize>,
     strides: Vec<usize>,
     inner: Offsets,

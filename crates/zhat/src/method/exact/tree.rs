@@ -107,8 +107,8 @@ pub(crate) struct Backward {
 }
 
 impl Tree {
-    /// Sweeps forward. Without `keep` messages are freed as soon as they have been used and only `log_value` can be
-    /// asked for.
+    /// Sweeps forward. Without `keep` messages are freed as soon as they have been used and only `log_value`
+    /// can be asked for.
     pub fn sweep(
         graph: &FactorGraph,
         plan: Plan,
@@ -151,7 +151,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The tables at position `i`, with the variables of each after v: its factors and its children's messages.
+    /// The tables at position `i`, with the variables of each after v: its factors and its children's
+    /// messages.
     fn tables(&self, i: usize) -> impl Iterator<Item = (&Scaled, &[usize])> {
         let factors = self.plan.factors[i].iter().map(|(f, scope)| (&self.factors[*f], &scope[1..]));
         let neighbours = &self.plan.order.neighbours;
@@ -214,7 +215,8 @@ impl Tree {
                 })?;
             }
             Domain::Log => {
-                // The message again, unscaled: next to enormous scores its shift would not come off to the last bit.
+                // The message again, unscaled: next to enormous scores its shift would not come off to the
+                // last bit.
                 let mut logs = pool.take(others.len());
                 bucket.reduce(Reduce::Sum, &mut logs, clock)?;
                 bucket.fill(&mut clique, clock, |start, tile| {
@@ -231,8 +233,8 @@ impl Tree {
         Ok(clique)
     }
 
-    /// Sweeps backward through all cliques, for variable marginals and what `query` asks for besides; `graph` is what was
-    /// swept forward.
+    /// Sweeps backward through all cliques, for variable marginals and what `query` asks for besides; `graph`
+    /// is what was swept forward.
     pub fn backward(mut self, graph: &FactorGraph, query: Query, clock: &Clock<'_>) -> Result<Backward> {
         let n = self.len();
         let (entropy, factors) = (query == Query::Entropy, query == Query::FactorMarginals);
@@ -288,7 +290,8 @@ impl Tree {
         Ok(result)
     }
 
-    /// P(x_f) for the factors at position `i`. The clique is first summed down to the variables that they are about.
+    /// P(x_f) for the factors at position `i`. The clique is first summed down to the variables that they are
+    /// about.
     fn factor_marginals(
         &self,
         graph: &FactorGraph,
@@ -318,15 +321,15 @@ impl Tree {
         pool.give(sums);
     }
 
-    /// Sums a table over the variables `from` down to `scope`, which is the first of them and some others; both are in
-    /// elimination order. The sums are added to `marginal`.
+    /// Sums a table over the variables `from` down to `scope`, which is the first of them and some others;
+    /// both are in elimination order. The sums are added to `marginal`.
     fn marginal(&self, from: &[usize], clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
         let lengths: Vec<usize> = from.iter().map(|&u| self.plan.cardinalities[u]).collect();
         Projection::new(&lengths, &self.plan.axes(&from[1..], &scope[1..])).sum(clique, marginal);
     }
 
-    /// weights\[x_v\] ∝ the product of the tables at position `i`, the others being in their states; logarithms if the
-    /// sweep maximised.
+    /// weights\[x_v\] ∝ the product of the tables at position `i`, the others being in their states;
+    /// logarithms if the sweep maximised.
     fn local(&self, i: usize, state: &[usize], weights: &mut Vec<f64>) {
         let (_, states) = self.plan.variable(i);
         let domain = self.domain(i);
@@ -366,8 +369,9 @@ impl Tree {
         state
     }
 
-    /// Gives the variables at the positions below `from` their best states, the others being in theirs, and tells for every
-    /// other state of each by how much the best score would fall: `deviate(position, state, loss)`.
+    /// Gives the variables at the positions below `from` their best states, the others being in theirs, and
+    /// tells for every other state of each by how much the best score would fall: `deviate(position, state,
+    /// loss)`.
     fn complete(&self, state: &mut [usize], from: usize, mut deviate: impl FnMut(usize, usize, f64)) {
         let mut scores = Vec::new();
         for i in (0..from).rev() {
@@ -385,8 +389,9 @@ impl Tree {
 
     /// The k best states after a maximising sweep, best first (Lawler 1972).
     ///
-    /// The messages tell the exact best score of every partial state. So each state found is completed greedily, and every
-    /// deviation from it is the start of a part of the states whose best score is known; the best such part is next.
+    /// The messages tell the exact best score of every partial state. So each state found is completed
+    /// greedily, and every deviation from it is the start of a part of the states whose best score is known;
+    /// the best such part is next.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<usize>>> {
         let mut heap = BinaryHeap::from([Deviation { loss: 0.0, from: 0, position: self.len(), state: 0 }]);
         let mut found: Vec<Vec<usize>> = Vec::new();

@@ -1,11 +1,12 @@
 //! A distribution over forests, and how often each factor appears in it.
 //!
-//! ρ_T are multiples of 2⁻³⁰, so that Σ_T ρ_T = 1 and ρ_f = Σ_{T∋f} ρ_T hold to the last bit. The first forests cover all
-//! factors, each taking first what was taken least often. Then a forest can be added at the cost of the others (Frank–Wolfe):
-//! the derivative of the bound by ρ_f is −I_f, so the best one to add is the heaviest by multi-information (Kruskal).
+//! ρ_T are multiples of 2⁻³⁰, so that Σ_T ρ_T = 1 and ρ_f = Σ_{T∋f} ρ_T hold to the last bit. The first
+//! forests cover all factors, each taking first what was taken least often. Then a forest can be added at the
+//! cost of the others (Frank–Wolfe): the derivative of the bound by ρ_f is −I_f, so the best one to add is
+//! the heaviest by multi-information (Kruskal).
 //!
-//! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log partition function*, IEEE
-//! Transactions on Information Theory 51 (2005).
+//! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log
+//! partition function*, IEEE Transactions on Information Theory 51 (2005).
 
 use super::forest::{Components, Forest};
 use super::layout::Layout;
@@ -46,8 +47,8 @@ pub(crate) struct Appearance {
 }
 
 impl Appearance {
-    /// At least `least` equally likely forests that cover all factors, in `room` steps and one more forest; where that is
-    /// not enough, the rest of the factors once each.
+    /// At least `least` equally likely forests that cover all factors, in `room` steps and one more forest;
+    /// where that is not enough, the rest of the factors once each.
     pub fn covering(layout: &Layout<'_>, least: usize, room: usize, seed: u64) -> Self {
         if let Some(whole) = Forest::whole(layout) {
             return Appearance { forests: vec![whole], parts: vec![WHOLE] };
@@ -96,8 +97,8 @@ impl Appearance {
         steps.div_ceil(layout.factor_count().max(1))
     }
 
-    /// Gives the part `share` of all weight to the forest that is heaviest by `information`. What it was before is
-    /// returned, for [`Appearance::take_back`].
+    /// Gives the part `share` of all weight to the forest that is heaviest by `information`. What it was
+    /// before is returned, for [`Appearance::take_back`].
     pub fn add_heaviest(&mut self, layout: &Layout<'_>, information: &[f64], share: f64) -> Vec<u32> {
         // Heaviest first, to an eighth of a binary digit: nonnegative numbers are ordered as their bits are.
         let weight = |f: u32| information[f as usize].max(0.0).to_bits() >> (f64::MANTISSA_DIGITS - 4);

@@ -1,18 +1,19 @@
 //! Belief propagation (sum-product and max-product).
 //!
-//! Messages m_{f→i} with ρ = 1 are passed until they no longer change. Then b_i ∝ exp(θ_i + Σ_f m_{f→i}) stands for the marginals, and
-//! log Z is the Bethe approximation Σ_f E\[θ_f\] + Σ_i E\[θ_i\] + Σ_f H(b_f) − Σ_i (d_i − 1) H(b_i), d_i the number of factors at i.
+//! Messages m_{f→i} with ρ = 1 are passed until they no longer change. Then b_i ∝ exp(θ_i + Σ_f m_{f→i})
+//! stands for the marginals, and log Z is the Bethe approximation Σ_f E\[θ_f\] + Σ_i E\[θ_i\] + Σ_f H(b_f) −
+//! Σ_i (d_i − 1) H(b_i), d_i the number of factors at i.
 //!
-//! Without cycles two passes, from the leaves to the roots and back, give everything exactly, the best state too. With cycles
-//! nothing is promised: there may be no fixed point, or several. `schedule=residual` always renews the factor whose surroundings
-//! changed most, on one thread; `schedule=parallel` renews all of them class by class. Where messages do not settle, steps
-//! are halved three times on the way. What zeros decide is
-//! taken out first, so messages never vanish and no answer is not a number.
+//! Without cycles two passes, from the leaves to the roots and back, give everything exactly, the best state
+//! too. With cycles nothing is promised: there may be no fixed point, or several. `schedule=residual` always
+//! renews the factor whose surroundings changed most, on one thread; `schedule=parallel` renews all of them
+//! class by class. Where messages do not settle, steps are halved three times on the way. What zeros decide
+//! is taken out first, so messages never vanish and no answer is not a number.
 //!
 //! Time O(iterations · Σ_f arity · table), memory O(messages).
 //!
-//! Reference: J. S. Yedidia, W. T. Freeman, Y. Weiss, *Constructing free-energy approximations and generalized belief propagation
-//! algorithms*, IEEE Transactions on Information Theory 51 (2005).
+//! Reference: J. S. Yedidia, W. T. Freeman, Y. Weiss, *Constructing free-energy approximations and
+//! generalized belief propagation algorithms*, IEEE Transactions on Information Theory 51 (2005).
 //!
 //! ```
 //! use zhat::{Guarantee, LogPartition, Run, messages::BeliefPropagation, model::generate};
@@ -258,7 +259,8 @@ impl LogPartition<FactorGraph> for BeliefPropagation {
     }
 }
 
-/// What log Z cannot be below, if any state has a weight, and what it cannot be above: Σ min θ_f without zeros, and Σ max θ_f + ln |X|.
+/// What log Z cannot be below, if any state has a weight, and what it cannot be above: Σ min θ_f without
+/// zeros, and Σ max θ_f + ln |X|.
 fn possible(graph: &FactorGraph) -> (f64, f64) {
     let states: f64 = graph.cardinalities().iter().map(|&states| (states as f64).ln()).sum();
     let ends = |values: &[f64]| {

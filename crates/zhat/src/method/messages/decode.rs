@@ -1,9 +1,9 @@
 //! A state from max-product messages.
 //!
-//! Along a spanning forest of the factors, the heaviest by multi-information, from the roots to the leaves: a root takes its best state,
-//! a factor the best states of its other variables given the one nearest the root. If the forest is everything, messages are
-//! exact and so is the state, ties or not. If not, variables are changed one at a time as long as that helps,
-//! forbidden combinations counting first and the score second.
+//! Along a spanning forest of the factors, the heaviest by multi-information, from the roots to the leaves: a
+//! root takes its best state, a factor the best states of its other variables given the one nearest the root.
+//! If the forest is everything, messages are exact and so is the state, ties or not. If not, variables are
+//! changed one at a time as long as that helps, forbidden combinations counting first and the score second.
 
 use super::engine::Messages;
 use super::forest::{Components, Forest, Step};

@@ -1,16 +1,18 @@
 //! The messages of a graph, and how a factor renews its own.
 //!
-//! What is kept is λ_{f→i} = ρ_f·m_{f→i}, the score that factor f hands to variable i, and θ̃_i = θ_i + Σ_f λ_{f→i}. Then
-//! b_i ∝ exp θ̃_i, b_f ∝ exp((θ_f − Σ_i λ_{f→i})/ρ_f + Σ_i θ̃_i), and Σ_i θ̃_i + Σ_f (θ_f − Σ_i λ_{f→i}) is the model whatever
-//! λ is: neither weights nor a stop at any moment can spoil it. Factor f renews all its messages at once,
+//! What is kept is λ_{f→i} = ρ_f·m_{f→i}, the score that factor f hands to variable i, and θ̃_i = θ_i + Σ_f
+//! λ_{f→i}. Then b_i ∝ exp θ̃_i, b_f ∝ exp((θ_f − Σ_i λ_{f→i})/ρ_f + Σ_i θ̃_i), and Σ_i θ̃_i + Σ_f (θ_f − Σ_i
+//! λ_{f→i}) is the model whatever λ is: neither weights nor a stop at any moment can spoil it. Factor f
+//! renews all its messages at once,
 //!
 //!   λ_{f→i} ← ρ_f·( log Σ_{x_f∖x_i} exp(θ_f/ρ_f + Σ_j a_j) − a_i ),  a_j = θ̃_j − λ_{f→j}/ρ_f,
 //!
-//! scaled so that the largest entry is 0, and adds the change to θ̃. A sweep does so for all factors, class by class.
+//! scaled so that the largest entry is 0, and adds the change to θ̃. A sweep does so for all factors, class
+//! by class.
 //!
-//! **Messages are finite.** Where zeros have been followed up first, every state of a variable is supported in each of
-//! its factors by states that are there, so no message vanishes; and none falls further below its maximum than
-//! [`Layout::limit`], which messages on a tree never reach.
+//! **Messages are finite.** Where zeros have been followed up first, every state of a variable is supported
+//! in each of its factors by states that are there, so no message vanishes; and none falls further below its
+//! maximum than [`Layout::limit`], which messages on a tree never reach.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -78,8 +80,8 @@ impl Renewal<'_> {
         }
     }
 
-    /// Renews the messages of factor `f` and returns the largest change of one, relative to its size. `moved` is told how
-    /// much each variable's message has changed.
+    /// Renews the messages of factor `f` and returns the largest change of one, relative to its size. `moved`
+    /// is told how much each variable's message has changed.
     #[inline]
     pub fn update(
         &self,
@@ -199,7 +201,8 @@ impl<'l> Messages<'l> {
         renewal.update(f, &mut shifts[own], work, |_, _| ())
     }
 
-    /// Renews all messages, class by class, forward or backward; the largest change. Stops where the clock says so.
+    /// Renews all messages, class by class, forward or backward; the largest change. Stops where the clock
+    /// says so.
     pub fn sweep(&mut self, backward: bool, clock: &Clock<'_>) -> f64 {
         let layout = self.layout;
         let count = layout.class_count();
@@ -267,7 +270,8 @@ impl<'l> Messages<'l> {
         }
     }
 
-    /// What rounding may have done to θ̃, in units of u: λ is never positive, so no partial sum is larger than this.
+    /// What rounding may have done to θ̃, in units of u: λ is never positive, so no partial sum is larger
+    /// than this.
     pub fn score_rounding(&self) -> f64 {
         let mut own = Vec::new();
         let mut sum = self.layout.rounding;
@@ -312,8 +316,9 @@ impl<'l> Messages<'l> {
             .collect()
     }
 
-    /// Σ_i A_i + Σ_f ρ_f·(A_f − Σ_{i∈f} A_i), A being the logs of what beliefs are divided by: where factors and variables
-    /// agree, the Bethe approximation of log Z (ρ = 1) or the tree-reweighted bound; stationary there, so near it too.
+    /// Σ_i A_i + Σ_f ρ_f·(A_f − Σ_{i∈f} A_i), A being the logs of what beliefs are divided by: where factors
+    /// and variables agree, the Bethe approximation of log Z (ρ = 1) or the tree-reweighted bound; stationary
+    /// there, so near it too.
     pub fn free_energy(&self) -> f64 {
         let normalisers = self.log_normalisers();
         let mut sum = self.sum_over_factors(|work, f| {
@@ -343,7 +348,8 @@ impl<'l> Messages<'l> {
         (part(-1.0), part(1.0))
     }
 
-    /// Multi-information Σ_{i∈f} H(b_f(x_i)) − H(b_f) of every factor: how much it ties its variables together.
+    /// Multi-information Σ_{i∈f} H(b_f(x_i)) − H(b_f) of every factor: how much it ties its variables
+    /// together.
     pub fn information(&self) -> Vec<f64> {
         let each = |work: &mut Workspace, f: usize| {
             self.join(f, work);

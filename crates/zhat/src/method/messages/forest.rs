@@ -1,9 +1,9 @@
 //! Acyclic sets of factors, and log Z of the model on one of them, exactly.
 //!
-//! A factor over k variables joins k different trees, as an edge joins two (Kruskal). On the forest T with the scores θ̃_i
-//! and (θ_f − Σ_i λ_{f→i})/ρ_f of [`Messages`], log Z(T) is found from the leaves to the roots: each factor hands the log-sum over
-//! its other variables to the one nearest the root. One look at every table; the errors of rounding, each relative to the
-//! numbers at hand, are added up on the way.
+//! A factor over k variables joins k different trees, as an edge joins two (Kruskal). On the forest T with
+//! the scores θ̃_i and (θ_f − Σ_i λ_{f→i})/ρ_f of [`Messages`], log Z(T) is found from the leaves to the
+//! roots: each factor hands the log-sum over its other variables to the one nearest the root. One look at
+//! every table; the errors of rounding, each relative to the numbers at hand, are added up on the way.
 
 use super::engine::Messages;
 use super::kernel::Workspace;

@@ -1,7 +1,9 @@
-//! What a factor does with what comes in: θ_f(x)/ρ_f + Σ_j a_j(x_j), and its sums or maxima along all axes but one.
+//! What a factor does with what comes in: θ_f(x)/ρ_f + Σ_j a_j(x_j), and its sums or maxima along all axes
+//! but one.
 //!
-//! The sums are of exp(· − maximum), taken once for all axes. Where a sum is so small that it may have lost its terms, its
-//! entries are gone through again below their own maximum: couplings of 10⁴ cost time, not digits.
+//! The sums are of exp(· − maximum), taken once for all axes. Where a sum is so small that it may have lost
+//! its terms, its entries are gone through again below their own maximum: couplings of 10⁴ cost time, not
+//! digits.
 
 use super::layout::{Layout, View};
 use crate::numeric;

@@ -1,9 +1,10 @@
 //! A factor graph as messages run over it: flat, and in classes of factors that do not meet.
 //!
-//! Factors over no variable are a constant, those over one are added up to θ_i; the rest stand **class by class**, no two
-//! factors of a class sharing a variable. So all factors of a class can be updated at once, in any order and by any
-//! number of threads, and the outcome is the same to the last bit. A greedy edge colouring: twice the largest degree
-//! at the most, four to seven classes for a grid. Time and memory are linear in the scopes' lengths.
+//! Factors over no variable are a constant, those over one are added up to θ_i; the rest stand **class by
+//! class**, no two factors of a class sharing a variable. So all factors of a class can be updated at once,
+//! in any order and by any number of threads, and the outcome is the same to the last bit. A greedy edge
+//! colouring: twice the largest degree at the most, four to seven classes for a grid. Time and memory are
+//! linear in the scopes' lengths.
 
 use std::ops::Range;
 
@@ -11,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
 
-/// Table entries that one piece of work has, about: a constant, so that the pieces do not depend on the threads.
+/// Table entries that one piece of work has, about: a constant, so that the pieces do not depend on the
+/// threads.
 const PIECE: usize = 1 << 14;
 /// Scores larger than this leave no room for the messages.
 const LARGEST: f64 = 1e290;
@@ -153,7 +155,8 @@ impl<'g> Layout<'g> {
     fn classes(&self) -> Result<Vec<Option<u32>>> {
         index(self.graph.factor_count())?;
         let n = self.graph.variable_count();
-        // Which of the first 64 classes a variable is in; beyond them, the first class that it is free in for good.
+        // Which of the first 64 classes a variable is in; beyond them, the first class that it is free in for
+        // good.
         let (mut taken, mut free) = (vec![0u64; n], Vec::new());
         let class = |factor: crate::model::Factor<'_>| {
             if factor.scope.len() < 2 {
@@ -203,7 +206,8 @@ impl<'g> Layout<'g> {
         }
     }
 
-    /// Where the messages of factors `range` stand: one to each of a factor's variables, in the order of its scope.
+    /// Where the messages of factors `range` stand: one to each of a factor's variables, in the order of its
+    /// scope.
     #[inline]
     pub fn messages(&self, range: Range<usize>) -> Range<usize> {
         self.message_start[range.start] as usize..self.message_start[range.end] as usize

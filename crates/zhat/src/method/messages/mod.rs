@@ -4,9 +4,9 @@
 //!
 //!   m_{f→i}(x_i) = log Σ_{x_f∖x_i} exp( θ_f(x_f)/ρ_f + Σ_{j∈f∖i} \[θ_j + Σ_{g∋j} ρ_g m_{g→j} − m_{f→j}\](x_j) ),
 //!
-//! with max for log Σ exp to find the best state. ρ = 1 is belief propagation ([`BeliefPropagation`]), exact on trees;
-//! ρ_f = P(f ∈ T) for a random forest T is tree-reweighted ([`TreeReweighted`]), a certified upper bound on log Z whatever the
-//! messages are.
+//! with max for log Σ exp to find the best state. ρ = 1 is belief propagation ([`BeliefPropagation`]), exact
+//! on trees; ρ_f = P(f ∈ T) for a random forest T is tree-reweighted ([`TreeReweighted`]), a certified upper
+//! bound on log Z whatever the messages are.
 
 mod appearance;
 mod belief_propagation;

@@ -1,8 +1,8 @@
-//! Factors over two variables of two states, which large models consist of: the same as the general update, for a whole run
-//! of a class at once.
+//! Factors over two variables of two states, which large models consist of: the same as the general update,
+//! for a whole run of a class at once.
 //!
-//! log(exp a + exp b) = max + ln(1 + exp(min − max)), and the four of them that a factor needs are kept side by side with those
-//! of its neighbours, so that `exp` and `ln` go through long vectors.
+//! log(exp a + exp b) = max + ln(1 + exp(min − max)), and the four of them that a factor needs are kept side
+//! by side with those of its neighbours, so that `exp` and `ln` go through long vectors.
 
 use std::ops::Range;
 
@@ -84,8 +84,8 @@ impl Renewal<'_> {
     }
 }
 
-/// Hands the log-sum over one variable of a pair to the other, scaled to a maximum of 0: that maximum, and what rounding
-/// may have done, in units of u. Nothing if `f` is not a pair of two states.
+/// Hands the log-sum over one variable of a pair to the other, scaled to a maximum of 0: that maximum, and
+/// what rounding may have done, in units of u. Nothing if `f` is not a pair of two states.
 #[inline]
 pub(super) fn hand_up(
     messages: &Messages<'_>,

@@ -1,11 +1,12 @@
 //! The residual schedule: the factor next whose surroundings have changed most.
 //!
-//! How much has come in since a factor was last renewed, Σ of the changes of the messages to its variables, bounds how much
-//! its own messages would change; so nothing is computed just to be compared. Factors wait in buckets by the binary
-//! exponent of that sum: constant time each, first come first served within a bucket. One thread.
+//! How much has come in since a factor was last renewed, Σ of the changes of the messages to its variables,
+//! bounds how much its own messages would change; so nothing is computed just to be compared. Factors wait in
+//! buckets by the binary exponent of that sum: constant time each, first come first served within a bucket.
+//! One thread.
 //!
-//! References: G. Elidan, I. McGraw, D. Koller, *Residual belief propagation*, UAI 2006; C. Sutton, A. McCallum, *Improved
-//! dynamic schedules for belief propagation*, UAI 2007.
+//! References: G. Elidan, I. McGraw, D. Koller, *Residual belief propagation*, UAI 2006; C. Sutton, A.
+//! McCallum, *Improved dynamic schedules for belief propagation*, UAI 2007.
 
 use super::engine::Messages;
 use super::kernel::Workspace;

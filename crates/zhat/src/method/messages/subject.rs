@@ -10,8 +10,8 @@ use crate::model::{FactorGraph, Form};
 use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::run::Run;
 
-/// A graph in which every state of every variable is supported by all its factors. Graphs in which that is plain are
-/// used as they stand.
+/// A graph in which every state of every variable is supported by all its factors. Graphs in which that is
+/// plain are used as they stand.
 pub(crate) struct Subject<'g> {
     original: &'g FactorGraph,
     reduced: Option<Reduced>,

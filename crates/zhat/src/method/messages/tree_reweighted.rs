@@ -1,21 +1,22 @@
 //! The tree-reweighted upper bound on log Z.
 //!
-//! Let T be a random forest of factors, ρ_T its law and ρ_f = P(f ∈ T). For **any** numbers λ_{f→i}(x_i), give the forest T the scores
-//! θ_i + Σ_f λ_{f→i} of all variables and (θ_f − Σ_i λ_{f→i})/ρ_f of its own factors. On average over T that is the model itself, and log Z
-//! is convex, so
+//! Let T be a random forest of factors, ρ_T its law and ρ_f = P(f ∈ T). For **any** numbers λ_{f→i}(x_i),
+//! give the forest T the scores θ_i + Σ_f λ_{f→i} of all variables and (θ_f − Σ_i λ_{f→i})/ρ_f of its own
+//! factors. On average over T that is the model itself, and log Z is convex, so
 //!
 //!   log Z ≤ Σ_T ρ_T log Z(T),
 //!
-//! and every log Z(T) is exact by messages from the leaves to the roots. So the bound holds at any moment, converged or not. λ is
-//! improved by message passing, whose fixed points are the minima over λ; ρ by adding forests (Frank–Wolfe), the heaviest by
-//! mutual information, and keeping them if the bound got better. Without cycles the bound is log Z.
+//! and every log Z(T) is exact by messages from the leaves to the roots. So the bound holds at any moment,
+//! converged or not. λ is improved by message passing, whose fixed points are the minima over λ; ρ by adding
+//! forests (Frank–Wolfe), the heaviest by mutual information, and keeping them if the bound got better.
+//! Without cycles the bound is log Z.
 //!
-//! Time O(iterations · Σ_f arity · table) and as much for every forest each time the bound is taken; memory O(messages + forests ·
-//! factors). What is said is certified: rounding is allowed for, each error relative to the numbers at hand. The
-//! marginals are those of the relaxed problem and promise nothing.
+//! Time O(iterations · Σ_f arity · table) and as much for every forest each time the bound is taken; memory
+//! O(messages + forests · factors). What is said is certified: rounding is allowed for, each error relative
+//! to the numbers at hand. The marginals are those of the relaxed problem and promise nothing.
 //!
-//! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log partition function*, IEEE
-//! Transactions on Information Theory 51 (2005).
+//! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log
+//! partition function*, IEEE Transactions on Information Theory 51 (2005).
 //!
 //! ```
 //! use zhat::{LogPartition, Run, exact::Elimination, messages::TreeReweighted, model::generate};
@@ -73,7 +74,8 @@ pub struct TreeReweighted {
     pub tolerance: f64,
     /// Forests, at the most; more where fewer do not cover the graph.
     pub forests: usize,
-    /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come down.
+    /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come
+    /// down.
     pub damping: f64,
 }
 
@@ -127,7 +129,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Takes the bound at the messages as they are. Where the run must stop and there is one already, there is none: +∞.
+    /// Takes the bound at the messages as they are. Where the run must stop and there is one already, there
+    /// is none: +∞.
     fn certify(&mut self) -> f64 {
         self.messages.refresh();
         let (messages, clock, first) = (&self.messages, self.clock, self.best.value == f64::INFINITY);
@@ -239,7 +242,8 @@ impl TreeReweighted {
     }
 
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
-        // No forest has more steps than this; where they do not cover the graph, the rest of it comes in once.
+        // No forest has more steps than this; where they do not cover the graph, the rest of it comes in
+        // once.
         let tree = sizes.variables.min(sizes.factors) as f64;
         let steps = tree * (self.most(sizes.variables) + 1) as f64 + sizes.factors as f64;
         let forests = 8.0 * steps + 48.0 * sizes.factors as f64;
@@ -248,8 +252,8 @@ impl TreeReweighted {
         sizes.bytes(query, run) + forests + 1.5 * ordering + scores
     }
 
-    /// Improves the bound and tells `each` every one of them, until it breaks off, the run must stop, or nothing is to be gained.
-    /// The answer has the best bound of all.
+    /// Improves the bound and tells `each` every one of them, until it breaks off, the run must stop, or
+    /// nothing is to be gained. The answer has the best bound of all.
     ///
     /// ```
     /// use std::ops::ControlFlow;

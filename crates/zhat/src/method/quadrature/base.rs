@@ -1,12 +1,15 @@
 //! A tractable base measure inside a model, and what it leaves over.
 //!
-//! score(x) = base(x) + r(x): the base has all factors on single variables and as many of the others, the strongest first, as an elimination
-//! of bounded width can do; the rest is r. Every table θ_c of the rest is first freed of what can be said variable by variable:
-//! r_c = θ_c − Σ_v λ_{cv}(x_v), and the λ go to the base. They are chosen so that Π_v b_v(x_v)·exp r_c has the marginals b_v again, for given beliefs b
-//! (Sinkhorn's scaling): with the beliefs of belief propagation these are its messages, and r_c is the logarithm of b_c / Π b_v.
+//! score(x) = base(x) + r(x): the base has all factors on single variables and as many of the others, the
+//! strongest first, as an elimination of bounded width can do; the rest is r. Every table θ_c of the rest is
+//! first freed of what can be said variable by variable: r_c = θ_c − Σ_v λ_{cv}(x_v), and the λ go to the
+//! base. They are chosen so that Π_v b_v(x_v)·exp r_c has the marginals b_v again, for given beliefs b
+//! (Sinkhorn's scaling): with the beliefs of belief propagation these are its messages, and r_c is the
+//! logarithm of b_c / Π b_v.
 //!
 //! How strong a factor is: the variance of r_c under Π b_v; one that forbids anything comes first of all.
-//! Cost: a few passes over all tables, and one greedy elimination order a trial, the number of which is bounded by the size of the model.
+//! Cost: a few passes over all tables, and one greedy elimination order a trial, the number of which is
+//! bounded by the size of the model.
 
 use crate::error::Result;
 use crate::method::exact::prepare::{Order, Stop};
@@ -118,8 +121,8 @@ impl Interaction {
     }
 }
 
-/// Splits a graph whose factors all have a scope. With `absorb` the rest is freed of what single variables say under these beliefs.
-/// The base grows beyond a forest until `stop` says that it must not.
+/// Splits a graph whose factors all have a scope. With `absorb` the rest is freed of what single variables
+/// say under these beliefs. The base grows beyond a forest until `stop` says that it must not.
 pub(super) fn split(
     graph: &FactorGraph,
     reach: Reach,
@@ -178,7 +181,8 @@ pub(super) fn split(
     for v in (0..graph.variable_count()).filter(|&v| touched[v]) {
         base.add_factor(&[v], moved.variable(v))?;
     }
-    // A forest of factors has an order whose tables are no larger than the factors; anything else has been tried.
+    // A forest of factors has an order whose tables are no larger than the factors; anything else has been
+    // tried.
     let order =
         Order::greedy(&base).unwrap_or_else(|_| Order::along(&base, (0..graph.variable_count()).collect()));
     Ok(Split { base, order, rest })

@@ -1,7 +1,8 @@
 //! Choosing a base, by pilots that are thrown away.
 //!
-//! The same factors split in several ways, by the beliefs that the rest is freed of single variables by, and the way whose weights vary least is taken. Then it is
-//! decided whether the first order is worth computing, whether tails are worth a certificate, and with `epsilon` how many samples it takes.
+//! The same factors split in several ways, by the beliefs that the rest is freed of single variables by, and
+//! the way whose weights vary least is taken. Then it is decided whether the first order is worth computing,
+//! whether tails are worth a certificate, and with `epsilon` how many samples it takes.
 
 use rayon::prelude::*;
 
@@ -104,8 +105,9 @@ impl StochasticQuadrature {
         Ok(best)
     }
 
-    /// Whether the weights of a base vary less than those of another. Either base may miss what the other one knows, so the second moments of both are
-    /// taken from the draws of both: E\[w²\] = E_mixture\[p²/(q·mixture)\].
+    /// Whether the weights of a base vary less than those of another. Either base may miss what the other one
+    /// knows, so the second moments of both are taken from the draws of both: E\[w²\] =
+    /// E_mixture\[p²/(q·mixture)\].
     fn is_better(new: (&Source, u64), old: (&Source, u64), free: &FactorGraph, run: &Run) -> bool {
         let moments = |_: Draw, state: &[usize]| {
             let score = free.score(state);
@@ -189,7 +191,8 @@ impl StochasticQuadrature {
         Ok(Chosen { source, plan, samples: samples as u64 })
     }
 
-    /// Certified upper bounds on ln E\[exp pr\]: that of the model with r taken p times, over the base's own sum.
+    /// Certified upper bounds on ln E\[exp pr\]: that of the model with r taken p times, over the base's own
+    /// sum.
     fn certificates(&self, source: &Source, run: &Run) -> Vec<(f64, f64)> {
         let Split { base, rest, .. } = &source.split;
         let bound = |p: f64| {

@@ -104,7 +104,8 @@ impl Source {
         Ok(marginals_along(base, order.clone(), Query::Marginals, clock)?.0)
     }
 
-    /// E\[h\] under the base: one sweep for as many tables at once as widen the base little. `None` if it would take more than `budget` entries.
+    /// E\[h\] under the base: one sweep for as many tables at once as widen the base little. `None` if it
+    /// would take more than `budget` entries.
     pub fn first_order(&self, budget: f64, clock: &Clock<'_>) -> Result<Option<f64>> {
         let rest = &self.split.rest;
         let soft = (0..rest.factor_count())

@@ -1,5 +1,5 @@
-//! Stochastic Clenshaw–Curtis quadrature: exp becomes a polynomial, and the sum over all states of a polynomial of the
-//! score is a sum over tuples of factors that can be sampled, or carried out.
+//! Stochastic Clenshaw–Curtis quadrature: exp becomes a polynomial, and the sum over all states of a
+//! polynomial of the score is a sum over tuples of factors that can be sampled, or carried out.
 
 mod base;
 mod choice;

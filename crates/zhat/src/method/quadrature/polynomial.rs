@@ -1,21 +1,23 @@
 //! A polynomial p(z) = Σᵢ ζᵢ zⁱ close to exp on [l, u], with a certified error.
 //!
-//! Two ways to it. **Interpolation** at the k + 1 Chebyshev points of [l, u]: its Chebyshev coefficients are a discrete
-//! cosine transform of exp there, and its error is within a factor 2 + (2/π) ln(k + 1) of the best possible. The **minimax**
-//! polynomial has the least error of all of degree k; the exchange algorithm (`remez`) finds it.
+//! Two ways to it. **Interpolation** at the k + 1 Chebyshev points of [l, u]: its Chebyshev coefficients are
+//! a discrete cosine transform of exp there, and its error is within a factor 2 + (2/π) ln(k + 1) of the best
+//! possible. The **minimax** polynomial has the least error of all of degree k; the exchange algorithm
+//! (`remez`) finds it.
 //!
-//! The way to monomials loses digits: for h = (u − l)/2 Chebyshev's Tₖ has coefficients of size 2ᵏ that cancel. So both
-//! are computed with twice the digits and rounded to doubles once, at the end; what that costs is part of the error.
+//! The way to monomials loses digits: for h = (u − l)/2 Chebyshev's Tₖ has coefficients of size 2ᵏ that
+//! cancel. So both are computed with twice the digits and rounded to doubles once, at the end; what that
+//! costs is part of the error.
 //!
-//! **The error is a bound, not an estimate.** e = exp − p on [l, u] is, up to the tail of exp's Chebyshev series
-//! (coefficients 2e^c I_m(h) ≤ (eᵘ + eˡ)(h/2)ᵐ/m!), a polynomial of some degree M, and for those the largest value at N
-//! Chebyshev points is at least cos(πM/2N) times the largest anywhere (Ehlich and Zeller 1964). N = 8(M + 1) gives it away by
-//! at most 2 %. Sampling too is done with twice the digits.
+//! **The error is a bound, not an estimate.** e = exp − p on [l, u] is, up to the tail of exp's Chebyshev
+//! series (coefficients 2e^c I_m(h) ≤ (eᵘ + eˡ)(h/2)ᵐ/m!), a polynomial of some degree M, and for those the
+//! largest value at N Chebyshev points is at least cos(πM/2N) times the largest anywhere (Ehlich and Zeller
+//! 1964). N = 8(M + 1) gives it away by at most 2 %. Sampling too is done with twice the digits.
 //!
 //! Time O(k² + (k + h)k); memory O(k + h).
 //!
-//! Piatkowski and Morik, "Fast Stochastic Quadrature for Approximate Maximum-Likelihood Estimation", UAI 2018, Section 2;
-//! Mason and Handscomb, *Chebyshev Polynomials*, 2002; Fraser 1965.
+//! Piatkowski and Morik, "Fast Stochastic Quadrature for Approximate Maximum-Likelihood Estimation", UAI
+//! 2018, Section 2; Mason and Handscomb, *Chebyshev Polynomials*, 2002; Fraser 1965.
 //!
 //! ```
 //! use zhat::quadrature::Polynomial;
@@ -76,7 +78,8 @@ impl Polynomial {
         &self.coefficients
     }
 
-    /// At least max |exp − p| over the interval, for the coefficients as they are; at most a few per cent more.
+    /// At least max |exp − p| over the interval, for the coefficients as they are; at most a few per cent
+    /// more.
     pub fn error(&self) -> f64 {
         self.error
     }
@@ -108,13 +111,15 @@ impl Polynomial {
     }
 }
 
-/// The least degree whose interpolation on the interval has an error of at most `error`; none where doubles cannot have it.
+/// The least degree whose interpolation on the interval has an error of at most `error`; none where doubles
+/// cannot have it.
 pub fn least_degree(interval: (f64, f64), error: f64) -> Option<usize> {
     let scale = Scale::new(0, interval).ok()?;
     if error.is_nan() || error <= 0.0 {
         return None;
     }
-    // No polynomial of degree k is nearer than √½ times the next Chebyshev coefficient: start at the first that may do.
+    // No polynomial of degree k is nearer than √½ times the next Chebyshev coefficient: start at the first
+    // that may do.
     let highest = scale.series_degree(0).min(HIGHEST_DEGREE);
     let start = (0..highest).find(|&k| 0.99 * scale.coefficient(k + 1) / 2f64.sqrt() <= error)?;
     (start..=highest)
@@ -152,8 +157,8 @@ impl Scale {
         (self.centre + self.half * t).exp()
     }
 
-    /// Whether the Taylor polynomial about the centre is exact to all the digits there are. On intervals this short a
-    /// Chebyshev coefficient is all rounding error, and division by hᵏ would blow that up.
+    /// Whether the Taylor polynomial about the centre is exact to all the digits there are. On intervals this
+    /// short a Chebyshev coefficient is all rounding error, and division by hᵏ would blow that up.
     fn is_taylor(&self, degree: usize) -> bool {
         let h = self.half.high;
         let mut term = 1.0;
@@ -163,7 +168,8 @@ impl Scale {
         h < 1.0 && term <= NOISE / 1024.0
     }
 
-    /// Chebyshev coefficients a_m = (2/n) Σⱼ exp(tⱼ) cos(m(2j + 1)π/2n) of the interpolation at n = k + 1 points.
+    /// Chebyshev coefficients a_m = (2/n) Σⱼ exp(tⱼ) cos(m(2j + 1)π/2n) of the interpolation at n = k + 1
+    /// points.
     fn interpolation(&self, degree: usize) -> Vec<Double> {
         let n = degree + 1;
         let quarter: Vec<Double> = (0..=n).map(|i| Double::cos_of_right_angle(i, n)).collect();
@@ -182,7 +188,8 @@ impl Scale {
         (0..n).map(transform).collect()
     }
 
-    /// Monomials of Σ a_m T_m((z − c)/h), by Clenshaw's recursion on polynomials; of Taylor's without a series.
+    /// Monomials of Σ a_m T_m((z − c)/h), by Clenshaw's recursion on polynomials; of Taylor's without a
+    /// series.
     fn polynomial(&self, degree: usize, series: Option<&[Double]>) -> Result<Polynomial> {
         let monomials = match series {
             Some(series) => {

@@ -1,9 +1,10 @@
 //! Remez' exchange: the polynomial of degree k on [−1, 1] whose largest distance from a function is least.
 //!
-//! It is the one whose error takes its largest size at k + 2 points with alternating signs (Chebyshev). Given k + 2
-//! points, a linear system has the polynomial and the height E for which the error is ±E there; the next points are where
-//! the error is largest between its zeros. Convergence is quadratic; for exp, whose every derivative is positive, there are
-//! always exactly k zeros inside and the ends of the interval are among the points. O(k³) an exchange.
+//! It is the one whose error takes its largest size at k + 2 points with alternating signs (Chebyshev). Given
+//! k + 2 points, a linear system has the polynomial and the height E for which the error is ±E there; the
+//! next points are where the error is largest between its zeros. Convergence is quadratic; for exp, whose
+//! every derivative is positive, there are always exactly k zeros inside and the ends of the interval are
+//! among the points. O(k³) an exchange.
 
 use crate::numeric::Double;
 
@@ -12,8 +13,8 @@ const LEVEL: f64 = 1e-7;
 /// Quadratic convergence takes about five.
 const EXCHANGES: usize = 40;
 
-/// Chebyshev coefficients of the minimax polynomial of exp (given as a function on [−1, 1]), from those of a first guess;
-/// none where the error is too small to tell from rounding.
+/// Chebyshev coefficients of the minimax polynomial of exp (given as a function on [−1, 1]), from those of a
+/// first guess; none where the error is too small to tell from rounding.
 pub(super) fn exchange(guess: &[Double], exp: impl Fn(Double) -> Double) -> Option<Vec<Double>> {
     let degree = guess.len() - 1;
     let count = degree + 2;

@@ -1,17 +1,22 @@
 //! Stochastic quadrature of what a tractable base leaves over.
 //!
-//! The published method draws cliques and states uniformly and pays with the norm of the whole model. Here the sum over cliques is carried out, so
-//! that no polynomial is needed (exp itself is taken, and Ẑ is unbiased for Z), and states are drawn exactly from a base that has the strongest factors
-//! ([`super::base`]): Z = Z_base·E_base\[exp r(x)\] with r what is left over. Which beliefs r is freed of single variables by is found out by pilots that
-//! are thrown away: uniform ones, those of belief propagation, or the base's own. Where it pays, E_base\[r\] is computed exactly and the first
-//! order of exp r needs no sampling.
+//! The published method draws cliques and states uniformly and pays with the norm of the whole model. Here
+//! the sum over cliques is carried out, so that no polynomial is needed (exp itself is taken, and Ẑ is
+//! unbiased for Z), and states are drawn exactly from a base that has the strongest factors
+//! ([`super::base`]): Z = Z_base·E_base\[exp r(x)\] with r what is left over. Which beliefs r is freed of
+//! single variables by is found out by pilots that are thrown away: uniform ones, those of belief
+//! propagation, or the base's own. Where it pays, E_base\[r\] is computed exactly and the first order of exp
+//! r needs no sampling.
 //!
-//! Time: one elimination of the base, then O(variables + factors left) a sample; memory that of the base's tables. log Z: an interval that holds with the
-//! stated confidence for weights of any kind ([`super::weights`]); certified where nothing is left over. With `epsilon` the number of samples is
-//! forecast by the pilot, and refused with the figure if time does not allow it. Marginals: ratios of two estimates, so consistent but biased.
+//! Time: one elimination of the base, then O(variables + factors left) a sample; memory that of the base's
+//! tables. log Z: an interval that holds with the stated confidence for weights of any kind
+//! ([`super::weights`]); certified where nothing is left over. With `epsilon` the number of samples is
+//! forecast by the pilot, and refused with the figure if time does not allow it. Marginals: ratios of two
+//! estimates, so consistent but biased.
 //!
-//! `form` steps down the ladder that leads here: `tree`, `variables` and `uniform` have smaller bases, `tuples` samples tuples, as published, but with
-//! centred tables, exact terms of order 0, 1 and 2, strata by length and cliques by their size ([`super::stratified`]).
+//! `form` steps down the ladder that leads here: `tree`, `variables` and `uniform` have smaller bases,
+//! `tuples` samples tuples, as published, but with centred tables, exact terms of order 0, 1 and 2, strata by
+//! length and cliques by their size ([`super::stratified`]).
 //!
 //! ```
 //! use zhat::{LogPartition, Run, model::generate, quadrature::StochasticQuadrature};
@@ -92,7 +97,8 @@ pub struct StochasticQuadrature {
     pub samples: u64,
     /// Independent replicates, at least two.
     pub replicates: usize,
-    /// A relative error of Ẑ that is to be kept: as many samples as a pilot says it takes, or a refusal that says how many.
+    /// A relative error of Ẑ that is to be kept: as many samples as a pilot says it takes, or a refusal that
+    /// says how many.
     pub epsilon: Option<f64>,
     /// Confidence of the interval, between 0 and 1.
     pub confidence: f64,

@@ -1,11 +1,15 @@
-//! Quadrature by tuples with everything known taken out: the published estimator, made as good as one of its kind can be.
+//! Quadrature by tuples with everything known taken out: the published estimator, made as good as one of its
+//! kind can be.
 //!
-//! Tables are centred, θ_c ← θ_c − mean, so that Z = |X|·exp m·E\[exp Σ_c θ_c(x)\] over uniform x, with E ≥ 1 by Jensen's inequality; the polynomial is close to exp
-//! on \[Σ min θ_c, Σ max θ_c\], which is far less than ±‖θ‖₁. Of Σᵢ ζᵢ·E\[(Σ_c θ_c)ⁱ\] the terms of order 0 and 1 are known (1 and 0), that of order 2 is a sum over
-//! pairs of tables that share a variable, and the others are sampled apart from each other: i cliques drawn with probability ∝ a_c = max |θ_c|, one state of
-//! what they touch, and ζᵢ·Aⁱ·Π θ_c/a_c with A = Σ a_c, a number in ±|ζᵢ|·Aⁱ. So empirical Bernstein bounds hold for every length, and their sum for Z.
+//! Tables are centred, θ_c ← θ_c − mean, so that Z = |X|·exp m·E\[exp Σ_c θ_c(x)\] over uniform x, with E ≥ 1
+//! by Jensen's inequality; the polynomial is close to exp on \[Σ min θ_c, Σ max θ_c\], which is far less than
+//! ±‖θ‖₁. Of Σᵢ ζᵢ·E\[(Σ_c θ_c)ⁱ\] the terms of order 0 and 1 are known (1 and 0), that of order 2 is a sum
+//! over pairs of tables that share a variable, and the others are sampled apart from each other: i cliques
+//! drawn with probability ∝ a_c = max |θ_c|, one state of what they touch, and ζᵢ·Aⁱ·Π θ_c/a_c with A = Σ
+//! a_c, a number in ±|ζᵢ|·Aⁱ. So empirical Bernstein bounds hold for every length, and their sum for Z.
 //!
-//! Time O(i) a tuple, whatever the size of the model: for very large and very weak models. Where states of a base can be drawn, those are better.
+//! Time O(i) a tuple, whatever the size of the model: for very large and very weak models. Where states of a
+//! base can be drawn, those are better.
 
 use rayon::prelude::*;
 

@@ -1,15 +1,19 @@
 //! How many samples of which degree a promise takes, and what a given number of samples buys.
 //!
-//! **Theorem 2 as printed** asks for (k − 1)·k! ≥ 8·exp(2‖θ‖₁)/(πϵ) and N = 2·ln(2/δ)·(τ/|X|)²·‖θ‖_∞^{2k'}/ε², k' = 1 if ‖θ‖_∞ < 1 else k, with ε the
-//! polynomial's own error. That is *not valid*: the condition on k lacks a factor ‖θ‖₁ᵏ (at ϵ = 0.1, ‖θ‖₁ = 10 it says 13; 23 are needed if Z may be
-//! as small as |X|·exp(−‖θ‖₁), and 16 by Jensen's inequality below), and the range forgets that the sample of the empty tuple has size τ. [`printed`] is here to be compared with.
+//! **Theorem 2 as printed** asks for (k − 1)·k! ≥ 8·exp(2‖θ‖₁)/(πϵ) and N =
+//! 2·ln(2/δ)·(τ/|X|)²·‖θ‖_∞^{2k'}/ε², k' = 1 if ‖θ‖_∞ < 1 else k, with ε the polynomial's own error. That is
+//! *not valid*: the condition on k lacks a factor ‖θ‖₁ᵏ (at ϵ = 0.1, ‖θ‖₁ = 10 it says 13; 23 are needed if Z
+//! may be as small as |X|·exp(−‖θ‖₁), and 16 by Jensen's inequality below), and the range forgets that the
+//! sample of the empty tuple has size τ. [`printed`] is here to be compared with.
 //!
-//! **Corrected.** One sample is ±τ·Π θ, at most τ·R with R = max(1, ‖θ‖_∞ᵏ), so by Hoeffding's inequality the mean of N is within
-//! t = τR·√(2·ln(2/δ)/N) of Σ_x p(score(x)) with probability 1 − δ, and that is within |X|·max_{\[l,u\]} |exp − p| of Z. By Jensen's inequality
-//! Z ≥ |X|·exp m with m the mean score over all states, which is the sum of the tables' means. So |Ẑ − Z| ≤ ϵZ for
-//! ϵ = (t/|X| + max |exp − p|)·exp(−m). [`corrected`] gives both terms half of ϵ; [`bought`] says ϵ for a given N.
+//! **Corrected.** One sample is ±τ·Π θ, at most τ·R with R = max(1, ‖θ‖_∞ᵏ), so by Hoeffding's inequality the
+//! mean of N is within t = τR·√(2·ln(2/δ)/N) of Σ_x p(score(x)) with probability 1 − δ, and that is within
+//! |X|·max_{\[l,u\]} |exp − p| of Z. By Jensen's inequality Z ≥ |X|·exp m with m the mean score over all
+//! states, which is the sum of the tables' means. So |Ẑ − Z| ≤ ϵZ for ϵ = (t/|X| + max |exp − p|)·exp(−m).
+//! [`corrected`] gives both terms half of ϵ; [`bought`] says ϵ for a given N.
 //!
-//! **Theorem 6** is about logarithms: |ln Ẑ − ln Z| ≤ |Ẑ − Z|/min(Ẑ, Z), so at most ϵ/(1 − ϵ) where ϵ < 1 ([`log_error`]).
+//! **Theorem 6** is about logarithms: |ln Ẑ − ln Z| ≤ |Ẑ − Z|/min(Ẑ, Z), so at most ϵ/(1 − ϵ) where ϵ < 1
+//! ([`log_error`]).
 //!
 //! Both are astronomical for ordinary models: they are computed first, and N is said in the refusal.
 
@@ -116,8 +120,8 @@ pub fn printed(norms: &Norms, epsilon: f64, delta: f64) -> Option<Needed> {
     Some(Needed { degree, log_samples })
 }
 
-/// The corrected theorem for polynomials on `interval`: the least degree whose error is half of ϵ, and N for the other half; `None` where no
-/// polynomial in double precision is that close.
+/// The corrected theorem for polynomials on `interval`: the least degree whose error is half of ϵ, and N for
+/// the other half; `None` where no polynomial in double precision is that close.
 pub fn corrected(norms: &Norms, interval: (f64, f64), epsilon: f64, delta: f64) -> Option<Needed> {
     let half = 0.5 * epsilon * norms.mean.exp();
     if !(half > 0.0 && half.is_finite()) {

@@ -1,17 +1,20 @@
 //! Index tuples of the overcomplete statistics, their mass, and three ways to draw them.
 //!
-//! An index j is a clique and a joint state of its variables; φ_{C=y}(x) = \[x_C = y\]. For a tuple j of i indices
-//! χⁱ(j) = Σ_x Π_r φ(x)_{j_r} = |X| / |X_{∪C}| if its states agree where cliques meet, else 0, and ‖χⁱ‖₁ = |X|·|C|ⁱ: the mass χⁱ/‖χⁱ‖₁ is that of i
-//! cliques drawn independently and uniformly, and then one uniform joint state of all variables that they touch.
+//! An index j is a clique and a joint state of its variables; φ_{C=y}(x) = \[x_C = y\]. For a tuple j of i
+//! indices χⁱ(j) = Σ_x Π_r φ(x)_{j_r} = |X| / |X_{∪C}| if its states agree where cliques meet, else 0, and
+//! ‖χⁱ‖₁ = |X|·|C|ⁱ: the mass χⁱ/‖χⁱ‖₁ is that of i cliques drawn independently and uniformly, and then one
+//! uniform joint state of all variables that they touch.
 //!
 //! - [`Sampler::Direct`] does just that: O(i) a tuple.
-//! - [`Sampler::Unranking`] is the published Algorithm 2: the number of distinct cliques, which they are, which place has which, which state,
-//!   each by its rank among all. O(i² + |C|) a tuple.
-//! - [`Sampler::Rejection`] is the older way: uniform tuples from \[d\]ⁱ, kept with probability χⁱ(j)/max χⁱ. Exponential in i.
+//! - [`Sampler::Unranking`] is the published Algorithm 2: the number of distinct cliques, which they are,
+//!   which place has which, which state, each by its rank among all. O(i² + |C|) a tuple.
+//! - [`Sampler::Rejection`] is the older way: uniform tuples from \[d\]ⁱ, kept with probability χⁱ(j)/max χⁱ.
+//!   Exponential in i.
 //!
 //! All three have the same law, which tests hold them to.
 //!
-//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood estimation*, UAI 2018.
+//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood
+//! estimation*, UAI 2018.
 
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +133,8 @@ impl Cliques {
         (self.len() as f64).powi(length as i32)
     }
 
-    /// The same as the sum over the number of distinct cliques, Σ_l S(i, l)·C(|C|, l)·l!; `None` where its counts do not fit into 128 bits.
+    /// The same as the sum over the number of distinct cliques, Σ_l S(i, l)·C(|C|, l)·l!; `None` where its
+    /// counts do not fit into 128 bits.
     pub fn stirling_norm(&self, length: usize) -> Option<f64> {
         let counts = Counts::new(length)?;
         let term = |l: usize| {

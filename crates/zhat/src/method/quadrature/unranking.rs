@@ -1,10 +1,13 @@
-//! The stages of Algorithm 2 as counting problems: the b-th surjection, the a-th combination, the law of the number of distinct cliques.
+//! The stages of Algorithm 2 as counting problems: the b-th surjection, the a-th combination, the law of the
+//! number of distinct cliques.
 //!
-//! Stirling numbers of the second kind count partitions: S(i, l) = l·S(i−1, l) + S(i−1, l−1). A tuple of i cliques with l distinct ones is
-//! an l-subset of all |C| cliques and a surjection of the i places onto it, l!·S(i, l) of them; so P(l | i) = S(i, l)·C(|C|, l)·l! / |C|^i,
-//! and Σ_l S(i, l)·C(|C|, l)·l! = |C|^i (Theorem 3). Counts are 128-bit integers; where they overflow, the direct sampler is the way.
+//! Stirling numbers of the second kind count partitions: S(i, l) = l·S(i−1, l) + S(i−1, l−1). A tuple of i
+//! cliques with l distinct ones is an l-subset of all |C| cliques and a surjection of the i places onto it,
+//! l!·S(i, l) of them; so P(l | i) = S(i, l)·C(|C|, l)·l! / |C|^i, and Σ_l S(i, l)·C(|C|, l)·l! = |C|^i
+//! (Theorem 3). Counts are 128-bit integers; where they overflow, the direct sampler is the way.
 //!
-//! Reference: B. Buckles, M. Lybanon, *Algorithm 515: generation of a vector from the lexicographical index*, ACM TOMS 3 (1977).
+//! Reference: B. Buckles, M. Lybanon, *Algorithm 515: generation of a vector from the lexicographical index*,
+//! ACM TOMS 3 (1977).
 
 use crate::random::Stream;
 
@@ -41,7 +44,8 @@ impl Counts {
         self.factorials[l]
     }
 
-    /// The `rank`-th surjection of `places.len()` places onto `blocks` blocks: first a partition of the places, then which block is which.
+    /// The `rank`-th surjection of `places.len()` places onto `blocks` blocks: first a partition of the
+    /// places, then which block is which.
     pub fn surjection(&self, rank: u128, blocks: usize, places: &mut [usize], names: &mut Vec<usize>) {
         let permutations = self.factorial(blocks);
         self.partition(rank / permutations, blocks, places);
@@ -49,8 +53,8 @@ impl Counts {
         places.iter_mut().for_each(|block| *block = names[*block]);
     }
 
-    /// The `rank`-th partition of the places into that many blocks, by the recurrence: the last place is in a block of the others, or
-    /// a block of its own.
+    /// The `rank`-th partition of the places into that many blocks, by the recurrence: the last place is in a
+    /// block of the others, or a block of its own.
     fn partition(&self, mut rank: u128, blocks: usize, places: &mut [usize]) {
         let mut l = blocks;
         for i in (1..=places.len()).rev() {

@@ -1,13 +1,16 @@
 //! What the mean of weights exp r(x) is, with an interval that holds whatever the weights' tails.
 //!
-//! Known beforehand: r ≤ r⁺ (the sum of the tables' maxima), perhaps r ≥ r⁻, perhaps E\[h\] for the part h of r that forbids nothing, perhaps certified
-//! bounds on E\[exp pr\] for some p. A pilot, whose draws are thrown away, chooses a shift s, a factor β and cuts B; then
+//! Known beforehand: r ≤ r⁺ (the sum of the tables' maxima), perhaps r ≥ r⁻, perhaps E\[h\] for the part h of
+//! r that forbids nothing, perhaps certified bounds on E\[exp pr\] for some p. A pilot, whose draws are
+//! thrown away, chooses a shift s, a factor β and cuts B; then
 //!
 //! t = min(exp(r − s), B) − β·(h − E\[h\])
 //!
-//! lies in a known range, so empirical Bernstein bounds ([`crate::method::bounds::minibucket`]) hold for its expectation. Cutting makes it no larger than that of the
-//! weight, so every lower bound is one for the weight as well. From above E\[(w − B)₊\] ≤ E\[wᵖ\]·(p−1)^{p−1}/(pᵖ·B^{p−1}) is added where B is below the largest
-//! weight. Beside that stand Markov's inequality from below, which knows no range, and s + r⁺ from above.
+//! lies in a known range, so empirical Bernstein bounds ([`crate::method::bounds::minibucket`]) hold for its
+//! expectation. Cutting makes it no larger than that of the weight, so every lower bound is one for the
+//! weight as well. From above E\[(w − B)₊\] ≤ E\[wᵖ\]·(p−1)^{p−1}/(pᵖ·B^{p−1}) is added where B is below the
+//! largest weight. Beside that stand Markov's inequality from below, which knows no range, and s + r⁺ from
+//! above.
 
 use crate::answer::Guarantee;
 use crate::method::bounds::minibucket::Moments;
@@ -136,7 +139,8 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 }
 
 impl Plan {
-    /// Chooses what `samples` draws will do best with, going by a pilot; δ is the interval's error probability.
+    /// Chooses what `samples` draws will do best with, going by a pilot; δ is the interval's error
+    /// probability.
     pub fn new(pilot: &[Draw], known: &Known, samples: f64, delta: f64) -> Self {
         let logs: Vec<f64> = pilot.iter().map(|draw| draw.r).collect();
         let pilot_mean = crate::numeric::log_sum_exp(&logs) - (logs.len().max(1) as f64).ln();
@@ -228,14 +232,16 @@ impl Plan {
         self.beta > 0.0
     }
 
-    /// ln of the mean of exp r and its relative standard error, as far as the sample knows; `None` where weights cannot be added up as they are.
+    /// ln of the mean of exp r and its relative standard error, as far as the sample knows; `None` where
+    /// weights cannot be added up as they are.
     pub fn value(&self, sums: &Sums, count: f64) -> Option<(f64, f64)> {
         let mean = self.center + sums.value.0 / count;
         let error = (variance(sums.value, count) / count).sqrt() / mean;
         (self.steady && mean > 0.0).then(|| (self.shift + mean.ln(), error))
     }
 
-    /// Ends of ln E\[exp r\] that hold with probability 1 − δ; `replicates` are ln of mean weights, of which all have the same number.
+    /// Ends of ln E\[exp r\] that hold with probability 1 − δ; `replicates` are ln of mean weights, of which
+    /// all have the same number.
     pub fn interval(
         &self,
         sums: &Sums,

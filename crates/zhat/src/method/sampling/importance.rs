@@ -1,12 +1,13 @@
 //! Importance sampling.
 //!
-//! Z = E_q[exp score(x) / q(x)]: states are drawn from a proposal q that is easy to draw from, and their weights
-//! averaged. R independent replicates give the spread and a lower bound that always holds ([`crate::Guarantee`]).
-//! The proposal is the uniform distribution over the states that are not ruled out by themselves, or (better) the product
-//! of the factors on a spanning tree, drawn from exactly.
+//! Z = E_q[exp score(x) / q(x)]: states are drawn from a proposal q that is easy to draw from, and their
+//! weights averaged. R independent replicates give the spread and a lower bound that always holds
+//! ([`crate::Guarantee`]). The proposal is the uniform distribution over the states that are not ruled out by
+//! themselves, or (better) the product of the factors on a spanning tree, drawn from exactly.
 //!
-//! Time O(samples · factors), memory O(variables · replicates). log Z: unbiased for Z. The best state seen: certified
-//! bounds on the best score. Marginals and entropy: ratios of two estimates, so consistent but biased.
+//! Time O(samples · factors), memory O(variables · replicates). log Z: unbiased for Z. The best state seen:
+//! certified bounds on the best score. Marginals and entropy: ratios of two estimates, so consistent but
+//! biased.
 //!
 //! Stops early with the answer so far when cancelled or out of time.
 //!
@@ -69,7 +70,8 @@ impl Default for ImportanceSampling {
     }
 }
 
-/// The estimates of some replicates: small, serialisable, and merged in order the same as one run of them all.
+/// The estimates of some replicates: small, serialisable, and merged in order the same as one run of them
+/// all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// log Ẑᵣ for each replicate.
@@ -157,8 +159,8 @@ impl ImportanceSampling {
         };
         let each = 512.0 + 16.0 * n + each;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
-        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model; nor are the list of
-        // places, twice, and the entries of a factor whose axes are put into another order.
+        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model; nor
+        // are the list of places, twice, and the entries of a factor whose axes are put into another order.
         graph.preparation_bytes()
             + 7.0 * graph.bytes() as f64
             + each * self.replicates as f64

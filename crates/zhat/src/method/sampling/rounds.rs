@@ -1,8 +1,9 @@
 //! Independent replicates that draw in rounds until their samples are enough or the work must stop.
 //!
-//! Each replicate has a random stream of its own, so neither the length of a round nor the number of threads changes a
-//! bit. Between two groups of replicates there is a look at the clock. A round that has to stop half way leaves replicates
-//! with different numbers of samples; of these the larger set is kept. Which one that is depends on the clock alone.
+//! Each replicate has a random stream of its own, so neither the length of a round nor the number of threads
+//! changes a bit. Between two groups of replicates there is a look at the clock. A round that has to stop
+//! half way leaves replicates with different numbers of samples; of these the larger set is kept. Which one
+//! that is depends on the clock alone.
 
 use rayon::prelude::*;
 
@@ -27,8 +28,8 @@ impl<R: Send> Rounds<R> {
         Rounds { wanted, replicates: Vec::new(), samples_each: 0 }
     }
 
-    /// Lets each replicate draw so many samples; false if it had to stop before the end. The first round draws at least
-    /// one group.
+    /// Lets each replicate draw so many samples; false if it had to stop before the end. The first round
+    /// draws at least one group.
     pub fn advance(
         &mut self,
         samples: u64,
@@ -84,7 +85,8 @@ mod tests {
     use super::*;
     use crate::run::Run;
 
-    /// The replicates that are left, and the samples of each, if the work has to stop after so many draws in all.
+    /// The replicates that are left, and the samples of each, if the work has to stop after so many draws in
+    /// all.
     fn stopped_after(draws: usize) -> (usize, u64) {
         let flag = Arc::new(AtomicBool::new(false));
         let run = Run::default().with_cancel(flag.clone());

@@ -1,7 +1,8 @@
 //! Weighted states: sums of their weights by what they are, and blocks of them.
 //!
-//! With states x drawn from q and weights w = exp score(x) / q(x), Σ w·\[x has a property\] / Σ w estimates the probability of the property: right
-//! in the limit, biased for finitely many samples. Sums are kept relative to the largest weight so far, so that nothing overflows.
+//! With states x drawn from q and weights w = exp score(x) / q(x), Σ w·\[x has a property\] / Σ w estimates
+//! the probability of the property: right in the limit, biased for finitely many samples. Sums are kept
+//! relative to the largest weight so far, so that nothing overflows.
 
 use rayon::prelude::*;
 
@@ -112,7 +113,8 @@ impl Masses {
     }
 }
 
-/// The sums of all replicates together, relative to the largest weight of all; an error if no sample has a weight.
+/// The sums of all replicates together, relative to the largest weight of all; an error if no sample has a
+/// weight.
 pub(crate) fn together<'a>(
     parts: impl Iterator<Item = &'a Masses> + Clone,
     graph: &FactorGraph,
@@ -178,8 +180,9 @@ pub(crate) fn ratio() -> Guarantee {
     Guarantee::Heuristic { reason: reason.into() }
 }
 
-/// `count` states of `n` variables with their log weights, and what those promise with this confidence and rounding. `drawer` makes what fills in one
-/// state after the other and says its log weight, once for every block of states that share a random stream.
+/// `count` states of `n` variables with their log weights, and what those promise with this confidence and
+/// rounding. `drawer` makes what fills in one state after the other and says its log weight, once for every
+/// block of states that share a random stream.
 pub(crate) fn weighted_samples<D>(
     count: usize,
     n: usize,

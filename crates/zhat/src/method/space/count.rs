@@ -1,10 +1,13 @@
 //! The number of structures of a space that has no formula for it.
 //!
 //! |Y| = |Y₀| Π pₗ along the chain of enclosing spaces Y₀ ⊃ Y₁ ⊃ … ⊃ Y, of which the outermost has a known number, and pₗ is the probability that a uniform structure of one is in the next: the partition function of a
-//! score of zeros and minus infinities. Each p is found by the rule of M. Huber (*A Bernoulli mean estimate with known relative error distribution*, 2017): draws go on until k of them
-//! are inside, and each adds an exponential number to R. Then p·R follows the Gamma law with k whatever p is, so R gives an exact interval, and (k − 1)/R is unbiased.
+//! score of zeros and minus infinities. Each p is found by the rule of M. Huber (*A Bernoulli mean estimate
+//! with known relative error distribution*, 2017): draws go on until k of them are inside, and each adds an
+//! exponential number to R. Then p·R follows the Gamma law with k whatever p is, so R gives an exact
+//! interval, and (k − 1)/R is unbiased.
 //!
-//! Time: k/p draws of the enclosing space, k about (z/ε)². Blocks of a fixed number of hits have streams of their own.
+//! Time: k/p draws of the enclosing space, k about (z/ε)². Blocks of a fixed number of hits have streams of
+//! their own.
 
 use super::draws::in_order;
 use super::estimate::schedule::{chernoff_interval, poisson_interval};
@@ -18,7 +21,8 @@ use crate::run::{Clock, Run};
 
 /// Hits that share a stream.
 pub(super) const BLOCK: u64 = 64;
-/// Up to so many blocks of hits the fewest that do are looked for; beyond a bound on the tails of the Poisson law says how many are enough.
+/// Up to so many blocks of hits the fewest that do are looked for; beyond a bound on the tails of the Poisson
+/// law says how many are enough.
 const SEARCHED: u64 = 1 << 10;
 /// More hits than this are never asked for.
 const MOST_BLOCKS: u64 = 1 << 32;
@@ -68,7 +72,8 @@ pub(super) fn around(space: &dyn Space) -> Result<f64> {
     chain(space).map(|found| found.1)
 }
 
-/// The parts of ε and of the confidence that are left for Z/|Y| once |Y| has taken as much: (1 + ε′)² ≤ 1 + ε, (1 − ε′)² ≥ 1 − ε, and two times half of δ.
+/// The parts of ε and of the confidence that are left for Z/|Y| once |Y| has taken as much: (1 + ε′)² ≤ 1 +
+/// ε, (1 − ε′)² ≥ 1 − ε, and two times half of δ.
 pub(super) fn share(space: &dyn Space, error: f64, confidence: f64) -> (f64, f64) {
     match space.log_count() {
         Some(_) => (error, confidence),
@@ -185,7 +190,8 @@ pub(super) fn unbiased(space: &dyn Space, random: &mut Stream, clock: &Clock<'_>
     Ok(log)
 }
 
-/// ln of the number of structures: exact where there is a formula, otherwise within a factor 1 ± `error` with this confidence, by draws.
+/// ln of the number of structures: exact where there is a formula, otherwise within a factor 1 ± `error` with
+/// this confidence, by draws.
 ///
 /// ```
 /// use zhat::space::{Cycles, Restricted, log_count};

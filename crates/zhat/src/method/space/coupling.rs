@@ -1,13 +1,15 @@
 //! Exact draws from pairwise models on the hypercube by coupling from the past.
 //!
-//! Labels are drawn one after the other given their neighbours (Gibbs), all chains with the same random numbers; time starts ever further in the past until all starts
-//! lead to one state at time 0, which then has the model's law (Propp and Wilson 1996). What all chains can be is kept as two numbers a label, the least and the largest: a
-//! label's probability of 1 is bounded by setting every unknown neighbour to what hurts or helps it most. Where all couplings attract these two are
-//! themselves chains (monotone coupling); where some repel it is a bounding chain (M. Huber, *Perfect sampling using bounding chains*, 2004), and unknown labels die out where the couplings are
-//! weak: Σ_j |w_ij|/4 < 1 for every i is enough.
+//! Labels are drawn one after the other given their neighbours (Gibbs), all chains with the same random
+//! numbers; time starts ever further in the past until all starts lead to one state at time 0, which then has
+//! the model's law (Propp and Wilson 1996). What all chains can be is kept as two numbers a label, the least
+//! and the largest: a label's probability of 1 is bounded by setting every unknown neighbour to what hurts or
+//! helps it most. Where all couplings attract these two are themselves chains (monotone coupling); where some
+//! repel it is a bounding chain (M. Huber, *Perfect sampling using bounding chains*, 2004), and unknown
+//! labels die out where the couplings are weak: Σ_j |w_ij|/4 < 1 for every i is enough.
 //!
-//! Time: sweeps of O(labels + pairs), as many as it takes. The number of sweeps and the state depend on each other, so a run that is stopped for its time
-//! leaves a bias in what others drew; it ends with an error.
+//! Time: sweeps of O(labels + pairs), as many as it takes. The number of sweeps and the state depend on each
+//! other, so a run that is stopped for its time leaves a bias in what others drew; it ends with an error.
 
 use super::{Scores, SpaceModel, Structures, sigmoid};
 use crate::error::{Error, Result};
@@ -50,7 +52,8 @@ impl Spins {
         self.neighbours.iter().all(|(_, w)| *w >= 0.0)
     }
 
-    /// Whether unknown labels must die out: each label's unknown probability is below the unknown neighbours' share.
+    /// Whether unknown labels must die out: each label's unknown probability is below the unknown neighbours'
+    /// share.
     pub fn is_weak(&self, beta: f64) -> bool {
         let influence = |own: &[usize]| -> f64 {
             self.neighbours[own[0]..own[1]].iter().map(|(_, w)| 0.25 * beta * w.abs()).sum()

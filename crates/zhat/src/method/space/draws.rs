@@ -47,7 +47,8 @@ pub(crate) fn samples(
 /// Blocks whose results are held at once.
 const GROUP: u64 = 1 << 10;
 
-/// Does so many blocks of work in the run's threads and hands their results on in order, whatever their number and that of the threads.
+/// Does so many blocks of work in the run's threads and hands their results on in order, whatever their
+/// number and that of the threads.
 pub(crate) fn in_order<T: Send>(
     blocks: std::ops::Range<u64>,
     run: &Run,

@@ -1,4 +1,5 @@
-//! Every structure of a small space, one after the other: to check the other methods, and for user-defined scores.
+//! Every structure of a small space, one after the other: to check the other methods, and for user-defined
+//! scores.
 //!
 //! Time O(|Y|) scores, memory O(1) structures; draws take a second pass. Exact.
 
@@ -79,7 +80,8 @@ struct Sums {
     count: f64,
 }
 
-/// What `add` adds up of each structure with its weight, in a vector of this length, beside the weights themselves.
+/// What `add` adds up of each structure with its weight, in a vector of this length, beside the weights
+/// themselves.
 fn sums(
     model: &SpaceModel,
     length: usize,

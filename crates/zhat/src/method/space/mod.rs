@@ -1,4 +1,5 @@
-//! Methods for models on combinatorial spaces: exact sums, perfect samples, and estimates of Z with an interval.
+//! Methods for models on combinatorial spaces: exact sums, perfect samples, and estimates of Z with an
+//! interval.
 
 mod count;
 mod coupling;

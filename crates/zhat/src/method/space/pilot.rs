@@ -1,4 +1,5 @@
-//! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on them.
+//! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on
+//! them.
 
 use super::{Condition, Distance, Scores, SpaceModel, Structures, count};
 use crate::random::Streams;
@@ -67,7 +68,8 @@ impl Pilot {
         let inside = outer.map(|_| (scores.len().max(1) as f64) / tries as f64);
         let mut seconds = seconds_a_draw(model);
         if is_own(model) {
-            // Nobody knows how long functions take; in powers of 4, so that noise does not decide between methods.
+            // Nobody knows how long functions take; in powers of 4, so that noise does not decide between
+            // methods.
             let measured = clock.seconds() / tries as f64;
             seconds = seconds.max(4f64.powf(measured.log(4.0).round()));
         }
@@ -101,7 +103,8 @@ impl Pilot {
         }
     }
 
-    /// ln E\[exp βs\] under the uniform law, as if scores were normal; no further than half the way to the largest, where they are not.
+    /// ln E\[exp βs\] under the uniform law, as if scores were normal; no further than half the way to the
+    /// largest, where they are not.
     fn log_mean(&self, beta: f64) -> f64 {
         let most = 0.5 * beta * (self.mean + self.range.1);
         (beta * self.mean + 0.5 * beta * beta * self.variance)

@@ -217,7 +217,8 @@ impl<F: Precision> Transitions<F> {
         }
     }
 
-    /// The transitions of a file; `tables` are as many as there are steps or edges, with the words for their shape.
+    /// The transitions of a file; `tables` are as many as there are steps or edges, with the words for their
+    /// shape.
     pub(in crate::model) fn read(
         tensors: &mut TensorMap,
         name: &str,

@@ -4,8 +4,8 @@
 //!
 //!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁),
 //!
-//! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with respect to
-//! the shared parameters are summed over the batch.
+//! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with
+//! respect to the shared parameters are summed over the batch.
 
 pub(in crate::model) mod any;
 mod observe;
@@ -148,8 +148,8 @@ impl<F: Real> Transitions<F> {
 impl<F: Real> Chain<F> {
     /// A batch of chains.
     ///
-    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all; of sequence b only the first
-    /// `lengths[b]` positions count, whatever stands behind them. Nothing is copied.
+    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all; of sequence b only the
+    /// first `lengths[b]` positions count, whatever stands behind them. Nothing is copied.
     pub fn new(
         start: Values<F>,
         emissions: Values<F>,
@@ -206,9 +206,9 @@ impl<F: Real> Chain<F> {
 
     /// A hidden Markov model of discrete observations.
     ///
-    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state i shows) are
-    /// probabilities: `start` and every row must sum to 1 within 1e-4. `observations` are symbols 0 … V−1, one list for each sequence. log Z is the
-    /// log-likelihood.
+    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state
+    /// i shows) are probabilities: `start` and every row must sum to 1 within 1e-4. `observations` are
+    /// symbols 0 … V−1, one list for each sequence. log Z is the log-likelihood.
     pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
         let states = start.len();
         let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));
@@ -319,7 +319,8 @@ fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<
     Err(Error::Model(format!("{name}: found {found} numbers, expected {shape} = {expected}")))
 }
 
-/// By how much the sum of a probability distribution may differ from 1: what is written with a few digits, or normalised in single precision, passes.
+/// By how much the sum of a probability distribution may differ from 1: what is written with a few digits, or
+/// normalised in single precision, passes.
 const SUM_TOLERANCE: f64 = 1e-4;
 
 /// The logarithms of rows of `width` probabilities, each of which must sum to 1.

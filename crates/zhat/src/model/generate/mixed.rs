@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::model::MixedModel;
 use crate::random::Streams;
 
-/// A class and a number that is normal given the class: means uniform on the box, deviations of a twentieth to a fifth of it.
+/// A class and a number that is normal given the class: means uniform on the box, deviations of a twentieth
+/// to a fifth of it.
 pub fn gaussian_mixture(classes: usize, bounds: (f64, f64), seed: u64) -> Result<MixedModel> {
     if classes == 0 {
         return Err(Error::argument("classes", "at least one is needed"));

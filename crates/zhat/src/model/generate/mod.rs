@@ -55,8 +55,8 @@ impl Grid {
     }
 }
 
-/// Score Σ Jᵢⱼ sᵢ sⱼ + Σ hᵢ sᵢ with s = ±1 on a grid; hᵢ ~ N(0, field²), and Jᵢⱼ ~ N(0, coupling²), or all equal to
-/// `coupling` if `uniform`.
+/// Score Σ Jᵢⱼ sᵢ sⱼ + Σ hᵢ sᵢ with s = ±1 on a grid; hᵢ ~ N(0, field²), and Jᵢⱼ ~ N(0, coupling²), or all
+/// equal to `coupling` if `uniform`.
 pub fn ising(grid: Grid, coupling: f64, field: f64, uniform: bool, seed: u64) -> Result<FactorGraph> {
     let mut random = Streams::new(seed, "generate ising").block(0);
     affordable(12.0 * grid.rows as f64 * grid.columns as f64)?;
@@ -111,8 +111,8 @@ pub fn tree(variables: usize, states: usize, strength: f64, seed: u64) -> Result
     Ok(graph)
 }
 
-/// `factors` factors over random scopes of `arity` variables with N(0, strength²) entries. A fraction `zeros` of the
-/// entries is −∞, but never all of them: one hidden state of the whole model keeps a positive weight.
+/// `factors` factors over random scopes of `arity` variables with N(0, strength²) entries. A fraction `zeros`
+/// of the entries is −∞, but never all of them: one hidden state of the whole model keeps a positive weight.
 pub fn random(
     variables: usize,
     states: usize,
@@ -153,8 +153,8 @@ pub fn random(
     Ok(graph)
 }
 
-/// A Bayesian network: each variable has up to `parents` random earlier parents; each row of its table is a random
-/// point of the simplex, or with probability `deterministic` puts everything on one state.
+/// A Bayesian network: each variable has up to `parents` random earlier parents; each row of its table is a
+/// random point of the simplex, or with probability `deterministic` puts everything on one state.
 pub fn bayes(
     variables: usize,
     states: usize,

@@ -40,7 +40,8 @@ impl Default for PairwiseShape {
     }
 }
 
-/// A grid or a random tree with normal scores; factored interactions have normal embeddings whose products have that variance.
+/// A grid or a random tree with normal scores; factored interactions have normal embeddings whose products
+/// have that variance.
 ///
 /// ```
 /// use zhat::model::generate::{PairwiseShape, pairwise};

@@ -1,16 +1,19 @@
 //! Random chains of many states.
 //!
-//! The chains of Fu, Cunningham & Lapata (2022), Table 2: state embeddings S (N×D) and word embeddings W (T×D) are uniform on [0, 1), and
-//! some steps of gradient descent (Adam, step 10⁻⁴) on S and W reduce the mean entropy of softmax(W·Sᵀ): 10, 30 or 50 of them for
-//! *dense*, *intermediate* and *long-tailed* chains. Then log-transitions are S·Sᵀ, centred by their mean, divided by their range, times
-//! 10, and log-emissions are W·Sᵀ, centred and ranged at each position, times 10.
+//! The chains of Fu, Cunningham & Lapata (2022), Table 2: state embeddings S (N×D) and word embeddings W
+//! (T×D) are uniform on [0, 1), and some steps of gradient descent (Adam, step 10⁻⁴) on S and W reduce the
+//! mean entropy of softmax(W·Sᵀ): 10, 30 or 50 of them for *dense*, *intermediate* and *long-tailed* chains.
+//! Then log-transitions are S·Sᵀ, centred by their mean, divided by their range, times 10, and log-emissions
+//! are W·Sᵀ, centred and ranged at each position, times 10.
 //!
-//! So few steps change little: for N = 2000, T = 11, D = 50 the chain's entropy is 34.1, 34.5 and 34.9 nats, and the likeliest tenth of the
-//! states at each position misses 0.90, 0.84 and 0.77 nats of log Z. About 650 and 860 steps make the entropies of 18 and 6.5 nats that the
-//! paper's own intermediate and long-tailed chains of that size had; [`Sharpness::Steps`] takes any number.
+//! So few steps change little: for N = 2000, T = 11, D = 50 the chain's entropy is 34.1, 34.5 and 34.9 nats,
+//! and the likeliest tenth of the states at each position misses 0.90, 0.84 and 0.77 nats of log Z. About 650
+//! and 860 steps make the entropies of 18 and 6.5 nats that the paper's own intermediate and long-tailed
+//! chains of that size had; [`Sharpness::Steps`] takes any number.
 //!
-//! The transitions are kept as factors: embeddings times √(10/range), and the constant −10·mean/range in the emissions behind the first
-//! position. The range takes one pass over all N² products, tile by tile; nothing of that size is kept.
+//! The transitions are kept as factors: embeddings times √(10/range), and the constant −10·mean/range in the
+//! emissions behind the first position. The range takes one pass over all N² products, tile by tile; nothing
+//! of that size is kept.
 
 use rayon::prelude::*;
 
@@ -175,7 +178,8 @@ impl Embeddings {
             sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         }
         let mean = sum.iter().map(|x| x * x).sum::<f64>() / (count as f64).powi(2);
-        // No product is above the larger of its two squares (Cauchy–Schwarz), so the largest of all is a square.
+        // No product is above the larger of its two squares (Cauchy–Schwarz), so the largest of all is a
+        // square.
         let squares = self.states.chunks_exact(self.rank).map(|row| row.iter().map(|x| x * x).sum::<f64>());
         let high = squares.fold(f64::NEG_INFINITY, f64::max);
         (mean, factor(self.least_product(), high))

@@ -21,7 +21,8 @@ pub struct ChainShape {
     pub transitions: TransitionForm,
     /// The standard deviation of the scores.
     pub strength: f64,
-    /// The fraction of emissions, and of transitions that are tables, that is −∞; every sequence keeps a path.
+    /// The fraction of emissions, and of transitions that are tables, that is −∞; every sequence keeps a
+    /// path.
     pub zeros: f64,
 }
 
@@ -55,7 +56,8 @@ impl Default for ChainShape {
     }
 }
 
-/// Chains whose scores are N(0, strength²); factored ones have normal embeddings whose products have that variance.
+/// Chains whose scores are N(0, strength²); factored ones have normal embeddings whose products have that
+/// variance.
 ///
 /// ```
 /// use zhat::model::generate::{ChainShape, chain};

@@ -9,9 +9,10 @@ use crate::random::{Stream, Streams};
 
 /// A random model on a space of `size` elements, its scores normal with standard deviation `strength`.
 ///
-/// `kind` and `scores` (the first where it is empty): `hypercube` (`unary`, `pairwise` on a cycle), `permutation` (`position`, `precedence`, or
-/// a distance: `kendall`, `cayley`, `hamming`, `footrule`, `spearman`, with θ = `strength` and a random reference), `subtree` (`unary`; every node but
-/// the first hangs at a random one before it), `cycle` and `partition` (`links`).
+/// `kind` and `scores` (the first where it is empty): `hypercube` (`unary`, `pairwise` on a cycle),
+/// `permutation` (`position`, `precedence`, or a distance: `kendall`, `cayley`, `hamming`, `footrule`,
+/// `spearman`, with θ = `strength` and a random reference), `subtree` (`unary`; every node but the first
+/// hangs at a random one before it), `cycle` and `partition` (`links`).
 ///
 /// ```
 /// use zhat::{LogPartition, Run, model::generate, space::Oracle};

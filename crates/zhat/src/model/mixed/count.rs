@@ -1,11 +1,14 @@
 //! Variables that count: ln x!, and where a sum over all counts may end.
 //!
-//! Let v be a count without a largest value. If D(x) bounds score(x + 1) − score(x) from above, whatever the other variables are, and falls with x, then for every h
+//! Let v be a count without a largest value. If D(x) bounds score(x + 1) − score(x) from above, whatever the
+//! other variables are, and falls with x, then for every h
 //!
 //!   Σ_{x ≥ h} exp score(x) ≤ exp score(h)/(1 − e^{D(h)}),
 //!
-//! so the sum may end at h if the last term is counted between once and 1/(1 − e^{D(h)}) times. D(x) = A·ln(x + 1) + B, where A ≤ 0 bounds what ln x! is multiplied by and B what x is
-//! multiplied by, in interval arithmetic. h is where terms have fallen to e⁻⁴⁵ of an earlier one.
+//! so the sum may end at h if the last term is counted between once and 1/(1 − e^{D(h)}) times. D(x) =
+//! A·ln(x + 1) + B, where A ≤ 0 bounds what ln x! is multiplied by and B what x is multiplied by, in interval
+//! arithmetic.
+//! h is where terms have fallen to e⁻⁴⁵ of an earlier one.
 
 use super::{Domain, Statistic, Term};
 
@@ -22,7 +25,8 @@ pub(super) fn log_factorial(n: f64) -> f64 {
         return n;
     }
     if n < 64.0 {
-        // 20! is the last that is a whole number of 64 bits; products of few factors lose nothing worth mentioning.
+        // 20! is the last that is a whole number of 64 bits; products of few factors lose nothing worth
+        // mentioning.
         return (2..=n as u32).map(f64::from).product::<f64>().ln();
     }
     // Stirling's series; the first term left out is below 10⁻¹⁶.

@@ -65,12 +65,14 @@ pub enum Family {
         /// The scale.
         scale: f64,
     },
-    /// rateˣ/x!, of a count x. The box is one of counts, and without an upper end the sum is over all of them.
+    /// rateˣ/x!, of a count x. The box is one of counts, and without an upper end the sum is over all of
+    /// them.
     Poisson {
         /// The rate, which is the mean.
         rate: f64,
     },
-    /// A Dirichlet density by its sticks, which are independent beta variables: vᵢ is the share of what v₁ … vᵢ₋₁ leave. Numerical.
+    /// A Dirichlet density by its sticks, which are independent beta variables: vᵢ is the share of what v₁ …
+    /// vᵢ₋₁ leave. Numerical.
     Dirichlet {
         /// One concentration a component, at least two.
         concentrations: Vec<f64>,
@@ -261,8 +263,8 @@ fn counts((a, b): (f64, f64)) -> Result<Domain> {
 }
 
 impl MixedModel {
-    /// A class and a number that is normal given the class: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on the box. The variables are
-    /// the class and the number.
+    /// A class and a number that is normal given the class: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on the box. The
+    /// variables are the class and the number.
     pub fn gaussian_mixture(
         weights: &[f64],
         means: &[f64],

@@ -2,9 +2,11 @@
 //!
 //!   p(x) ∝ exp Σⱼ θⱼ Πᵥ fⱼᵥ(xᵥ),   Z = Σ over the discrete ∫ over the continuous variables of that,
 //!
-//! a variable being one of n states, a count or a number in a box [a, b], and every f one of the statistics whose products have
-//! integrals in closed form: xᶜ and 1/xᶜ, |x − m|ᶜ, (ln x)ᶜ, the indicator of a state, ln x! of a count; and ln(1 − x), for which there is numerical
-//! quadrature only. Powers that are not whole numbers, 1/x and ln x need a box with a > 0, ln(1 − x) one with b < 1. A count without a largest value needs terms that bound its sum (`count`).
+//! a variable being one of n states, a count or a number in a box [a, b], and every f one of the statistics
+//! whose products have integrals in closed form: xᶜ and 1/xᶜ, |x − m|ᶜ, (ln x)ᶜ, the indicator of a state, ln
+//! x! of a count; and ln(1 − x), for which there is numerical quadrature only. Powers that are not whole
+//! numbers, 1/x and ln x need a box with a > 0, ln(1 − x) one with b < 1. A count without a largest value
+//! needs terms that bound its sum (`count`).
 
 pub(in crate::model) mod any;
 mod count;
@@ -187,8 +189,9 @@ impl MixedModel {
         &self.terms
     }
 
-    /// The values of a discrete variable: the first one, how many there are, and by how much the logarithm of the last one's weight may be too small because it stands for those beyond. None for a
-    /// continuous variable.
+    /// The values of a discrete variable: the first one, how many there are, and by how much the logarithm of
+    /// the last one's weight may be too small because it stands for those beyond. None for a continuous
+    /// variable.
     pub(crate) fn values(&self, v: usize) -> Option<(u64, u64, f64)> {
         match (self.domains[v], self.cuts[v]) {
             (Domain::States(n), _) => Some((0, n as u64, 0.0)),
@@ -234,7 +237,8 @@ impl MixedModel {
         }
     }
 
-    /// The variables and terms that hang together, variables in ascending order. Terms without variables are in none.
+    /// The variables and terms that hang together, variables in ascending order. Terms without variables are
+    /// in none.
     pub(crate) fn components(&self) -> Vec<Component> {
         let mut leader: Vec<usize> = (0..self.domains.len()).collect();
         fn find(leader: &mut [usize], mut v: usize) -> usize {

@@ -31,8 +31,8 @@ impl<F> VariableMarginals<F> {
     }
 }
 
-/// The gradient with respect to the scores of a pairwise graph: for log Z marginals of variables, and of edges summed
-/// over those that share a table.
+/// The gradient with respect to the scores of a pairwise graph: for log Z marginals of variables, and of
+/// edges summed over those that share a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairwiseGradient<F> {
     /// V×N.

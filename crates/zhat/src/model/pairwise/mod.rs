@@ -4,8 +4,9 @@
 //!
 //!   score(x) = Σᵥ node(v, xᵥ) + Σₑ interactionₑ(xᵢ, xⱼ) for e = (i, j),
 //!
-//! all of them logarithms, −∞ allowed. The interactions have the forms of a chain's transitions: one table for all edges, one for
-//! each, or products of embeddings, whose N×N table is never made. A factor graph holds every table whole; this does not, so N may be 10⁵.
+//! all of them logarithms, −∞ allowed. The interactions have the forms of a chain's transitions: one table
+//! for all edges, one for each, or products of embeddings, whose N×N table is never made. A factor graph
+//! holds every table whole; this does not, so N may be 10⁵.
 
 pub(in crate::model) mod any;
 
@@ -41,8 +42,8 @@ pub struct PairwiseGraph<F: Real = f64> {
 impl<F: Real> PairwiseGraph<F> {
     /// A graph of variables of `states` states.
     ///
-    /// `nodes` are V×N. Edge e leads from `edges[e].0`, whose states are the rows of its table, to `edges[e].1`; of
-    /// [`Transitions::PerStep`] table e is its own. Nothing is copied.
+    /// `nodes` are V×N. Edge e leads from `edges[e].0`, whose states are the rows of its table, to
+    /// `edges[e].1`; of [`Transitions::PerStep`] table e is its own. Nothing is copied.
     pub fn new(
         states: usize,
         nodes: Values<F>,

@@ -1,11 +1,13 @@
 //! Semi-Markov chains: a state lasts for a segment of one to L positions.
 //!
-//! A sequence of T positions is cut into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁ … j_m, and
+//! A sequence of T positions is cut into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁ …
+//! j_m, and
 //!
 //!   score = start(j₁) + Σ_segments [ Σ_{t in segment} emission(t, j) + segment(j, d) ] + Σ transition(jₖ, jₖ₊₁).
 //!
-//! `segment` is a score of the length in each state, or of each place where a segment may stand. With L = 1 and zero segment scores
-//! it is a [`Chain`]. Transitions are between segments; a per-step table t is the one into a segment that starts at t + 1.
+//! `segment` is a score of the length in each state, or of each place where a segment may stand. With L = 1
+//! and zero segment scores it is a [`Chain`]. Transitions are between segments; a per-step table t is the one
+//! into a segment that starts at t + 1.
 
 pub(in crate::model) mod any;
 
@@ -26,8 +28,8 @@ pub struct SemiMarkov<F: Real = f64> {
 pub enum Segments<F: Real = f64> {
     /// L×N: of length d (row d − 1) in each state.
     Lengths(Values<F>),
-    /// B×T×L×N: of the segment of sequence b that starts at t and has length d, in each state. Segments that would
-    /// pass the sequence's end do not exist, whatever stands there.
+    /// B×T×L×N: of the segment of sequence b that starts at t and has length d, in each state. Segments that
+    /// would pass the sequence's end do not exist, whatever stands there.
     Places(Values<F>),
 }
 

@@ -1,9 +1,11 @@
 //! Order-K Markov random fields on a cycle, with parameters shared by all positions.
 //!
-//! N positions with C states each: score(x) = Σᵢ θ⁰(xᵢ) + Σᵢ Σ_{l ≤ K} θˡ(xᵢ, xᵢ₊ₗ), positions counted modulo N. The interactions are matrices, or products of
-//! embeddings: θˡ = U·(Wˡ)ᵀ, of which θˡ = U·Rˡ·Wᵀ is a special case ([`SequenceMrf::rotated`]).
+//! N positions with C states each: score(x) = Σᵢ θ⁰(xᵢ) + Σᵢ Σ_{l ≤ K} θˡ(xᵢ, xᵢ₊ₗ), positions counted modulo
+//! N. The interactions are matrices, or products of embeddings: θˡ = U·(Wˡ)ᵀ, of which θˡ = U·Rˡ·Wᵀ is a
+//! special case ([`SequenceMrf::rotated`]).
 //!
-//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random field language models*, ICML 2015.
+//! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
+//! field language models*, ICML 2015.
 
 pub(crate) mod any;
 
@@ -97,7 +99,8 @@ impl SequenceMrf {
         Ok(SequenceMrf { length, unary, interactions, magnitude })
     }
 
-    /// θˡ = U·Rˡ·Wᵀ with one D × D matrix a distance; it is kept as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single precision.
+    /// θˡ = U·Rˡ·Wᵀ with one D × D matrix a distance; it is kept as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single
+    /// precision.
     pub fn rotated(
         length: usize,
         unary: Vec<f64>,

@@ -1,9 +1,11 @@
-//! The assignment of largest total score: the Hungarian method with potentials (E. L. Lawler, 1976; R. Jonker, A. Volgenant, 1987). Time O(n³), memory O(n) beside the matrix.
+//! The assignment of largest total score: the Hungarian method with potentials (E. L. Lawler, 1976; R.
+//! Jonker, A. Volgenant, 1987). Time O(n³), memory O(n) beside the matrix.
 
 use crate::error::Result;
 use crate::run::Clock;
 
-/// The column of each row in the one-to-one assignment with the largest Σ score, of a row-major n×n matrix of finite numbers.
+/// The column of each row in the one-to-one assignment with the largest Σ score, of a row-major n×n matrix of
+/// finite numbers.
 ///
 /// ```
 /// use zhat::space::best_assignment;

@@ -1,7 +1,8 @@
-//! Labels, or nodes of a tree, chosen one after the other while they are counted: sums and the best under a condition on their number.
+//! Labels, or nodes of a tree, chosen one after the other while they are counted: sums and the best under a
+//! condition on their number.
 //!
-//! Nodes stand in preorder: after a node that is chosen comes the next one, after a node that is not chosen the next one outside its subtree (labels are nodes without
-//! children). With k nodes chosen before place i,
+//! Nodes stand in preorder: after a node that is chosen comes the next one, after a node that is not chosen
+//! the next one outside its subtree (labels are nodes without children). With k nodes chosen before place i,
 //!
 //!   H(i, k) = H(after i's subtree, k) + e^{w_i} H(i + 1, k + 1),   H(end, k) = 1 where least ≤ k ≤ most,
 //!
@@ -84,7 +85,8 @@ impl Plan {
         if !feasible(0, 0) {
             return true;
         }
-        // Place, number chosen before it, and what has been tried there: nothing, leaving it out, choosing it.
+        // Place, number chosen before it, and what has been tried there: nothing, leaving it out, choosing
+        // it.
         let mut path = vec![(0, 0, 0u8)];
         while let Some(&mut (i, k, ref mut tried)) = path.last_mut() {
             if i == n {
@@ -229,7 +231,8 @@ impl Choices {
         Ok(means)
     }
 
-    /// A state on the way: the place, the number chosen before it, and the sum of their weights, with the score of its best end. The states after it are pushed to `children`.
+    /// A state on the way: the place, the number chosen before it, and the sum of their weights, with the
+    /// score of its best end. The states after it are pushed to `children`.
     pub fn after(&self, &(i, k, so_far, _): &State, children: &mut Vec<(f64, State)>) {
         if i == self.plan.order.len() {
             return;

@@ -153,7 +153,8 @@ fn size(space: &Structures, structure: &[u32]) -> usize {
     }
 }
 
-/// The fewest and the most that a structure can have under these conditions; none at all where the first is above the second.
+/// The fewest and the most that a structure can have under these conditions; none at all where the first is
+/// above the second.
 pub(crate) fn sizes(space: &Structures, conditions: &[Condition]) -> (usize, usize) {
     let n = space.as_space().width();
     let least = match space.base() {

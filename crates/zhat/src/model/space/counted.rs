@@ -31,7 +31,8 @@ pub(crate) struct Counted {
 
 #[derive(Debug)]
 enum Law {
-    /// Elements that are certain and others that may be there, and the probability of each size from the least on.
+    /// Elements that are certain and others that may be there, and the probability of each size from the
+    /// least on.
     Subsets {
         certain: Vec<u32>,
         free: Vec<u32>,

@@ -1,8 +1,8 @@
 //! Undirected cycles through at least three of n vertices.
 //!
-//! A structure has the vertex that comes after each, and the vertex itself where it is not on the cycle; of the two directions
-//! the canonical one leaves the least vertex for the smaller of its two neighbours. |Y| = Σ_{k≥3} C(n, k)(k − 1)!/2. A uniform draw: k with
-//! that law, then k of the vertices in random order.
+//! A structure has the vertex that comes after each, and the vertex itself where it is not on the cycle; of
+//! the two directions the canonical one leaves the least vertex for the smaller of its two neighbours. |Y| =
+//! Σ_{k≥3} C(n, k)(k − 1)!/2. A uniform draw: k with that law, then k of the vertices in random order.
 
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
@@ -43,7 +43,8 @@ impl Cycles {
         }
     }
 
-    /// Shows the cycles through at least and at most so many vertices, until `visit` says no; whether all were shown.
+    /// Shows the cycles through at least and at most so many vertices, until `visit` says no; whether all
+    /// were shown.
     pub(crate) fn enumerate_sized(
         &self,
         (least, most): (usize, usize),
@@ -51,7 +52,8 @@ impl Cycles {
     ) -> bool {
         let n = self.vertices;
         let mut structure = vec![0; n];
-        // Paths from their least vertex, grown and cut like an odometer; each is shown where its second vertex is below its last.
+        // Paths from their least vertex, grown and cut like an odometer; each is shown where its second
+        // vertex is below its last.
         for start in 0..(n + 1).saturating_sub(least.max(3)) as u32 {
             let mut path = vec![start];
             let mut used = vec![false; n];

@@ -53,7 +53,8 @@ impl Distance {
         }
     }
 
-    /// What an item at `position` adds whose place in the reference is `place`, where the distance is a sum of such.
+    /// What an item at `position` adds whose place in the reference is `place`, where the distance is a sum
+    /// of such.
     pub(crate) fn term(self, position: usize, place: u32) -> Option<f64> {
         let apart = (position as f64 - f64::from(place)).abs();
         match self {
@@ -64,7 +65,8 @@ impl Distance {
         }
     }
 
-    /// The distance of an order to the reference in which item i has the place `places[i]`. Time O(n log n) for Kendall's, O(n) for the others.
+    /// The distance of an order to the reference in which item i has the place `places[i]`. Time O(n log n)
+    /// for Kendall's, O(n) for the others.
     pub fn to(self, order: &[u32], places: &[u32]) -> f64 {
         match self {
             Distance::Kendall => {

@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Subsets of n labels (a number is 0 or 1); with signs, the same as vectors of −1 and 1, which stand for 0 and 1 in scores.
+/// Subsets of n labels (a number is 0 or 1); with signs, the same as vectors of −1 and 1, which stand for 0
+/// and 1 in scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hypercube {
     labels: usize,

@@ -12,8 +12,8 @@
 //!
 //! A part of a space is a [`Restricted`] one.
 //!
-//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln Σ_y exp s(y). A user-defined space implements
-//! [`Space`], user-defined scores implement [`Features`].
+//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln
+//! Σ_y exp s(y). A user-defined space implements [`Space`], user-defined scores implement [`Features`].
 //!
 //! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
@@ -55,13 +55,15 @@ use crate::run::Clock;
 
 /// Tries after which rejection counts as not finding anything.
 pub(crate) const MOST_TRIES: u64 = 1 << 22;
-/// Structures between two looks at the clock: so few because user-defined functions, which may be slow, are called for each.
+/// Structures between two looks at the clock: so few because user-defined functions, which may be slow, are
+/// called for each.
 pub(crate) const ROUND: u64 = 4;
 
 /// A finite set of structures from which one can draw uniformly.
 ///
-/// A user-defined space says how many structures there are, or names a larger space that it is cut out of ([`Space::enclosing`]): then draws are made by rejection, the structures are listed
-/// from those of the larger space, and the methods estimate their number on the way to Z.
+/// A user-defined space says how many structures there are, or names a larger space that it is cut out of
+/// ([`Space::enclosing`]): then draws are made by rejection, the structures are listed from those of the
+/// larger space, and the methods estimate their number on the way to Z.
 ///
 /// ```
 /// use zhat::space::{Hypercube, Scores, Space, SpaceModel, Structures, UniformImportance};
@@ -116,8 +118,9 @@ pub trait Space: Send + Sync + Debug {
         None
     }
 
-    /// A larger space whose structures are this one's where [`Space::contains`] says so. Needed where |Y| is not known, which is then estimated from the share of such structures; that space may be cut
-    /// out of a third one.
+    /// A larger space whose structures are this one's where [`Space::contains`] says so. Needed where |Y| is
+    /// not known, which is then estimated from the share of such structures; that space may be cut out of a
+    /// third one.
     fn enclosing(&self) -> Option<&dyn Space> {
         None
     }
@@ -127,7 +130,8 @@ pub trait Space: Send + Sync + Debug {
         Ok(self.check(structure).is_ok())
     }
 
-    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing better. What may take long looks at the clock.
+    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing
+    /// better. What may take long looks at the clock.
     fn uniform(&self, random: &mut Stream, structure: &mut [u32], clock: &Clock<'_>) -> Result<()> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the space of {} has no uniform sampler", self.name())));
@@ -135,7 +139,8 @@ pub trait Space: Send + Sync + Debug {
         reject(self, space, random, structure, clock)
     }
 
-    /// Shows every structure once, until `visit` says `false`; whether all were shown. What is not shown looks at the clock.
+    /// Shows every structure once, until `visit` says `false`; whether all were shown. What is not shown
+    /// looks at the clock.
     fn enumerate(&self, clock: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())));
@@ -159,9 +164,9 @@ pub trait Space: Send + Sync + Debug {
         failure.map_or(Ok(all), Err)
     }
 
-    /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)): with these the
-    /// Metropolis rule leaves the uniform law as it is, and every structure can be reached from every other. It may leave the
-    /// canonical form, to which [`Space::canonical`] leads back.
+    /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)):
+    /// with these the Metropolis rule leaves the uniform law as it is, and every structure can be reached
+    /// from every other. It may leave the canonical form, to which [`Space::canonical`] leads back.
     fn propose(
         &self,
         random: &mut Stream,
@@ -364,7 +369,8 @@ pub(crate) fn refuse(message: impl Into<String>) -> Error {
     Error::argument("structure", message)
 }
 
-/// The least and the most elements that the spaces of n elements take; beyond these a number does not fit into `u32`.
+/// The least and the most elements that the spaces of n elements take; beyond these a number does not fit
+/// into `u32`.
 pub(crate) fn check_size(what: &str, n: usize, least: usize) -> Result<()> {
     if n < least {
         return Err(Error::model(format!("{what} need at least {least}, found {n}")));

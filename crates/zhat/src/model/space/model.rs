@@ -231,7 +231,8 @@ impl SpaceModel {
 pub struct Expectations {
     /// The expectations, in the order of θ.
     pub values: Vec<f64>,
-    /// No further than this from the truth in Euclidean norm, with the confidence of the guarantee; the allowance for rounding if they are exact.
+    /// No further than this from the truth in Euclidean norm, with the confidence of the guarantee; the
+    /// allowance for rounding if they are exact.
     pub radius: f64,
 }
 
@@ -248,7 +249,8 @@ pub struct SpaceMarginals {
     pub shape: Vec<usize>,
     /// The probabilities, row by row.
     pub values: Vec<f64>,
-    /// None is further than this from the truth, with the confidence of the guarantee for all of them together; the allowance for rounding if they are exact.
+    /// None is further than this from the truth, with the confidence of the guarantee for all of them
+    /// together; the allowance for rounding if they are exact.
     pub radius: f64,
 }
 

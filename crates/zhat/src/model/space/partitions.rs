@@ -1,8 +1,8 @@
 //! Partitions of n elements into blocks, as the block of each element, blocks numbered as they appear.
 //!
 //! |Y| is the Bell number. A uniform draw is Stam's urn: Bell(n) = e⁻¹ Σ_m mⁿ/m! (Dobiński), so a number m of urns with that law, each element
-//! into a uniformly random urn, and the urns that are not empty are the blocks (A. J. Stam, *Generation of a random partition of a finite set by an
-//! urn model*, 1983).
+//! into a uniformly random urn, and the urns that are not empty are the blocks (A. J. Stam, *Generation of a
+//! random partition of a finite set by an urn model*, 1983).
 
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
@@ -140,7 +140,8 @@ impl Space for Partitions {
     }
 }
 
-/// Shows the partitions of n elements into at least and at most so many blocks, in lexicographic order, until `visit` says no; whether all were shown.
+/// Shows the partitions of n elements into at least and at most so many blocks, in lexicographic order, until
+/// `visit` says no; whether all were shown.
 pub(crate) fn growth_strings(
     n: usize,
     (least, most): (usize, usize),
@@ -149,7 +150,8 @@ pub(crate) fn growth_strings(
     if least.max(1) > most.min(n) {
         return true;
     }
-    // The first continuation behind `from`, where there are `blocks`: all in the first, and as many of their own at the end as are missing.
+    // The first continuation behind `from`, where there are `blocks`: all in the first, and as many of their
+    // own at the end as are missing.
     let fill = |structure: &mut [u32], from: usize, blocks: usize| {
         structure[from..].fill(0);
         let missing = least.saturating_sub(blocks);
@@ -161,7 +163,8 @@ pub(crate) fn growth_strings(
         if !visit(&structure) {
             return false;
         }
-        // The last element whose block can be raised: by one, at most to a new one, and so that enough are left for the blocks that are missing.
+        // The last element whose block can be raised: by one, at most to a new one, and so that enough are
+        // left for the blocks that are missing.
         let mut blocks = 1;
         let mut found = None;
         for (i, &block) in structure.iter().enumerate().skip(1) {

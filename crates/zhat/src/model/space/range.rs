@@ -1,8 +1,9 @@
 //! Numbers below and above every score of a model, as tight as they come cheaply.
 //!
-//! Exact for single scores (hypercube: the sum of the larger ends; subtrees: one pass from the leaves), for position scores (the best
-//! assignment) and for distances. Otherwise a sum of the parts' own ends: pairs on their own, precedences pair by pair, and for cycles half the
-//! two largest links of every vertex, because each edge has two ends.
+//! Exact for single scores (hypercube: the sum of the larger ends; subtrees: one pass from the leaves), for
+//! position scores (the best assignment) and for distances. Otherwise a sum of the parts' own ends: pairs on
+//! their own, precedences pair by pair, and for cycles half the two largest links of every vertex, because
+//! each edge has two ends.
 
 use super::{Scores, Structures, best_assignment};
 

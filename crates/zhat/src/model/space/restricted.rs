@@ -1,7 +1,9 @@
 //! The structures of a space that meet conditions.
 //!
-//! Conditions on the size, on labels and nodes, on the vertices of cycles and on links in partitions leave the number known and draws direct (`counted`). For the others there is no formula: uniform
-//! draws are made by rejection from the structures that meet those conditions, so they take the inverse of the share that is allowed; the number is estimated from that share (`count`).
+//! Conditions on the size, on labels and nodes, on the vertices of cycles and on links in partitions leave
+//! the number known and draws direct (`counted`). For the others there is no formula: uniform draws are made
+//! by rejection from the structures that meet those conditions, so they take the inverse of the share that is
+//! allowed; the number is estimated from that share (`count`).
 
 use std::sync::Arc;
 
@@ -133,8 +135,9 @@ impl Space for Restricted {
         }
     }
 
-    /// The moves of the whole space that stay inside, or two of them by way of a structure outside, which balances because the way back is the same; now and then a whole new structure, because those
-    /// need not lead everywhere.
+    /// The moves of the whole space that stay inside, or two of them by way of a structure outside, which
+    /// balances because the way back is the same; now and then a whole new structure, because those need not
+    /// lead everywhere.
     fn propose(
         &self,
         random: &mut Stream,

@@ -1,7 +1,8 @@
 //! Subtrees of a rooted tree that hang at its root: sets of nodes closed under parents.
 //!
-//! f(v) = 1 + Π_c f(c) over the children c counts the subtrees below v, the empty one included; in logs a softplus. A uniform draw goes from the
-//! root down: a child c of a chosen node is chosen with probability (f(c) − 1)/f(c). Time O(n) to prepare, and O(n) a draw; nothing is recursive.
+//! f(v) = 1 + Π_c f(c) over the children c counts the subtrees below v, the empty one included; in logs a
+//! softplus. A uniform draw goes from the root down: a child c of a chosen node is chosen with probability
+//! (f(c) − 1)/f(c). Time O(n) to prepare, and O(n) a draw; nothing is recursive.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ impl Tree {
 }
 
 impl Subtrees {
-    /// From the parent of every node; one node, the root, has none. `empty` says whether the subtree without any node counts.
+    /// From the parent of every node; one node, the root, has none. `empty` says whether the subtree without
+    /// any node counts.
     ///
     /// ```
     /// use zhat::space::{Space, Subtrees};
@@ -143,12 +145,14 @@ impl Subtrees {
         &self.tree.order
     }
 
-    /// For every node the sum over its children c of `value`(c, the sum at c): one pass from the leaves to the root.
+    /// For every node the sum over its children c of `value`(c, the sum at c): one pass from the leaves to
+    /// the root.
     pub(crate) fn upward(&self, value: impl Fn(usize, f64) -> f64) -> Vec<f64> {
         self.tree.upward(value)
     }
 
-    /// Chooses nodes from the root down: v, whose parent is chosen, where a coin of the log odds `odds`(v) falls so.
+    /// Chooses nodes from the root down: v, whose parent is chosen, where a coin of the log odds `odds`(v)
+    /// falls so.
     pub(crate) fn downward(&self, random: &mut Stream, structure: &mut [u32], odds: impl Fn(usize) -> f64) {
         for &v in &self.tree.order {
             let v = v as usize;
@@ -227,7 +231,8 @@ impl Space for Subtrees {
         }
     }
 
-    /// Adds or takes a node where that leaves a subtree, or prunes all below a node and grafts a uniform subtree there.
+    /// Adds or takes a node where that leaves a subtree, or prunes all below a node and grafts a uniform
+    /// subtree there.
     fn propose(
         &self,
         random: &mut Stream,
@@ -249,7 +254,8 @@ impl Space for Subtrees {
             }
             return Ok(0.0);
         }
-        // What is chosen below v is taken, then drawn anew; both are lists of nodes that grow while they are read.
+        // What is chosen below v is taken, then drawn anew; both are lists of nodes that grow while they are
+        // read.
         let first = step.changes.len();
         if structure[v] == 1 {
             step.set(structure, v, 0);

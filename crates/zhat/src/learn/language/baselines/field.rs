@@ -1,17 +1,23 @@
 //! A log-bilinear model of a cyclic text as a Markov random field whose log Z is known.
 //!
-//! p(y | x₋₁, …, x₋ₖ) = exp(b(y) + Σ_l φˡ(x₋ₗ, y) − log Z(x₋₁, …, x₋ₖ)) with φˡ = U·(Wˡ)ᵀ. The product over all places of a cycle is the weight of a field of order K with
-//! θ⁰ = b, θˡ = φˡ and the further score −log Z(x₁, …, x_K) of K neighbours. **For K ≤ 2 that is a score of single states or of adjacent pairs**, so the field is pairwise: for K = 2
+//! p(y | x₋₁, …, x₋ₖ) = exp(b(y) + Σ_l φˡ(x₋ₗ, y) − log Z(x₋₁, …, x₋ₖ)) with φˡ = U·(Wˡ)ᵀ. The product over
+//! all places of a cycle is the weight of a field of order K with θ⁰ = b, θˡ = φˡ and the further score −log
+//! Z(x₁, …, x_K) of K neighbours. **For K ≤ 2 that is a score of single states or of adjacent pairs**, so the
+//! field is pairwise: for K = 2
 //!
 //! ```text
 //! θ⁰ = b,   θ¹(x, y) = φ¹(x, y) − log Z(y, x),   θ² = φ²,
 //! ```
 //!
-//! where Z(y, x) is that of a place with y before it and x before y. Its transfer matrix is stochastic, so all its eigenvalues are at most 1 in absolute value and log Z = log tr Tᴺ ≤ K·log C, however long the cycle: the certified
-//! likelihood of a text is Σ log p − K·log C. Conversely every pairwise field of order 2 can be written so: with the right eigenvector r of its transfer matrix, p(y | x₁, x₂) ∝ exp(θ⁰(y) + θ¹(x₁, y) + θ²(x₂, y))·r(x₁, y),
-//! which is φ² = θ² and φ¹ = θ¹ + log r. So nothing is lost by normalising, but θ¹ is no product of embeddings any more.
+//! where Z(y, x) is that of a place with y before it and x before y. Its transfer matrix is stochastic, so
+//! all its eigenvalues are at most 1 in absolute value and log Z = log tr Tᴺ ≤ K·log C, however long the
+//! cycle: the certified likelihood of a text is Σ log p − K·log C. Conversely every pairwise field of order 2
+//! can be written so: with the right eigenvector r of its transfer matrix, p(y | x₁, x₂) ∝ exp(θ⁰(y) + θ¹(x₁,
+//! y) + θ²(x₂, y))·r(x₁, y), which is φ² = θ² and φ¹ = θ¹ + log r. So nothing is lost by normalising, but θ¹
+//! is no product of embeddings any more.
 //!
-//! That is how a context of two words pays: the bounds of `chains` are averages over distances of what one word can tell, this likelihood is that of both words together.
+//! That is how a context of two words pays: the bounds of `chains` are averages over distances of what one
+//! word can tell, this likelihood is that of both words together.
 
 use rayon::prelude::*;
 
@@ -29,7 +35,8 @@ const BATCH: usize = 32;
 const MOST_STATES: usize = 1000;
 
 impl LogBilinear {
-    /// The pairwise field of order K ≤ 2 on a cycle of `length` places, as full matrices; C^{K+1}·D operations, for at most 1,000 states.
+    /// The pairwise field of order K ≤ 2 on a cycle of `length` places, as full matrices; C^{K+1}·D
+    /// operations, for at most 1,000 states.
     ///
     /// The matrices are rounded to single precision, so that log Z is 0 up to something like 10⁻⁷ a place.
     pub fn field(&self, length: usize, run: &Run) -> Result<SequenceMrf> {
@@ -88,7 +95,8 @@ impl LogBilinear {
         (self.parameters.biases().collect(), features.collect())
     }
 
-    /// A certified lower bound on the log-likelihood of a text as a cycle, under the field: Σ log p − K·log C, in double precision and with its rounding.
+    /// A certified lower bound on the log-likelihood of a text as a cycle, under the field: Σ log p − K·log
+    /// C, in double precision and with its rounding.
     pub(super) fn certified(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
         const NAME: &str = "certifying";
         let clock = run.start(NAME);

@@ -30,7 +30,8 @@ pub struct Stochastic {
     pub rate: f64,
     /// Passes over the text at most.
     pub epochs: usize,
-    /// The text as a cycle with one separator between sentences instead of K: what is learned is then a Markov random field, see [`LogBilinear::field`](super::LogBilinear::field).
+    /// The text as a cycle with one separator between sentences instead of K: what is learned is then a
+    /// Markov random field, see [`LogBilinear::field`](super::LogBilinear::field).
     pub cyclic: bool,
     /// Ends after so many epochs in a row in which the validation text has not become likelier.
     pub patience: usize,
@@ -84,7 +85,8 @@ fn checked(sentences: &[Vec<u32>], states: usize, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Learns; the best parameters that were found. `watch` is told of every epoch and ends the work by returning false.
+/// Learns; the best parameters that were found. `watch` is told of every epoch and ends the work by returning
+/// false.
 pub(super) fn learn(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

@@ -1,4 +1,5 @@
-//! The left-context log-bilinear model: p(y | x₋₁, …, x₋ₖ) ∝ exp(b(y) + Σ_l U(x₋ₗ)·Wˡ(y)) over all words and the end of the sentence.
+//! The left-context log-bilinear model: p(y | x₋₁, …, x₋ₖ) ∝ exp(b(y) + Σ_l U(x₋ₗ)·Wˡ(y)) over all words and
+//! the end of the sentence.
 
 use super::learning::{Epoch, Stochastic, learn};
 use super::parameters::{Parameters, Work};
@@ -21,7 +22,8 @@ pub struct LogBilinear {
 }
 
 impl LogBilinear {
-    /// From the words, K, D, and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic` as in [`Stochastic`].
+    /// From the words, K, D, and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic` as in
+    /// [`Stochastic`].
     pub fn new(
         vocabulary: Vocabulary,
         context: usize,
@@ -98,7 +100,8 @@ impl LogBilinear {
         })
     }
 
-    /// The likelihood with the numbers of words and sentences, certified if texts are cycles. Lengths are a part of the model, so they add nothing.
+    /// The likelihood with the numbers of words and sentences, certified if texts are cycles. Lengths are a
+    /// part of the model, so they add nothing.
     pub fn evaluate(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
         if self.cyclic {
             return self.certified(sentences, run);
@@ -118,7 +121,8 @@ impl LogBilinear {
     }
 }
 
-/// Learns a log-bilinear model from sentences in the states of a vocabulary. `watch` is told of every epoch and ends the work by returning false.
+/// Learns a log-bilinear model from sentences in the states of a vocabulary. `watch` is told of every epoch
+/// and ends the work by returning false.
 pub fn train_log_bilinear(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

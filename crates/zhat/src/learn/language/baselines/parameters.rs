@@ -1,7 +1,9 @@
 //! The parameters as one matrix, and the likelihood of places with its gradient.
 //!
-//! Row y of the matrix is (U(y), W¹(y), …, Wᴷ(y), b(y)). The scores of all states at a place are its product with (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ), 1); who does not look ahead leaves the
-//! first D columns away. So a batch is three products of matrices: scores, the gradient in what stands around, the gradient in the rows of all states.
+//! Row y of the matrix is (U(y), W¹(y), …, Wᴷ(y), b(y)). The scores of all states at a place are its product
+//! with (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ), 1); who does not look ahead leaves the first D columns away. So a
+//! batch is three products of matrices: scores, the gradient in what stands around, the gradient in the rows
+//! of all states.
 
 use rayon::prelude::*;
 
@@ -114,7 +116,8 @@ impl Parameters {
         }
     }
 
-    /// Σ log p of what stands at some places; the scores become p less 1 at that state. With `back` the gradient in what stands around, too.
+    /// Σ log p of what stands at some places; the scores become p less 1 at that state. With `back` the
+    /// gradient in what stands around, too.
     fn forward(&self, windows: &Windows, places: &[u32], work: &mut Work, back: bool) -> f64 {
         let (states, width) = (self.states(), self.width() - self.first_column());
         let Work { around, to_around, scores, zeros, ones, .. } = work;

@@ -1,7 +1,9 @@
-//! The Markov random field learned by its pseudo-likelihood: Σ log p(xᵢ | the K words on either side), over words and the ends of sentences.
+//! The Markov random field learned by its pseudo-likelihood: Σ log p(xᵢ | the K words on either side), over
+//! words and the ends of sentences.
 //!
-//! What comes out is an ordinary language model. Its certificate is the spectral bound with shares in proportion to how far the interactions of a distance spread, θ⁰ for every distance, and eigenvectors
-//! by power iteration: sound as always, but learning has not made it tight.
+//! What comes out is an ordinary language model. Its certificate is the spectral bound with shares in
+//! proportion to how far the interactions of a distance spread, θ⁰ for every distance, and eigenvectors by
+//! power iteration: sound as always, but learning has not made it tight.
 
 use super::learning::{Epoch, Stochastic, learn};
 use crate::error::Result;
@@ -15,7 +17,8 @@ const PASSES: usize = 30;
 /// The least share of a distance.
 const LEAST: f64 = 0.02;
 
-/// Learns by the pseudo-likelihood from sentences in the states of a vocabulary. `watch` is told of every epoch and ends the work by returning false.
+/// Learns by the pseudo-likelihood from sentences in the states of a vocabulary. `watch` is told of every
+/// epoch and ends the work by returning false.
 pub fn train_pseudo(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

@@ -12,7 +12,8 @@ use crate::run::Run;
 const LONGEST: usize = 1000;
 
 impl LogBilinear {
-    /// Draws sentences, a state a word. In a cyclic text a sentence depends on the end of the one before, so one is drawn and left out first.
+    /// Draws sentences, a state a word. In a cyclic text a sentence depends on the end of the one before, so
+    /// one is drawn and left out first.
     pub fn sample(&self, count: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         let streams = Streams::new(run.seed(), "sentences");

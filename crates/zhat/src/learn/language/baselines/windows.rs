@@ -1,6 +1,7 @@
 //! A text as one row of states, and the places of it that are predicted.
 
-/// Sentences one after the other with K separators before, between and behind them; or as a cycle, with one separator behind each.
+/// Sentences one after the other with K separators before, between and behind them; or as a cycle, with one
+/// separator behind each.
 pub(super) struct Windows {
     states: Vec<u32>,
     /// Where a word stands, or the separator that ends a sentence.

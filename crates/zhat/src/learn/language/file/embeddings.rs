@@ -1,4 +1,5 @@
-//! Embeddings as a safetensors file: `embeddings` F32 \[words, D\], the words as a JSON list in the metadata `words`, row by row.
+//! Embeddings as a safetensors file: `embeddings` F32 \[words, D\], the words as a JSON list in the metadata
+//! `words`, row by row.
 
 use std::io::Write;
 

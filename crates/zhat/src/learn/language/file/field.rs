@@ -1,6 +1,7 @@
 //! Language models in `.zhat` files, and where learning stands.
 //!
-//! A language model (kind `language-model`) has the tensors of its sequence model with C states, the separator first; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
+//! A language model (kind `language-model`) has the tensors of its sequence model with C states, the
+//! separator first; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
 //! `star`):
 //!
 //! | tensor | type | content |
@@ -9,7 +10,8 @@
 //! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | of the spectral bound: ρ, u_l and log r_l |
 //! | `delta` | F64 \[K, C\] | of the star bound: δˡ |
 //!
-//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS or FISTA, and the rest as JSON in its metadata.
+//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS or FISTA, and the rest as JSON
+//! in its metadata.
 
 use std::borrow::Cow;
 use std::io::Write;

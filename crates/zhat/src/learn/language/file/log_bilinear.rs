@@ -1,5 +1,6 @@
-//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a language model, `context`, `rank` and `cyclic` (0 or 1), U64 \[1\] each, and `matrix` F32 \[C, (K + 1)·D + 1\] with
-//! the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
+//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a
+//! language model, `context`, `rank` and `cyclic` (0 or 1), U64 \[1\] each, and `matrix` F32 \[C, (K + 1)·D +
+//! 1\] with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
 
 use std::io::Write;
 

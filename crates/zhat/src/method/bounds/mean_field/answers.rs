@@ -149,8 +149,8 @@ impl Outcome<'_> {
 }
 
 impl MeanField {
-    /// Lower bounds on log Z as they rise: `each` is told after every sweep (of every case, if variables are taken out) and ends the work by
-    /// returning false. Every one is certified.
+    /// Lower bounds on log Z as they rise: `each` is told after every sweep (of every case, if variables are
+    /// taken out) and ends the work by returning false. Every one is certified.
     ///
     /// ```
     /// use zhat::{Run, mean_field::MeanField, model::generate};
@@ -255,8 +255,8 @@ impl Entropy<FactorGraph> for MeanField {
 }
 
 impl Map<FactorGraph> for MeanField {
-    /// A likely state of q and its score; no state scores more than every factor's best at once. An error if no state of positive weight
-    /// was found.
+    /// A likely state of q and its score; no state scores more than every factor's best at once. An error if
+    /// no state of positive weight was found.
     fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
         self.answer(graph, Query::Map, run, |outcome| {
             let state = outcome.reduced.expand_state(&outcome.likeliest());

@@ -1,12 +1,14 @@
 //! q and its ascent: one cluster after the other is made the best it can be, given the rest.
 //!
-//! With fields η_s = `base` + Σ_f E_q\[θ_f | slot s\] from the crossing factors, the best q of a cluster is the tree distribution
-//! ∝ exp Σ_s η_s(x_s). Upward, from the leaves, each hyperedge sends its parent m(p) = log Σ exp over its children, and keeps the conditional
-//! K(children | p). Downward, q of a hyperedge is q(p) K. Messages are in the log domain, relative to their maximum.
+//! With fields η_s = `base` + Σ_f E_q\[θ_f | slot s\] from the crossing factors, the best q of a cluster is
+//! the tree distribution ∝ exp Σ_s η_s(x_s). Upward, from the leaves, each hyperedge sends its parent m(p) =
+//! log Σ exp over its children, and keeps the conditional K(children | p). Downward, q of a hyperedge is q(p)
+//! K. Messages are in the log domain, relative to their maximum.
 //!
-//! q **is** what its conditionals say, rounding and all; so the bound is that of a distribution that exists, whatever happened on the way.
-//! Conditionals under 10⁻²⁵ are made 0: they would gain nothing, but forbid other clusters what a zero does not allow beside them.
-//! A probability is 0 if and only if the state is impossible under q.
+//! q **is** what its conditionals say, rounding and all; so the bound is that of a distribution that exists,
+//! whatever happened on the way. Conditionals under 10⁻²⁵ are made 0: they would gain nothing, but forbid
+//! other clusters what a zero does not allow beside them. A probability is 0 if and only if the state is
+//! impossible under q.
 
 use rayon::prelude::*;
 
@@ -104,7 +106,8 @@ impl<'l> Ascent<'l> {
         }
     }
 
-    /// Updates the clusters of a colour. Returns Σ log Σ exp of their fields, which is their share of log Z where nothing crosses.
+    /// Updates the clusters of a colour. Returns Σ log Σ exp of their fields, which is their share of log Z
+    /// where nothing crosses.
     pub fn update(&mut self, colour: usize, zeros: Zeros) -> f64 {
         let layout = self.layout;
         let clusters = layout.colours[colour].clone();
@@ -155,7 +158,8 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// The best q of a cluster, into `table`; returns log Σ exp of its fields. If those leave no state, q stays as it is.
+    /// The best q of a cluster, into `table`; returns log Σ exp of its fields. If those leave no state, q
+    /// stays as it is.
     fn update(&self, cluster: &Cluster, fields: &mut Vec<f64>, table: &mut [f64]) -> f64 {
         let View { layout, q, .. } = *self;
         let start = cluster.entries.start;
@@ -289,7 +293,8 @@ fn along_axis<'r>(
     }
 }
 
-/// Puts the conditional of a hyperedge into `table`, and adds its message to the parent's field, relative to its maximum, which is returned.
+/// Puts the conditional of a hyperedge into `table`, and adds its message to the parent's field, relative to
+/// its maximum, which is returned.
 fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64], start: usize) -> f64 {
     let children = layout.children_of(edge);
     let parent = layout.offsets[edge.parent as usize] - start;

@@ -1,8 +1,9 @@
 //! A few variables taken out, case by case: log Z = log Σ_s Z_s ≥ log Σ_s exp F_s.
 //!
-//! A mixture of as many distributions as there are joint states s of the k variables, each the best of its kind; cases that are left out, for want
-//! of time, count nothing and the bound holds all the same. Taken out are the variables with the strongest factors. The bound without cases
-//! comes first, and stands if it is better, which local maxima can make it.
+//! A mixture of as many distributions as there are joint states s of the k variables, each the best of its
+//! kind; cases that are left out, for want of time, count nothing and the bound holds all the same. Taken out
+//! are the variables with the strongest factors. The bound without cases comes first, and stands if it is
+//! better, which local maxima can make it.
 
 use super::{Each, LowerBound, MeanField};
 use crate::error::{Error, Result};

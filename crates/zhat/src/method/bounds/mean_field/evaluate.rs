@@ -1,13 +1,15 @@
 //! The bound of a q, and how far rounding may have moved it.
 //!
-//! F(q) = E_q\[score\] + H(q) ≤ log Z for every q. With J the joint of a hyperedge and d_v the hyperedges below variable v,
+//! F(q) = E_q\[score\] + H(q) ≤ log Z for every q. With J the joint of a hyperedge and d_v the hyperedges
+//! below variable v,
 //!
 //! F = Σ_s Σ q_s base_s + Σ_f E_q\[θ_f\] − Σ_e Σ J_e ln J_e + Σ_v (d_v − \[v is a root\]) Σ q_v ln q_v.
 //!
-//! **Rounding.** q is the distribution of its conditionals as they stand, each row taken to sum to one. A marginal is a sum of products of
-//! positive numbers down from the root, so its relative error is at most the number of roundings on that way, times 2⁻⁵³: no
-//! cancellation, whatever the scores are. A term Σ q θ is then off by that times max |θ|, a term Σ q ln q by that times (ln n + 1) for n states,
-//! and products of groups by the sum of theirs. Sums over slots and factors are compensated. [`Layout::operations`] has the
+//! **Rounding.** q is the distribution of its conditionals as they stand, each row taken to sum to one. A
+//! marginal is a sum of products of positive numbers down from the root, so its relative error is at most the
+//! number of roundings on that way, times 2⁻⁵³: no cancellation, whatever the scores are. A term Σ q θ is
+//! then off by that times max |θ|, a term Σ q ln q by that times (ln n + 1) for n states, and products of
+//! groups by the sum of theirs. Sums over slots and factors are compensated. [`Layout::operations`] has the
 //! count, and its product with Σ max |θ| + Σ (ln n + 1) is the allowance.
 
 use rayon::prelude::*;
@@ -16,7 +18,8 @@ use super::ascent::{Ascent, expected_value};
 use super::layout::{Cluster, Layout};
 use crate::numeric::{self, CompensatedSum};
 
-/// Crossing factors, and entries of slots, that are added up by one thread at a time; constants, so that sums do not depend on threads.
+/// Crossing factors, and entries of slots, that are added up by one thread at a time; constants, so that sums
+/// do not depend on threads.
 const FACTORS: usize = 4096;
 const CLUSTERS: usize = 64;
 /// Entries whose x ln x is added up at once.

@@ -1,11 +1,12 @@
 //! The clusters laid out flat, so that a sweep reads and writes memory in order.
 //!
-//! A **slot** is a variable or a hyperedge: what has a table of its own in q. All slots of a cluster stand side by side, variables first,
-//! parents before children, and so do the clusters of one colour, which share no factor and are updated together. A table over a
-//! hyperedge has its parent as the first axis, so a row is what the children do given a state of the parent.
+//! A **slot** is a variable or a hyperedge: what has a table of its own in q. All slots of a cluster stand
+//! side by side, variables first, parents before children, and so do the clusters of one colour, which share
+//! no factor and are updated together. A table over a hyperedge has its parent as the first axis, so a row is
+//! what the children do given a state of the parent.
 //!
-//! What lies inside one slot is added up in `base` once and for all. What remains are the crossing factors: each is a table over two or
-//! more slots, and E_q\[θ_f\] = Σ θ_f Π_g q_g over the states of its groups g.
+//! What lies inside one slot is added up in `base` once and for all. What remains are the crossing factors:
+//! each is a table over two or more slots, and E_q\[θ_f\] = Σ θ_f Π_g q_g over the states of its groups g.
 
 use std::ops::Range;
 
@@ -73,7 +74,8 @@ pub(super) struct Layout<'g> {
     pub crossing: Vec<(u32, bool)>,
     /// By cluster: which crossing factor, and which of its groups.
     pub incidence: Vec<(u32, u32)>,
-    /// The most roundings behind a term of the bound: on the way from a root to a leaf, in products and in sums.
+    /// The most roundings behind a term of the bound: on the way from a root to a leaf, in products and in
+    /// sums.
     pub operations: f64,
     /// Σ of the sizes that entropies can have.
     pub entropy_magnitude: f64,
@@ -83,7 +85,8 @@ pub(super) struct Layout<'g> {
 struct Hyperedges {
     ends: Vec<u32>,
     variables: Vec<u32>,
-    /// For each variable its hyperedges as a linked list of places in `variables`: the first one, and at each place the next.
+    /// For each variable its hyperedges as a linked list of places in `variables`: the first one, and at each
+    /// place the next.
     first: Vec<u32>,
     next: Vec<u32>,
     /// By place, the hyperedge.
@@ -355,7 +358,8 @@ impl<'g> Layout<'g> {
             most_groups = most_groups.max(own.len());
             most_terms = most_terms.max(own.iter().map(|group| f64::from(group.len)).product());
         }
-        // What a product of groups may be off by, and what adding up its terms and the factors inside a slot does.
+        // What a product of groups may be off by, and what adding up its terms and the factors inside a slot
+        // does.
         self.operations *= most_groups as f64;
         self.operations += most_terms + f64::from(inside.into_iter().max().unwrap_or(0));
         Some(())

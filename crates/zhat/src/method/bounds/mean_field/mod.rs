@@ -1,22 +1,25 @@
 //! Mean field: the best lower bound on log Z that a distribution of simple structure gives.
 //!
-//! For every distribution q, log Z ≥ F(q) = E_q\[score\] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c over clusters of variables.
-//! With `structure = independent` a cluster is one variable; with `forest` it is a tree of them, chosen so that what the factors leave
-//! of it has no cycle (`partition`). Given the others, the best q_c is a tree distribution, found by one sum-product
-//! sweep (`ascent`); clusters that share no factor are updated together. F never falls.
+//! For every distribution q, log Z ≥ F(q) = E_q\[score\] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c
+//! over clusters of variables. With `structure = independent` a cluster is one variable; with `forest` it is
+//! a tree of them, chosen so that what the factors leave of it has no cycle (`partition`). Given the others,
+//! the best q_c is a tree distribution, found by one sum-product sweep (`ascent`); clusters that share no
+//! factor are updated together. F never falls.
 //!
-//! Time of a sweep: every factor once for each of its clusters, and one exponential for each entry of a table inside a cluster. Memory linear in
-//! the model.
+//! Time of a sweep: every factor once for each of its clusters, and one exponential for each entry of a table
+//! inside a cluster. Memory linear in the model.
 //!
-//! **Guarantee.** log Z ≥ F(q), certified at every stopping point: F is evaluated for the q that there is, and moved down by
-//! what rounding may have done (`evaluate`). Where nothing crosses, as on a tree, the answers are exact. Zeros: q keeps to
-//! states of positive weight, beginning with one that is looked for (`start`); if none is found the bound is −∞ and says so.
-//! Marginals and entropy are those of q, without a promise; the best state is one of q, with its score.
+//! **Guarantee.** log Z ≥ F(q), certified at every stopping point: F is evaluated for the q that there is,
+//! and moved down by what rounding may have done (`evaluate`). Where nothing crosses, as on a tree, the
+//! answers are exact. Zeros: q keeps to states of positive weight, beginning with one that is looked for
+//! (`start`); if none is found the bound is −∞ and says so. Marginals and entropy are those of q, without a
+//! promise; the best state is one of q, with its score.
 //!
-//! `condition = k` takes the k most coupled variables out: log Z ≥ log Σ_s exp F_s over their joint states s, each with a q of its own.
+//! `condition = k` takes the k most coupled variables out: log Z ≥ log Σ_s exp F_s over their joint states s,
+//! each with a q of its own.
 //!
-//! Reference: L. Saul, M. Jordan, *Exploiting tractable substructures in intractable networks*, NIPS 1995; M. Wainwright, M. Jordan,
-//! *Graphical models, exponential families, and variational inference*, 2008.
+//! Reference: L. Saul, M. Jordan, *Exploiting tractable substructures in intractable networks*, NIPS 1995; M.
+//! Wainwright, M. Jordan, *Graphical models, exponential families, and variational inference*, 2008.
 //!
 //! ```
 //! use zhat::{Guarantee, LogPartition, Run, mean_field::MeanField, model::generate};
@@ -78,8 +81,8 @@ pub struct MeanField {
     pub iterations: usize,
     /// An ascent ends when a sweep gains less than this, in nats a variable.
     pub tolerance: f64,
-    /// Ascents from different beginnings, of which the best one goes on after ten sweeps each; 0 for 4 to 32, as the size of
-    /// the model allows.
+    /// Ascents from different beginnings, of which the best one goes on after ten sweeps each; 0 for 4 to 32,
+    /// as the size of the model allows.
     pub restarts: usize,
     /// For log Z: variables to take out, case by case.
     pub condition: usize,

@@ -1,20 +1,22 @@
 //! Which variables stand together: clusters in which the factors leave a tree.
 //!
-//! A cluster c sees of a factor f the variables f ∩ c. Of these sets only the largest count, the **hyperedges** of c, and they must form
-//! a tree: no two share more than one variable, and there is one way only from one variable to another. So a factor is inside a
-//! cluster, or crosses it with one variable, or with several that are neighbours in the tree anyway.
+//! A cluster c sees of a factor f the variables f ∩ c. Of these sets only the largest count, the
+//! **hyperedges** of c, and they must form a tree: no two share more than one variable, and there is one way
+//! only from one variable to another. So a factor is inside a cluster, or crosses it with one variable, or
+//! with several that are neighbours in the tree anyway.
 //!
-//! Greedy: the variables are visited breadth first. Each joins the cluster of the neighbour visited last that has room for it, which it
-//! has if all its neighbours there are the part of one hyperedge, or of one that it begins; or else it begins a new cluster. On a grid this
-//! gives combs and rows: nearly all variables have an edge to their cluster. A tree is one cluster.
+//! Greedy: the variables are visited breadth first. Each joins the cluster of the neighbour visited last that
+//! has room for it, which it has if all its neighbours there are the part of one hyperedge, or of one that it
+//! begins; or else it begins a new cluster. On a grid this gives combs and rows: nearly all variables have an
+//! edge to their cluster. A tree is one cluster.
 //!
 //! Time O(Σ_f |f|² log), memory O(Σ_f |f|).
 
 use super::Structure;
 use crate::model::FactorGraph;
 
-/// Clusters of graphs with cycles have at most so many variables, or a fixed share of all: there is work for every thread, and no
-/// path is so long that rounding adds up along it.
+/// Clusters of graphs with cycles have at most so many variables, or a fixed share of all: there is work for
+/// every thread, and no path is so long that rounding adds up along it.
 const LARGEST: usize = 1024;
 const SHARE: usize = 256;
 

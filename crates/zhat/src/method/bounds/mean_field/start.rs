@@ -1,15 +1,16 @@
 //! Where the ascent begins.
 //!
-//! Coordinate ascent finds a local maximum, so the beginning matters. The first leans to a state that a greedy walk through the
-//! factors gives. The second is near the uniform distribution, with a little noise, for with none a symmetric model would never leave its saddle
-//! point; the third as well, but it is led there from a high temperature in a few sweeps; the others are random, every other one
-//! so led.
+//! Coordinate ascent finds a local maximum, so the beginning matters. The first leans to a state that a
+//! greedy walk through the factors gives. The second is near the uniform distribution, with a little noise,
+//! for with none a symmetric model would never leave its saddle point; the third as well, but it is led there
+//! from a high temperature in a few sweeps; the others are random, every other one so led.
 //!
-//! **Zeros.** F(q) is −∞ as soon as q has one state of weight zero, and an update never leads out of that by itself. So the ascent runs
-//! first with zeros as penalties that grow, until states that clash with others have lost all their probability. If that leaves q
-//! without zeros, every other ascent goes on from there. For the others a state of positive weight is looked for that agrees with
-//! the q found, by decisions, propagation and learning ([`witness`]), and the true ascent begins there, sure of that state. From
-//! there on every update keeps to states of positive weight, and adds those that do not clash with the rest.
+//! **Zeros.** F(q) is −∞ as soon as q has one state of weight zero, and an update never leads out of that by
+//! itself. So the ascent runs first with zeros as penalties that grow, until states that clash with others
+//! have lost all their probability. If that leaves q without zeros, every other ascent goes on from there.
+//! For the others a state of positive weight is looked for that agrees with the q found, by decisions,
+//! propagation and learning ([`witness`]), and the true ascent begins there, sure of that state. From there
+//! on every update keeps to states of positive weight, and adds those that do not clash with the rest.
 
 use super::ascent::{Ascent, Zeros};
 use super::evaluate;
@@ -106,7 +107,8 @@ pub(super) fn begin(
     }
 }
 
-/// A state by a walk through the graph: each variable takes what its neighbours so far like best, and those to come on average.
+/// A state by a walk through the graph: each variable takes what its neighbours so far like best, and those
+/// to come on average.
 fn greedy(graph: &FactorGraph, touching: &Touching) -> Vec<usize> {
     const OPEN: usize = usize::MAX;
     let n = graph.variable_count();
@@ -141,7 +143,8 @@ fn greedy(graph: &FactorGraph, touching: &Touching) -> Vec<usize> {
     state
 }
 
-/// Adds to each state of `v` the mean of a factor over what agrees with the states decided; zeros count as a penalty.
+/// Adds to each state of `v` the mean of a factor over what agrees with the states decided; zeros count as a
+/// penalty.
 fn add_means(
     graph: &FactorGraph,
     scope: &[usize],

@@ -1,25 +1,27 @@
 //! Weighted mini-buckets.
 //!
-//! Variables are eliminated one by one, but where the tables that meet at a variable v would take too much memory together they
-//! are shared out among mini-buckets r ([`super::plan`]), each with a weight w_r, Σ_r w_r = 1, and each summed by itself. By Hölder's
-//! inequality
+//! Variables are eliminated one by one, but where the tables that meet at a variable v would take too much
+//! memory together they are shared out among mini-buckets r ([`super::plan`]), each with a weight w_r, Σ_r
+//! w_r = 1, and each summed by itself. By Hölder's inequality
 //!
 //! Σ_x Π_r ψ_r(x) ≤ Π_r (Σ_x ψ_r(x)^{1/w_r})^{w_r} for w_r > 0,
 //!
-//! and ≥ if one weight is positive and the others are negative. So the product of the constants at the end is an upper or a lower
-//! bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a variable to another. Both are made better sweep
-//! by sweep ([`super::pass`]); a sweep that does worse is taken back and the steps become smaller. Every forward sweep certifies its
-//! bound; the best is kept. Zeros under a negative weight leave no lower bound; then, and wherever it is better, the weight of some
-//! likely cases, each done exactly, is one ([`super::lower`]).
+//! and ≥ if one weight is positive and the others are negative. So the product of the constants at the end is
+//! an upper or a lower bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a
+//! variable to another. Both are made better sweep by sweep ([`super::pass`]); a sweep that does worse is
+//! taken back and the steps become smaller. Every forward sweep certifies its bound; the best is kept. Zeros
+//! under a negative weight leave no lower bound; then, and wherever it is better, the weight of some likely
+//! cases, each done exactly, is one ([`super::lower`]).
 //!
-//! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound asked for, or tables as
-//! large as memory and time allow; where no bucket has to be cut both bounds are log Z. Time O(sweeps · Σ_r entries of r), memory
-//! O(Σ_r entries of messages) and a few whole tables at a time.
+//! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound
+//! asked for, or tables as large as memory and time allow; where no bucket has to be cut both bounds are log
+//! Z. Time O(sweeps · Σ_r entries of r), memory O(Σ_r entries of messages) and a few whole tables at a time.
 //!
-//! Guarantee: certified bounds at any time, moved outward by the rounding allowance. The value is the upper bound.
+//! Guarantee: certified bounds at any time, moved outward by the rounding allowance. The value is the upper
+//! bound.
 //!
-//! References: R. Dechter, I. Rish, *Mini-buckets: a general scheme for bounded inference*, Journal of the ACM 50 (2003);
-//! Q. Liu, A. Ihler, *Bounding the partition function using Hölder's inequality*, ICML 2011.
+//! References: R. Dechter, I. Rish, *Mini-buckets: a general scheme for bounded inference*, Journal of the
+//! ACM 50 (2003); Q. Liu, A. Ihler, *Bounding the partition function using Hölder's inequality*, ICML 2011.
 //!
 //! ```
 //! use zhat::{Guarantee, LogPartition, Run, exact::Elimination, minibucket::WeightedMiniBuckets, model::generate};
@@ -57,12 +59,13 @@ const NAME: &str = "wmb";
 const PATIENCE: usize = 3;
 /// A step that has become smaller than this leads nowhere.
 const SMALLEST_STEP: f64 = 0.01;
-/// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the sweeps, and no more
-/// than this.
+/// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the
+/// sweeps, and no more than this.
 const FIRST_LOOK: usize = 5;
 const FIRST_CASES: usize = 8;
 const MOST_CASES: f64 = 512.0;
-/// Of more variables than this some cases are too small a part to matter, unless there is no other lower bound.
+/// Of more variables than this some cases are too small a part to matter, unless there is no other lower
+/// bound.
 const MANY_VARIABLES: usize = 500;
 /// How much longer everything takes with the cases.
 const WITH_CASES: f64 = 1.3;
@@ -75,7 +78,8 @@ const WEIGHT_RATE: f64 = 1.0;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightedMiniBuckets {
-    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time allow.
+    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
+    /// allow.
     pub i_bound: Option<usize>,
     /// Sweeps to make each bound better.
     pub iterations: usize,

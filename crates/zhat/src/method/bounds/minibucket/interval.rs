@@ -1,11 +1,13 @@
 //! Intervals around the mean of weights in [0, B].
 //!
-//! Empirical Bernstein (A. Maurer, M. Pontil, *Empirical Bernstein bounds and sample variance penalization*, COLT 2009): of n
-//! independent terms in [0, 1] with mean m and sample variance V, the expectation is at most
-//! m + √(2V ln(2/δ)/n) + 7 ln(2/δ)/(3(n − 1)) with probability 1 − δ; the same downward. It is tight where the weights hardly differ.
+//! Empirical Bernstein (A. Maurer, M. Pontil, *Empirical Bernstein bounds and sample variance penalization*,
+//! COLT 2009): of n independent terms in [0, 1] with mean m and sample variance V, the expectation is at most
+//! m + √(2V ln(2/δ)/n) + 7 ln(2/δ)/(3(n − 1)) with probability 1 − δ; the same downward. It is tight where
+//! the weights hardly differ.
 //!
-//! Where they are rare and large, two others are better: Markov's inequality from below ([`crate::method::sampling`]), and Chernoff's bound
-//! from above: n·kl(m ‖ μ) ≤ ln(1/δ) with kl the divergence of two coins, for the mean μ above m (W. Hoeffding, 1963).
+//! Where they are rare and large, two others are better: Markov's inequality from below
+//! ([`crate::method::sampling`]), and Chernoff's bound from above: n·kl(m ‖ μ) ≤ ln(1/δ) with kl the
+//! divergence of two coins, for the mean μ above m (W. Hoeffding, 1963).
 
 /// What is known about n terms, each divided by B.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +82,8 @@ mod tests {
 
     #[test]
     fn chernoff_holds_for_coins() {
-        // P(Binomial(20, 0.3) ≤ 2) = 0.0355: at δ = 0.05 a mean of 2/20 must not exclude 0.3 by a test of that level or below.
+        // P(Binomial(20, 0.3) ≤ 2) = 0.0355: at δ = 0.05 a mean of 2/20 must not exclude 0.3 by a test of
+        // that level or below.
         let seen = Moments { count: 20.0, mean: 0.1, variance: 0.09 };
         assert!(seen.chernoff(0.0354) > 0.3);
     }

@@ -1,7 +1,7 @@
 //! Z ≥ Σ_c Z(c) over any distinct states c of some variables: a lower bound that zeros cannot spoil.
 //!
-//! The variables, the cutset, are such that the rest is eliminated exactly within tables as large as the mini-buckets are. The states
-//! are those that draws from the upper bound's beliefs show to be likely.
+//! The variables, the cutset, are such that the rest is eliminated exactly within tables as large as the
+//! mini-buckets are. The states are those that draws from the upper bound's beliefs show to be likely.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,8 @@ pub(super) struct Cutset {
 }
 
 impl Cutset {
-    /// Goes along the plan's order; where a whole bucket would be too large, the variable that meets most tables is fixed.
+    /// Goes along the plan's order; where a whole bucket would be too large, the variable that meets most
+    /// tables is fixed.
     pub fn new(plan: &Plan, graph: &FactorGraph) -> Self {
         let n = plan.variables.len();
         let log2_states: Vec<f64> = plan.states.iter().map(|&states| (states as f64).log2()).collect();

@@ -7,18 +7,21 @@ use crate::model::FactorGraph;
 use crate::platform;
 use crate::run::Run;
 
-/// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut; a mini-bucket.
+/// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut;
+/// a mini-bucket.
 const PER_ENTRY: f64 = 1e-8;
 const PER_SPLIT_ENTRY: f64 = 2.2e-8;
 const PER_NODE: f64 = 4e-6;
-/// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit unasked.
+/// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit
+/// unasked.
 const WITHOUT_BUDGET: f64 = 30.0;
 /// The part of the time budget that choosing a size may count on.
 const SHARE: f64 = 0.7;
 /// Tables are never larger than this, whatever the memory: 2^34 numbers.
 const LARGEST_LOG2: usize = 34;
 
-/// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly found.
+/// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly
+/// found.
 fn order(prepared: &Prepared, run: &Run) -> Vec<usize> {
     match &prepared.order {
         Ok(order) => order.variables.clone(),

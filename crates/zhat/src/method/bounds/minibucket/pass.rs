@@ -1,13 +1,15 @@
 //! The two sweeps through the mini-buckets: messages up, beliefs down with everything made better on the way.
 //!
-//! **Forward.** λ_r(others) = (Σ_{x_v} ψ_r(x)^{1/w_r})^{w_r}, ψ_r the product of what is in r. The product of all constants is the bound.
+//! **Forward.** λ_r(others) = (Σ_{x_v} ψ_r(x)^{1/w_r})^{w_r}, ψ_r the product of what is in r. The product of
+//! all constants is the bound.
 //!
-//! **Backward.** b_r(x) = b_parent(others) · (ψ_r(x) / λ_r(others))^{1/w_r}. The derivative of the log bound by log ψ_r(x) is b_r(x),
-//! and that by w_r the conditional entropy H_r(x_v | others). So at the optimum linked mini-buckets agree about what they have in
-//! common, and all mini-buckets of a variable have the same conditional entropy (or the weight 0). A link's shift s ↦ δ(s) multiplies
-//! one end by exp δ and divides the other by it, which changes nothing about the model; were the rest of the mini-buckets to stay as
-//! it is, log δ = (w_a w_b / (w_a + w_b)) · ln(b_b(s) / b_a(s)) would make the ends agree at once. The beliefs are corrected for it
-//! before they are handed down.
+//! **Backward.** b_r(x) = b_parent(others) · (ψ_r(x) / λ_r(others))^{1/w_r}. The derivative of the log bound
+//! by log ψ_r(x) is b_r(x), and that by w_r the conditional entropy H_r(x_v | others). So at the optimum
+//! linked mini-buckets agree about what they have in common, and all mini-buckets of a variable have the same
+//! conditional entropy (or the weight 0). A link's shift s ↦ δ(s) multiplies one end by exp δ and divides the
+//! other by it, which changes nothing about the model; were the rest of the mini-buckets to stay as it is,
+//! log δ = (w_a w_b / (w_a + w_b)) · ln(b_b(s) / b_a(s)) would make the ends agree at once. The beliefs are
+//! corrected for it before they are handed down.
 
 use rayon::prelude::*;
 
@@ -34,7 +36,8 @@ const MOST_NEGATIVE: f64 = 20.0;
 pub(crate) enum Side {
     /// All weights positive: Hölder's inequality.
     Upper,
-    /// The first of a variable's mini-buckets has a weight above 1, the others negative ones: the inequality is reversed.
+    /// The first of a variable's mini-buckets has a weight above 1, the others negative ones: the inequality
+    /// is reversed.
     Lower,
 }
 
@@ -150,8 +153,8 @@ impl<'p> Sweeper<'p> {
         bucket.with_patterns()
     }
 
-    /// What `work` gives for every variable of a level, in order. Small ones have a thread each, large ones all threads, one after the
-    /// other, so that memory hardly depends on the number of threads.
+    /// What `work` gives for every variable of a level, in order. Small ones have a thread each, large ones
+    /// all threads, one after the other, so that memory hardly depends on the number of threads.
     fn on_level<T: Send>(
         &self,
         level: &[usize],

@@ -1,10 +1,11 @@
 //! Which tables meet where: every bucket of an elimination order cut into mini-buckets.
 //!
-//! The tables that mention the eliminated variable are taken in order of size, the largest first, and of equal ones those of widest
-//! spread, so that strong factors come together and what is left over matters little. Each joins the mini-bucket that it enlarges
-//! least, as long as that stays within the limit, or else begins a new one. A mini-bucket sends one message, to
-//! the bucket of whichever of its other variables is eliminated next, so mini-buckets form a forest. Those of one variable are
-//! joined by links, a tree of pairs that have most in common: along a link weight is shifted from one to the other.
+//! The tables that mention the eliminated variable are taken in order of size, the largest first, and of
+//! equal ones those of widest spread, so that strong factors come together and what is left over matters
+//! little. Each joins the mini-bucket that it enlarges least, as long as that stays within the limit, or else
+//! begins a new one. A mini-bucket sends one message, to the bucket of whichever of its other variables is
+//! eliminated next, so mini-buckets form a forest. Those of one variable are joined by links, a tree of pairs
+//! that have most in common: along a link weight is shifted from one to the other.
 //!
 //! Variables go by their place in the order here, so that scopes are ascending lists.
 
@@ -72,8 +73,8 @@ pub(crate) struct Sizes {
     pub messages: f64,
     /// Entries of what links hold.
     pub shifts: f64,
-    /// Entries that the mini-buckets of one variable have together, at the most, operands and messages included; and of those
-    /// variables that are worked on side by side.
+    /// Entries that the mini-buckets of one variable have together, at the most, operands and messages
+    /// included; and of those variables that are worked on side by side.
     pub largest: f64,
     pub largest_small: f64,
     /// The most variables of a mini-bucket, less one.

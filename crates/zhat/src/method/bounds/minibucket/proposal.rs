@@ -2,9 +2,9 @@
 //!
 //! q(x) = Π_v Σ_r w_r b_r(x_v | others of r), the variables drawn from the last eliminated to the first, with
 //! b_r(x_v | others) = (ψ_r(x) / λ_r(others))^{1/w_r}. By the inequality of arithmetic and geometric means
-//! Σ_r w_r b_r ≥ Π_r b_r^{w_r} = Π_r ψ_r / λ_r, and in the product over all v every message λ_r occurs once below the line and, in
-//! some ψ, once above, but for the constants, whose product is the bound Z⁺; shifts cancel too. So q(x) ≥ exp score(x) / Z⁺, and no
-//! weight exp score(x) / q(x) exceeds Z⁺.
+//! Σ_r w_r b_r ≥ Π_r b_r^{w_r} = Π_r ψ_r / λ_r, and in the product over all v every message λ_r occurs once
+//! below the line and, in some ψ, once above, but for the constants, whose product is the bound Z⁺; shifts
+//! cancel too. So q(x) ≥ exp score(x) / Z⁺, and no weight exp score(x) / q(x) exceeds Z⁺.
 
 use super::pass::{Parameters, Sweeper};
 use super::plan::Plan;
@@ -82,7 +82,8 @@ impl<'p> Proposal<'p> {
         Proposal { plan, graph, tables: tables.collect(), minis }
     }
 
-    /// Draws a state and returns its log weight: −∞ where the model forbids it, perhaps before all variables are drawn.
+    /// Draws a state and returns its log weight: −∞ where the model forbids it, perhaps before all variables
+    /// are drawn.
     pub fn draw(&self, random: &mut Stream, state: &mut [usize], scratch: &mut Scratch) -> f64 {
         let mut log_q = 0.0;
         for (i, group) in self.plan.groups.iter().enumerate().rev() {

@@ -1,15 +1,18 @@
 //! Importance sampling from the mini-bucket bound.
 //!
-//! States are drawn from the mixture q that the upper bound Z⁺ believes in ([`super::proposal`], with the proof that no weight
-//! exp score(x) / q(x) exceeds Z⁺). The mean Ẑ of n weights is unbiased, and since their range is known, so is an interval that
-//! holds with the stated confidence at any n: empirical Bernstein and Chernoff bounds ([`super::interval`]), Markov's inequality from
-//! below, and Z⁺ itself from above. It is never looked at to decide when to stop: the bounds are those of the n asked for. A run that
-//! time ends earlier falls back on those of the last power of two that was passed; they have shares of the error probability of their own.
+//! States are drawn from the mixture q that the upper bound Z⁺ believes in ([`super::proposal`], with the
+//! proof that no weight exp score(x) / q(x) exceeds Z⁺). The mean Ẑ of n weights is unbiased, and since their
+//! range is known, so is an interval that holds with the stated confidence at any n: empirical Bernstein and
+//! Chernoff bounds ([`super::interval`]), Markov's inequality from below, and Z⁺ itself from above. It is
+//! never looked at to decide when to stop: the bounds are those of the n asked for. A run that time ends
+//! earlier falls back on those of the last power of two that was passed; they have shares of the error
+//! probability of their own.
 //!
-//! Time: that of the sweeps and O(samples · Σ_r tables of r · states); memory that of all tables. log Z: an interval. Marginals:
-//! self-normalised, so consistent but biased. Samples come with their weights.
+//! Time: that of the sweeps and O(samples · Σ_r tables of r · states); memory that of all tables. log Z: an
+//! interval. Marginals: self-normalised, so consistent but biased. Samples come with their weights.
 //!
-//! Reference: Q. Liu, J. Fisher, A. Ihler, *Probabilistic variational bounds for graphical models*, NIPS 2015.
+//! Reference: Q. Liu, J. Fisher, A. Ihler, *Probabilistic variational bounds for graphical models*, NIPS
+//! 2015.
 //!
 //! ```
 //! use zhat::{LogPartition, Run, minibucket::WeightedMiniBucketSampling, model::generate};
@@ -56,7 +59,8 @@ const SHARE: f64 = 0.5;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightedMiniBucketSampling {
-    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time allow.
+    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
+    /// allow.
     pub i_bound: Option<usize>,
     /// Sweeps to make the bound better.
     pub iterations: usize,

@@ -1,17 +1,18 @@
 //! Variables that log Z can do without.
 //!
-//! Let S be the variables that only factor f mentions. If Σ_{x_S} exp θ_f is the same for all states of f's other variables,
-//! it is a constant factor of Z, and f and S can be left out. That may leave a variable to a single other factor, so it
-//! goes on until nothing changes; in which order makes no difference. In a Bayesian network f is the table of a leaf that
-//! was not observed, its rows sum to one, and in the end everything goes that has no observed descendant.
+//! Let S be the variables that only factor f mentions. If Σ_{x_S} exp θ_f is the same for all states of f's
+//! other variables, it is a constant factor of Z, and f and S can be left out. That may leave a variable to a
+//! single other factor, so it goes on until nothing changes; in which order makes no difference. In a
+//! Bayesian network f is the table of a leaf that was not observed, its rows sum to one, and in the end
+//! everything goes that has no observed descendant.
 //!
-//! Elimination finds the same sums, but in an order chosen for a graph in which f still joins its variables. Other queries
-//! are about all variables, so this is for log Z only.
+//! Elimination finds the same sums, but in an order chosen for a graph in which f still joins its variables.
+//! Other queries are about all variables, so this is for log Z only.
 //!
-//! Cost: one look at every value, and one more at a factor's each time a variable is left to it alone.
-//! Sums count as the same if they differ by no more than 2u·Σ_{v in S} (states of v + 5) of (1 + their size), u = 2⁻⁵³.
-//! Their midpoint is taken, so half of that and the rounding of a sum are lost at most: less than what the rounding
-//! allowance has for eliminating S.
+//! Cost: one look at every value, and one more at a factor's each time a variable is left to it alone. Sums
+//! count as the same if they differ by no more than 2u·Σ_{v in S} (states of v + 5) of (1 + their size), u =
+//! 2⁻⁵³. Their midpoint is taken, so half of that and the rounding of a sum are lost at most: less than what
+//! the rounding allowance has for eliminating S.
 //!
 //! Reference: R. D. Shachter, *Evaluating influence diagrams*, Operations Research 34 (1986).
 
@@ -28,7 +29,8 @@ pub(super) struct Barren {
     pub constant: f64,
 }
 
-/// The factors not left out that mention a variable: how many, and the sum of their numbers, which names the last one.
+/// The factors not left out that mention a variable: how many, and the sum of their numbers, which names the
+/// last one.
 #[derive(Clone, Copy, Default)]
 struct Mentions {
     count: usize,
@@ -75,8 +77,8 @@ impl Barren {
     }
 }
 
-/// log Σ exp θ_f over the axes marked `own`, if it is the same for all states of the others; an entry by itself must be the
-/// same to the bit.
+/// log Σ exp θ_f over the axes marked `own`, if it is the same for all states of the others; an entry by
+/// itself must be the same to the bit.
 fn constant_sum(graph: &FactorGraph, f: usize, own: &[bool]) -> Option<f64> {
     let factor = graph.factor(f);
     let lengths = graph.lengths(factor.scope);

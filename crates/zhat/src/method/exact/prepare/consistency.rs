@@ -1,15 +1,16 @@
 //! What zeros rule out, and what follows from it.
 //!
-//! A state of a variable is dead if some factor gives it −∞ whatever its neighbours do. Dead states are removed until nothing
-//! changes (**generalised arc consistency**). Then every state is tried out (**probing**, or singleton consistency): if it
-//! leads to a contradiction it is dead too, and where every state of v leaves another variable just one state, and
-//! there are as many of these as of v's, the two are one variable under two names.
+//! A state of a variable is dead if some factor gives it −∞ whatever its neighbours do. Dead states are
+//! removed until nothing changes (**generalised arc consistency**). Then every state is tried out
+//! (**probing**, or singleton consistency): if it leads to a contradiction it is dead too, and where every
+//! state of v leaves another variable just one state, and there are as many of these as of v's, the two are
+//! one variable under two names.
 //!
-//! Cost: the tables with zeros, times the few rounds it takes; probing, the same for every state, is cut short where that
-//! would be long. Nothing of weight above zero is ever removed.
+//! Cost: the tables with zeros, times the few rounds it takes; probing, the same for every state, is cut
+//! short where that would be long. Nothing of weight above zero is ever removed.
 //!
-//! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint satisfaction problem*,
-//! IJCAI 1997.
+//! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint
+//! satisfaction problem*, IJCAI 1997.
 
 use super::order::Stop;
 use crate::model::{FactorGraph, table};
@@ -122,7 +123,8 @@ impl<'a> Domains<'a> {
     /// Removes the states that a factor does not support.
     fn revise(&mut self, f: usize) -> bool {
         let factor = self.graph.factor(f);
-        // A state of the largest domain meets the fewest combinations of the others; fewer zeros than that rule nothing out.
+        // A state of the largest domain meets the fewest combinations of the others; fewer zeros than that
+        // rule nothing out.
         let product: usize = factor.scope.iter().map(|&v| self.counts[v]).product();
         let most = factor.scope.iter().map(|&v| self.counts[v]).max().unwrap_or(1);
         self.steps += REVISION + factor.scope.len();
@@ -152,8 +154,8 @@ impl<'a> Domains<'a> {
         true
     }
 
-    /// Tries out every state. `None` if a variable has no state left, else the pairs found; states that die later may have made
-    /// some of them void.
+    /// Tries out every state. `None` if a variable has no state left, else the pairs found; states that die
+    /// later may have made some of them void.
     pub fn probe(&mut self) -> Option<Vec<Twin>> {
         let concerned: Vec<usize> =
             (0..self.counts.len()).filter(|&v| self.counts[v] > 1 && !self.touching[v].is_empty()).collect();

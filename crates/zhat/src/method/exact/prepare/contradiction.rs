@@ -1,11 +1,13 @@
 //! Why a model has no state of positive weight: the factors and the evidence that contradict each other.
 //!
-//! A set of factors is contradictory if arc consistency over it leaves some variable without a state. From a contradictory set the one half is left out
-//! if the other alone is contradictory; otherwise a least part of each half is looked for while the rest stays. What is left over is *minimal*:
-//! without any one of its factors arc consistency finds no contradiction. With c factors left of m this takes O(c·log(m/c)) passes of
-//! arc consistency.
+//! A set of factors is contradictory if arc consistency over it leaves some variable without a state. From a
+//! contradictory set the one half is left out if the other alone is contradictory; otherwise a least part of
+//! each half is looked for while the rest stays. What is left over is *minimal*: without any one of its
+//! factors arc consistency finds no contradiction. With c factors left of m this takes O(c·log(m/c)) passes
+//! of arc consistency.
 //!
-//! Reference: U. Junker, *QuickXplain: preferred explanations and relaxations for over-constrained problems*, AAAI (2004).
+//! Reference: U. Junker, *QuickXplain: preferred explanations and relaxations for over-constrained problems*,
+//! AAAI (2004).
 
 use std::fmt::Write as _;
 
@@ -28,7 +30,8 @@ pub struct Contradiction {
 }
 
 impl FactorGraph {
-    /// A contradiction between factors, if arc consistency finds one; `None` says nothing, as Z may be 0 all the same.
+    /// A contradiction between factors, if arc consistency finds one; `None` says nothing, as Z may be 0 all
+    /// the same.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -61,7 +64,8 @@ impl FactorGraph {
         Some(Contradiction { factors, evidence })
     }
 
-    /// A least part of `among` that contradicts `kept`; `kept` is as it was afterwards. `grown`: `kept` has changed since it was looked at.
+    /// A least part of `among` that contradicts `kept`; `kept` is as it was afterwards. `grown`: `kept` has
+    /// changed since it was looked at.
     fn least(&self, kept: &mut Vec<usize>, among: &[usize], grown: bool) -> Result<Vec<usize>> {
         if grown && self.contradicts(kept)? {
             return Ok(Vec::new());

@@ -1,16 +1,17 @@
 //! In which order to eliminate the variables.
 //!
-//! Eliminating v joins all its neighbours; the table that takes has as many entries as v and its neighbours have joint
-//! states. Finding the best order is NP-hard; greedy rules do well, none always. So several are raced: fewest new edges
-//! (**min-fill**), new edges weighted by their domains, smallest table; first as they are, then with noise in their costs,
-//! some from the start and some from a point of the best order so far, until more search would cost more than it can
-//! save. The work is counted in steps, not seconds, so the outcome is always the same.
+//! Eliminating v joins all its neighbours; the table that takes has as many entries as v and its neighbours
+//! have joint states. Finding the best order is NP-hard; greedy rules do well, none always. So several are
+//! raced: fewest new edges (**min-fill**), new edges weighted by their domains, smallest table; first as they
+//! are, then with noise in their costs, some from the start and some from a point of the best order so far,
+//! until more search would cost more than it can save. The work is counted in steps, not seconds, so the
+//! outcome is always the same.
 //!
-//! Variables whose neighbours are all joined go first, once for all runs. Fill counts are kept up to date edge by edge: one
-//! intersection of two neighbourhoods a new edge.
+//! Variables whose neighbours are all joined go first, once for all runs. Fill counts are kept up to date
+//! edge by edge: one intersection of two neighbourhoods a new edge.
 //!
-//! Reference: K. Kask, A. Gelfand, L. Otten, R. Dechter, *Pushing the power of stochastic greedy ordering schemes for
-//! inference in graphical models*, AAAI 2011.
+//! Reference: K. Kask, A. Gelfand, L. Otten, R. Dechter, *Pushing the power of stochastic greedy ordering
+//! schemes for inference in graphical models*, AAAI 2011.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,7 +44,8 @@ impl Order {
             .outcome
     }
 
-    /// The same however large its tables, for who wants to know about the structure; `None` if it takes too many steps.
+    /// The same however large its tables, for who wants to know about the structure; `None` if it takes too
+    /// many steps.
     pub(crate) fn structure(graph: &FactorGraph, stop: Stop<'_>) -> Option<Order> {
         let limits = Limits { entries: f64::INFINITY, log2_table: f64::INFINITY, steps: HOPELESS_STEPS };
         Greedy::new(graph, Rule::Fill, stop).finish(Rule::Fill, None, limits, stop).outcome.ok()
@@ -126,8 +128,9 @@ pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     order_within(graph, None, &|| false)
 }
 
-/// The same in about a tenth of so many seconds, if one greedy run is not longer than that; counted in steps, so that the outcome does not depend
-/// on the machine. Once it must stop, the best order so far is the outcome; without one, an infinite table.
+/// The same in about a tenth of so many seconds, if one greedy run is not longer than that; counted in steps,
+/// so that the outcome does not depend on the machine. Once it must stop, the best order so far is the
+/// outcome; without one, an infinite table.
 pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop<'_>) -> Result<Order, f64> {
     let most = seconds.map_or(STEPS, |seconds| STEPS.min(seconds * STEPS_PER_SECOND));
     let plain = Greedy::new(graph, Rule::Fill, stop);
@@ -227,7 +230,8 @@ struct Greedy {
 }
 
 impl Greedy {
-    /// After eliminating, again and again, the variables whose neighbours are all joined: no order does better with them.
+    /// After eliminating, again and again, the variables whose neighbours are all joined: no order does
+    /// better with them.
     fn new(graph: &FactorGraph, rule: Rule, stop: Stop<'_>) -> Self {
         let n = graph.variable_count();
         let order = Order {
@@ -440,7 +444,8 @@ impl Fill {
             }
         }
         self.eliminated[v] = true;
-        // v's neighbours are now a clique, so v lacks an edge to those of u's neighbours that are not v's, nor v.
+        // v's neighbours are now a clique, so v lacks an edge to those of u's neighbours that are not v's,
+        // nor v.
         for &u in &neighbours {
             let beyond = self.around[u] + self.weight[u] - self.around[v] - self.weight[v];
             self.fill[u] -= self.weight[v] * beyond;
@@ -459,8 +464,8 @@ impl Fill {
         changed
     }
 
-    /// Adds the edge a–b: it no longer is missing between their common neighbours' pairs, and each end gets a new
-    /// neighbour that lacks an edge to all of its others that are not common.
+    /// Adds the edge a–b: it no longer is missing between their common neighbours' pairs, and each end gets a
+    /// new neighbour that lacks an edge to all of its others that are not common.
     fn join(&mut self, a: usize, b: usize, changed: &mut Vec<usize>) {
         let (weight_a, weight_b) = (self.weight[a], self.weight[b]);
         let mut common = 0;

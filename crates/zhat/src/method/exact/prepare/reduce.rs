@@ -1,8 +1,9 @@
 //! A factor graph without what is already decided.
 //!
-//! States that zeros rule out are removed ([`Domains`]); variables left with one state are substituted, two variables of which
-//! each determines the other become one, and factors left with no variable become a constant. Z is unchanged, and
-//! observed variables vanish. Cost: the sum of the table sizes, and what finding the states takes.
+//! States that zeros rule out are removed ([`Domains`]); variables left with one state are substituted, two
+//! variables of which each determines the other become one, and factors left with no variable become a
+//! constant. Z is unchanged, and observed variables vanish. Cost: the sum of the table sizes, and what
+//! finding the states takes.
 
 use super::barren::Barren;
 use super::consistency::{Domains, Twin};
@@ -17,8 +18,9 @@ use crate::run::Clock;
 /// The reduced graph and the way back.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduced {
-    /// The graph over the free variables, each with two states or more, all alive. Its factors are the original ones that
-    /// have a free variable, in order, with the axes of their free variables in order, each once; unless it is simplified.
+    /// The graph over the free variables, each with two states or more, all alive. Its factors are the
+    /// original ones that have a free variable, in order, with the axes of their free variables in order,
+    /// each once; unless it is simplified.
     pub graph: FactorGraph,
     /// What the decided part contributes to every log weight.
     pub constant: f64,
@@ -103,7 +105,8 @@ impl Reduced {
         Ok(reduced)
     }
 
-    /// The free variables in a scope of `original`, each once, and for all their states the place in a table over the scope.
+    /// The free variables in a scope of `original`, each once, and for all their states the place in a table
+    /// over the scope.
     fn places(&self, original: &FactorGraph, scope: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let (mut free, mut steps): (Vec<usize>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         let mut start = 0;
@@ -123,8 +126,8 @@ impl Reduced {
         (free, table::sums(start, steps))
     }
 
-    /// The same with its tables cut into products of smaller ones; then they no longer are the original factors. As it is
-    /// if the work has to stop.
+    /// The same with its tables cut into products of smaller ones; then they no longer are the original
+    /// factors. As it is if the work has to stop.
     pub fn simplified(&self, stop: Stop<'_>) -> Self {
         let mut simple = self.clone();
         // Only scores near the end of the number range cannot be cut.
@@ -172,8 +175,9 @@ impl Reduced {
         expanded
     }
 
-    /// Beliefs about the scopes of the factors of `original` from those about the factors of the reduced graph. `original`
-    /// is what was reduced, or what became it by observing variables: then scopes are longer, the free part is the same.
+    /// Beliefs about the scopes of the factors of `original` from those about the factors of the reduced
+    /// graph. `original` is what was reduced, or what became it by observing variables: then scopes are
+    /// longer, the free part is the same.
     pub fn expand_factor_beliefs(&self, original: &FactorGraph, beliefs: &FactorBeliefs) -> FactorBeliefs {
         let mut expanded = FactorBeliefs::zeros(original);
         let mut tables = beliefs.iter();
@@ -246,7 +250,8 @@ mod tests {
         }
     }
 
-    /// A random model with many zeros; some pairs of its variables determine each other, some directly, some through others.
+    /// A random model with many zeros; some pairs of its variables determine each other, some directly, some
+    /// through others.
     fn hard_model(seed: u64) -> FactorGraph {
         let mut random = Streams::new(seed, "hard models").block(0);
         let mut graph = FactorGraph::new(vec![2, 3, 2, 3, 2, 2, 3]).unwrap();

@@ -1,12 +1,14 @@
 //! Tables cut into products of smaller ones.
 //!
-//! A table that does not change along an axis needs no such axis. And where x_a and x_b are independent given the rest of a
-//! table, θ(x_a, x_b, r) = α(x_a, r) + β(x_b, r), it is a product of two tables, neither of which has both: the edge a–b
-//! goes. A switch is the case in point: "y = x₀ if s = 0, else x₁" is (s ≠ 0 or y = x₀)·(s ≠ 1 or y = x₁), so genes that a
-//! selector chooses between need not stand in one table. Fewer edges, smaller cliques; the graph is the same function.
+//! A table that does not change along an axis needs no such axis. And where x_a and x_b are independent given
+//! the rest of a table, θ(x_a, x_b, r) = α(x_a, r) + β(x_b, r), it is a product of two tables, neither of
+//! which has both: the edge a–b goes. A switch is the case in point: "y = x₀ if s = 0, else x₁" is (s ≠ 0 or
+//! y = x₀)·(s ≠ 1 or y = x₁), so genes that a selector chooses between need not stand in one table. Fewer
+//! edges, smaller cliques; the graph is the same function.
 //!
-//! Cost: at most (number of axes)² looks at every table, less by an early exit where the first slice shows it is not so.
-//! The two sides may differ by 4 units in the last place of each value, which the rounding allowance of the methods covers.
+//! Cost: at most (number of axes)² looks at every table, less by an early exit where the first slice shows it
+//! is not so. The two sides may differ by 4 units in the last place of each value, which the rounding
+//! allowance of the methods covers.
 
 use super::order::Stop;
 use crate::error::Result;
@@ -21,7 +23,8 @@ struct Table {
     values: Vec<f64>,
 }
 
-/// The same function with its tables cut as small as may be, and the constant that comes off; none if it has to stop.
+/// The same function with its tables cut as small as may be, and the constant that comes off; none if it has
+/// to stop.
 pub(super) fn simplified(graph: &FactorGraph, stop: Stop<'_>) -> Result<Option<(FactorGraph, f64)>> {
     let mut simple = FactorGraph::new(graph.cardinalities().to_vec())?;
     let mut constant = 0.0;

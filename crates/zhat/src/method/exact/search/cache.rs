@@ -1,7 +1,8 @@
 //! What is known about components that have been solved.
 //!
-//! Entries are found by a hash and compared in full. They lie in the order they were made in, so that those made since some moment
-//! can be taken back; when there is no more room, those that were not used for longest go.
+//! Entries are found by a hash and compared in full. They lie in the order they were made in, so that those
+//! made since some moment can be taken back; when there is no more room, those that were not used for longest
+//! go.
 
 /// The value of a component, and its node in the circuit.
 #[derive(Clone, Copy, Debug, PartialEq)]

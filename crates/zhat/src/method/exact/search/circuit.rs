@@ -1,11 +1,13 @@
 //! The trace of a search, and what can be read off it.
 //!
-//! A node is a component: a sum over the branches of one decision. A branch is a product: a constant, the states that are
-//! decided in it, and the components that are left. Branches of a node exclude each other (the sum is deterministic) and
-//! parts of a branch share no variable (the product is decomposable), so sums, maxima, marginals and draws are all exact
-//! after one pass up and one down. Nodes come after the nodes they are made of; those found in the cache are shared.
+//! A node is a component: a sum over the branches of one decision. A branch is a product: a constant, the
+//! states that are decided in it, and the components that are left. Branches of a node exclude each other
+//! (the sum is deterministic) and parts of a branch share no variable (the product is decomposable), so sums,
+//! maxima, marginals and draws are all exact after one pass up and one down. Nodes come after the nodes they
+//! are made of; those found in the cache are shared.
 //!
-//! Reference: A. Darwiche, *A differential approach to inference in Bayesian networks*, Journal of the ACM 50 (2003).
+//! Reference: A. Darwiche, *A differential approach to inference in Bayesian networks*, Journal of the ACM 50
+//! (2003).
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! The parts that a problem falls into.
 //!
-//! Two open variables belong together if a clause that is not yet satisfied has both, or a factor's weights depend on both.
-//! Learned clauses connect nothing. A component is described in full by the live atoms of its variables, the numbers of its
-//! clauses (all their other literals are false) and the numbers of its factors' forms: that is its key.
+//! Two open variables belong together if a clause that is not yet satisfied has both, or a factor's weights
+//! depend on both. Learned clauses connect nothing. A component is described in full by the live atoms of its
+//! variables, the numbers of its clauses (all their other literals are false) and the numbers of its factors'
+//! forms: that is its key.
 
 use super::constraints::Literal;
 use super::propagate::Propagator;
@@ -168,8 +169,8 @@ impl Components {
         self.items.truncate(parent.start + parent.variables + parent.clauses + 2 * parent.factors);
     }
 
-    /// Splits what is open of `parent` into components on top of the stack, largest first, and returns the log of what has been
-    /// decided about its factors.
+    /// Splits what is open of `parent` into components on top of the stack, largest first, and returns the
+    /// log of what has been decided about its factors.
     ///
     /// `changed` are the literals that became true since `parent` was found.
     pub fn split(
@@ -179,7 +180,8 @@ impl Components {
         propagator: &Propagator,
         weights: &mut Weights<'_>,
     ) -> f64 {
-        // Factors that are waiting have the epoch before, and others must not be looked at: their form is an old one.
+        // Factors that are waiting have the epoch before, and others must not be looked at: their form is an
+        // old one.
         if self.epoch > u32::MAX - 4 {
             self.epoch = 0;
             let lists =
@@ -226,7 +228,8 @@ impl Components {
         log
     }
 
-    /// Puts the components from `base` on into order, the largest first, and makes room for them from `start` on.
+    /// Puts the components from `base` on into order, the largest first, and makes room for them from `start`
+    /// on.
     fn arrange(&mut self, base: usize, mut start: usize) {
         let parts = &mut self.stack[base..];
         // Where a component was found, for now.

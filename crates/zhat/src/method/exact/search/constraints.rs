@@ -1,8 +1,8 @@
 //! Atoms and literals, and the zeros of the factors as clauses over them.
 //!
-//! A variable of two states is one Boolean atom, of c > 2 states c atoms of which exactly one is true. The entries of a factor
-//! that are zero are covered by maximal boxes x_1 ∈ S_1, …, x_k ∈ S_k, each of which forbids its states: the clause
-//! x_1 ∉ S_1 ∨ … ∨ x_k ∉ S_k. A factor with a single zero becomes one clause.
+//! A variable of two states is one Boolean atom, of c > 2 states c atoms of which exactly one is true. The
+//! entries of a factor that are zero are covered by maximal boxes x_1 ∈ S_1, …, x_k ∈ S_k, each of which
+//! forbids its states: the clause x_1 ∉ S_1 ∨ … ∨ x_k ∉ S_k. A factor with a single zero becomes one clause.
 
 use std::collections::HashSet;
 use std::ops::{Not, Range};
@@ -148,7 +148,8 @@ impl Constraints {
     }
 }
 
-/// Maximal boxes of zeros, by axis the states inside, that together cover all zeros, and whether each is needed for that.
+/// Maximal boxes of zeros, by axis the states inside, that together cover all zeros, and whether each is
+/// needed for that.
 fn cover(zero: &[bool], lengths: &[usize]) -> Vec<(Vec<Vec<bool>>, bool)> {
     if !zero.contains(&true) {
         return Vec::new();

@@ -1,14 +1,15 @@
 //! The search itself.
 //!
-//! Depth first with a stack of levels: a level decides one variable of one component, state by state. What a state implies is
-//! propagated, the rest falls into components, and each of them is looked up or becomes a level of its own.
+//! Depth first with a stack of levels: a level decides one variable of one component, state by state. What a
+//! state implies is propagated, the rest falls into components, and each of them is looked up or becomes a
+//! level of its own.
 //!
-//! A clause learned from a conflict follows from the whole problem, so it may only be trusted while the whole has a solution. If a
-//! component turns out to have none, values that were found beside it may be too small; so everything put into the cache
-//! since its branch began is taken out again.
+//! A clause learned from a conflict follows from the whole problem, so it may only be trusted while the whole
+//! has a solution. If a component turns out to have none, values that were found beside it may be too small;
+//! so everything put into the cache since its branch began is taken out again.
 //!
-//! Reference: T. Sang, F. Bacchus, P. Beame, H. Kautz, T. Pitassi, *Combining component caching and clause learning for effective
-//! model counting*, SAT 2004.
+//! Reference: T. Sang, F. Bacchus, P. Beame, H. Kautz, T. Pitassi, *Combining component caching and clause
+//! learning for effective model counting*, SAT 2004.
 
 use super::cache::{Cache, Solved};
 use super::circuit::{Circuit, Mark};
@@ -147,7 +148,8 @@ impl<'a> Search<'a> {
             + 16 * self.guide.len()
     }
 
-    /// log Z. `pause` is asked every now and then and may end the search; `None` if it did, or if memory ran out.
+    /// log Z. `pause` is asked every now and then and may end the search; `None` if it did, or if memory ran
+    /// out.
     pub fn run(&mut self, mut pause: impl FnMut(&Self) -> Result<bool>) -> Result<Option<f64>> {
         if !self.propagator.probe() {
             return Ok(Some(f64::NEG_INFINITY));

@@ -1,11 +1,11 @@
 //! Which variables to decide early: those at the centre of a tree decomposition.
 //!
-//! Eliminating the variables of a graph in some order gives a tree of cliques. Deciding all variables of the clique at its centroid
-//! leaves parts of at most half the size each; so the nearer a variable is to the centroid, the earlier it should
-//! be decided, the more so the narrower the tree is for its size.
+//! Eliminating the variables of a graph in some order gives a tree of cliques. Deciding all variables of the
+//! clique at its centroid leaves parts of at most half the size each; so the nearer a variable is to the
+//! centroid, the earlier it should be decided, the more so the narrower the tree is for its size.
 //!
-//! Reference: T. Korhonen, M. Järvisalo, *Integrating tree decompositions into decision heuristics of propositional model
-//! counters*, CP 2021.
+//! Reference: T. Korhonen, M. Järvisalo, *Integrating tree decompositions into decision heuristics of
+//! propositional model counters*, CP 2021.
 
 use crate::method::exact::prepare::Order;
 

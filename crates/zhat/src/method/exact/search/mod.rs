@@ -1,23 +1,24 @@
 //! Search: for models in which zeros dominate.
 //!
-//! Z = Σ_s Z(x_v = s): a variable is set to one state after the other, what that makes impossible is ruled out, and what is left
-//! falls into parts that no clause and no weight connects: Z(x_v = s) = c · Π Z(part). Parts met before are looked up. The
-//! zeros of the factors are clauses; propagation with watched literals draws conclusions from them, and every contradiction
-//! teaches a new clause. The variable decided next is one that is met often, was part of recent contradictions, and
-//! lies at the centre of a tree decomposition.
+//! Z = Σ_s Z(x_v = s): a variable is set to one state after the other, what that makes impossible is ruled
+//! out, and what is left falls into parts that no clause and no weight connects: Z(x_v = s) = c · Π Z(part).
+//! Parts met before are looked up. The zeros of the factors are clauses; propagation with watched literals
+//! draws conclusions from them, and every contradiction teaches a new clause. The variable decided next is
+//! one that is met often, was part of recent contradictions, and lies at the centre of a tree decomposition.
 //!
-//! Before that, states that contradict themselves are ruled out, and for log Z alone all variables go that cost nothing to sum out.
-//! For all other queries the search keeps its trace: a circuit of sums and products from which marginals, entropy, the best
-//! state and samples are read in a pass or two.
+//! Before that, states that contradict themselves are ruled out, and for log Z alone all variables go that
+//! cost nothing to sum out. For all other queries the search keeps its trace: a circuit of sums and products
+//! from which marginals, entropy, the best state and samples are read in a pass or two.
 //!
-//! Time: at the worst exponential in the number of variables, at best a small power of it; much like 2^width where there are no
-//! zeros, and then elimination is quicker. Memory: the cache takes what the budget leaves and forgets what was not used for
-//! longest; a circuit that does not fit is an error. Exact; a value found beside a part that turns out to be zero is
-//! never kept, for what was learned may have spoilt it.
+//! Time: at the worst exponential in the number of variables, at best a small power of it; much like 2^width
+//! where there are no zeros, and then elimination is quicker. Memory: the cache takes what the budget leaves
+//! and forgets what was not used for longest; a circuit that does not fit is an error. Exact; a value found
+//! beside a part that turns out to be zero is never kept, for what was learned may have spoilt it.
 //!
-//! Reference: F. Bacchus, S. Dalmao, T. Pitassi, *Solving #SAT and Bayesian inference with backtracking search*, JAIR 34 (2009);
-//! T. Sang et al., *Combining component caching and clause learning for effective model counting*, SAT 2004; M. Thurley,
-//! *sharpSAT: counting models with advanced component caching and implicit BCP*, SAT 2006.
+//! Reference: F. Bacchus, S. Dalmao, T. Pitassi, *Solving #SAT and Bayesian inference with backtracking
+//! search*, JAIR 34 (2009); T. Sang et al., *Combining component caching and clause learning for effective
+//! model counting*, SAT 2004; M. Thurley, *sharpSAT: counting models with advanced component caching and
+//! implicit BCP*, SAT 2006.
 //!
 //! ```
 //! use zhat::{FactorGraph, LogPartition, Run, exact::Search};
@@ -146,8 +147,9 @@ fn initial_bytes(rest: &FactorGraph) -> f64 {
 
 /// Runs a few steps and says what the whole would take.
 ///
-/// Two ways to go on: at the rate of the last three quarters, or with the share that is done growing like a power of the work, as it
-/// does where the cache serves well. The quicker of the two, for a rate is always too pessimistic.
+/// Two ways to go on: at the rate of the last three quarters, or with the share that is done growing like a
+/// power of the work, as it does where the cache serves well. The quicker of the two, for a rate is always
+/// too pessimistic.
 fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Clock<'_>) -> Trial {
     let setup = 1e-8 * rest.bytes() as f64;
     let Ok(problem) = Problem::new(rest, traced, clock) else {

@@ -1,8 +1,9 @@
 //! Unit propagation with watched literals, and what is learned from conflicts.
 //!
-//! Clauses of two literals are lists of implications; of longer ones two literals are watched, neither of them false as long as
-//! that can be helped. A conflict is resolved back to the first literal of the current level that all of it follows from; the
-//! clause so found holds for the whole problem and helps from then on. It serves propagation only.
+//! Clauses of two literals are lists of implications; of longer ones two literals are watched, neither of
+//! them false as long as that can be helped. A conflict is resolved back to the first literal of the current
+//! level that all of it follows from; the clause so found holds for the whole problem and helps from then on.
+//! It serves propagation only.
 //!
 //! Reference: M. Moskewicz et al., *Chaff: engineering an efficient SAT solver*, DAC 2001.
 
@@ -208,7 +209,8 @@ impl Propagator {
         self.head = self.head.min(length);
     }
 
-    /// Draws the conclusions from clauses of one literal and from what was learned at `level`, before its decision.
+    /// Draws the conclusions from clauses of one literal and from what was learned at `level`, before its
+    /// decision.
     pub fn begin(&mut self, asserted: &[(Literal, Reason)], level: u32) -> Result<(), Conflict> {
         for i in 0..self.units.len() {
             self.assign(self.units[i], Reason::Decision, 0)?;
@@ -231,7 +233,8 @@ impl Propagator {
         Ok(())
     }
 
-    /// Draws all conclusions at the root, and rules out what would contradict itself; false if nothing is left.
+    /// Draws all conclusions at the root, and rules out what would contradict itself; false if nothing is
+    /// left.
     pub fn probe(&mut self) -> bool {
         if self.begin(&[], 0).is_err() {
             return false;
@@ -337,7 +340,8 @@ impl Propagator {
         }
     }
 
-    /// Learns from a conflict at `level` (above 0): a clause for the first literal that explains it, and one for the decision.
+    /// Learns from a conflict at `level` (above 0): a clause for the first literal that explains it, and one
+    /// for the decision.
     pub fn learn(&mut self, conflict: Conflict, level: u32) -> Lesson {
         self.conflicts += 1;
         let mut lesson = Lesson::default();

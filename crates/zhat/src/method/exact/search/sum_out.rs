@@ -1,8 +1,8 @@
 //! Sums out the variables that cost nothing to sum out.
 //!
-//! A variable may go if the product of its factors, summed over it, has no more entries than the largest of them had: one that
-//! is but a function of others and that nothing else asks about, a link in a chain, the child at the end of a network.
-//! What is left has the same Z.
+//! A variable may go if the product of its factors, summed over it, has no more entries than the largest of
+//! them had: one that is but a function of others and that nothing else asks about, a link in a chain, the
+//! child at the end of a network. What is left has the same Z.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,8 +1,9 @@
 //! The factors' weights, as far as the states left to their variables let them differ.
 //!
-//! A factor cut down to the live states of its variables is brought into a normal form: axes that make no difference (zeros, which
-//! the clauses forbid, never do) are dropped, and the largest entry is taken out as a constant. Equal forms have equal
-//! numbers, so that a number says all that the rest of the search can know about the factor.
+//! A factor cut down to the live states of its variables is brought into a normal form: axes that make no
+//! difference (zeros, which the clauses forbid, never do) are dropped, and the largest entry is taken out as
+//! a constant. Equal forms have equal numbers, so that a number says all that the rest of the search can know
+//! about the factor.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,7 +1,8 @@
 //! One state of positive weight: the constraints of a model without its weights.
 //!
-//! Decisions along a given order, each variable in the states it prefers first; propagation and learning as in the count. After
-//! a number of conflicts it begins anew, keeps what it has learned and decides first what conflicts were about.
+//! Decisions along a given order, each variable in the states it prefers first; propagation and learning as
+//! in the count. After a number of conflicts it begins anew, keeps what it has learned and decides first what
+//! conflicts were about.
 //!
 //! Exponential in the worst case, so there is a limit; below it the answer is certain.
 
@@ -16,7 +17,8 @@ const CONFLICTS: u64 = 100;
 /// Decisions between two looks at the clock.
 const PAUSE: u32 = 256;
 
-/// Literals of learned clauses, at the most, for each state of the model and besides; and bytes that each takes.
+/// Literals of learned clauses, at the most, for each state of the model and besides; and bytes that each
+/// takes.
 const LEARNED: (usize, usize) = (64, 1 << 12);
 const BYTES_PER_LITERAL: f64 = 16.0;
 
@@ -48,7 +50,8 @@ struct Level {
     asserted: Vec<(Literal, Reason)>,
 }
 
-/// Looks for a state of a reduced graph that prefers, for each variable, states of larger `preference`, within `steps`.
+/// Looks for a state of a reduced graph that prefers, for each variable, states of larger `preference`,
+/// within `steps`.
 pub(crate) fn witness(
     graph: &FactorGraph,
     preference: impl Fn(usize) -> Vec<f64>,

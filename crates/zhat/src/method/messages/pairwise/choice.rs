@@ -1,10 +1,13 @@
 //! Which states of a variable are likely to matter.
 //!
-//! - *uniform*, *local* (the node scores), *global* (how much a state has to do with others at all), *local-global* (half of each), as on chains;
-//! - *guided*: as the two passes on a chain. A pilot, with random numbers of its own, chooses states by *local-global* and lets messages settle
-//!   between them. Then the variables choose one after the other, from the leaves of a spanning forest to its roots: with α the messages from the
-//!   neighbours that have chosen, taken from their states to all N, and β those of the pilot from the neighbours that have not,
-//!   q ∝ 0.95·αβ/Σαβ + 0.05·α/Σα. The second part keeps q positive wherever it must be, so the estimate stays unbiased.
+//! - *uniform*, *local* (the node scores), *global* (how much a state has to do with others at all),
+//!   *local-global* (half of each), as on chains;
+//! - *guided*: as the two passes on a chain. A pilot, with random numbers of its own, chooses states by
+//!   *local-global* and lets messages settle between them. Then the variables choose one after the other,
+//!   from the leaves of a spanning forest to its roots: with α the messages from the neighbours that have
+//!   chosen, taken from their states to all N, and β those of the pilot from the neighbours that have not, q
+//!   ∝ 0.95·αβ/Σαβ + 0.05·α/Σα. The second part keeps q positive wherever it must be, so the estimate stays
+//!   unbiased.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

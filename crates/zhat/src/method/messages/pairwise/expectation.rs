@@ -181,7 +181,8 @@ impl<F: Real> Network<'_, F> {
     }
 }
 
-/// What the marginals of an edge are made of: exponentials and their total, or logarithms where that is too small.
+/// What the marginals of an edge are made of: exponentials and their total, or logarithms where that is too
+/// small.
 enum Pair<F> {
     Linear([Vec<F>; 2], f64),
     Logs([Vec<F>; 2]),

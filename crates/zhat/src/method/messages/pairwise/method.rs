@@ -298,7 +298,8 @@ impl RandomizedMessages {
         let (value, logs, rest, largest) = run.install(|| {
             let settled = self.settle(graph, run, &clock)?;
             let missed = settled.iter().all(|one| one.log_partition == f64::NEG_INFINITY);
-            // An estimate of 0 is a value like any other unless all states were kept; a ratio of two such estimates has none.
+            // An estimate of 0 is a value like any other unless all states were kept; a ratio of two such
+            // estimates has none.
             let some = self.states.of(graph.states()) < graph.states();
             if missed && !some && graph.is_forest() {
                 return Err(Error::ZeroPartition);
@@ -427,7 +428,8 @@ macro_rules! queries {
 queries!(PairwisePropagation);
 queries!(RandomizedMessages);
 
-/// Seconds for a multiplication in a product, for an entry of a matrix that is made, and for a number of a message; see `lattice::cost`.
+/// Seconds for a multiplication in a product, for an entry of a matrix that is made, and for a number of a
+/// message; see `lattice::cost`.
 const PER_PRODUCT: f64 = 2e-11;
 const PER_MADE: f64 = 5e-10;
 const PER_NUMBER: f64 = 5e-9;

@@ -8,11 +8,12 @@
 //!
 //!   log Z_Bethe = Σᵥ (1 − leftᵥ)·ln Σₓ exp Bᵥ(x) + Σₑ cₑ,   leftᵥ the number of edges that v is the left end of,
 //!
-//! which on a forest is log Z itself, after one pass to the roots and one back. Elsewhere all messages are computed anew from the last
-//! ones, damped, until they stay the same.
+//! which on a forest is log Z itself, after one pass to the roots and one back. Elsewhere all messages are
+//! computed anew from the last ones, damped, until they stay the same.
 //!
-//! Products go through the matrices of `lattice::steps`: of all edges at once where they share a table, a tile at a time where it is a
-//! product of embeddings. Time O(E·N²) a sweep, memory O(E·N) and what the model has.
+//! Products go through the matrices of `lattice::steps`: of all edges at once where they share a table, a
+//! tile at a time where it is a product of embeddings. Time O(E·N²) a sweep, memory O(E·N) and what the model
+//! has.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -323,7 +324,8 @@ impl<'a, F: Real> Network<'a, F> {
         value
     }
 
-    /// What stands left and right of ln Mₑ in the marginals of an edge: Bᵢ and Bⱼ, both without e, with the shifts; the largest 0.
+    /// What stands left and right of ln Mₑ in the marginals of an edge: Bᵢ and Bⱼ, both without e, with the
+    /// shifts; the largest 0.
     pub fn sides(&self, messages: &Messages<F>, edge: usize) -> [Vec<F>; 2] {
         [false, true].map(|right| {
             let end = End { edge, right };

@@ -1,8 +1,9 @@
 //! Relaxed samples: scores perturbed by Gumbel noise, and marginals of the perturbed model.
 //!
-//! x̃ᵥ = marginal of v under exp((score(x) + Σᵥ gᵥ(xᵥ))/τ) with independent Gumbel noise g (perturb-and-softmax, Fu, Cunningham & Lapata 2022,
-//! after Eq. 8). As τ → 0 it becomes the best state of the perturbed scores: an approximate sample, exact where there are no edges. All
-//! of it happens between the states that were chosen, so a relaxed sample is sparse: O(V·K) numbers.
+//! x̃ᵥ = marginal of v under exp((score(x) + Σᵥ gᵥ(xᵥ))/τ) with independent Gumbel noise g
+//! (perturb-and-softmax, Fu, Cunningham & Lapata 2022, after Eq. 8). As τ → 0 it becomes the best state of
+//! the perturbed scores: an approximate sample, exact where there are no edges. All of it happens between the
+//! states that were chosen, so a relaxed sample is sparse: O(V·K) numbers.
 
 use super::method::{FEW, RandomizedMessages};
 use super::network::Network;
@@ -25,7 +26,8 @@ pub struct RelaxedStates<F> {
 }
 
 impl RandomizedMessages {
-    /// `count` relaxed samples at a positive temperature, drawn in turn from the replicates' choices of states.
+    /// `count` relaxed samples at a positive temperature, drawn in turn from the replicates' choices of
+    /// states.
     pub fn relaxed_samples<F: Real>(
         &self,
         graph: &PairwiseGraph<F>,

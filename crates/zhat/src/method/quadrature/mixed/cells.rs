@@ -1,9 +1,10 @@
 //! A component of a mixed model, cut into cells until the interval about its log Z is narrow.
 //!
-//! On a cell where the score ranges over [c − r, c + r] the integral of exp is within volume·e^c·ε of that of its polynomial, and for
-//! degree k the ε is about r^{k+1}/(2ᵏ (k + 1)!); so a cell that is cut in two gains a factor 2^{k+2}. A wide cell, or one whose
-//! polynomial cancels too much, has volume·[e^{c−r}, e^{c+r}]. Every round cuts the cells with more than their share of the error.
-//! The interval is certified at any moment.
+//! On a cell where the score ranges over [c − r, c + r] the integral of exp is within volume·e^c·ε of that of
+//! its polynomial, and for degree k the ε is about r^{k+1}/(2ᵏ (k + 1)!); so a cell that is cut in two gains
+//! a factor 2^{k+2}. A wide cell, or one whose polynomial cancels too much, has volume·[e^{c−r}, e^{c+r}].
+//! Every round cuts the cells with more than their share of the error. The interval is certified at any
+//! moment.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -57,7 +58,8 @@ impl Ladder {
 pub(super) struct Joint<'a> {
     model: &'a MixedModel,
     component: &'a Component,
-    /// The discrete variables, with their first value, the number of values, and what the last one stands for.
+    /// The discrete variables, with their first value, the number of values, and what the last one stands
+    /// for.
     discrete: Vec<(usize, u64, u64, f64)>,
     places: HashMap<usize, usize>,
     pub boxes: Cell,
@@ -87,7 +89,8 @@ impl<'a> Joint<'a> {
         Some(Joint { model, component, discrete, places, boxes, count })
     }
 
-    /// The density of a joint state. The constant is added to it, so that what it cancels is gone before digits are lost.
+    /// The density of a joint state. The constant is added to it, so that what it cancels is gone before
+    /// digits are lost.
     pub fn density(&self, mut joint: u64, constant: f64) -> Density {
         let mut beyond = 0.0;
         let mut values = HashMap::with_capacity(self.discrete.len());
@@ -192,7 +195,8 @@ pub(super) fn bracket(
             return Err(Error::Interrupted);
         }
         late |= clock.is_out_of_time();
-        // Once time is spent a cell has the range of its score and no polynomial. Without continuous variables there is none anyway.
+        // Once time is spent a cell has the range of its score and no polynomial. Without continuous
+        // variables there is none anyway.
         let plain = late || boxes.is_empty();
         let pattern: Pattern =
             if plain { vec![] } else { density.parts.iter().map(|part| part.factors.clone()).collect() };

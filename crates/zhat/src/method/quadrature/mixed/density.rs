@@ -1,11 +1,13 @@
-//! exp of a sum of terms over a box, all discrete variables decided: its range on a cell, and the exact mean of a polynomial of it.
+//! exp of a sum of terms over a box, all discrete variables decided: its range on a cell, and the exact mean
+//! of a polynomial of it.
 //!
-//! p(s(x) − c) for a polynomial p of degree k is, multiplied out, a polynomial in the **generators** of the variables: t = (x − m)/h
-//! for a variable with whole powers only, and otherwise every statistic less its value in the middle of the cell. On a cell on one side of m
+//! p(s(x) − c) for a polynomial p of degree k is, multiplied out, a polynomial in the **generators** of the
+//! variables: t = (x − m)/h for a variable with whole powers only, and otherwise every statistic less its
+//! value in the middle of the cell. On a cell on one side of m
 //! |x − m|ᶜ is a polynomial for whole c; with another c the variable is |x − m|, and whole powers are polynomials in it. Cells that have m inside are cut there first. Equal
-//! products are collected, so there are far fewer than the C(d + k, k) multi-indices of d terms; which ones there are does not
-//! depend on the cell and is found once. Horner's rule multiplies by s − c again and again; the mean of each product is a product of
-//! one-dimensional closed forms (`moments`).
+//! products are collected, so there are far fewer than the C(d + k, k) multi-indices of d terms; which ones
+//! there are does not depend on the cell and is found once. Horner's rule multiplies by s − c again and
+//! again; the mean of each product is a product of one-dimensional closed forms (`moments`).
 
 use crate::model::Statistic;
 use crate::numeric::Double;
@@ -64,7 +66,8 @@ impl Density {
         let mut naive = Range::point(0.0);
         let mut centre = Range::point(0.0);
         let mut slopes = vec![Range::point(0.0); self.variables];
-        // How far each variable can move the score: by its slopes, or by its values where those are too steep.
+        // How far each variable can move the score: by its slopes, or by its values where those are too
+        // steep.
         let mut moves = vec![0.0; self.variables];
         let mut kinks = vec![false; self.variables];
         for part in &self.parts {

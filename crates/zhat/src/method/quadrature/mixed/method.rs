@@ -1,14 +1,17 @@
 //! log Z of models with continuous variables: quadrature of a polynomial close to exp.
 //!
-//! **Without draws** (the default) the polynomial's integral is carried out in closed form on cells that are cut until the
-//! interval is narrow enough (`cells`): certified, and good to nine digits in one dimension with a few dozen cells. The work grows with the
-//! number of cells, which is exponential in the number of variables that hang together.
+//! **Without draws** (the default) the polynomial's integral is carried out in closed form on cells that are
+//! cut until the interval is narrow enough (`cells`): certified, and good to nine digits in one dimension
+//! with a few dozen cells. The work grows with the number of cells, which is exponential in the number of
+//! variables that hang together.
 //!
-//! **With draws** (`samples` above 0) the box stays whole (`points`): the terms of low order in closed form, the rest at points drawn
-//! at random, or, with `tuples`, by Algorithm 1 of the paper with its repairs; an interval from the known range of what is
-//! drawn. It is refused where so many draws say nothing, with the number that would. For many variables that hang together.
+//! **With draws** (`samples` above 0) the box stays whole (`points`): the terms of low order in closed form,
+//! the rest at points drawn at random, or, with `tuples`, by Algorithm 1 of the paper with its repairs; an
+//! interval from the known range of what is drawn. It is refused where so many draws say nothing, with the
+//! number that would. For many variables that hang together.
 //!
-//! Components that share no term are taken one by one. Piatkowski and Morik, UAI 2018, Sections 2 and 3, Lemma 1.
+//! Components that share no term are taken one by one. Piatkowski and Morik, UAI 2018, Sections 2 and 3,
+//! Lemma 1.
 //!
 //! ```
 //! use zhat::model::Family;
@@ -88,7 +91,8 @@ impl Forecasts<MixedModel> for MixedQuadrature {
             let Some(joint) = Joint::new(model, &component) else {
                 return Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise };
             };
-            // About so many cells per dimension, as many as a normal density needs, until the most that are allowed.
+            // About so many cells per dimension, as many as a normal density needs, until the most that are
+            // allowed.
             let (states, dimensions) = (joint.count as f64, joint.boxes.len());
             let count = states * 50f64.powi(dimensions as i32).min(self.cells as f64);
             let products = cells::expansion(&joint.density(0, 0.0), self.degree).filter(|_| dimensions > 0);

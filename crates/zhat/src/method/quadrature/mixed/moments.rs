@@ -2,16 +2,19 @@
 //!
 //!   ∫ₐᵇ xᵖ (ln x)^q dx = ∫ e^{st} t^q dt from ln a to ln b, s = p + 1.
 //!
-//! By parts this is J_q = [e^{st} t^q]/s − (q/s) J_{q−1}, which loses q!/(sT)^q, T the larger of |ln a| and |ln b|; so it is
-//! used for |s|T > 30 only. Otherwise the series Σₙ sⁿ/n! [t^{n+q+1}]/(n + q + 1) is, whose terms cancel by at most e^{2|s|T}.
-//! Both are computed with twice the digits of a double, and both bound their own rounding.
+//! By parts this is J_q = [e^{st} t^q]/s − (q/s) J_{q−1}, which loses q!/(sT)^q, T the larger of |ln a| and |ln
+//! b|; so it is used for |s|T > 30 only. Otherwise the series Σₙ sⁿ/n! [t^{n+q+1}]/(n + q + 1) is, whose
+//! terms cancel by at most e^{2|s|T}. Both are computed with twice the digits of a double, and both bound
+//! their own rounding.
 //!
-//! **Shifted statistics.** With the logarithm centred at σ the integral is e^{sσ} times that over a short interval about 0. For powers
-//! ∫ Π (xᶜ − σ)ⁿ … follows by the binomial theorem, one after the other; what cancels there is bounded too. For the whole powers of a variable that has no other statistic everything is
+//! **Shifted statistics.** With the logarithm centred at σ the integral is e^{sσ} times that over a short
+//! interval about 0. For powers ∫ Π (xᶜ − σ)ⁿ … follows by the binomial theorem, one after the other; what
+//! cancels there is bounded too. For the whole powers of a variable that has no other statistic everything is
 //! a polynomial in t = (x − m)/h, and ∫ tⁿ = 2h/(n + 1) or 0: nothing cancels.
 //!
-//! Piatkowski and Morik 2018, Lemma 1. As printed it integrates from 0, where 1/x diverges, and takes logarithms and odd powers,
-//! which may be negative, into a probability mass; boxes with a > 0 and signs repair that.
+//! Piatkowski and Morik 2018, Lemma 1. As printed it integrates from 0, where 1/x diverges, and takes
+//! logarithms and odd powers, which may be negative, into a probability mass; boxes with a > 0 and signs
+//! repair that.
 
 use std::collections::HashMap;
 
@@ -132,8 +135,9 @@ fn multiplied(a: &[Double], b: &[Double]) -> Vec<Double> {
     product
 }
 
-/// The mean of a product of statistics of one variable over [a, b]; none where there is no closed form. |x − m|ᶜ is a polynomial on either side of m for whole c; with another c everything
-/// else must be a polynomial, in |x − m|.
+/// The mean of a product of statistics of one variable over [a, b]; none where there is no closed form. |x −
+/// m|ᶜ is a polynomial on either side of m for whole c; with another c everything else must be a polynomial,
+/// in |x − m|.
 pub(super) fn product_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
     let mut centres: Vec<f64> = factors
         .iter()
@@ -216,10 +220,12 @@ pub fn integral(p: f64, q: usize, a: f64, b: f64) -> f64 {
 /// The ends of a cell of one variable.
 pub(super) type Ends = (Double, Double);
 
-/// The statistics of one continuous variable that are not all whole powers, and their products' integrals over a cell. With a power of |x − m| that is not whole the variable is |x − m|.
+/// The statistics of one continuous variable that are not all whole powers, and their products' integrals
+/// over a cell. With a power of |x − m| that is not whole the variable is |x − m|.
 #[derive(Clone, Debug)]
 pub(super) struct Shifted {
-    /// Distinct: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are polynomials in the centred one.
+    /// Distinct: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are
+    /// polynomials in the centred one.
     pub statistics: Vec<Statistic>,
     /// The largest sum of exponents.
     degree: usize,

@@ -1,18 +1,20 @@
 //! Draws for a component of a mixed model, for which cells would be too many.
 //!
-//! Let s = c + Σⱼ θⱼ (φⱼ − mⱼ) with every statistic φⱼ centred on its range, so that z = s − c lies in [−r, r],
-//! r = Σⱼ |θⱼ|·half the range of φⱼ. Under the uniform law on the box E z and E z² are sums of χ in closed form.
+//! Let s = c + Σⱼ θⱼ (φⱼ − mⱼ) with every statistic φⱼ centred on its range, so that z = s − c lies in [−r,
+//! r], r = Σⱼ |θⱼ|·half the range of φⱼ. Under the uniform law on the box E z and E z² are sums of χ in
+//! closed form.
 //!
-//! **Points.** q is the best polynomial of degree 2, and E e^z = E q(z) + E[e^z − q(z)]: the first exactly, the second from draws of x,
-//! each within ±ε, ε the certified error of q. This is the paper's estimator with its low-order terms exact and the sum over
-//! tuples carried out, where exp itself costs no more than its polynomial.
+//! **Points.** q is the best polynomial of degree 2, and E e^z = E q(z) + E[e^z − q(z)]: the first exactly,
+//! the second from draws of x, each within ±ε, ε the certified error of q. This is the paper's estimator with
+//! its low-order terms exact and the sum over tuples carried out, where exp itself costs no more than its
+//! polynomial.
 //!
-//! **Tuples.** Algorithm 1 repaired: the terms of order 0 to 2 of p of degree k exactly; otherwise a length i ∝ |ζᵢ| rⁱ, then i terms
-//! ∝ |θⱼ|·half range, and the product of their centred statistics at a point drawn, which is signed and at most 1. Its range is
-//! ±Σ_{i≥3} |ζᵢ| rⁱ; the polynomial's error comes on top.
+//! **Tuples.** Algorithm 1 repaired: the terms of order 0 to 2 of p of degree k exactly; otherwise a length i
+//! ∝ |ζᵢ| rⁱ, then i terms ∝ |θⱼ|·half range, and the product of their centred statistics at a point drawn,
+//! which is signed and at most 1. Its range is ±Σ_{i≥3} |ζᵢ| rⁱ; the polynomial's error comes on top.
 //!
-//! Either interval rests on a **known range**: Hoeffding's inequality, or Bernstein's with the variance seen (Maurer and Pontil 2009),
-//! whichever is narrower at half the risk each; never on the variance alone.
+//! Either interval rests on a **known range**: Hoeffding's inequality, or Bernstein's with the variance seen
+//! (Maurer and Pontil 2009), whichever is narrower at half the risk each; never on the variance alone.
 
 use rayon::prelude::*;
 
@@ -256,7 +258,8 @@ impl Plan {
                     self.block(BLOCK.min(samples - block * BLOCK), &mut random, clock)
                 })
                 .collect();
-            // What was drawn when the run had to stop is left out as a whole, so its values have no say in that.
+            // What was drawn when the run had to stop is left out as a whole, so its values have no say in
+            // that.
             let parts = match parts {
                 Err(_) if at > 0 => break,
                 parts => parts?,

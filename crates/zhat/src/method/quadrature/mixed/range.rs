@@ -1,7 +1,7 @@
 //! Arithmetic with intervals whose ends are moved outward, to bound a score and its slopes over a box.
 //!
-//! Naive ranges of θ₁x + θ₂x² are far too wide where the two cancel. The mean value theorem gives
-//! s(x) ∈ s(m) + Σᵥ ∂ᵥs(box)·(xᵥ − mᵥ), whose excess shrinks with the square of the box; the intersection of both is taken.
+//! Naive ranges of θ₁x + θ₂x² are far too wide where the two cancel. The mean value theorem gives s(x) ∈ s(m) +
+//! Σᵥ ∂ᵥs(box)·(xᵥ − mᵥ), whose excess shrinks with the square of the box; the intersection of both is taken.
 
 use crate::model::Statistic;
 

@@ -1,8 +1,10 @@
-//! Numerical quadrature as a reference: Gauss–Legendre points in every continuous variable, every joint state of the discrete ones.
+//! Numerical quadrature as a reference: Gauss–Legendre points in every continuous variable, every joint state
+//! of the discrete ones.
 //!
-//! Each box is cut where |x − m| has its kink and into panels of 16 points, and the panels are halved until two answers in a row agree. What is told of
-//! the error is the distance of the last two, which is an estimate and no bound: a peak between all points goes unseen. The
-//! work is (16·panels)ⁿ for n continuous variables that hang together.
+//! Each box is cut where |x − m| has its kink and into panels of 16 points, and the panels are halved until
+//! two answers in a row agree. What is told of the error is the distance of the last two, which is an
+//! estimate and no bound: a peak between all points goes unseen. The work is (16·panels)ⁿ for n continuous
+//! variables that hang together.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -104,7 +104,8 @@ impl<'c> Group<'c> {
     }
 }
 
-/// Adds z·|X_T|/|X_{T ∪ U}| to every state of the factor's variables U that agrees with the touched ones T, less what no knowledge would give.
+/// Adds z·|X_T|/|X_{T ∪ U}| to every state of the factor's variables U that agrees with the touched ones T,
+/// less what no knowledge would give.
 fn agree(tuples: &Tuples<'_>, graph: &FactorGraph, f: usize, z: f64, masses: &mut [f64]) {
     let scope = graph.factor(f).scope;
     let size = masses.len();

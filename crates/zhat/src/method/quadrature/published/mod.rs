@@ -1,15 +1,20 @@
 //! Stochastic Clenshaw–Curtis quadrature as published (Algorithms 1 and 3).
 //!
-//! exp is replaced by a polynomial p of degree k on \[−‖θ‖₁, ‖θ‖₁\]. Then Σ_x p(score(x)) = Σᵢ ζᵢ Σ_j χⁱ(j)·Π_r θ_{j_r} is a sum over index tuples
-//! ([`super::tuples`]), and with (j, i) drawn with probability |ζᵢ|·χⁱ(j)/τ, τ = Σᵢ |ζᵢ|·|X|·|C|ⁱ, the number τ·sgn(ζᵢ)·Π_r θ_{j_r} is an unbiased estimate of
-//! it. Marginals share the samples: a tuple that touches some variables says something about those, and what it does not touch is uniform.
+//! exp is replaced by a polynomial p of degree k on \[−‖θ‖₁, ‖θ‖₁\]. Then Σ_x p(score(x)) = Σᵢ ζᵢ Σ_j
+//! χⁱ(j)·Π_r θ_{j_r} is a sum over index tuples ([`super::tuples`]), and with (j, i) drawn with probability
+//! |ζᵢ|·χⁱ(j)/τ, τ = Σᵢ |ζᵢ|·|X|·|C|ⁱ, the number τ·sgn(ζᵢ)·Π_r θ_{j_r} is an unbiased estimate of it.
+//! Marginals share the samples: a tuple that touches some variables says something about those, and what it
+//! does not touch is uniform.
 //!
-//! Time O(k) a sample, whatever the size of the model; memory that of the model. What is promised comes from the corrected error bound
-//! ([`super::theorems`]), never from the spread of the samples: the empty tuple may have probability 10⁻⁷ and carry almost all of Z, so the spread of a
-//! sample that has missed it says nothing. Where the bound says nothing either, nothing is promised, and the answer tells how many samples it
-//! would take. Ẑ can be negative; then log Ẑ does not exist, and there is no answer. [`super::StochasticQuadrature`] is what to use instead.
+//! Time O(k) a sample, whatever the size of the model; memory that of the model. What is promised comes from
+//! the corrected error bound ([`super::theorems`]), never from the spread of the samples: the empty tuple may
+//! have probability 10⁻⁷ and carry almost all of Z, so the spread of a sample that has missed it says
+//! nothing. Where the bound says nothing either, nothing is promised, and the answer tells how many samples
+//! it would take. Ẑ can be negative; then log Ẑ does not exist, and there is no answer.
+//! [`super::StochasticQuadrature`] is what to use instead.
 //!
-//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood estimation*, UAI 2018.
+//! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood
+//! estimation*, UAI 2018.
 //!
 //! ```
 //! use zhat::{FactorGraph, LogPartition, Run, quadrature::PublishedQuadrature};
@@ -51,7 +56,8 @@ const ROUND: u64 = 4096;
 /// Measured seconds of a sample, and of each index of it.
 const PER_SAMPLE: f64 = 2e-8;
 const PER_INDEX: f64 = 1.5e-8;
-/// Norms up to which the theorems' figures are reported; beyond, the polynomials alone would take longer than the samples.
+/// Norms up to which the theorems' figures are reported; beyond, the polynomials alone would take longer than
+/// the samples.
 const REPORTED: f64 = 50.0;
 /// The part of the error probability that is kept for runs that do not come to the end.
 const EARLY: f64 = 0.2;
@@ -79,7 +85,8 @@ pub struct PublishedQuadrature {
     pub sampler: Sampler,
     /// Samples in all, if no `epsilon` is given.
     pub samples: u64,
-    /// A relative error that is to be kept: as many samples as the corrected bound asks for, or a refusal that says how many.
+    /// A relative error that is to be kept: as many samples as the corrected bound asks for, or a refusal
+    /// that says how many.
     pub epsilon: Option<f64>,
     /// Confidence of the bound, between 0 and 1.
     pub confidence: f64,
@@ -391,7 +398,8 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
         let promise =
             if query == Query::LogPartition && bought < 1.0 { Promise::Bounds } else { Promise::Heuristic };
-        // Where the bound is no use, what it would take until it is: before that the answer may be no number at all.
+        // Where the bound is no use, what it would take until it is: before that the answer may be no number
+        // at all.
         let until = bought.max(1.0).powi(2);
         Forecast { bytes, seconds: until * extra * Self::seconds(samples, degree, 1), promise }
     }

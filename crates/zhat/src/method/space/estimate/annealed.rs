@@ -1,14 +1,19 @@
 //! Annealed importance sampling and sequential Monte Carlo with local moves.
 //!
-//! Particles start as uniform draws and are led from β = 0 to 1: at each step a particle's weight is multiplied by exp((β' − β)s), then it moves by the Metropolis rule at β' (flips, swaps, prune and
-//! graft; see [`super::super::Space::propose`]). The mean of the weights is unbiased for Z/|Y| (R. M. Neal, *Annealed importance sampling*, 2001). With `resample` the
-//! particles are drawn anew in proportion to their weights wherever fewer than half of them count, by systematic sampling, which keeps that true (P. Del Moral, A. Doucet, A. Jasra, *Sequential Monte Carlo
-//! samplers*, 2006). Independent replicates give the spread and a lower bound that always holds ([`crate::Guarantee`]); there is no upper one.
+//! Particles start as uniform draws and are led from β = 0 to 1: at each step a particle's weight is
+//! multiplied by exp((β' − β)s), then it moves by the Metropolis rule at β' (flips, swaps, prune and graft;
+//! see [`super::super::Space::propose`]). The mean of the weights is unbiased for Z/|Y| (R. M. Neal,
+//! *Annealed importance sampling*, 2001). With `resample` the particles are drawn anew in proportion to their
+//! weights wherever fewer than half of them count, by systematic sampling, which keeps that true (P. Del
+//! Moral, A. Doucet, A. Jasra, *Sequential Monte Carlo samplers*, 2006). Independent replicates give the
+//! spread and a lower bound that always holds ([`crate::Guarantee`]); there is no upper one.
 //!
-//! The best structure: the same, led on to a β where E\[s\] ≥ s_max − ln|Y|/β leaves a hundredth of the range, and the best one seen on the way, with the certified interval [its score, s_max]. The
-//! inequality holds for exact draws at β; the moves come close to such only if they mix.
+//! The best structure: the same, led on to a β where E\[s\] ≥ s_max − ln|Y|/β leaves a hundredth of the
+//! range, and the best one seen on the way, with the certified interval [its score, s_max]. The inequality
+//! holds for exact draws at β; the moves come close to such only if they mix.
 //!
-//! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. Stops early with the replicates that are done.
+//! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. Stops early
+//! with the replicates that are done.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -182,7 +187,8 @@ fn groups(replicates: usize) -> impl Iterator<Item = std::ops::Range<u64>> {
     (0..all.div_ceil(GROUP)).map(move |group| group * GROUP..((group + 1) * GROUP).min(all))
 }
 
-/// Where fewer than half of the particles count, draws them anew and returns the ln of the mean weight that they had.
+/// Where fewer than half of the particles count, draws them anew and returns the ln of the mean weight that
+/// they had.
 fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
     let count = particles.len() as f64;
     let logs: Vec<f64> = particles.iter().map(|particle| particle.log_weight).collect();

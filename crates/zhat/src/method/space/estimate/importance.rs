@@ -1,10 +1,12 @@
 //! Uniform importance sampling with an interval from the known range of the weights.
 //!
-//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform: empirical Bernstein and Chernoff bounds hold for E\[w\] whatever the tails
-//! ([`crate::method::bounds::minibucket`]). One looks at 2¹⁰, 2¹¹, … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the interval is narrow enough, when the
-//! time is up, or after `samples` draws.
+//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform: empirical Bernstein and Chernoff
+//! bounds hold for E\[w\] whatever the tails ([`crate::method::bounds::minibucket`]). One looks at 2¹⁰, 2¹¹,
+//! … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the
+//! interval is narrow enough, when the time is up, or after `samples` draws.
 //!
-//! Where |Y| is not known but the space around it is, y is drawn from that space and weighs 0 where it is not in Y: Z then comes without |Y|. In all other cases |Y| is estimated first.
+//! Where |Y| is not known but the space around it is, y is drawn from that space and weighs 0 where it is not
+//! in Y: Z then comes without |Y|. In all other cases |Y| is estimated first.
 //!
 //! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
 
@@ -25,7 +27,8 @@ use crate::random::Streams;
 use crate::run::Run;
 
 const NAME: &str = "importance";
-/// Draws that share a stream; with user-defined functions, which may be slow, fewer, so that the first look comes soon.
+/// Draws that share a stream; with user-defined functions, which may be slow, fewer, so that the first look
+/// comes soon.
 const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
 /// Blocks before the first look.

@@ -10,10 +10,12 @@
 //! | [`PublishedScheme`] | 65 l² exp(2/p)/ε², l = ⌈p·BR⌉ | `published` |
 //! | [`AnnealedSampling`] | none: moves of a Markov chain; unbiased, no upper end | `annealed` |
 //!
-//! Where |Y| is not known it is estimated first (`count`), with a half of δ and about a half of ε; importance sampling of a restricted space does without, because it can draw from the space around it.
+//! Where |Y| is not known it is estimated first (`count`), with a half of δ and about a half of ε; importance
+//! sampling of a restricted space does without, because it can draw from the space around it.
 //!
-//! Exact draws are made as [`super::PerfectSampling`] makes them. Plain importance sampling never takes more uniform draws than one draw by rejection would for
-//! each unit of variance, so the annealed methods pay where there is a better sampler than rejection.
+//! Exact draws are made as [`super::PerfectSampling`] makes them. Plain importance sampling never takes more
+//! uniform draws than one draw by rejection would for each unit of variance, so the annealed methods pay
+//! where there is a better sampler than rejection.
 
 mod annealed;
 mod importance;

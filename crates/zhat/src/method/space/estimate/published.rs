@@ -1,13 +1,19 @@
-//! The approximation scheme as published (Vembu, Gärtner and Boley 2009, Section 2.2), as printed and corrected.
+//! The approximation scheme as published (Vembu, Gärtner and Boley 2009, Section 2.2), as printed and
+//! corrected.
 //!
-//! 1/Z is written as a product over levels of E_{β_i}\[exp((β_{i−1} − β_i)s)\]/|Y|, each expectation the mean of S exact draws at β_i; Theorem 2.5: S = ⌈65 ε⁻² l exp(2/p)⌉ gives a factor 1 ± ε with
-//! probability 3/4. Printed are l = p⌈BR⌉ levels β_j = j/(p·BR), which overshoot 1 or end with another step than the proof has, and the factor |Y| is lost. Corrected: l = ⌈p·BR⌉ equal steps, draws at
-//! β_{i−1} with exp((β_i − β_{i−1})s), which makes Ẑ unbiased and the first level the plain uniform sampler, and |Y| in its place. The median of k runs boosts the confidence.
+//! 1/Z is written as a product over levels of E_{β_i}\[exp((β_{i−1} − β_i)s)\]/|Y|, each expectation the mean
+//! of S exact draws at β_i; Theorem 2.5: S = ⌈65 ε⁻² l exp(2/p)⌉ gives a factor 1 ± ε with probability 3/4.
+//! Printed are l = p⌈BR⌉ levels β_j = j/(p·BR), which overshoot 1 or end with another step than the proof
+//! has, and the factor |Y| is lost. Corrected: l = ⌈p·BR⌉ equal steps, draws at β_{i−1} with exp((β_i −
+//! β_{i−1})s), which makes Ẑ unbiased and the first level the plain uniform sampler, and |Y| in its place.
+//! The median of k runs boosts the confidence.
 //!
-//! Draws may also be approximate: META from a uniform start for so many steps that each law is within ε/(5 l exp(2/p)) of its own in total variation (Theorem B.2), which moves every level's mean by a factor 1 ± ε/5l at
-//! most, all of them together by 1 ± ε/4, and leaves the promise as it is (Theorem A.1).
+//! Draws may also be approximate: META from a uniform start for so many steps that each law is within ε/(5 l
+//! exp(2/p)) of its own in total variation (Theorem B.2), which moves every level's mean by a factor 1 ± ε/5l
+//! at most, all of them together by 1 ± ε/4, and leaves the promise as it is (Theorem A.1).
 //!
-//! BR is the largest |s|, which is what the proof uses of it. Time: k·l·S exact draws: for reference; [`super::Telescoped`] promises the same for hundreds of times fewer.
+//! BR is the largest |s|, which is what the proof uses of it. Time: k·l·S exact draws: for reference;
+//! [`super::Telescoped`] promises the same for hundreds of times fewer.
 
 use serde::{Deserialize, Serialize};
 

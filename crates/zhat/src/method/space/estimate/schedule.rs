@@ -1,15 +1,16 @@
 //! How many levels, samples and runs the schemes take: formulas only.
 
-/// The levels of the telescoped scheme: with Δ the range of the scores and one exact draw a level, ⌈Δ/ln(1 + ε²/4)⌉ equal steps of β make Ẑ's relative variance at
-/// most ε²/4, so P(|Ẑ − Z| ≤ εZ) ≥ 3/4 by Chebyshev.
+/// The levels of the telescoped scheme: with Δ the range of the scores and one exact draw a level, ⌈Δ/ln(1 +
+/// ε²/4)⌉ equal steps of β make Ẑ's relative variance at most ε²/4, so P(|Ẑ − Z| ≤ εZ) ≥ 3/4 by Chebyshev.
 ///
-/// The estimate is |Y| Π exp(s(y_i)/l) with y_i at β_i = i/l. Its relative second moment is Π Z(β_i + 2/l)Z(β_i)/Z(β_i + 1/l)², which telescopes to
-/// Z(1 + 1/l)Z(0)/(Z(1)Z(1/l)) ≤ exp(Δ/l).
+/// The estimate is |Y| Π exp(s(y_i)/l) with y_i at β_i = i/l. Its relative second moment is Π Z(β_i +
+/// 2/l)Z(β_i)/Z(β_i + 1/l)², which telescopes to Z(1 + 1/l)Z(0)/(Z(1)Z(1/l)) ≤ exp(Δ/l).
 pub fn telescoped_levels(spread: f64, error: f64) -> f64 {
     (spread / (0.25 * error * error).ln_1p()).ceil().max(1.0)
 }
 
-/// The fewest runs, an odd number, whose median errs with probability at most δ where each run errs with probability at most 1/4: P(Binomial(k, ¼) ≥ (k + 1)/2) ≤ δ.
+/// The fewest runs, an odd number, whose median errs with probability at most δ where each run errs with
+/// probability at most 1/4: P(Binomial(k, ¼) ≥ (k + 1)/2) ≤ δ.
 pub fn median_runs(delta: f64) -> usize {
     let mut k = 1;
     // At 1001 the probability is below the least positive number there is beside 1.
@@ -65,7 +66,8 @@ impl Published {
     }
 }
 
-/// The interval for the mean of a Poisson law from one count n, each end missed with probability at most δ/2 (Garwood 1936).
+/// The interval for the mean of a Poisson law from one count n, each end missed with probability at most δ/2
+/// (Garwood 1936).
 ///
 /// Beyond 2²⁶ the ends are those of [`chernoff_interval`], which take no time.
 pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {

@@ -2,8 +2,9 @@
 //!
 //!   Ẑ = |Y| Π_{i<l} exp(s(y_i)/l),   y_i drawn exactly at β_i = i/l,
 //!
-//! is unbiased for Z, and with l = ⌈Δ/ln(1 + ε²/4)⌉ levels its relative variance is at most ε²/4 (see [`super::schedule::telescoped_levels`]). The median of k runs is
-//! within a factor 1 ± ε of Z with the confidence asked for. The first level is the plain uniform sampler.
+//! is unbiased for Z, and with l = ⌈Δ/ln(1 + ε²/4)⌉ levels its relative variance is at most ε²/4 (see
+//! [`super::schedule::telescoped_levels`]). The median of k runs is within a factor 1 ± ε of Z with the
+//! confidence asked for. The first level is the plain uniform sampler.
 //!
 //! Time: k·l exact draws. Memory: one structure a thread. There is nothing to show before the end.
 

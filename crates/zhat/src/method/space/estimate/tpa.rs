@@ -1,10 +1,13 @@
-//! The Tootsie Pop algorithm: the number of steps of a random walk in β is a Poisson number whose mean is the logarithm that is asked for.
+//! The Tootsie Pop algorithm: the number of steps of a random walk in β is a Poisson number whose mean is the
+//! logarithm that is asked for.
 //!
-//! With H = s − s_min ≥ 0: from β = 1 draw y exactly at β and u uniform, go down to β + ln(u)/H(y), and count the steps until β < 0. The counts of k walks
-//! add up to a Poisson number of mean k·ln(Z exp(−s_min)/|Y|), so one count gives an exact interval (Garwood) whatever the model. A pilot, on
-//! streams of its own, chooses k so that the interval is about as wide as was asked for; the interval holds whatever the pilot said.
+//! With H = s − s_min ≥ 0: from β = 1 draw y exactly at β and u uniform, go down to β + ln(u)/H(y), and count
+//! the steps until β < 0. The counts of k walks add up to a Poisson number of mean k·ln(Z exp(−s_min)/|Y|),
+//! so one count gives an exact interval (Garwood) whatever the model. A pilot, on streams of its own, chooses
+//! k so that the interval is about as wide as was asked for; the interval holds whatever the pilot said.
 //!
-//! Time: k(Λ + 1) exact draws, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for Bayesian inference*, 2010.
+//! Time: k(Λ + 1) exact draws, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for
+//! Bayesian inference*, 2010.
 
 use serde::{Deserialize, Serialize};
 

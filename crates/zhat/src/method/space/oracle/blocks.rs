@@ -2,8 +2,10 @@
 //!
 //!   P(∅) = 1,   P(S) = Σ_{T⊆S, min S∈T} exp b(T)·P(S∖T),   Z = P(all),
 //!
-//! in logs. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, from which the expectations follow. A pair that must share a block, or must not, excludes sets as
-//! blocks. With a condition on the number of blocks there is a P for each number up to the most, and that is a factor in time and memory.
+//! in logs. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, from which the
+//! expectations follow. A pair that must share a block, or must not, excludes sets as blocks. With a
+//! condition on the number of blocks there is a P for each number up to the most, and that is a factor in
+//! time and memory.
 
 use super::conditions::Rules;
 use super::layers::{Layers, elements};
@@ -50,8 +52,8 @@ pub(super) fn levels(rules: &Rules) -> usize {
 }
 
 impl Blocks {
-    /// Sums, or with `best` takes the largest. Without `all` only the sets that are met on the way from the whole one are there: those
-    /// without element 0, and the whole.
+    /// Sums, or with `best` takes the largest. Without `all` only the sets that are met on the way from the
+    /// whole one are there: those without element 0, and the whole.
     pub fn new(
         links: &[f64],
         n: usize,
@@ -133,7 +135,8 @@ impl Blocks {
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let whole = (1usize << self.n) - 1;
         let mut found = Vec::new();
-        // What is left and into how many blocks, the block that was taken, and the score of the blocks so far.
+        // What is left and into how many blocks, the block that was taken, and the score of the blocks so
+        // far.
         let root = |blocks: usize| (self.sums.at(whole, blocks), ((whole, blocks), 0, 0.0));
         let roots = (self.sizes.0..=self.sizes.1).map(root).collect();
         let paths = search(roots, k, clock, |&((left, blocks), _, so_far), children| {
@@ -189,7 +192,8 @@ impl Blocks {
     }
 }
 
-/// The terms of P(S), one for each part of what is left besides the least element, in descending order of the part.
+/// The terms of P(S), one for each part of what is left besides the least element, in descending order of the
+/// part.
 fn terms(scores: &[f64], sums: &Sums, set: usize, blocks: usize, terms: &mut Vec<f64>) {
     terms.clear();
     let low = set & set.wrapping_neg();

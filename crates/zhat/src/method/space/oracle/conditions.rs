@@ -1,5 +1,5 @@
-//! Conditions as the sums over sets see them: on an order of items what each item needs before it and where it may stand; on a cycle which steps and ends a path may have; on a partition which
-//! sets may be a block.
+//! Conditions as the sums over sets see them: on an order of items what each item needs before it and where
+//! it may stand; on a cycle which steps and ends a path may have; on a partition which sets may be a block.
 
 use crate::method::space::{Condition, Event, Structures, condition};
 
@@ -39,8 +39,9 @@ impl Order {
 
 /// Which steps a path may take that is to become a cycle, and where it may be closed.
 ///
-/// An edge that the cycle must have needs no memory of the path. A vertex u whose partner b comes later must be left for b. One that is reached after b, but not from it, can have b beside it only
-/// if b is the start and the path is closed there.
+/// An edge that the cycle must have needs no memory of the path. A vertex u whose partner b comes later must
+/// be left for b. One that is reached after b, but not from it, can have b beside it only if b is the start
+/// and the path is closed there.
 pub(super) struct Ring {
     sizes: (usize, usize),
     /// Vertices that must be on the cycle, and that must not.

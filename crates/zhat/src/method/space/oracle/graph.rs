@@ -1,7 +1,9 @@
-//! Pairwise scores on the hypercube and on subtrees, and conditions on their labels and nodes, as a factor graph, which elimination answers for.
+//! Pairwise scores on the hypercube and on subtrees, and conditions on their labels and nodes, as a factor
+//! graph, which elimination answers for.
 //!
-//! A label or node is a variable of two states; a child that is chosen without its parent has weight 0, and so has what a condition excludes. Where the size is limited, further variables count: the i-th
-//! how many of the first i labels or nodes are chosen, or are not, whichever can be fewer.
+//! A label or node is a variable of two states; a child that is chosen without its parent has weight 0, and
+//! so has what a condition excludes. Where the size is limited, further variables count: the i-th how many of
+//! the first i labels or nodes are chosen, or are not, whichever can be fewer.
 
 use super::NAME;
 use super::prepared::{conditions, spread_over};
@@ -89,7 +91,8 @@ impl Counter {
     }
 }
 
-/// The same model as a factor graph: a factor a label or node, one a pair, then those of the conditions and of the tree.
+/// The same model as a factor graph: a factor a label or node, one a pair, then those of the conditions and
+/// of the tree.
 pub(super) fn graph(model: &SpaceModel, run: &Run) -> Result<FactorGraph> {
     let (least, most) = condition::sizes(model.structures().base(), conditions(model));
     if least > most {

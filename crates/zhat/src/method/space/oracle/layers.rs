@@ -1,7 +1,8 @@
-//! Sets of k out of n elements as bit masks, in the order of their numbers (colexicographic), a layer of equal size at a time.
+//! Sets of k out of n elements as bit masks, in the order of their numbers (colexicographic), a layer of
+//! equal size at a time.
 //!
-//! A layer is one array with a place for each of its C(n, k) sets, so the work on it can be shared by threads, and only the layers that are
-//! needed take memory. The place of {c₁ < … < c_k} is Σ_j C(c_j, j).
+//! A layer is one array with a place for each of its C(n, k) sets, so the work on it can be shared by
+//! threads, and only the layers that are needed take memory. The place of {c₁ < … < c_k} is Σ_j C(c_j, j).
 
 use rayon::prelude::*;
 
@@ -66,7 +67,8 @@ impl Layers {
         elements(set).enumerate().map(|(j, c)| self.binomial(c, j + 1) as usize).sum()
     }
 
-    /// The places in layer k − 1 of a set of k elements without each of them, in ascending order of the element left out.
+    /// The places in layer k − 1 of a set of k elements without each of them, in ascending order of the
+    /// element left out.
     pub fn places_without(&self, set: u64, places: &mut [usize]) -> usize {
         let (mut below, mut above, mut k) = (0, 0, 0);
         for (j, c) in elements(set).enumerate() {

@@ -1,11 +1,14 @@
-//! Models that fall off with the distance to a reference, exp(−θ d): closed forms for log Z, E\[d\] and draws.
+//! Models that fall off with the distance to a reference, exp(−θ d): closed forms for log Z, E\[d\] and
+//! draws.
 //!
-//! - Kendall (Mallows): items are inserted in the reference's order, the i-th passing k ≤ i − 1 others with probability ∝ e^{−θk};
-//!   Z = Π_i Σ_{k<i} e^{−θk}.
+//! - Kendall (Mallows): items are inserted in the reference's order, the i-th passing k ≤ i − 1 others with
+//!   probability ∝ e^{−θk}; Z = Π_i Σ_{k<i} e^{−θk}.
 //! - Cayley: the i-th item stays or is swapped with one of the i − 1 before; Z = Π_i (1 + (i − 1)e^{−θ}).
-//! - Hamming: m of the n positions differ, in C(n, m)·D_m ways, D_m the derangements; Z = Σ_m C(n, m) D_m e^{−θm}.
+//! - Hamming: m of the n positions differ, in C(n, m)·D_m ways, D_m the derangements; Z = Σ_m C(n, m) D_m
+//!   e^{−θm}.
 //!
-//! All sums have positive terms, for θ of either sign. Time O(n) for log Z; O(n) a draw, Kendall's O(n²) moves of memory.
+//! All sums have positive terms, for θ of either sign. Time O(n) for log Z; O(n) a draw, Kendall's O(n²)
+//! moves of memory.
 
 use rayon::prelude::*;
 
@@ -25,7 +28,8 @@ fn geometric(i: usize, theta: f64) -> (f64, f64) {
         return (log - theta * (n - 1.0), n - 1.0 - mean);
     }
     if theta * n < 1e-4 {
-        // A few terms of the series in θ: Σ e^{−θk} = i(1 − θ m₁ + θ²/2 m₂ …) with the moments of the uniform law.
+        // A few terms of the series in θ: Σ e^{−θk} = i(1 − θ m₁ + θ²/2 m₂ …) with the moments of the uniform
+        // law.
         let m1 = 0.5 * (n - 1.0);
         let m2 = (n - 1.0) * (2.0 * n - 1.0) / 6.0;
         let m3 = m1 * m1 * n;
@@ -97,8 +101,9 @@ pub(super) fn log_partition(distance: Distance, n: usize, theta: f64) -> (f64, f
     }
 }
 
-/// The size of the numbers that log Z is made of. Kendall's and Cayley's logarithms are all positive, so none of their sums is larger than the last one;
-/// besides there is ln(1 − e^{−θ}), where it is taken, no larger than ln 10⁴n.
+/// The size of the numbers that log Z is made of. Kendall's and Cayley's logarithms are all positive, so none
+/// of their sums is larger than the last one; besides there is ln(1 − e^{−θ}), where it is taken, no larger
+/// than ln 10⁴n.
 pub(super) fn magnitude(distance: Distance, n: usize, theta: f64, log_partition: f64) -> f64 {
     match distance {
         Distance::Kendall | Distance::Cayley => log_partition.abs() + (1e4 * n.max(1) as f64).ln() + 4.0,
@@ -166,8 +171,10 @@ impl Draws {
         }
     }
 
-    /// P(item at position), a row an item. Kendall's: the place of an item after its own insertion moves by one where a later item is inserted before it, O(n³). The weights of the others are the
-    /// same for all names of the items, so an item keeps its own place with one probability and has each of the others with another one.
+    /// P(item at position), a row an item. Kendall's: the place of an item after its own insertion moves by
+    /// one where a later item is inserted before it, O(n³). The weights of the others are the same for all
+    /// names of the items, so an item keeps its own place with one probability and has each of the others
+    /// with another one.
     pub fn positions(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
         let n = self.reference.len();
         if n < 2 {
@@ -176,7 +183,8 @@ impl Draws {
         }
         if self.distance != Distance::Kendall {
             let own = match self.distance {
-                // With a weight e^θ a cycle (Ewens), an item is a cycle of its own with probability e^θ/(e^θ + n − 1).
+                // With a weight e^θ a cycle (Ewens), an item is a cycle of its own with probability e^θ/(e^θ +
+                // n − 1).
                 Distance::Cayley => crate::method::space::sigmoid(self.theta - ((n - 1) as f64).ln()),
                 distance => 1.0 - log_partition(distance, n, self.theta).1 / n as f64,
             };
@@ -228,7 +236,8 @@ impl Draws {
         let n = self.reference.len();
         let kendall = self.distance == Distance::Kendall;
         let near = self.theta >= 0.0;
-        // The j-th best choice of the i-th item: how many it passes, or with which one it is swapped, itself if with none.
+        // The j-th best choice of the i-th item: how many it passes, or with which one it is swapped, itself
+        // if with none.
         let choice = |i: usize, j: usize| if kendall == near { j } else { i - j };
         let lists = (0..n).map(|i| {
             let score = |j: usize| match kendall {

@@ -12,8 +12,9 @@
 //! | cycles, links | Held–Karp (`tours`) | 2ⁿ n² | 2ⁿ n |
 //! | partitions, links | sums over sets (`blocks`) | 3ⁿ | 2ⁿ |
 //!
-//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the same sums. Exact up to rounding, all terms positive. Conditions that are words keep a model exact, but those on
-//! orders with Cayley's distance.
+//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the
+//! same sums. Exact up to rounding, all terms positive. Conditions that are words keep a model exact, but
+//! those on orders with Cayley's distance.
 //!
 //! ```
 //! use zhat::space::{Distance, Oracle, Permutations, Scores, SpaceModel};

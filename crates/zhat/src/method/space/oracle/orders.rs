@@ -1,10 +1,12 @@
-//! Sums over all orders of n items whose weight is a product of steps, each of which sees the set of the items before.
+//! Sums over all orders of n items whose weight is a product of steps, each of which sees the set of the
+//! items before.
 //!
 //!   F(∅) = 1,   F(S) = Σ_{i∈S} F(S∖i)·exp w(S∖i, i),   Z = F(all),
 //!
-//! in logs, so every term is positive: nothing cancels, as it does in Ryser's formula for the permanent. With w = A\[i, |S∖i|\] this is the permanent of exp A
-//! (position scores); with w = Σ_{j∈S∖i} B\[j, i\] it is the sum over precedences. Time O(2ⁿ n); memory two layers of C(n, n/2) sets for
-//! log Z, all 2ⁿ for draws, the best order and expectations.
+//! in logs, so every term is positive: nothing cancels, as it does in Ryser's formula for the permanent. With
+//! w = A\[i, |S∖i|\] this is the permanent of exp A (position scores); with w = Σ_{j∈S∖i} B\[j, i\] it is the
+//! sum over precedences. Time O(2ⁿ n); memory two layers of C(n, n/2) sets for log Z, all 2ⁿ for draws, the
+//! best order and expectations.
 
 use super::conditions::Order;
 use super::layers::{Layers, Scratch, elements};

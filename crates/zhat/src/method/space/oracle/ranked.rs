@@ -1,11 +1,14 @@
 //! The k best structures, exactly.
 //!
-//! - Labels: the best ones, and changes of the labels that cost least, in order (`labels`). O(n log n + k log k).
-//! - Nodes of a tree: each node keeps the k best sums below it, its children's lists merged one after the other (`nodes`). O(nk log k).
+//! - Labels: the best ones, and changes of the labels that cost least, in order (`labels`). O(n log n + k log
+//!   k).
+//! - Nodes of a tree: each node keeps the k best sums below it, its children's lists merged one after the
+//!   other (`nodes`). O(nk log k).
 //! - Kendall's and Cayley's distances: independent choices, merged the same way (`choices`).
-//! - Positions: the best assignment, then the best ones without it, part by part (K. G. Murty, *An algorithm for ranking all the assignments in order of increasing cost*, 1968). O(kn⁴).
-//! - Precedences, cycles, partitions: the tables of the best say how well any beginning can end, so a search that always takes up the most promising beginning does no
-//!   step in vain (`search`).
+//! - Positions: the best assignment, then the best ones without it, part by part (K. G. Murty, *An algorithm
+//!   for ranking all the assignments in order of increasing cost*, 1968). O(kn⁴).
+//! - Precedences, cycles, partitions: the tables of the best say how well any beginning can end, so a search
+//!   that always takes up the most promising beginning does no step in vain (`search`).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -99,7 +102,8 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
     }
 }
 
-/// Search along states whose best end is known. `next` lists the states after one, each with the score of its best end; one without any is an end. The k best paths, best first, each from its root.
+/// Search along states whose best end is known. `next` lists the states after one, each with the score of its
+/// best end; one without any is an end. The k best paths, best first, each from its root.
 pub(super) fn search<S: Copy>(
     roots: Vec<(f64, S)>,
     k: usize,
@@ -143,8 +147,9 @@ pub(super) fn search<S: Copy>(
     }
 }
 
-/// The k best subsets by their log odds: ever dearer changes of the best one. A change is a set of labels, in ascending order of cost; it is followed by itself with the next
-/// label, and by itself with the next label in place of its last.
+/// The k best subsets by their log odds: ever dearer changes of the best one. A change is a set of labels, in
+/// ascending order of cost; it is followed by itself with the next label, and by itself with the next label
+/// in place of its last.
 fn labels(odds: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     let best: Vec<u32> = odds.iter().map(|x| u32::from(*x > 0.0)).collect();
     let mut order: Vec<usize> = (0..odds.len()).collect();
@@ -238,9 +243,11 @@ pub(super) fn choices(
 /// The k best subtrees.
 fn nodes(tree: &Subtrees, unary: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     let n = tree.nodes();
-    // For every node the best sums over what hangs below it, once it is chosen: as far as its children are merged.
+    // For every node the best sums over what hangs below it, once it is chosen: as far as its children are
+    // merged.
     let mut below: Vec<Vec<f64>> = vec![vec![0.0]; n];
-    // Which of the parent's sums before, and which of the node's own list, makes each of the parent's sums after.
+    // Which of the parent's sums before, and which of the node's own list, makes each of the parent's sums
+    // after.
     let mut merged: Vec<Vec<(u32, u32)>> = vec![Vec::new(); n];
     // Where in its list a node stands that is not chosen.
     let mut absent = vec![u32::MAX; n];
@@ -296,7 +303,8 @@ fn listed(mut below: Vec<f64>, score: f64, k: usize, absent: &mut u32) -> Vec<f6
     below
 }
 
-/// A part of all assignments: the rows before `row` as in `columns`, and that row not in the columns of `forbidden`.
+/// A part of all assignments: the rows before `row` as in `columns`, and that row not in the columns of
+/// `forbidden`.
 struct Part {
     columns: Vec<usize>,
     row: usize,

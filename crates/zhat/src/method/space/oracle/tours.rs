@@ -1,4 +1,5 @@
-//! Sums over all undirected cycles, by Held and Karp: H(S, v) adds up the paths that start at the least vertex of S, go through all of S and end at v,
+//! Sums over all undirected cycles, by Held and Karp: H(S, v) adds up the paths that start at the least
+//! vertex of S, go through all of S and end at v,
 //!
 //!   H(S, v) = Σ_{u∈S∖v} H(S∖v, u)·exp W_uv,   2Z = Σ_{|S|≥3} Σ_v H(S, v)·exp W_{v,least},
 //!
@@ -142,7 +143,8 @@ impl Tours {
         Cycles::write(&order, structure);
     }
 
-    /// The k best cycles, from the tables of the best; each may be there in both directions, so they are asked for twice.
+    /// The k best cycles, from the tables of the best; each may be there in both directions, so they are
+    /// asked for twice.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let n = self.n;
         let twice = k.saturating_mul(2);

@@ -1,6 +1,8 @@
-//! H = ln Z − E\[s\]: an interval for ln Z and one for the mean score of exact draws, half of the error and half of the risk for each.
+//! H = ln Z − E\[s\]: an interval for ln Z and one for the mean score of exact draws, half of the error and
+//! half of the risk for each.
 //!
-//! Scores lie within a range Δ, so 2(Δ/ε)² ln(4/δ) draws bring their mean within ε/2 (Hoeffding). ln Z comes from the cheaper one of importance sampling and the Tootsie Pop algorithm.
+//! Scores lie within a range Δ, so 2(Δ/ε)² ln(4/δ) draws bring their mean within ε/2 (Hoeffding). ln Z comes
+//! from the cheaper one of importance sampling and the Tootsie Pop algorithm.
 
 use super::means::mean;
 use super::{NAME, PerfectSampling, Source};

@@ -2,14 +2,19 @@
 //!
 //! - `oracle`: straight from the exact sums, where they are cheap.
 //! - `coupling`: coupling from the past for pairwise models on the hypercube (`coupling`).
-//! - `rejection`: uniform draws z, kept with probability exp(s(z) − s_max). It takes 1/c draws, c = Z/(|Y| exp s_max).
-//! - `meta`: coupling from the past as published (Vembu, Gärtner and Boley 2009, Section 3): the chain META proposes uniform z and moves with
-//!   probability min(1, exp(s(z) − s(y))). All chains meet where u ≤ exp(s_min − s_max); that state is uniform, so the run on to time 0 is part of
-//!   it. It takes exp(s_max − s_min) draws: `rejection` is the same with the threshold that z itself allows.
-//! - approximate: META for so many steps that the law is within `distance` of the model's in total variation, (1 − exp(−Δ))ᵗ ≤ distance (Theorem B.2).
+//! - `rejection`: uniform draws z, kept with probability exp(s(z) − s_max). It takes 1/c draws, c = Z/(|Y|
+//!   exp s_max).
+//! - `meta`: coupling from the past as published (Vembu, Gärtner and Boley 2009, Section 3): the chain META
+//!   proposes uniform z and moves with probability min(1, exp(s(z) − s(y))). All chains meet where u ≤
+//!   exp(s_min − s_max); that state is uniform, so the run on to time 0 is part of it. It takes exp(s_max −
+//!   s_min) draws: `rejection` is the same with the threshold that z itself allows.
+//! - approximate: META for so many steps that the law is within `distance` of the model's in total variation,
+//!   (1 − exp(−Δ))ᵗ ≤ distance (Theorem B.2).
 //!
-//! A marginal is the share of draws that show an event; all m of them are within ε with probability 1 − δ if S ≥ ln(2m/δ)/2ε². The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's
-//! inequality for vectors), R = max ‖φ − centre‖. For one direction z fixed beforehand 2R²‖z‖² ln(2/δ)/ε² are enough.
+//! A marginal is the share of draws that show an event; all m of them are within ε with probability 1 − δ if
+//! S ≥ ln(2m/δ)/2ε². The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with
+//! probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's inequality for vectors), R = max ‖φ −
+//! centre‖. For one direction z fixed beforehand 2R²‖z‖² ln(2/δ)/ε² are enough.
 
 mod entropy;
 mod means;
@@ -57,7 +62,8 @@ impl Default for PerfectSampling {
     }
 }
 
-/// How many draws make a gradient good to `error` in Euclidean norm with this confidence, for features within `radius` of a point.
+/// How many draws make a gradient good to `error` in Euclidean norm with this confidence, for features within
+/// `radius` of a point.
 pub fn gradient_samples(radius: f64, error: f64, confidence: f64) -> f64 {
     let factor = 1.0 + (2.0 * -(1.0 - confidence).ln()).sqrt();
     (radius * factor / error).powi(2).ceil().max(1.0)
@@ -68,7 +74,8 @@ pub fn direction_samples(radius: f64, length: f64, error: f64, confidence: f64) 
     (2.0 * (radius * length / error).powi(2) * (2.0 / (1.0 - confidence)).ln()).ceil().max(1.0)
 }
 
-/// How many draws make the shares of so many events all good to `error` with this confidence (Hoeffding's inequality, δ shared between them).
+/// How many draws make the shares of so many events all good to `error` with this confidence (Hoeffding's
+/// inequality, δ shared between them).
 pub fn marginal_samples(events: f64, error: f64, confidence: f64) -> f64 {
     (0.5 * (2.0 * events.max(1.0) / (1.0 - confidence)).ln() / (error * error)).ceil().max(1.0)
 }

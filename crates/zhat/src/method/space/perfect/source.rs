@@ -162,7 +162,8 @@ impl At<'_> {
     }
 }
 
-/// Coupling from the past of META. Going back from time 0 until all chains meet, then forward again with the same random numbers.
+/// Coupling from the past of META. Going back from time 0 until all chains meet, then forward again with the
+/// same random numbers.
 fn meta(
     model: &SpaceModel,
     beta: f64,

@@ -56,7 +56,8 @@ impl Scores {
         })
     }
 
-    /// By how much the score has changed with a step, where that is cheaper than the whole; y is as it is after it.
+    /// By how much the score has changed with a step, where that is cheaper than the whole; y is as it is
+    /// after it.
     pub(crate) fn change(&self, space: &Structures, y: &[u32], step: &Step) -> Option<f64> {
         let n = y.len();
         let value = |bit: u32| value(space, bit);
