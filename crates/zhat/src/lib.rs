@@ -17,12 +17,16 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
+// Without learning, helpers that only learning uses are idle.
+#![cfg_attr(not(all(feature = "learn", feature = "language")), allow(dead_code, unused_imports))]
+
 mod answer;
 mod cache;
 pub mod catalogue;
 pub mod decimal;
 mod error;
 pub mod io;
+#[cfg(any(feature = "learn", feature = "language"))]
 pub mod learn;
 mod method;
 pub mod model;
@@ -38,6 +42,7 @@ pub mod tensor;
 pub mod units;
 mod values;
 
+#[cfg(feature = "language")]
 pub use learn::language;
 pub use method::bounds::{mean_field, minibucket};
 pub use method::dynamic::randomized;

@@ -188,15 +188,34 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
         }
     }
     let whole = std::io::Cursor::new(start[..known].to_vec()).chain(raw);
-    Ok(match &start[..known] {
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(whole))),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole))
-                .map_err(|error| fail(std::io::Error::other(error.to_string())))?;
-            Box::new(decoder)
-        }
-        _ => Box::new(whole),
-    })
+    match &start[..known] {
+        [0x1f, 0x8b, ..] => gzip(whole).map_err(fail),
+        [0x28, 0xb5, 0x2f, 0xfd] => zstd(whole).map_err(fail),
+        _ => Ok(Box::new(whole)),
+    }
+}
+
+/// The text of a .gz file.
+#[cfg(feature = "compression")]
+fn gzip(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(source))))
+}
+
+/// The text of a .zst file.
+#[cfg(feature = "compression")]
+fn zstd(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
+    let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(source));
+    Ok(Box::new(decoder.map_err(|error| std::io::Error::other(error.to_string()))?))
+}
+
+#[cfg(not(feature = "compression"))]
+fn gzip(_: impl Read) -> std::io::Result<Box<dyn Read + Send>> {
+    Err(std::io::Error::other("a compressed file, and zhat was built without the feature `compression`"))
+}
+
+#[cfg(not(feature = "compression"))]
+fn zstd(source: impl Read) -> std::io::Result<Box<dyn Read + Send>> {
+    gzip(source)
 }
 
 /// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the

@@ -1,15 +1,20 @@
 //! Files: reading with errors that name the place, writing that never leaves half a file.
 
 pub mod bif;
+#[cfg(feature = "csv")]
 pub(crate) mod blocks;
+mod cell;
 pub mod model_file;
+#[cfg(feature = "csv")]
 mod row_ends;
+#[cfg(feature = "csv")]
 pub mod table;
 pub mod tensor_file;
 mod tokens;
 pub mod uai;
 mod whole;
 
+pub use cell::cell;
 pub use whole::{Abandoned, abandon_writes, write_atomically};
 
 use std::fs::File;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Report;
 use super::json::{number, state};
 use super::text::state_words;
-use crate::io::table::cell;
+use crate::io::cell;
 use crate::query::{Draws, Law};
 
 /// The log weights of draws, where they have any.

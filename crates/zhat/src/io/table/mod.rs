@@ -10,6 +10,7 @@ pub(crate) mod encoding;
 pub(crate) mod fields;
 mod rows;
 
+pub use super::cell::cell;
 pub use encoding::Encoding;
 pub use rows::{Row, Rows};
 
@@ -171,22 +172,6 @@ fn guess_delimiter(row: &[u8]) -> u8 {
     }
     let best = (0..USUAL.len()).rev().max_by_key(|&i| counts[i]).unwrap_or(0);
     USUAL[best]
-}
-
-/// A value as a cell of comma-separated values: quoted where a reader would take it apart, trim it or take it
-/// for a missing value.
-///
-/// ```
-/// use zhat::io::table::cell;
-/// assert_eq!([cell("a"), cell("a,b"), cell("NA"), cell(" x")], ["a", "\"a,b\"", "\"NA\"", "\" x\""]);
-/// ```
-pub fn cell(text: &str) -> std::borrow::Cow<'_, str> {
-    let marker = matches!(text, "?" | "NA" | "NaN" | "nan" | "null");
-    if marker || text.trim_ascii().len() < text.len() || text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\"")).into()
-    } else {
-        text.into()
-    }
 }
 
 /// An error if a name is empty or occurs twice.
