@@ -182,10 +182,11 @@ pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<C
         return Err(tensors.error(message));
     }
     let start: Vec<F> = tensors.take_shaped("start", &[states], "[N]")?;
+    let lengths = tensors.integers("lengths")?;
     tensors.expect_shape("lengths", &[batch], "[B]")?;
     let transitions = Transitions::read(tensors, "transitions", states, (steps - 1, "[T − 1, N, N]"))?;
     let emissions: Vec<F> = tensors.take("emissions")?;
-    Chain::new(start.into(), emissions.into(), tensors.integers("lengths")?, transitions)
+    Chain::new(start.into(), emissions.into(), lengths, transitions)
         .map_err(|error| tensors.error(error.to_string()))
 }
 
