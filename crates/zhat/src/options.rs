@@ -40,21 +40,21 @@ pub enum Range {
 }
 
 /// Samples: more than anybody can wait for, and yet sums of counts do not overflow.
-pub(crate) const SAMPLES: Range = Range::whole(1, 1_000_000_000_000_000);
+pub const SAMPLES: Range = Range::whole(1, 1_000_000_000_000_000);
 /// Independent replicates where their spread is needed.
-pub(crate) const REPLICATES: Range = Range::whole(2, 1_000_000);
+pub const REPLICATES: Range = Range::whole(2, 1_000_000);
 /// Iterations; methods look at the clock between them.
-pub(crate) const ITERATIONS: Range = Range::whole(0, 1_000_000_000);
+pub const ITERATIONS: Range = Range::whole(0, 1_000_000_000);
 /// A number of variables or states that may exceed what a model has.
-pub(crate) const COUNT: Range = Range::whole(0, 1_000_000_000);
+pub const COUNT: Range = Range::whole(0, 1_000_000_000);
 /// The confidence of an interval, a relative error, a probability: above 0 and below 1.
-pub(crate) const INSIDE_UNIT: Range = Range::Number { low: 0.0, high: 1.0, closed: (false, false) };
+pub const INSIDE_UNIT: Range = Range::Number { low: 0.0, high: 1.0, closed: (false, false) };
 /// The part of the old message that is kept.
-pub(crate) const DAMPING: Range = Range::Number { low: 0.0, high: 1.0, closed: (true, false) };
+pub const DAMPING: Range = Range::Number { low: 0.0, high: 1.0, closed: (true, false) };
 /// A tolerance or penalty.
-pub(crate) const FROM_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (true, false) };
+pub const FROM_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (true, false) };
 /// An error or rate that cannot be zero.
-pub(crate) const ABOVE_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (false, false) };
+pub const ABOVE_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (false, false) };
 
 impl Range {
     /// Whole numbers from `low` to `high`.
@@ -186,7 +186,7 @@ pub trait Options: Default + Serialize + DeserializeOwned {
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use zhat::options::{COUNT, Options};
+/// use zhat::options::{Options, SAMPLES};
 ///
 /// #[derive(Default, Serialize, Deserialize)]
 /// #[serde(default, deny_unknown_fields)]
@@ -194,7 +194,7 @@ pub trait Options: Default + Serialize + DeserializeOwned {
 ///     steps: usize,
 /// }
 ///
-/// zhat::options!(Walk { steps: COUNT });
+/// zhat::options!(Walk { steps: SAMPLES });
 /// assert!(Walk { steps: 0 }.check().is_err());
 /// ```
 #[macro_export]
