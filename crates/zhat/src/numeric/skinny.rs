@@ -11,9 +11,7 @@
 use super::lanes::x86::Pair;
 #[cfg(target_arch = "x86_64")]
 use super::simd::{self, Level};
-use super::strips::{backward_narrow, forward_narrow};
-#[cfg(target_arch = "x86_64")]
-use super::strips::{backward_wide, forward_wide};
+use super::strips;
 
 /// Columns come in multiples of this many bytes.
 const STRIP_BYTES: usize = 128;
@@ -152,12 +150,12 @@ macro_rules! skinny {
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Forward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { forward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                        unsafe { strips::forward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Forward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { forward_wide::<$float, $whole>(task, 0.0) }
+                        unsafe { strips::forward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
                         // SAFETY: `level` is never above what `Level::detected` found on this CPU.
@@ -168,7 +166,7 @@ macro_rules! skinny {
                     }
                 }
                 // SAFETY: the task is checked, arrays need no instructions.
-                unsafe { forward_narrow::<$float, [$float; $count]>(task, 0.0) }
+                unsafe { strips::forward::<$float, [$float; $count], false>(task, 0.0) }
             }
 
             fn backward(task: Backward<'_, $float>) {
@@ -179,12 +177,12 @@ macro_rules! skinny {
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Backward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { backward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                        unsafe { strips::backward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Backward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { backward_wide::<$float, $whole>(task, 0.0) }
+                        unsafe { strips::backward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
                         // SAFETY: `level` is never above what `Level::detected` found on this CPU.
@@ -195,7 +193,7 @@ macro_rules! skinny {
                     }
                 }
                 // SAFETY: the task is checked, arrays need no instructions.
-                unsafe { backward_narrow::<$float, [$float; $count]>(task, 0.0) }
+                unsafe { strips::backward::<$float, [$float; $count], false>(task, 0.0) }
             }
         }
     };

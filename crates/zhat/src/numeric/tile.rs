@@ -58,8 +58,7 @@ fn largest_index_kernel<const FMA: bool>(indices: &[u32]) -> u32 {
 macro_rules! elementwise {
     ($module:ident, $float:ident, $exp:path) => {
         mod $module {
-            use super::super::simd::{self, Level};
-            use super::super::vector::dispatched;
+            use super::super::simd::dispatched;
             use super::{Elementwise, LANES, largest_index_kernel};
 
             #[inline(always)]
@@ -299,8 +298,8 @@ macro_rules! elementwise {
         }
     };
 }
-elementwise!(single, f32, super::super::single::exp_one::<FMA>);
-elementwise!(double, f64, super::super::vector::exp_one::<FMA>);
+elementwise!(single, f32, super::super::elementary::single::exp_one::<FMA>);
+elementwise!(double, f64, super::super::elementary::double::exp_one::<FMA>);
 
 #[cfg(test)]
 mod tests {
