@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::exact::ForwardBackward;
-use zhat::randomized::{RandomizedForward, SparseSamples, SparseSegmentation, SparseSegmentations};
-use zhat::sequence::{ChainGradient, RelaxedSamples, RelaxedSegmentations, SemiMarkovGradient};
+use zhat::randomized::{RandomizedForward, SparsePath, SparseSamples};
+use zhat::sequence::{ChainGradient, RelaxedSamples, SemiMarkovGradient};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
@@ -116,11 +116,11 @@ where
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&chain, count, temperature, run)
     })?;
-    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![tape.vjp(F::weights(c)?)?.into()]));
-    let RelaxedSamples { shape, hard, soft } = samples;
+    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![tape.vjp(F::weights(c)?, &[])?.into()]));
+    let RelaxedSamples { shape, hard, states, .. } = samples;
     Ok(Dense {
         hard: Hard::Paths(paths(py, model.inner(), &hard)?),
-        soft: handed_over(py, soft, &shape)?.into_any(),
+        soft: handed_over(py, states, &shape)?.into_any(),
         lengths: None,
         tape: Tape::new(model.shared(), backward, run, cancel),
     })
@@ -141,7 +141,7 @@ where
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
-    let RelaxedSegmentations { shape, hard, states, lengths } = samples;
+    let RelaxedSamples { shape, longest, hard, states, lengths } = samples;
     let at = states.len();
     // The cotangents of both stand one behind the other.
     let backward: Arc<Backward> = Arc::new(move |c| {
@@ -149,10 +149,10 @@ where
         let (of_states, of_lengths) = weights.split_at(at.min(weights.len()));
         Ok(vec![tape.vjp(of_states, of_lengths)?.into()])
     });
-    let [batch, samples, steps, states_count, longest] = shape;
+    let [batch, samples, steps, _] = shape;
     Ok(Dense {
         hard: Hard::segments(py, &hard)?,
-        soft: handed_over(py, states, &[batch, samples, steps, states_count])?.into_any(),
+        soft: handed_over(py, states, &shape)?.into_any(),
         lengths: Some(handed_over(py, lengths, &[batch, samples, steps, longest])?.into_any()),
         tape: Tape::new(model.shared(), backward, run, cancel),
     })
@@ -214,8 +214,8 @@ where
     }
     let backward: Arc<Backward> = Arc::new(move |cotangent| {
         let mut rest = F::weights(cotangent)?;
-        let mut take = |&size: &usize| taken(&mut rest, size);
-        let nested: Vec<Vec<Vec<F>>> =
+        let mut take = |&size: &usize| (taken(&mut rest, size), Vec::new());
+        let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
         Ok(vec![tape.vjp(&nested)?.into()])
     });
@@ -246,11 +246,11 @@ where
     let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         method.relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
-    let SparseSegmentations { samples, log_weights } = drawn;
+    let SparseSamples { samples, log_weights } = drawn;
     let (mut index, mut values, mut hard) = (Vec::new(), Vec::new(), Vec::new());
     let (mut length_index, mut lengths, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     for (b, samples) in samples.into_iter().enumerate() {
-        let of = |sample: &SparseSegmentation<F>| (sample.values.len(), sample.lengths.len());
+        let of = |sample: &SparsePath<F, Vec<(usize, usize)>>| (sample.values.len(), sample.lengths.len());
         sizes.push(samples.iter().map(of).collect::<Vec<(usize, usize)>>());
         for (s, sample) in samples.iter().enumerate() {
             let mut end = -1;

@@ -12,8 +12,7 @@ mod search;
 mod tree;
 
 pub use super::dynamic::forward_backward::{
-    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, Relaxed, RelaxedTape,
-    SegmentRelaxedTape,
+    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
 };
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;

@@ -4,6 +4,7 @@
 //! embeddings, its N² entries cost D multiplications and an exponential each. The rest goes with B·T·N.
 
 use super::ForwardBackward;
+use super::recorded::Recorded;
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
 use crate::method::dynamic::lattice::{
@@ -35,7 +36,7 @@ const PER_WAY: f64 = 2e-8;
 const PER_RANKED: f64 = 2e-7;
 
 /// Counts of what a lattice does.
-pub(super) struct Cost {
+pub struct Cost {
     /// B·T over the positions that count.
     pub rows: f64,
     /// N.
@@ -48,7 +49,7 @@ pub(super) struct Cost {
     /// The bytes of a number.
     pub size: f64,
     /// What products see of the transitions.
-    pub matrices: Matrices,
+    pub(super) matrices: Matrices,
     /// True if all boundaries have the same matrix.
     pub shared: bool,
     /// Numbers of the transitions' gradient, and of the segments'.
@@ -141,7 +142,7 @@ impl Cost {
         let gathered = self.matrices.gathered(self.pairs() as usize).max(1) as f64;
         let chunks = (self.pairs() / gathered).ceil();
         let windows =
-            (self.steps / expectation_window(self.batch as usize, self.steps as usize) as f64).ceil();
+            (self.steps / expectation_window(self.batch as usize, self.steps as usize, 1) as f64).ceil();
         let work = match query {
             Query::Map | Query::KBest(_) => work(0.0, 0.0, 0.0, 2.0, 0.5),
             Query::LogPartition | Query::Sample(_) if self.longest > 0.0 => work(2.0, 1.0, 0.0, 5.0, 2.0),
@@ -251,14 +252,8 @@ fn log_segmentations<F: Real>(model: &SemiMarkov<F>) -> f64 {
     counts.front().map_or(0.0, |count| count.ln())
 }
 
-impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
-    fn forecast(&self, chain: &Chain<F>, query: Query, run: &Run) -> Forecast {
-        Cost::of(chain, self.checkpoint, run.threads()).forecast(query)
-    }
-}
-
-impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
-    fn forecast(&self, model: &SemiMarkov<F>, query: Query, run: &Run) -> Forecast {
-        Cost::of_segments(model, self.checkpoint, run.threads()).forecast(query)
+impl<M: Recorded> Forecasts<M> for ForwardBackward {
+    fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
+        model.cost(self.checkpoint, run.threads()).forecast(query)
     }
 }

@@ -4,7 +4,7 @@ use super::forecast::Cost;
 use crate::method::dynamic::lattice::{BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
 use crate::query::Query;
 
-/// Rows of a window for products through ln M: see `lattice::segment_windows`.
+/// Rows of a window for products through ln M: see `lattice::direction`.
 const WINDOW_ROWS: f64 = 128.0;
 /// States that one task of a maximum works on, and rows of a tile: see `lattice::best`.
 const MAXIMUM_TILE: f64 = (512 * 32) as f64;
@@ -118,7 +118,7 @@ impl Cost {
                 self.total(8.0 * layer * (rows + 2.0) + window, scratch, self.segment_bytes(false))
             }
             Query::Entropy => {
-                let window = expectation_window(self.batch as usize, self.steps as usize) as f64;
+                let window = expectation_window(self.batch as usize, self.steps as usize, 1) as f64;
                 // A last window that is shorter does not fit the place of those before.
                 let windows = if window < self.steps { 1.5 } else { 1.0 };
                 let rows = 2.0 * windows * layer * (window + 1.0).min(self.steps) + 2.0 * layer;

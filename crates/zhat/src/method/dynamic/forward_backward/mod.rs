@@ -36,7 +36,6 @@ mod memory;
 mod paths;
 mod recorded;
 mod relaxed;
-mod segment_relaxed;
 mod semi_markov;
 mod tape;
 
@@ -44,8 +43,7 @@ use crate::options::options;
 use serde::{Deserialize, Serialize};
 
 pub use recorded::Recorded;
-pub use relaxed::{Relaxed, RelaxedTape};
-pub use segment_relaxed::SegmentRelaxedTape;
+pub use relaxed::RelaxedTape;
 pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";

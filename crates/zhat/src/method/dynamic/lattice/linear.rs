@@ -46,7 +46,7 @@ impl<F: Real> Lattice<'_, F> {
     /// True if it is worth a try.
     pub fn linear(&self) -> bool {
         let stored = self.edges.sets.is_none() && matches!(self.edges.transitions, Transitions::Shared(_));
-        stored && self.layout.largest() <= MOST_STATES
+        self.segments.is_none() && stored && self.layout.largest() <= MOST_STATES
     }
 
     /// log Z of each sequence, or nothing if too much might be lost.

@@ -3,12 +3,13 @@
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
+use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
 use super::target::Target;
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
-use crate::method::dynamic::lattice;
+use crate::method::dynamic::{SequenceModel, lattice};
 use crate::method::sampling::unbiased;
 use crate::numeric::Real;
 use crate::query::sequence::{NodeMarginals, PathSamples};
@@ -138,7 +139,7 @@ impl<M: Target> Marginals<M> for RandomizedForward {
             let mut values = vec![M::Real::default(); model.chain().emissions().len()];
             let chain = model.chain();
             each_share(choice, &vec![1.0; chain.batch()], |b, support, factor| {
-                model.add_marginals_on(b, support, factor, clock, &mut values)
+                Restriction::new(model, b, support).add_marginals(factor, clock, &mut values)
             })?;
             let shape = [chain.batch(), chain.steps(), chain.states()];
             Ok((NodeMarginals { shape, values }, self.ratio()))
@@ -147,7 +148,7 @@ impl<M: Target> Marginals<M> for RandomizedForward {
 }
 
 impl<M: Target> FactorMarginals<M> for RandomizedForward {
-    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::Gradient>> {
+    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>> {
         self.answer(model, Query::FactorMarginals, run, |choice, _, clock| {
             Ok((gradient(model, choice, &vec![1.0; choice.batch()], clock)?, self.ratio()))
         })
@@ -177,7 +178,7 @@ impl<M: Target> Sample<M> for RandomizedForward {
     }
 }
 
-type Drawn<M> = (Vec<Vec<<M as Target>::Drawn>>, Vec<Vec<f64>>);
+type Drawn<M> = (Vec<Vec<<M as SequenceModel>::Drawn>>, Vec<Vec<f64>>);
 
 /// `count` paths of each sequence that has a weight, and their log weights.
 fn draw<M: Target>(
@@ -200,7 +201,7 @@ fn draw<M: Target>(
             // A replicate without a weight has no paths; any will do with a weight of zero.
             let from = if logs[r] > f64::NEG_INFINITY { r } else { possible };
             let mut random = streams.block((r * batch + b) as u64);
-            model.draw_on(b, &choice.supports(b)[from], wanted, &mut random, clock)
+            Restriction::new(model, b, &choice.supports(b)[from]).draw(wanted, &mut random, clock)
         };
         let drawn: Vec<Vec<M::Drawn>> =
             (0..replicates.min(count)).into_par_iter().map(of_replicate).collect::<Result<_>>()?;

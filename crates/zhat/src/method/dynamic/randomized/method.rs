@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Rule, Support};
+use super::restriction::Restriction;
 use super::select::Selection;
 use super::states::States;
 use super::target::{Proposals, Target};
@@ -278,7 +279,7 @@ impl RandomizedForward {
                         .map(|replicate| {
                             clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
                             let support = proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?;
-                            let log = model.log_partition_on(b, &support, &quiet)?;
+                            let log = Restriction::new(model, b, &support).log_partition(&quiet)?;
                             let largest = support.largest_log_weight();
                             Ok((if keep { support } else { Support::default() }, log, largest))
                         })

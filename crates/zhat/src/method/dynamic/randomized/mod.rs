@@ -43,8 +43,6 @@ mod proposal;
 mod relaxed;
 mod restriction;
 mod segment_proposal;
-mod segment_relaxed;
-mod segment_restriction;
 mod select;
 pub(crate) mod spread;
 mod states;
@@ -54,10 +52,7 @@ mod target;
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};
 pub(crate) use proposal::{global_scores, mixture, weighted};
-pub use relaxed::{RelaxedTape, SparsePath, SparseSamples};
-pub use segment_relaxed::{
-    SegmentRelaxedTape, SegmentationCotangent, SparseSegmentation, SparseSegmentations,
-};
+pub use relaxed::{RelaxedTape, SparseCotangent, SparsePath, SparseSamples};
 pub(crate) use select::Order;
 pub use select::{Chosen, Selection};
 pub use states::States;

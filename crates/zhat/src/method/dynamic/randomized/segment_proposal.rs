@@ -13,6 +13,7 @@ use super::select::{Chosen, Order};
 use super::spread;
 use super::target::Proposals;
 use crate::error::Result;
+use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::ChainEntries;
 use crate::model::SemiMarkov;
 use crate::numeric::{self, Real};
@@ -111,15 +112,9 @@ impl<'a, F: Real> SegmentProposals<'a, F> {
 }
 
 /// The score of a segment of a state from s to t, without the start score.
-pub(super) fn segment_score<F: Real>(
-    model: &SemiMarkov<F>,
-    b: usize,
-    s: usize,
-    t: usize,
-    state: usize,
-) -> f64 {
+pub(super) fn segment_score<M: SequenceModel>(model: &M, b: usize, s: usize, t: usize, state: usize) -> f64 {
     let emissions: f64 = (s..=t).map(|u| model.chain().emission(b, u)[state].to_f64()).sum();
-    emissions + model.segment(b, s, t + 1 - s)[state].to_f64()
+    emissions + model.segment_row(b, s, t + 1 - s)[state].to_f64()
 }
 
 fn add<F: Real>(x: &mut [f64], y: &[F]) {

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
 use super::proposal::Support;
+use super::restriction::Restriction;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::run::{Clock, Run};
@@ -65,7 +66,7 @@ impl Choice {
         let clock = run.start(NAME);
         let evaluate = |b: usize| {
             let supports = self.supports(b).par_iter();
-            supports.map(|support| model.log_partition_on(b, support, &clock)).collect()
+            supports.map(|support| Restriction::new(model, b, support).log_partition(&clock)).collect()
         };
         let log_estimates: Result<Vec<Vec<f64>>> =
             run.install(|| (0..model.chain().batch()).into_par_iter().map(evaluate).collect());
@@ -89,7 +90,7 @@ impl<M: Target> LogPartitionTape<M> {
     }
 
     /// The gradient of Σ_b cotangent_b · log Ẑ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
         self.run.install(|| gradient(&self.model, &self.choice, cotangent, &clock))
@@ -103,7 +104,7 @@ impl<M: Target> EntropyTape<M> {
     }
 
     /// The gradient of Σ_b cotangent_b · Ĥ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
         self.run.install(|| {
@@ -114,8 +115,9 @@ impl<M: Target> EntropyTape<M> {
                 let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
                 for (r, support) in self.choice.supports(b).iter().enumerate() {
                     if shares[r] > 0.0 && factor != 0.0 {
-                        let factors = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
-                        self.model.add_entropy_gradient_on(b, support, factors, &clock, &mut gradient)?;
+                        let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
+                        let restriction = Restriction::new(&self.model, b, support);
+                        restriction.add_entropy_gradient(own, also, &clock, &mut gradient)?;
                     }
                 }
             }
@@ -150,7 +152,7 @@ pub(super) fn entropies<M: Target>(model: &M, choice: &Choice, clock: &Clock<'_>
             if log == f64::NEG_INFINITY {
                 return Ok(0.0);
             }
-            model.entropy_on(b, support, clock)
+            Restriction::new(model, b, support).entropy(clock)
         };
         choice.supports(b).par_iter().zip(choice.log_estimates(b)).map(of_replicate).collect()
     };
@@ -163,10 +165,10 @@ pub(super) fn gradient<M: Target>(
     choice: &Choice,
     cotangent: &[f64],
     clock: &Clock<'_>,
-) -> Result<M::Gradient> {
+) -> Result<M::FactorMarginals> {
     let mut gradient = model.zero_gradient();
     each_share(choice, cotangent, |b, support, factor| {
-        model.add_gradient_on(b, support, factor, clock, &mut gradient)
+        Restriction::new(model, b, support).add_gradient(factor, clock, &mut gradient)
     })?;
     Ok(gradient)
 }

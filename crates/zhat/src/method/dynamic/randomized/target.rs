@@ -1,95 +1,39 @@
-//! What estimates need of a model: proposals for its positions, and answers on the states that were chosen.
+//! What estimates need of a model: proposals for its positions.
 
-use super::proposal::{Proposal, Rule, Support};
+use super::proposal::{ChainProposals, Proposal, Rule, Support};
+use super::segment_proposal::SegmentProposals;
 use crate::error::Result;
-use crate::model::Chain;
+use crate::method::dynamic::SequenceModel;
+use crate::model::{Chain, Segments, SemiMarkov};
 use crate::numeric::Real;
-use crate::query::Answers;
-use crate::query::sequence::{NodeMarginals, PathSamples};
-use crate::random::{Stream, Streams};
+use crate::random::Streams;
 use crate::run::Clock;
 
-/// A batch of sequences that can be restricted to some states of each position.
-pub trait Target:
-    Clone
-    + Sync
-    + Answers<
-        Number = Vec<f64>,
-        Marginals = NodeMarginals<Self::Real>,
-        FactorMarginals = Self::Gradient,
-        Samples = PathSamples<Self::Drawn>,
-    >
-{
-    /// Its precision.
-    type Real: Real;
-    /// Its gradient.
-    type Gradient: Send;
-    /// One sample.
-    type Drawn: Send;
-
-    /// Start, emissions and transitions.
-    fn chain(&self) -> &Chain<Self::Real>;
-
-    /// L, 1 for a chain.
-    fn longest(&self) -> usize;
-
-    /// A bound on |score|.
-    fn largest_score(&self) -> f64;
-
-    /// Numbers of the gradient with respect to transitions and segments.
-    fn parameters(&self) -> usize;
-
-    /// A gradient of zeros.
-    fn zero_gradient(&self) -> Self::Gradient;
-
+/// A batch of sequences whose states can be proposed.
+pub trait Target: SequenceModel {
     /// What is likely to matter.
     fn proposals<'a>(&'a self, proposal: Proposal, scores: &'a [f64]) -> Box<dyn Proposals<Self::Real> + 'a>;
 
-    /// log Ẑ of sequence b; −∞ if it has no weight on the chosen states.
-    fn log_partition_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64>;
+    /// Numbers of the gradient with respect to transitions and segments.
+    fn parameters(&self) -> usize {
+        let segments = match self.segment_scores() {
+            Some(Segments::Lengths(values) | Segments::Places(values)) => values.len(),
+            None => 0,
+        };
+        self.chain().transitions().len() + segments
+    }
+}
 
-    /// Ĥ of sequence b, which must have a weight on the chosen states; so for all that follow.
-    fn entropy_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64>;
+impl<F: Real> Target for Chain<F> {
+    fn proposals<'a>(&'a self, proposal: Proposal, scores: &'a [f64]) -> Box<dyn Proposals<F> + 'a> {
+        Box::new(ChainProposals::new(self, proposal, scores))
+    }
+}
 
-    /// Adds `factor` times the marginals to B×T×N numbers.
-    fn add_marginals_on(
-        &self,
-        b: usize,
-        support: &Support,
-        factor: f64,
-        clock: &Clock<'_>,
-        marginals: &mut [Self::Real],
-    ) -> Result<()>;
-
-    /// Adds `factor` times the gradient of log Ẑ.
-    fn add_gradient_on(
-        &self,
-        b: usize,
-        support: &Support,
-        factor: f64,
-        clock: &Clock<'_>,
-        gradient: &mut Self::Gradient,
-    ) -> Result<()>;
-
-    /// Adds `factor` times the gradient of Ĥ and `also` times that of log Ẑ.
-    fn add_entropy_gradient_on(
-        &self,
-        b: usize,
-        support: &Support,
-        factors: (f64, f64),
-        clock: &Clock<'_>,
-        gradient: &mut Self::Gradient,
-    ) -> Result<()>;
-
-    /// Draws from p̂.
-    fn draw_on(
-        &self,
-        b: usize,
-        support: &Support,
-        count: usize,
-        random: &mut Stream,
-        clock: &Clock<'_>,
-    ) -> Result<Vec<Self::Drawn>>;
+impl<F: Real> Target for SemiMarkov<F> {
+    fn proposals<'a>(&'a self, proposal: Proposal, scores: &'a [f64]) -> Box<dyn Proposals<F> + 'a> {
+        Box::new(SegmentProposals::new(self, proposal, scores))
+    }
 }
 
 /// The proposals for the positions of a batch.
