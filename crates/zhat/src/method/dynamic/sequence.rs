@@ -112,6 +112,15 @@ pub trait SequenceModel:
         let choices = if Self::SEGMENTS { 2.0 } else { 1.0 };
         self.positions() * (choices * self.chain().states() as f64).ln()
     }
+    /// Numbers of the gradient with respect to transitions and segments.
+    #[doc(hidden)]
+    fn parameters(&self) -> usize {
+        let segments = match self.segment_scores() {
+            Some(Segments::Lengths(values) | Segments::Places(values)) => values.len(),
+            None => 0,
+        };
+        self.chain().transitions().len() + segments
+    }
     /// Whether both have the same lengths, states and longest segment.
     #[doc(hidden)]
     fn same_shape(&self, other: &Self) -> bool {

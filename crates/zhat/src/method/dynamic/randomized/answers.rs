@@ -5,7 +5,6 @@ use rayon::prelude::*;
 use super::method::{Choice, NAME, RandomizedForward};
 use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
-use super::target::Target;
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
@@ -19,7 +18,7 @@ use crate::run::{Clock, Run};
 
 impl RandomizedForward {
     /// Chooses states and hands them to `finish` for a value and a guarantee.
-    fn answer<M: Target, T: Send>(
+    fn answer<M: SequenceModel, T: Send>(
         &self,
         model: &M,
         query: Query,
@@ -80,7 +79,7 @@ impl Choice {
     /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves nothing to answer from.
     ///
     /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio of two such estimates has no value.
-    pub(super) fn require<M: Target>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
+    pub(super) fn require<M: SequenceModel>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
         if self.missed().len() < self.batch() {
             return Ok(());
         }
@@ -92,7 +91,7 @@ impl Choice {
     }
 
     /// Names the sequences whose estimate is 0 without a proof that Z is.
-    pub(super) fn warning<M: Target>(&self, model: &M) -> Option<String> {
+    pub(super) fn warning<M: SequenceModel>(&self, model: &M) -> Option<String> {
         let missed = self.missed();
         if missed.is_empty() || self.count >= model.chain().states() {
             return None;
@@ -113,7 +112,7 @@ impl Choice {
 }
 
 /// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.
-fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
+fn rounding<M: SequenceModel>(model: &M, choice: &Choice) -> f64 {
     let chain = model.chain();
     let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
     let longest = model.longest() as f64;
@@ -125,7 +124,7 @@ fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
     )
 }
 
-impl<M: Target> LogPartition<M> for RandomizedForward {
+impl<M: SequenceModel> LogPartition<M> for RandomizedForward {
     fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::LogPartition, run, |choice, rounding, _| {
             Ok((choice.log_partition(), self.promise(choice, choice.batch(), rounding)))
@@ -133,7 +132,7 @@ impl<M: Target> LogPartition<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> Marginals<M> for RandomizedForward {
+impl<M: SequenceModel> Marginals<M> for RandomizedForward {
     fn marginals(&self, model: &M, run: &Run) -> Result<Answer<NodeMarginals<M::Real>>> {
         self.answer(model, Query::Marginals, run, |choice, _, clock| {
             let mut values = vec![M::Real::default(); model.chain().emissions().len()];
@@ -147,7 +146,7 @@ impl<M: Target> Marginals<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> FactorMarginals<M> for RandomizedForward {
+impl<M: SequenceModel> FactorMarginals<M> for RandomizedForward {
     fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>> {
         self.answer(model, Query::FactorMarginals, run, |choice, _, clock| {
             Ok((gradient(model, choice, &vec![1.0; choice.batch()], clock)?, self.ratio()))
@@ -155,7 +154,7 @@ impl<M: Target> FactorMarginals<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> Entropy<M> for RandomizedForward {
+impl<M: SequenceModel> Entropy<M> for RandomizedForward {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::Entropy, run, |choice, _, clock| {
@@ -166,7 +165,7 @@ impl<M: Target> Entropy<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> Sample<M> for RandomizedForward {
+impl<M: SequenceModel> Sample<M> for RandomizedForward {
     /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the replicate whatever x is. A sequence
     /// without a weight has no samples.
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
@@ -181,7 +180,7 @@ impl<M: Target> Sample<M> for RandomizedForward {
 type Drawn<M> = (Vec<Vec<<M as SequenceModel>::Drawn>>, Vec<Vec<f64>>);
 
 /// `count` paths of each sequence that has a weight, and their log weights.
-fn draw<M: Target>(
+fn draw<M: SequenceModel>(
     model: &M,
     choice: &Choice,
     count: usize,

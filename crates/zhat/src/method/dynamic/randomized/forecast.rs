@@ -5,9 +5,9 @@
 
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
-use super::target::Target;
 use crate::answer::Promise;
 use crate::forecast::{Forecast, Forecasts};
+use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
 };
@@ -34,7 +34,7 @@ const PER_STEP: f64 = 1.1e-5;
 const TILE: f64 = (66 * 512) as f64;
 
 /// The counts behind a forecast.
-struct Cost<'a, M: Target> {
+struct Cost<'a, M: SequenceModel> {
     method: &'a RandomizedForward,
     model: &'a M,
     /// N, B, the positions of all sequences, and T.
@@ -54,7 +54,7 @@ struct Cost<'a, M: Target> {
     threads: f64,
 }
 
-impl<'a, M: Target> Cost<'a, M> {
+impl<'a, M: SequenceModel> Cost<'a, M> {
     fn new(method: &'a RandomizedForward, model: &'a M, run: &Run) -> Self {
         let (chain, longest) = (model.chain(), model.longest());
         let all = chain.states();
@@ -223,7 +223,7 @@ impl<'a, M: Target> Cost<'a, M> {
     }
 }
 
-impl<M: Target> Forecasts<M> for RandomizedForward {
+impl<M: SequenceModel> Forecasts<M> for RandomizedForward {
     fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
         let cost = Cost::new(self, model, run);
         Forecast {

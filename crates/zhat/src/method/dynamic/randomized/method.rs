@@ -6,12 +6,13 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Rule, Support};
+use super::proposals::Proposals;
 use super::restriction::Restriction;
 use super::select::Selection;
 use super::states::States;
-use super::target::{Proposals, Target};
 use crate::error::{Error, Result};
 use crate::forecast::Forecasts;
+use crate::method::dynamic::SequenceModel;
 use crate::model::Values;
 use crate::numeric;
 use crate::options::{ABOVE_ZERO, COUNT, INSIDE_UNIT, Options, Range, options};
@@ -147,7 +148,7 @@ impl RandomizedForward {
         self.selection.is_unbiased()
     }
 
-    pub(super) fn check_for<M: Target>(&self, model: &M) -> Result<()> {
+    pub(super) fn check_for<M: SequenceModel>(&self, model: &M) -> Result<()> {
         self.check()?;
         let message = match self {
             s if s.error.is_some() && !s.is_unbiased() => {
@@ -178,7 +179,7 @@ impl RandomizedForward {
     }
 
     /// Chooses states and evaluates the estimates: `replicates` times, independently.
-    pub fn choose<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
+    pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
         self.check_for(model)?;
         // Entropy keeps the choices and nothing else that is large.
@@ -187,7 +188,7 @@ impl RandomizedForward {
     }
 
     /// The same; the supports are not kept if only log Ẑ is wanted.
-    pub(super) fn choices<M: Target>(
+    pub(super) fn choices<M: SequenceModel>(
         &self,
         model: &M,
         keep: bool,
@@ -195,15 +196,15 @@ impl RandomizedForward {
         clock: &Clock<'_>,
     ) -> Result<Choice> {
         let scores = self.scores.as_deref().unwrap_or_default();
-        let proposals = model.proposals(self.proposal, scores);
+        let proposals = Proposals::new(model, self.proposal, scores);
         let count = match self.error {
-            Some(error) => self.pilot(model, &*proposals, error, run, clock)?,
+            Some(error) => self.pilot(model, &proposals, error, run, clock)?,
             None => self.states.of(model.chain().states()),
         };
         let sequences: Vec<usize> = (0..model.chain().batch()).collect();
         self.estimate(
             model,
-            &*proposals,
+            &proposals,
             &sequences,
             count,
             self.replicates_for(),
@@ -215,10 +216,10 @@ impl RandomizedForward {
     }
 
     /// The number of states with which the standard error is as wanted, by doubling.
-    fn pilot<M: Target>(
+    fn pilot<M: SequenceModel>(
         &self,
         model: &M,
-        proposals: &dyn Proposals<M::Real>,
+        proposals: &Proposals<'_, M>,
         error: f64,
         run: &Run,
         clock: &Clock<'_>,
@@ -242,10 +243,10 @@ impl RandomizedForward {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn estimate<M: Target>(
+    fn estimate<M: SequenceModel>(
         &self,
         model: &M,
-        proposals: &dyn Proposals<M::Real>,
+        proposals: &Proposals<'_, M>,
         sequences: &[usize],
         count: usize,
         replicates: usize,

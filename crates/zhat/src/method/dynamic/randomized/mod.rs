@@ -6,7 +6,7 @@
 //!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),   E\[Ẑ\] = Z,
 //!
 //! is the partition function of a lattice of K states a position, and all that is known about exact lattices follows for the estimate:
-//! its gradient, entropy log Ẑ − Ê\[score\], samples. The choice itself is outside of every gradient. `proposal` says which states are
+//! its gradient, entropy log Ẑ − Ê\[score\], samples. The choice itself is outside of every gradient. `proposal` and `proposals` say which states are
 //! likely to matter, `select` chooses from that, `spread` takes messages from a few states to all, `restriction` is the lattice.
 //!
 //! Time O(T·K²) a replicate, and O(T·K·N) for proposals from messages (`forward`, `two-pass`), which are worth it: their error is smaller by
@@ -40,14 +40,13 @@ mod answers;
 mod forecast;
 mod method;
 mod proposal;
+mod proposals;
 mod relaxed;
 mod restriction;
-mod segment_proposal;
 mod select;
 pub(crate) mod spread;
 mod states;
 mod tape;
-mod target;
 
 pub use method::{Choice, RandomizedForward};
 pub use proposal::{Proposal, Support};

@@ -10,7 +10,6 @@ use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
 use super::restriction::Restriction;
-use super::target::Target;
 use crate::error::{Error, Result};
 use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::RelaxedSegment;
@@ -63,7 +62,7 @@ impl Outline {
 }
 
 /// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are computed again.
-pub struct RelaxedTape<M: Target> {
+pub struct RelaxedTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     outlines: Vec<Vec<Outline>>,
@@ -78,7 +77,7 @@ type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel
 impl RandomizedForward {
     /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its gradient needs. The
     /// gradient takes the hard states of a path, and the lengths of its segments, as constants.
-    pub fn relaxed_samples_with_tape<M: Target>(
+    pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         count: usize,
@@ -98,7 +97,7 @@ pub(super) struct Turn {
 
 impl Choice {
     /// Samples from these states, with what their gradient needs.
-    pub fn relaxed_samples_with_tape<M: Target>(
+    pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         count: usize,
@@ -178,7 +177,7 @@ impl Choice {
 }
 
 /// A sample from its segments, the last first.
-fn sparse<M: Target>(
+fn sparse<M: SequenceModel>(
     restriction: &Restriction<'_, M>,
     mut segments: Vec<RelaxedSegment<M::Real>>,
 ) -> (SparsePath<M::Real, M::Drawn>, Outline) {
@@ -200,11 +199,11 @@ fn sparse<M: Target>(
     (path, outline)
 }
 
-fn streams<M: Target>(run: &Run) -> Streams {
+fn streams<M: SequenceModel>(run: &Run) -> Streams {
     Streams::new(run.seed(), if M::SEGMENTS { "randomized relaxed segments" } else { "randomized relaxed" })
 }
 
-impl<M: Target> RelaxedTape<M> {
+impl<M: SequenceModel> RelaxedTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice

@@ -14,7 +14,7 @@
 //! log Ẑ − log Z′ + E[−log q], q being the same lattice without weights and Z′ its partition function.
 
 use super::proposal::Support;
-use super::segment_proposal::segment_score;
+use super::proposals::segment_score;
 use crate::error::Result;
 use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{

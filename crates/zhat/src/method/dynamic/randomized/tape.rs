@@ -8,19 +8,19 @@ use rayon::prelude::*;
 use super::method::{Choice, NAME, RandomizedForward};
 use super::proposal::Support;
 use super::restriction::Restriction;
-use super::target::Target;
 use crate::error::{Error, Result};
+use crate::method::dynamic::SequenceModel;
 use crate::run::{Clock, Run};
 
 /// What log Ẑ leaves for its gradient: the states that were chosen.
-pub struct LogPartitionTape<M: Target> {
+pub struct LogPartitionTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     run: Run,
 }
 
 /// What Ĥ leaves for its gradient.
-pub struct EntropyTape<M: Target> {
+pub struct EntropyTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     /// Ĥᵣ for each sequence, for each replicate.
@@ -30,7 +30,7 @@ pub struct EntropyTape<M: Target> {
 
 impl RandomizedForward {
     /// log Ẑ of each sequence, and what its gradient needs.
-    pub fn log_partition_with_tape<M: Target>(
+    pub fn log_partition_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         run: &Run,
@@ -41,7 +41,11 @@ impl RandomizedForward {
     }
 
     /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
-    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+    pub fn entropy_with_tape<M: SequenceModel>(
+        &self,
+        model: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.choose(model, run)?;
         choice.require(model, false)?;
         choice.entropy_with_tape(model, run)
@@ -50,7 +54,7 @@ impl RandomizedForward {
 
 impl Choice {
     /// The same states and weights with the scores of another chain of the same shape: estimates as functions of the scores.
-    pub fn on<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
+    pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
             && (0..chain.batch()).all(|b| {
@@ -74,7 +78,11 @@ impl Choice {
     }
 
     /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
-    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+    pub fn entropy_with_tape<M: SequenceModel>(
+        &self,
+        model: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.on(model, run)?;
         let clock = run.start(NAME);
         let entropies = run.install(|| entropies(model, &choice, &clock))?;
@@ -83,7 +91,7 @@ impl Choice {
     }
 }
 
-impl<M: Target> LogPartitionTape<M> {
+impl<M: SequenceModel> LogPartitionTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
@@ -97,7 +105,7 @@ impl<M: Target> LogPartitionTape<M> {
     }
 }
 
-impl<M: Target> EntropyTape<M> {
+impl<M: SequenceModel> EntropyTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
@@ -146,7 +154,11 @@ fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
 }
 
 /// Ĥᵣ for each sequence, for each replicate; 0 for those without a weight.
-pub(super) fn entropies<M: Target>(model: &M, choice: &Choice, clock: &Clock<'_>) -> Result<Vec<Vec<f64>>> {
+pub(super) fn entropies<M: SequenceModel>(
+    model: &M,
+    choice: &Choice,
+    clock: &Clock<'_>,
+) -> Result<Vec<Vec<f64>>> {
     let of_sequence = |b: usize| {
         let of_replicate = |(support, &log): (&_, &f64)| {
             if log == f64::NEG_INFINITY {
@@ -160,7 +172,7 @@ pub(super) fn entropies<M: Target>(model: &M, choice: &Choice, clock: &Clock<'_>
 }
 
 /// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on the threads.
-pub(super) fn gradient<M: Target>(
+pub(super) fn gradient<M: SequenceModel>(
     model: &M,
     choice: &Choice,
     cotangent: &[f64],
