@@ -1,4 +1,5 @@
-//! Vector `exp` and `ln`, the maximum and Σ exp, for `f32` and `f64`: one implementation, two sets of constants.
+//! Vector `exp` and `ln`, the maximum and Σ exp, for `f32` and `f64`: one implementation, two sets of
+//! constants.
 //!
 //! `exp`: x = n·ln 2 + r with |r| ≤ ½ ln 2, then 1 + r + r²·p(r) with a polynomial p, then n goes into the
 //! exponent bits. `ln`: x = 2ᵏ·z with z in [√½, √2), s = (z−1)/(z+1), ln z = 2·artanh s by its series.

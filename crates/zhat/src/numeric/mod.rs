@@ -17,7 +17,7 @@ mod strips;
 mod tile;
 mod vector;
 
-pub(crate) use aligned::{Aligned, KEPT};
+pub(crate) use aligned::{Aligned, POOL_BYTES};
 pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
 pub(crate) use double::Double;

@@ -1,11 +1,13 @@
 //! Products of a few messages with a tile of a matrix, in both directions.
 //!
-//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept in registers while the
-//! rows of M pass by; one message's numbers of a row stand side by side. Backward: output(r, i) += Σⱼ message(r, j)·M(i, j), dot products
-//! of a few rows with a few messages at a time. Both add up one tile in registers before they touch the output, so errors grow with
-//! the tile's size plus the number of tiles, and the bits of one message do not depend on what others there are.
+//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept
+//! in registers while the rows of M pass by; one message's numbers of a row stand side by side. Backward:
+//! output(r, i) += Σⱼ message(r, j)·M(i, j), dot products of a few rows with a few messages at a time. Both
+//! add up one tile in registers before they touch the output, so errors grow with the tile's size plus the
+//! number of tiles, and the bits of one message do not depend on what others there are.
 //!
-//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands behind the end of a row must be zero in messages or matrix and finite in both.
+//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands
+//! behind the end of a row must be zero in messages or matrix and finite in both.
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::x86::Pair;

@@ -1,7 +1,7 @@
 //! The inner loops of products with a few messages: registers are counted here.
 //!
-//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows by four messages. AVX2 has 16
-//! of half a vector, and eight of them hold sums.
+//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows
+//! by four messages. AVX2 has 16 of half a vector, and eight of them hold sums.
 
 // Counted loops over arrays of registers are what the compiler unrolls.
 #![allow(clippy::needless_range_loop)]

@@ -200,7 +200,8 @@ macro_rules! elementwise {
             #[inline(always)]
             fn extent_kernel<const FMA: bool>(values: &[$float]) -> ($float, bool) {
                 let mut largest = [0.0 as $float; LANES];
-                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out first.
+                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out
+                // first.
                 let mut bad = [0.0 as $float; LANES];
                 let (chunks, rest) = values.as_chunks::<LANES>();
                 for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {

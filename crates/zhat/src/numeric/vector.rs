@@ -21,7 +21,8 @@ const EXP2_SERIES: [f64; 11] = [
     6.931_471_805_599_5e-1,
     1.0,
 ];
-/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less than 2 to its negative.
+/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less
+/// than 2 to its negative.
 pub(crate) const EXP2_RANGE: f64 = 900.0;
 /// What stands for lower exponents.
 const EXP2_LOW: f64 = -1000.0;
@@ -151,7 +152,8 @@ fn power_sum_over_slabs_kernel<const FMA: bool>(slabs: &mut [f64], weight: f64, 
 }
 
 dispatched! {
-    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond ±[`EXP2_RANGE`].
+    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond
+    /// ±[`EXP2_RANGE`].
     pub(crate) fn sum_exp2_affine(a: f64, x: [&[f32]; SIDE_BY_SIDE], b: &[f64]) -> [f64; SIDE_BY_SIDE]
         => sum_exp2_affine_kernel
 }
@@ -173,8 +175,8 @@ dispatched! {
 }
 
 dispatched! {
-    /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞. The slabs are
-    /// written over.
+    /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞.
+    /// The slabs are written over.
     pub(crate) fn power_sum_over_slabs(slabs: &mut [f64], weight: f64, out: &mut [f64])
         => power_sum_over_slabs_kernel
 }

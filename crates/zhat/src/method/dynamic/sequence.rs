@@ -87,7 +87,8 @@ pub trait SequenceModel:
     fn positions(&self) -> f64 {
         self.chain().lengths().iter().max().map_or(0.0, |&longest| longest as f64)
     }
-    /// How far rounding may move log Z: every position adds up N terms in the model's precision, and L in double precision.
+    /// How far rounding may move log Z: every position adds up N terms in the model's precision, and L in
+    /// double precision.
     #[doc(hidden)]
     fn rounding(&self) -> f64 {
         let (states, steps, magnitude) = (self.chain().states(), self.positions(), self.largest_score());

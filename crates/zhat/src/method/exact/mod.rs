@@ -11,6 +11,7 @@ pub(crate) mod scaled;
 mod search;
 mod tree;
 
+pub use super::dynamic::SequenceModel;
 pub use super::dynamic::forward_backward::{
     DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
 };

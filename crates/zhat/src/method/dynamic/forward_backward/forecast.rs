@@ -1,7 +1,8 @@
 //! How long the queries take.
 //!
-//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read; made from tables or
-//! embeddings, its N² entries cost D multiplications and an exponential each. The rest goes with B·T·N.
+//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read;
+//! made from tables or embeddings, its N² entries cost D multiplications and an exponential each. The rest
+//! goes with B·T·N.
 
 use super::ForwardBackward;
 use super::recorded::Recorded;
@@ -11,7 +12,7 @@ use crate::method::dynamic::lattice::{
     BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
 };
 use crate::model::{Chain, Segments, SemiMarkov, Transitions};
-use crate::numeric::{KEPT, Real};
+use crate::numeric::{POOL_BYTES, Real};
 use crate::query::Query;
 use crate::run::Run;
 
@@ -27,7 +28,8 @@ const PER_NUMBER: f64 = 1.3e-9;
 const PER_SEGMENT: f64 = 3e-9;
 /// Seconds for an entry of a maximum over paths.
 const PER_COMPARISON: f64 = 1e-10;
-/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw itself.
+/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw
+/// itself.
 const PER_WEIGHT: f64 = 1.4e-9;
 const PER_MADE_WEIGHT: f64 = 3e-9;
 const PER_DRAW: f64 = 9e-8;
@@ -220,7 +222,7 @@ impl Cost {
         let outputs = self.size * self.outputs(query);
         // Scratch is kept for the next query, unless it is too much.
         let scratch = bytes - outputs;
-        let fresh = outputs + scratch.min(2.0 * (scratch - KEPT as f64).max(0.0));
+        let fresh = outputs + scratch.min(2.0 * (scratch - POOL_BYTES as f64).max(0.0));
         Forecast {
             bytes,
             seconds: PER_CALL

@@ -15,8 +15,8 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 impl<M: Recorded> Map<M> for ForwardBackward {
-    /// Of equal paths the one whose last state is the smallest, then the one before it; of segments the shortest last one. A sequence
-    /// without a path has an empty one.
+    /// Of equal paths the one whose last state is the smallest, then the one before it; of segments the
+    /// shortest last one. A sequence without a path has an empty one.
     fn map(&self, model: &M, run: &Run) -> Result<Answer<Vec<M::Scored>>> {
         answer(self, model, Query::Map, run, |clock| {
             model.with_lattice(clock, |lattice| {

@@ -1,4 +1,5 @@
-//! What the two kinds of sequence model have in common: values with gradients, and the queries that are these values.
+//! What the two kinds of sequence model have in common: values with gradients, and the queries that are these
+//! values.
 
 use super::forecast::Cost;
 use super::{ForwardBackward, NAME};
@@ -21,8 +22,8 @@ pub struct Factors {
     pub other: f64,
 }
 
-/// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The gradient has the form of
-/// its factor marginals.
+/// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The
+/// gradient has the form of its factor marginals.
 pub trait Recorded: SequenceModel {
     /// What its queries cost.
     #[doc(hidden)]

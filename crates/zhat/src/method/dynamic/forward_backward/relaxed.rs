@@ -22,8 +22,9 @@ pub struct RelaxedTape<M: Recorded> {
 }
 
 impl ForwardBackward {
-    /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ, softmax((log p̂ + noise)/τ), and
-    /// what its gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as constants.
+    /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ,
+    /// softmax((log p̂ + noise)/τ), and what its gradient needs. The gradient takes the hard states of a
+    /// path, and the lengths of its segments, as constants.
     #[allow(clippy::type_complexity)]
     pub fn relaxed_samples_with_tape<M: Recorded>(
         &self,
@@ -77,8 +78,8 @@ impl ForwardBackward {
 }
 
 impl<M: Recorded> RelaxedTape<M> {
-    /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents of their shapes, B×S×T×N and B×S×T×L (none for a chain);
-    /// what stands where no segment ends has no effect.
+    /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents of their shapes, B×S×T×N and
+    /// B×S×T×L (none for a chain); what stands where no segment ends has no effect.
     pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
         let (model, chain, count) = (&self.model, self.model.chain(), self.count);
         let (steps, states, longest) = (chain.steps(), chain.states(), lengths_of(model));

@@ -89,8 +89,8 @@ fn add_marginals<F: Real>(
     })
 }
 
-/// Spreads what `weigh` says about the segments from every start of a window over the parameters that they have. Sequences are added up one after the
-/// other: the same bits for any number of threads.
+/// Spreads what `weigh` says about the segments from every start of a window over the parameters that they
+/// have. Sequences are added up one after the other: the same bits for any number of threads.
 fn each_start<F: Real>(
     model: &SemiMarkov<F>,
     window: &Range<usize>,

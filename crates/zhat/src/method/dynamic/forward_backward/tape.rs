@@ -47,7 +47,8 @@ impl ForwardBackward {
         Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
     }
 
-    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted at once.
+    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted
+    /// at once.
     pub fn log_partition_and_gradient<M: Recorded>(
         &self,
         model: &M,
@@ -60,14 +61,15 @@ impl ForwardBackward {
         run.install(|| gradient(model, None, cotangent, self.checkpoint, &clock))
     }
 
-    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for those without one.
+    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for
+    /// those without one.
     pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
         Ok((values, EntropyTape(tape)))
     }
 
-    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those
-    /// without one.
+    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence
+    /// has a path under p, −∞ for those without one.
     pub fn cross_entropy_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -78,7 +80,8 @@ impl ForwardBackward {
         Ok((values, DivergenceTape(tape)))
     }
 
-    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those without one.
+    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p,
+    /// −∞ for those without one.
     pub fn kl_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -140,7 +143,8 @@ impl<M: Recorded> EntropyTape<M> {
 }
 
 impl<M: Recorded> DivergenceTape<M> {
-    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not finite have none.
+    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not
+    /// finite have none.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, M::FactorMarginals)> {
         let (p, q) = self.0.vjp(cotangent)?;
         let missing = || Error::NoAnswer("there is no second model".into());

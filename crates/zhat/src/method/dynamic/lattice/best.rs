@@ -1,8 +1,9 @@
 //! The best path and the k best: messages with max for sum.
 //!
-//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is kept; the way back reads one column of transitions a step and
-//! takes the smallest state among equals. Semi-Markov chains have two rows a position: the best way to have left a segment in a state, and to
-//! have entered one. Time O(B·T·N²), memory one row of N a position.
+//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is kept; the way back reads one column
+//! of transitions a step and takes the smallest state among equals. Semi-Markov chains have two rows a
+//! position: the best way to have left a segment in a state, and to have entered one. Time O(B·T·N²), memory
+//! one row of N a position.
 
 use rayon::prelude::*;
 
@@ -76,7 +77,8 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The state before boundary t that is best to come from into j, the smallest among equals, and with what total.
+    /// The state before boundary t that is best to come from into j, the smallest among equals, and with what
+    /// total.
     pub fn best_before(&self, t: usize, from: &[F], j: usize, column: &mut Vec<F>) -> (usize, F) {
         column.resize(from.len(), F::ZERO);
         self.fill(t, Index::Range(0..from.len()), Index::Range(j..j + 1), column);
@@ -160,7 +162,8 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The best path of sequence b, empty if there is none; of equals the smallest last state, the shortest last segment.
+    /// The best path of sequence b, empty if there is none; of equals the smallest last state, the shortest
+    /// last segment.
     pub fn best_path(&self, best: &PositionRows<F>, b: usize, clock: &Clock<'_>) -> Result<SegmentPath> {
         let place = self.layout.place(b);
         let mut t = self.layout.length(place) - 1;
@@ -226,8 +229,8 @@ impl<F: Real> Lattice<'_, F> {
     }
 }
 
-/// A sequence as a graph: node 2s has entered a segment at s, node 2t + 1 has left one at t; one more stands behind the end. A chain
-/// has only the nodes that leave.
+/// A sequence as a graph: node 2s has entered a segment at s, node 2t + 1 has left one at t; one more stands
+/// behind the end. A chain has only the nodes that leave.
 struct Positions<'a, F: Real> {
     lattice: &'a Lattice<'a, F>,
     best: &'a PositionRows<F>,

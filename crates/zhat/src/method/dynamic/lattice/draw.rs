@@ -1,7 +1,8 @@
 //! Exact samples: messages backward once, then draws forward.
 //!
-//! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁; a segment then draws its length from what follows each end. Samples that stand in the same
-//! state share the law of their next one. Time O(N) for a sample and position at most; the draws of a block come from its own stream.
+//! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁; a segment then draws its length from what follows each end.
+//! Samples that stand in the same state share the law of their next one. Time O(N) for a sample and position
+//! at most; the draws of a block come from its own stream.
 
 use super::best::SegmentPath;
 use super::layout::PositionRows;
@@ -48,8 +49,8 @@ impl<F: Real> Lattice<'_, F> {
         F::max(&row) > F::NEG_INFINITY
     }
 
-    /// `count` paths of sequence b, which must have one: (state, length) of each segment, the state as a number among those that may be
-    /// left at its end.
+    /// `count` paths of sequence b, which must have one: (state, length) of each segment, the state as a
+    /// number among those that may be left at its end.
     pub fn draw(
         &self,
         backward: &PositionRows<F>,
@@ -112,7 +113,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(drawn)
     }
 
-    /// For every end of a segment that starts at s the log weight of it and what follows, in each state that may be left there.
+    /// For every end of a segment that starts at s the log weight of it and what follows, in each state that
+    /// may be left there.
     fn end_weights(&self, backward: &PositionRows<F>, place: usize, s: usize) -> Vec<End<'_>> {
         let mut ends = Vec::new();
         self.each_starting(place, s, |t, scores| {
@@ -133,7 +135,8 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// The number among the states left, and the log weight, of a state among those entered; −∞ if it cannot be left here.
+    /// The number among the states left, and the log weight, of a state among those entered; −∞ if it cannot
+    /// be left here.
     fn way(&self, entered: usize) -> (usize, f64) {
         let Some(origins) = self.origins else { return (entered, self.logs[entered]) };
         let own = |&k: &usize| origins[k] as usize == entered && self.logs[k] > f64::NEG_INFINITY;

@@ -1,7 +1,7 @@
 //! Where the rows of a batch of ragged sequences stand.
 //!
-//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`. The rows of a layer
-//! stand side by side, layer after layer: a step multiplies one block.
+//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`.
+//! The rows of a layer stand side by side, layer after layer: a step multiplies one block.
 
 use std::ops::Range;
 

@@ -1,14 +1,16 @@
 //! Forward and backward messages of a batch.
 //!
-//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t has
+//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t
+//! has
 //!
 //!   forward  la₀ = F₀,       laₜ₊₁(j) = ln Σᵢ exp(laₜ(i)) Mₜ(i, j) + Fₜ₊₁(j)
 //!   backward lb_{T−1} = 0,   lbₜ(i) = ln Σⱼ Mₜ(i, j) exp(Fₜ₊₁(j) + lbₜ₊₁(j)).
 //!
-//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest entry 1, only to be multiplied
-//! with M. An entry of a product may have lost up to N·TINY to underflow: where that is not far below it, it is summed again
-//! from the logarithms. Where all boundaries share one matrix, step s forward and step s backward, counted from each sequence's own end,
-//! read it once together. Semi-Markov chains take the same steps; what differs is how a position is left and entered (`segments`).
+//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest
+//! entry 1, only to be multiplied with M. An entry of a product may have lost up to N·TINY to underflow:
+//! where that is not far below it, it is summed again from the logarithms. Where all boundaries share one
+//! matrix, step s forward and step s backward, counted from each sequence's own end, read it once together.
+//! Semi-Markov chains take the same steps; what differs is how a position is left and entered (`segments`).
 //!
 //! Time O(B·T·N²), memory two rows of N for every position, or of √T positions with checkpoints (`windows`).
 
@@ -49,12 +51,14 @@ pub struct Lattice<'a, F: Real> {
 
 /// The messages of a window of layers.
 pub struct Messages<F> {
-    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one layer further
-    /// where there is one.
+    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one
+    /// layer further where there is one.
     pub window: Range<usize>,
-    /// la; of segments the log weights of what ends at t (`left`), and of what leads into a segment that starts at t (`entered`).
+    /// la; of segments the log weights of what ends at t (`left`), and of what leads into a segment that
+    /// starts at t (`entered`).
     pub forward: PositionRows<F>,
-    /// lb; of segments the log weights of what follows from leaving t (`left`), and from the start of a segment at t (`entered`).
+    /// lb; of segments the log weights of what follows from leaving t (`left`), and from the start of a
+    /// segment at t (`entered`).
     pub backward: PositionRows<F>,
     /// log Σᵢ exp(laₜ(i) + lbₜ(i)) of each position and place; of segments log Z, relative to both scales.
     pub(super) norms: Vec<Vec<f64>>,
@@ -108,7 +112,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         add(row, shifts);
     }
 
-    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position. Either may be empty.
+    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position.
+    /// Either may be empty.
     pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
         let shifts = match (t, t + 1 == self.layout.length(place)) {
             (0, true) => self.nodes.start(),
@@ -119,7 +124,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         (self.nodes.scores(self.layout.sequence(place), t), shifts)
     }
 
-    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.
+    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale
+    /// returned.
     pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
         if let Some(entering) = &messages.backward.entered {
             row.copy_from_slice(entering.row(place, t));

@@ -1,9 +1,10 @@
 //! Messages on chains and semi-Markov chains: what exact and randomized methods share.
 //!
-//! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are the log-transitions
-//! as they stand in the model, tile by tile; `steps` turns them into matrices of numbers in [0, 1] that messages are multiplied with.
-//! `nodes` are the scores of the layers; `messages` sweeps forward and backward over a batch, `linear` the same without logarithms
-//! where nothing can be lost; `gradient` has the marginals. A semi-Markov chain is a lattice whose positions are left and entered by
+//! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are
+//! the log-transitions as they stand in the model, tile by tile; `steps` turns them into matrices of numbers
+//! in [0, 1] that messages are multiplied with. `nodes` are the scores of the layers; `messages` sweeps
+//! forward and backward over a batch, `linear` the same without logarithms where nothing can be lost;
+//! `gradient` has the marginals. A semi-Markov chain is a lattice whose positions are left and entered by
 //! `segments`; a chain has segments of one position.
 
 mod best;

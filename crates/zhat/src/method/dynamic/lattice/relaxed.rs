@@ -1,19 +1,21 @@
 //! Relaxed samples (Gumbel-softmax), drawn backward, and their gradient.
 //!
-//! A segment that ends at t takes its state from p(j | what follows) ∝ outₜ(j) Mₜ(j, next), and its start from p(s | t, j) ∝
-//! inₛ(j) exp score(s, t, j), each as the argmax of log p + Gumbel noise: together an exact draw. The relaxed ones are softmax((log p + g)/τ).
-//! A chain has segments of one position: out is la, and there is no length to draw.
+//! A segment that ends at t takes its state from p(j | what follows) ∝ outₜ(j) Mₜ(j, next), and its start
+//! from p(s | t, j) ∝ inₛ(j) exp score(s, t, j), each as the argmax of log p + Gumbel noise: together an
+//! exact draw. The relaxed ones are softmax((log p + g)/τ). A chain has segments of one position: out is la,
+//! and there is no length to draw.
 //!
-//! Cotangents go through both softmaxes to the messages, to the transitions into hard states and to the scores of segments, and on through
-//! the forward recursion,
+//! Cotangents go through both softmaxes to the messages, to the transitions into hard states and to the
+//! scores of segments, and on through the forward recursion,
 //!
 //!   V_out,ₜ(i) += aₜ(i) Σⱼ Mₜ(i, j) V_in,ₜ₊₁(j)/sⱼ with s = aₜM,   V_in,ₛ(j) += P(s | t, j) V_out,ₜ(j):
 //!
-//! aₜ(i) M(i, j) V_in,ₜ₊₁(j)/sⱼ is the gradient with respect to the transitions, P(s | t, j) V_out,ₜ(j) that with respect to score(s, t, j);
-//! on a chain V = V_in = V_out is that with respect to the node scores. All is linear, so all samples of a sequence go through one sweep.
-//! Hard states and lengths are constants.
+//! aₜ(i) M(i, j) V_in,ₜ₊₁(j)/sⱼ is the gradient with respect to the transitions, P(s | t, j) V_out,ₜ(j) that
+//! with respect to score(s, t, j); on a chain V = V_in = V_out is that with respect to the node scores. All
+//! is linear, so all samples of a sequence go through one sweep. Hard states and lengths are constants.
 //!
-//! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML (2022), Algorithm 4.
+//! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML
+//! (2022), Algorithm 4.
 
 use super::layout::{PositionRows, Rows};
 use super::messages::{Lattice, each, normalise};
@@ -96,8 +98,9 @@ impl<F: Real> Lattice<'_, F> {
         self.forward_rows(None, &(0..self.layout.steps()))
     }
 
-    /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes. `cotangent` gives that of the
-    /// states and of the lengths of the segment that ends at t; `score` takes that with respect to score(s, t, k).
+    /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes.
+    /// `cotangent` gives that of the states and of the lengths of the segment that ends at t; `score` takes
+    /// that with respect to score(s, t, k).
     #[allow(clippy::too_many_arguments)]
     pub fn relax_vjp<'c>(
         &self,
@@ -128,9 +131,9 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// Takes cotangents of the messages (before the shifts of the transitions) back through their recursion. Of a chain `rows` become the
-    /// gradient with respect to the node scores. Of segments `scores` takes, for sequence b and end t, the gradient with respect to
-    /// score(s, t, ·) for s = t, t − 1, …
+    /// Takes cotangents of the messages (before the shifts of the transitions) back through their recursion.
+    /// Of a chain `rows` become the gradient with respect to the node scores. Of segments `scores` takes, for
+    /// sequence b and end t, the gradient with respect to score(s, t, ·) for s = t, t − 1, …
     pub fn forward_vjp(
         &self,
         forward: &PositionRows<F>,
@@ -186,7 +189,8 @@ impl<F: Real> Lattice<'_, F> {
         weights
     }
 
-    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in `rows`, and to the transitions.
+    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in
+    /// `rows`, and to the transitions.
     fn step_vjp(
         &self,
         t: usize,

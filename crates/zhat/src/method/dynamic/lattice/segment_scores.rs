@@ -1,10 +1,12 @@
-//! The gradient with respect to the scores of segments, spread over what they are made of: start, emissions and segment scores.
+//! The gradient with respect to the scores of segments, spread over what they are made of: start, emissions
+//! and segment scores.
 
 use crate::model::{Chain, Segments, SemiMarkov};
 use crate::numeric::Real;
 use crate::query::sequence::{ChainGradient, TransitionGradient};
 
-/// The gradient with respect to start, emissions and, of a semi-Markov chain, segment scores. On a chain a segment has one position.
+/// The gradient with respect to start, emissions and, of a semi-Markov chain, segment scores. On a chain a
+/// segment has one position.
 pub struct ScoreGradient<'a, F: Real> {
     chain: &'a Chain<F>,
     start: &'a mut [F],

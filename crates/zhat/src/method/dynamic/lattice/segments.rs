@@ -2,11 +2,12 @@
 //!
 //! A segment of state j from s to t weighs exp(score(s, t, j)), its emissions and its own score. With
 //!
-//!   inₛ(j), what leads into a segment that starts at s (in₀ = 0),  outₜ(j) = Σₛ inₛ(j) exp score(s, t, j),  inₜ₊₁ = outₜ·Mₜ,
+//!   inₛ(j), what leads into a segment that starts at s (in₀ = 0),
+//!   outₜ(j) = Σₛ inₛ(j) exp score(s, t, j),   inₜ₊₁ = outₜ·Mₜ,
 //!
-//! and the same backward, a position has two messages in each direction; the product with M is that of a chain. Sums over segments are
-//! taken in the log domain in double precision. Rows and columns of the transitions' shifts are folded into out and in. A chain is the
-//! case of segments of one position.
+//! and the same backward, a position has two messages in each direction; the product with M is that of a
+//! chain. Sums over segments are taken in the log domain in double precision. Rows and columns of the
+//! transitions' shifts are folded into out and in. A chain is the case of segments of one position.
 //!
 //! Time O(B·T·(N² + L·N)), memory four rows of N for every position, or of √(T·L) positions with checkpoints.
 
@@ -17,8 +18,8 @@ use super::steps::Steps;
 use crate::model::SemiMarkov;
 use crate::numeric::{self, Real};
 
-/// The scores of segments. The states that a segment can be left in, and entered in, are counted separately: a selection of states
-/// may keep more of the latter.
+/// The scores of segments. The states that a segment can be left in, and entered in, are counted separately:
+/// a selection of states may keep more of the latter.
 pub(crate) trait Segmented<F: Real>: Sync {
     /// The number of states that are left at t.
     fn states_left(&self, t: usize) -> usize;
@@ -36,8 +37,8 @@ pub(crate) trait Segmented<F: Real>: Sync {
         None
     }
 
-    /// Calls `visit` with every start s ≤ t, the nearest first, and the scores of the segments s…t of sequence b for each state left
-    /// at t, with the start scores where s = 0.
+    /// Calls `visit` with every start s ≤ t, the nearest first, and the scores of the segments s…t of
+    /// sequence b for each state left at t, with the start scores where s = 0.
     fn ending(&self, b: usize, t: usize, visit: &mut dyn FnMut(usize, &[f64]));
 
     /// Calls `visit` with every end t ≥ s below `length`, the nearest first, and the same scores.
@@ -109,7 +110,8 @@ impl<F: Real> Nodes<F> for NoNodes {
 }
 
 impl<'a, F: Real> Lattice<'a, F> {
-    /// The lattice of a semi-Markov chain; the transitions lead from states that are left to states that are entered.
+    /// The lattice of a semi-Markov chain; the transitions lead from states that are left to states that are
+    /// entered.
     pub fn of_segments(
         lengths: &[usize],
         scores: &'a dyn Segmented<F>,
@@ -148,7 +150,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// outₜ of all places from what was entered before. A chain has nothing to do: it leaves where it entered.
+    /// outₜ of all places from what was entered before. A chain has nothing to do: it leaves where it
+    /// entered.
     pub(super) fn leave_segments(&self, t: usize, forward: &mut PositionRows<F>) {
         let PositionRows { left, entered: Some(entered) } = forward else { return };
         let (rows, scales) = left.layer_mut(t, self.layout.active(t));
@@ -185,7 +188,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// The log weight of what follows from entering each state at s, with the shift of the transitions into s; relative to the scale.
+    /// The log weight of what follows from entering each state at s, with the shift of the transitions into
+    /// s; relative to the scale.
     fn follow(&self, place: usize, s: usize, backward: &Rows<F>, row: &mut [F]) -> f64 {
         let reference = backward.scale(place, s);
         let size = row.len();
@@ -237,7 +241,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// Calls `visit` with every end t, P(a segment of state k from s to t) and its logarithm, of sequence b, which must have a weight.
+    /// Calls `visit` with every end t, P(a segment of state k from s to t) and its logarithm, of sequence b,
+    /// which must have a weight.
     pub fn segment_marginals(
         &self,
         messages: &Messages<F>,

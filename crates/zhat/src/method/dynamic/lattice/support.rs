@@ -1,8 +1,10 @@
-//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's probability is.
+//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's
+//! probability is.
 //!
-//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a bit says whether a state can be
-//! reached by a path of positive weight from the start, another whether the end can be reached from it. p has a forbidden path exactly if a
-//! segment (of a chain: a state at a position) or a transition that lies between two such states is −∞ in q.
+//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a
+//! bit says whether a state can be reached by a path of positive weight from the start, another whether the
+//! end can be reached from it. p has a forbidden path exactly if a segment (of a chain: a state at a
+//! position) or a transition that lies between two such states is −∞ in q.
 //!
 //! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits.
 
@@ -85,7 +87,8 @@ pub(super) fn forbidden<F: Real>(
     Ok(found)
 }
 
-/// Calls `visit` with each end of the segments of a place that start at s, and a bit for each state that has one.
+/// Calls `visit` with each end of the segments of a place that start at s, and a bit for each state that has
+/// one.
 fn starting<F: Real>(lattice: &Lattice<'_, F>, place: usize, s: usize, mut visit: impl FnMut(usize, &[u64])) {
     if lattice.segments.is_some() {
         return lattice.each_starting(place, s, |t, scores| visit(t, &bits(scores)));

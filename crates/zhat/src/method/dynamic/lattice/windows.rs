@@ -1,8 +1,9 @@
 //! Sweeps in less memory: log Z alone, and checkpoints.
 //!
-//! What follows from a boundary on depends on what is entered at the last L positions before it (L = 1 on a chain). With windows of W
-//! positions, T/W checkpoints of L rows are kept; W = √(T·L) makes them as large as a window. Memory O(B·√(T·L)·N) at the price of one more
-//! sweep. Messages and expectations (`direction`) go through the same windows.
+//! What follows from a boundary on depends on what is entered at the last L positions before it (L = 1 on a
+//! chain). With windows of W positions, T/W checkpoints of L rows are kept; W = √(T·L) makes them as large as
+//! a window. Memory O(B·√(T·L)·N) at the price of one more sweep. Messages and expectations (`direction`) go
+//! through the same windows.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ pub(super) struct Passed<A, K> {
     last: Option<A>,
 }
 
-/// Goes forward over windows, each from the checkpoint that the one before leaves. `finish` sees every window. All checkpoints are
-/// kept for the way back, or only the one in use.
+/// Goes forward over windows, each from the checkpoint that the one before leaves. `finish` sees every
+/// window. All checkpoints are kept for the way back, or only the one in use.
 pub(super) fn pass_forward<A, K>(
     windows: &[Range<usize>],
     keep: bool,
@@ -48,7 +49,8 @@ pub(super) fn pass_forward<A, K>(
     Ok(passed)
 }
 
-/// Goes back over the same windows, the last first, each computed forward again; the last stands there already.
+/// Goes back over the same windows, the last first, each computed forward again; the last stands there
+/// already.
 pub(super) fn pass_backward<A, K>(
     windows: &[Range<usize>],
     mut passed: Passed<A, K>,
@@ -156,15 +158,15 @@ impl<F: Real> Lattice<'_, F> {
         (t + 1).saturating_sub(self.longest())
     }
 
-    /// One behind the last position that can be left after what is entered before `end`; a chain looks at the layer behind a
-    /// window, segments at their ends.
+    /// One behind the last position that can be left after what is entered before `end`; a chain looks at the
+    /// layer behind a window, segments at their ends.
     fn reach(&self, end: usize) -> usize {
         let behind = if self.segments.is_some() { self.longest() - 1 } else { 1 };
         (end + behind).min(self.layout.steps())
     }
 
-    /// Rows that are filled forward: for what is left in a window, and for what is entered by segments that meet it and right behind it.
-    /// Those before it and its first come from a checkpoint.
+    /// Rows that are filled forward: for what is left in a window, and for what is entered by segments that
+    /// meet it and right behind it. Those before it and its first come from a checkpoint.
     pub(super) fn forward_rows(&self, kept: Option<&Rows<F>>, window: &Range<usize>) -> PositionRows<F> {
         let first = self.first_start(window.start);
         let end = (window.end + 1).min(self.layout.steps());
@@ -187,8 +189,8 @@ impl<F: Real> Lattice<'_, F> {
         some.then(|| rows.entered().copied(self.entered(), self.first_start(start)..start + 1))
     }
 
-    /// Rows that are filled backward: for what is entered in a window and right behind it, and for what is left by segments that start in
-    /// it. What stands behind the window is given.
+    /// Rows that are filled backward: for what is entered in a window and right behind it, and for what is
+    /// left by segments that start in it. What stands behind the window is given.
     pub(super) fn backward_rows(
         &self,
         behind: Option<&PositionRows<F>>,

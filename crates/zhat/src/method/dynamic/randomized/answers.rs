@@ -71,14 +71,17 @@ fn biased() -> Guarantee {
 }
 
 impl Choice {
-    /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are none.
+    /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are
+    /// none.
     fn missed(&self) -> Vec<usize> {
         (0..self.batch()).filter(|&b| self.log_partition_of(b) == f64::NEG_INFINITY).collect()
     }
 
-    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves nothing to answer from.
+    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves
+    /// nothing to answer from.
     ///
-    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio of two such estimates has no value.
+    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio
+    /// of two such estimates has no value.
     pub(super) fn require<M: SequenceModel>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
         if self.missed().len() < self.batch() {
             return Ok(());
@@ -166,8 +169,8 @@ impl<M: SequenceModel> Entropy<M> for RandomizedForward {
 }
 
 impl<M: SequenceModel> Sample<M> for RandomizedForward {
-    /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the replicate whatever x is. A sequence
-    /// without a weight has no samples.
+    /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the
+    /// replicate whatever x is. A sequence without a weight has no samples.
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
         self.answer(model, Query::Sample(count), run, |choice, rounding, clock| {
             let (samples, log_weights) = draw(model, choice, count, run, clock)?;

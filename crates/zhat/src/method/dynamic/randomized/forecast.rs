@@ -1,7 +1,8 @@
 //! What the queries cost.
 //!
-//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the proposal needs them (K·N
-//! entries, L·K·N of segments), and then answers on a lattice of K states (K² entries, L·K² of segments).
+//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the
+//! proposal needs them (K·N entries, L·K·N of segments), and then answers on a lattice of K states (K²
+//! entries, L·K² of segments).
 
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
@@ -15,9 +16,11 @@ use crate::model::Transitions;
 use crate::query::Query;
 use crate::run::Run;
 
-/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes twice as long.
+/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes
+/// twice as long.
 const PER_ENTRY: f64 = 7.2e-10;
-/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the cache.
+/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the
+/// cache.
 const PER_GATHERED: f64 = 9.5e-10;
 const PER_FAR_GATHERED: f64 = 3.5e-9;
 const CACHE: f64 = 16e6;

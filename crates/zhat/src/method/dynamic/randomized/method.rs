@@ -35,7 +35,8 @@ const PILOT_SEQUENCES: usize = 8;
 pub struct RandomizedForward {
     /// How many states are kept at each position: a count, or a part of all (but at least 64).
     pub states: States,
-    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be needed.
+    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be
+    /// needed.
     pub error: Option<f64>,
     /// Where likely states come from.
     pub proposal: Proposal,
@@ -77,7 +78,8 @@ impl Default for RandomizedForward {
 
 /// The states chosen for the sequences of a batch, by every replicate, and what the estimates are with them.
 ///
-/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's scores.
+/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's
+/// scores.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// How many states were to be kept.

@@ -4,15 +4,18 @@
 //!
 //! - *uniform*;
 //! - *local*: the emissions (and at the first position the start scores);
-//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and column for tables;
+//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and
+//!   column for tables;
 //! - *local-global*: half of each, both normalised (Fu, Cunningham & Lapata 2022, Eq. 34);
 //! - *given*: scores of the caller's;
 //! - *forward*: the running message α̂ₜ, taken to all N states at O(K·N) a step;
-//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term
-//!   keeps q positive wherever α̂ is: β̂ can miss a state that only unchosen states lead on from, and then sums would be biased.
+//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then q ∝ 0.95·α̂β̂/Σ
+//!   + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is: β̂ can miss a state that only unchosen
+//!   states lead on from, and then sums would be biased.
 //!
-//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at a position do not depend on
-//! those that made its proposal in any other way than through it. So replicates may share one backward pass.
+//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at
+//! a position do not depend on those that made its proposal in any other way than through it. So replicates
+//! may share one backward pass.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +30,8 @@ use crate::random::Streams;
 
 /// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
 pub(super) const GUIDED: f64 = 0.95;
-/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be missed.
+/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be
+/// missed.
 const FLOOR: f64 = 1e-3;
 
 /// Where the likely states come from.
@@ -142,8 +146,8 @@ pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     logs.iter().map(|x| F::from_f64(x - shift)).collect()
 }
 
-/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may vanish beside the other.
-/// If p is zero everywhere it is left out, and likewise q.
+/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may
+/// vanish beside the other. If p is zero everywhere it is left out, and likewise q.
 pub(crate) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
     let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
     if log_p == f64::NEG_INFINITY {

@@ -1,10 +1,11 @@
 //! The proposals for the positions of a model, and the states chosen from them.
 //!
-//! Of a semi-Markov chain the states are those that a segment may start in. With inₛ(j) what leads into a segment of state j that starts
-//! at s, localₛ(j) = Σ_d exp score(s, d, j) and followₛ(j) = Σ_d exp score(s, d, j)·β_{s+d}(j), the best proposal is in·follow. *local* is
-//! local, *forward* in·local, *two-pass* 0.95·in·follow/Σ + 0.05·in·local/Σ. Segments that end at t are those from the last L sets, so the
-//! states that are left there are the union of these sets. On a chain local is the emission, and it stands in the message already: one
-//! row goes from position to position, without sums over segments.
+//! Of a semi-Markov chain the states are those that a segment may start in. With inₛ(j) what leads into a
+//! segment of state j that starts at s, localₛ(j) = Σ_d exp score(s, d, j) and followₛ(j) = Σ_d exp score(s,
+//! d, j)·β_{s+d}(j), the best proposal is in·follow. *local* is local, *forward* in·local, *two-pass*
+//! 0.95·in·follow/Σ + 0.05·in·local/Σ. Segments that end at t are those from the last L sets, so the states
+//! that are left there are the union of these sets. On a chain local is the emission, and it stands in the
+//! message already: one row goes from position to position, without sums over segments.
 //!
 //! Time O(T·L·K·N) for proposals from messages, memory O(T·N).
 
@@ -64,7 +65,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         sums
     }
 
-    /// The log scores of the states at position t without what comes before it: of segments those of all lengths together.
+    /// The log scores of the states at position t without what comes before it: of segments those of all
+    /// lengths together.
     fn local(&self, b: usize, t: usize) -> Vec<f64> {
         if M::SEGMENTS {
             return self.follow(b, t, |_| None);
@@ -72,7 +74,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         self.model.chain().emission(b, t).iter().map(|x| x.to_f64()).collect()
     }
 
-    /// log q at position t of sequence b, up to a constant. `message` is the running message forward: of a chain with the emission.
+    /// log q at position t of sequence b, up to a constant. `message` is the running message forward: of a
+    /// chain with the emission.
     pub fn at(&self, b: usize, t: usize, message: &[M::Real], guide: &[M::Real]) -> Vec<f64> {
         let chain = self.model.chain();
         let local = || {
@@ -107,12 +110,14 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         }
     }
 
-    /// Backward messages of sequence b for every position and state, each position up to a constant: β, of segments follow.
+    /// Backward messages of sequence b for every position and state, each position up to a constant: β, of
+    /// segments follow.
     pub fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<M::Real>> {
         let chain = self.model.chain();
         let (states, length) = (chain.states(), chain.lengths()[b]);
         let mut guide = vec![M::Real::default(); length * states];
-        // What follows from leaving each of the next L positions, the nearest first, all relative to one constant.
+        // What follows from leaving each of the next L positions, the nearest first, all relative to one
+        // constant.
         let mut after: VecDeque<Vec<M::Real>> = VecDeque::from([vec![M::Real::default(); states]]);
         for s in (0..length).rev() {
             clock.check()?;
@@ -139,7 +144,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             }
             let mut before = vec![M::Real::NEG_INFINITY; states];
             spread::backward(&self.entries, s - 1, &chosen.states, &sent, &mut before);
-            // The messages that were sent are relative to the largest of them, those that wait to the last constant.
+            // The messages that were sent are relative to the largest of them, those that wait to the last
+            // constant.
             let sent = largest_sent(&message, &chosen) + shift;
             after.iter_mut().for_each(|waiting| lower(waiting, sent));
             after.push_front(before);
@@ -208,8 +214,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         Ok(Support::new(positions))
     }
 
-    /// The states j that are left at t, in ascending order, and log Σ_s exp(inₛ(j) + log w + score(s, t, j)), the largest 0. All messages
-    /// that wait are then relative to the same constant.
+    /// The states j that are left at t, in ascending order, and log Σ_s exp(inₛ(j) + log w + score(s, t, j)),
+    /// the largest 0. All messages that wait are then relative to the same constant.
     fn leave(&self, b: usize, t: usize, starts: &mut VecDeque<Start<M::Real>>) -> (Vec<u32>, Vec<M::Real>) {
         let mut left: Vec<u32> = starts.iter().flat_map(|start| &start.chosen.states).copied().collect();
         left.sort_unstable();

@@ -1,10 +1,11 @@
 //! Relaxed samples from the chosen states, and their gradient.
 //!
-//! Backward sampling with Gumbel noise (Fu, Cunningham & Lapata 2022, Algorithm 4): x̂ₜ = argmaxᵢ(log p̂(i | x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a draw
-//! from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) its relaxation. The weights are in p̂ (the paper's Eq. 23 and 26 leave them out, but then
-//! p̂ does not sum to one). Of a semi-Markov chain each segment takes its state and then its length in this way. Only states that may be
-//! left have a value, so samples are sparse: memory O(T·K) each. Sample s is drawn from replicate s mod R and stands for the model with
-//! the weight Ẑ of that replicate.
+//! Backward sampling with Gumbel noise (Fu, Cunningham & Lapata 2022, Algorithm 4): x̂ₜ = argmaxᵢ(log p̂(i |
+//! x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a draw from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) its relaxation. The weights
+//! are in p̂ (the paper's Eq. 23 and 26 leave them out, but then p̂ does not sum to one). Of a semi-Markov
+//! chain each segment takes its state and then its length in this way. Only states that may be left have a
+//! value, so samples are sparse: memory O(T·K) each. Sample s is drawn from replicate s mod R and stands for
+//! the model with the weight Ẑ of that replicate.
 
 use rayon::prelude::*;
 
@@ -17,7 +18,8 @@ use crate::numeric::Real;
 use crate::random::Streams;
 use crate::run::Run;
 
-/// A relaxed sample: for each position, or for each segment, some states, and the lengths of segments, with values that sum to one.
+/// A relaxed sample: for each position, or for each segment, some states, and the lengths of segments, with
+/// values that sum to one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SparsePath<F, P = Vec<usize>> {
     /// The path that it relaxes, or (state, length) of each segment.
@@ -61,7 +63,8 @@ impl Outline {
     }
 }
 
-/// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are computed again.
+/// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are
+/// computed again.
 pub struct RelaxedTape<M: SequenceModel> {
     model: M,
     choice: Choice,
@@ -75,8 +78,9 @@ pub struct RelaxedTape<M: SequenceModel> {
 type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel>::Drawn>, RelaxedTape<M>);
 
 impl RandomizedForward {
-    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its gradient needs. The
-    /// gradient takes the hard states of a path, and the lengths of its segments, as constants.
+    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its
+    /// gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as
+    /// constants.
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -89,7 +93,7 @@ impl RandomizedForward {
 }
 
 /// The replicate that a sample is drawn from and the stream of its noise.
-pub(super) struct Turn {
+pub(super) struct SampleSource {
     pub s: usize,
     pub replicate: usize,
     pub block: u64,
@@ -114,15 +118,15 @@ impl Choice {
         let choice = self.on(model, run)?;
         let clock = run.start(NAME);
         let streams = streams::<M>(run);
-        let drawn = choice.draw_turns(model.chain().batch(), count, run, |b, turns| {
-            let restriction = Restriction::new(model, b, &choice.supports(b)[turns[0].replicate]);
+        let drawn = choice.draw_samples(model.chain().batch(), count, run, |b, sources| {
+            let restriction = Restriction::new(model, b, &choice.supports(b)[sources[0].replicate]);
             restriction.with_lattice(|lattice| {
                 let (forward, _) = lattice.sweep_forward(&clock)?;
-                let draw = |turn: &Turn| {
-                    let segments = lattice.relax(&forward, 0, temperature, &mut streams.block(turn.block));
-                    (turn.s, sparse(&restriction, segments))
+                let draw = |source: &SampleSource| {
+                    let segments = lattice.relax(&forward, 0, temperature, &mut streams.block(source.block));
+                    (source.s, sparse(&restriction, segments))
                 };
-                Ok(turns.iter().map(draw).collect())
+                Ok(sources.iter().map(draw).collect())
             })
         })?;
         let (samples, outlines): (Vec<Vec<_>>, Vec<Vec<Outline>>) =
@@ -134,18 +138,18 @@ impl Choice {
         Ok((SparseSamples { samples, log_weights }, tape))
     }
 
-    /// Draws the samples of all sequences: `draw` gives those of some turns of one replicate.
-    pub(super) fn draw_turns<S: Send>(
+    /// Draws the samples of all sequences: `draw` gives those of one replicate.
+    pub(super) fn draw_samples<S: Send>(
         &self,
         batch: usize,
         count: usize,
         run: &Run,
-        draw: impl Fn(usize, &[Turn]) -> Result<Vec<(usize, S)>> + Sync,
+        draw: impl Fn(usize, &[SampleSource]) -> Result<Vec<(usize, S)>> + Sync,
     ) -> Result<Vec<Vec<S>>> {
         let of_sequence = |b: usize| -> Result<Vec<S>> {
-            let turns = self.turns(b, count);
+            let sources = self.sources(b, count);
             let drawn: Vec<Vec<(usize, S)>> =
-                turns.par_iter().map(|turns| draw(b, turns)).collect::<Result<_>>()?;
+                sources.par_iter().map(|sources| draw(b, sources)).collect::<Result<_>>()?;
             let mut drawn: Vec<_> = drawn.into_iter().flatten().collect();
             drawn.sort_by_key(|(s, _)| *s);
             Ok(drawn.into_iter().map(|(_, sample)| sample).collect())
@@ -159,20 +163,20 @@ impl Choice {
         (0..count).map(|s| logs[s % logs.len()]).collect()
     }
 
-    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a replicate without a weight come
-    /// from another one: their own weight is zero.
-    pub(super) fn turns(&self, b: usize, count: usize) -> Vec<Vec<Turn>> {
+    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a
+    /// replicate without a weight come from another one: their own weight is zero.
+    pub(super) fn sources(&self, b: usize, count: usize) -> Vec<Vec<SampleSource>> {
         let logs = self.log_estimates(b);
         let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
             return Vec::new();
         };
-        let mut turns: Vec<Vec<Turn>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
+        let mut sources: Vec<Vec<SampleSource>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
         for s in 0..count {
             let own = s % logs.len();
             let replicate = if logs[own] > f64::NEG_INFINITY { own } else { possible };
-            turns[own].push(Turn { s, replicate, block: ((b as u64) << 32) | s as u64 });
+            sources[own].push(SampleSource { s, replicate, block: ((b as u64) << 32) | s as u64 });
         }
-        turns
+        sources
     }
 }
 
@@ -209,14 +213,15 @@ impl<M: SequenceModel> RelaxedTape<M> {
         &self.choice
     }
 
-    /// The gradient of Σ cotangent·values, for a cotangent of the lengths of `values` and of `lengths` for each sequence and sample.
+    /// The gradient of Σ cotangent·values, for a cotangent of the lengths of `values` and of `lengths` for
+    /// each sequence and sample.
     pub fn vjp(&self, cotangent: &[Vec<SparseCotangent<M::Real>>]) -> Result<M::FactorMarginals> {
         self.check(cotangent)?;
         let mut gradient = self.model.zero_gradient();
         self.run.install(|| {
             for (b, cotangent) in cotangent.iter().enumerate() {
-                for turns in self.choice.turns(b, self.count) {
-                    self.add_gradient(b, &turns, cotangent, &mut gradient)?;
+                for sources in self.choice.sources(b, self.count) {
+                    self.add_gradient(b, &sources, cotangent, &mut gradient)?;
                 }
             }
             Ok(gradient)
@@ -227,13 +232,13 @@ impl<M: SequenceModel> RelaxedTape<M> {
     fn add_gradient(
         &self,
         b: usize,
-        turns: &[Turn],
+        sources: &[SampleSource],
         cotangent: &[SparseCotangent<M::Real>],
         gradient: &mut M::FactorMarginals,
     ) -> Result<()> {
         let clock = self.run.start(NAME);
         let streams = streams::<M>(&self.run);
-        let restriction = Restriction::new(&self.model, b, &self.choice.supports(b)[turns[0].replicate]);
+        let restriction = Restriction::new(&self.model, b, &self.choice.supports(b)[sources[0].replicate]);
         let (mut scores, transitions) = self.model.split(gradient);
         let mut add = |(s, t, k): (usize, usize, usize), weight: M::Real| {
             scores.add(b, (s, t, restriction.state(t, k)), weight);
@@ -241,15 +246,15 @@ impl<M: SequenceModel> RelaxedTape<M> {
         restriction.with_lattice(|lattice| {
             let (forward, _) = lattice.sweep_forward(&clock)?;
             let mut to = lattice.message_cotangents();
-            for turn in turns {
+            for source in sources {
                 clock.check()?;
-                let (outline, own) = (&self.outlines[b][turn.s], &cotangent[turn.s]);
+                let (outline, own) = (&self.outlines[b][source.s], &cotangent[source.s]);
                 let of = |t: usize| {
                     let segment = outline.ends.partition_point(|&end| end < t);
                     let part = |offsets: &[usize]| offsets[segment]..offsets[segment + 1];
                     (&own.0[part(&outline.offsets)], &own.1[part(&outline.length_offsets)])
                 };
-                let random = &mut streams.block(turn.block);
+                let random = &mut streams.block(source.block);
                 let score = |segment, weight| add(segment, M::Real::from_f64(weight));
                 lattice.relax_vjp(&forward, 0, self.temperature, random, of, &mut to, transitions, score);
             }

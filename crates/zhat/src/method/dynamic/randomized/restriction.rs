@@ -4,14 +4,16 @@
 //!
 //!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
 //!
-//! the partition function of a lattice of K states a position whose node scores are emissions plus log weights. Everything known about
-//! exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a sequence, memory O(T·K).
+//! the partition function of a lattice of K states a position whose node scores are emissions plus log
+//! weights. Everything known about exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a
+//! sequence, memory O(T·K).
 //!
-//! Of a semi-Markov chain Ωₛ are the states in which a segment may start at s, with a weight for each segment; a segment that ends at t is
-//! left in one of the states of the last L sets. Time O(T·L·K²).
+//! Of a semi-Markov chain Ωₛ are the states in which a segment may start at s, with a weight for each
+//! segment; a segment that ends at t is left in one of the states of the last L sets. Time O(T·L·K²).
 //!
-//! Entropy is log Ẑ − Ê[score]. On a chain that is the expectation of −log p̂(x) + Σₜ log wₜ(xₜ). With segments it is taken as
-//! log Ẑ − log Z′ + E[−log q], q being the same lattice without weights and Z′ its partition function.
+//! Entropy is log Ẑ − Ê[score]. On a chain that is the expectation of −log p̂(x) + Σₜ log wₜ(xₜ). With
+//! segments it is taken as log Ẑ − log Z′ + E[−log q], q being the same lattice without weights and Z′ its
+//! partition function.
 
 use super::proposal::Support;
 use super::proposals::segment_score;

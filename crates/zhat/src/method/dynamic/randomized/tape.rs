@@ -1,7 +1,8 @@
 //! Estimates with their gradients. The chosen states and their weights are constants.
 //!
-//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares sᵣ = Ẑᵣ/ΣẐ. Entropy is
-//! Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ = log Ẑᵣ − Ĥᵣ.
+//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares
+//! sᵣ = Ẑᵣ/ΣẐ. Entropy is Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ =
+//! log Ẑᵣ − Ĥᵣ.
 
 use rayon::prelude::*;
 
@@ -40,7 +41,8 @@ impl RandomizedForward {
         Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
-    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
+    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none
+    /// has any.
     pub fn entropy_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -53,7 +55,8 @@ impl RandomizedForward {
 }
 
 impl Choice {
-    /// The same states and weights with the scores of another chain of the same shape: estimates as functions of the scores.
+    /// The same states and weights with the scores of another chain of the same shape: estimates as functions
+    /// of the scores.
     pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
@@ -171,7 +174,8 @@ pub(super) fn entropies<M: SequenceModel>(
     (0..model.chain().batch()).into_par_iter().map(of_sequence).collect()
 }
 
-/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on the threads.
+/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on
+/// the threads.
 pub(super) fn gradient<M: SequenceModel>(
     model: &M,
     choice: &Choice,

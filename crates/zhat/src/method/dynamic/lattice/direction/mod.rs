@@ -1,17 +1,21 @@
 //! Expectations of log probabilities along a path, and their gradients: entropy, cross-entropy, KL.
 //!
-//! A direction is D(x) = own·log p(x) + other·log q(x) + Σₜ extraₜ(xₜ) for a lattice p and another, q, of the same shape. log p(x) falls
-//! into conditionals, log p(xₜ | xₜ₊₁) = laₜ + ln M − ln s before a position and log p(xₜ₊₁ | xₜ) = ln M + wₜ₊₁ − lbₜ after it, so
+//! A direction is D(x) = own·log p(x) + other·log q(x) + Σₜ extraₜ(xₜ) for a lattice p and another, q, of the
+//! same shape. log p(x) falls into conditionals, log p(xₜ | xₜ₊₁) = laₜ + ln M − ln s before a position and
+//! log p(xₜ₊₁ | xₜ) = ln M + wₜ₊₁ − lbₜ after it, so
 //!
-//!   uₜ₊₁(j) = E[D before t + 1 | xₜ₊₁ = j] = [(a∘g)M + a(M∘D)]ⱼ / sⱼ − …,   g = u + Σ c·la,   and vₜ likewise backward
+//!   uₜ₊₁(j) = E[D before t + 1 | xₜ₊₁ = j] = [(a∘g)M + a(M∘D)]ⱼ / sⱼ − …,
+//!   g = u + Σ c·la,   and vₜ likewise backward
 //!
-//! are conditional entropies (for own = −1): of the size of the answer, whatever the size of the scores. Then E[D] = E[u + ln γ] at
-//! the end of a sequence, and the gradient of E_p[D] is a covariance,
+//! are conditional entropies (for own = −1): of the size of the answer, whatever the size of the scores. Then
+//! E[D] = E[u + ln γ] at the end of a sequence, and the gradient of E_p[D] is a covariance,
 //!
-//!   Cov(D, 1[xₜ = i]) = γₜ(i)(uₜ(i) + ln γₜ(i) + vₜ(i) − E[D]),   Cov(D, edge) = ξₜ(i, j)(uₜ(i) + ln ξₜ(i, j) + vₜ₊₁(j) − E[D]).
+//!   Cov(D, 1[xₜ = i]) = γₜ(i)(uₜ(i) + ln γₜ(i) + vₜ(i) − E[D]),
+//!   Cov(D, edge) = ξₜ(i, j)(uₜ(i) + ln ξₜ(i, j) + vₜ₊₁(j) − E[D]).
 //!
-//! The edges go through three products with M: rows a∘g with w, a with w∘h, and a with w through M∘D. On semi-Markov chains u and v stand
-//! on both sides of a position, and segments lead from one to the other (`segments`).
+//! The edges go through three products with M: rows a∘g with w, a with w∘h, and a with w through M∘D. On
+//! semi-Markov chains u and v stand on both sides of a position, and segments lead from one to the other
+//! (`segments`).
 
 mod covariance;
 mod logs;
@@ -33,8 +37,8 @@ use logs::Logs;
 /// Rows that make a product through ln M worth making it.
 const WINDOW_ROWS: usize = 128;
 
-/// The layers of a window for expectations alone, where segments have at most `longest` positions: as few as can be while products
-/// through ln M have rows enough.
+/// The layers of a window for expectations alone, where segments have at most `longest` positions: as few as
+/// can be while products through ln M have rows enough.
 pub(crate) fn expectation_window(batch: usize, steps: usize, longest: usize) -> usize {
     let rows = WINDOW_ROWS.div_ceil(batch.max(1));
     let balanced = ((steps * longest.min(steps)) as f64).sqrt().ceil() as usize;
@@ -102,8 +106,8 @@ impl<'a, F: Real> Direction<'a, F> {
         parts
     }
 
-    /// E[D] of each sequence alone; what it is for sequences without a weight has no meaning. +∞ or −∞ where p has paths that
-    /// q does not have.
+    /// E[D] of each sequence alone; what it is for sequences without a weight has no meaning. +∞ or −∞ where
+    /// p has paths that q does not have.
     pub fn expectation(&self, clock: &Clock<'_>) -> Result<Ends> {
         let layout = &self.p.layout;
         let logs = self.logs();
@@ -170,8 +174,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// Calls `visit` with E[D] and one window after the other, the last first: all layers, or with checkpoints √(T·L) of them. Returns
-    /// E[D] and log Z_p.
+    /// Calls `visit` with E[D] and one window after the other, the last first: all layers, or with
+    /// checkpoints √(T·L) of them. Returns E[D] and log Z_p.
     pub fn sweep(
         &self,
         checkpoint: bool,

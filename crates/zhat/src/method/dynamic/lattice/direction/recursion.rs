@@ -72,8 +72,8 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// Writes the products through M∘D of exp of what `send` gives for boundary t: forward into the rows of layer t + 1, backward into
-    /// those of layer t. For all boundaries at once where they share their tables.
+    /// Writes the products through M∘D of exp of what `send` gives for boundary t: forward into the rows of
+    /// layer t + 1, backward into those of layer t. For all boundaries at once where they share their tables.
     fn through_logs(
         &self,
         forward: bool,
@@ -123,8 +123,8 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed` are the products of aₜ through
-    /// M∘D.
+    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed`
+    /// are the products of aₜ through M∘D.
     fn advance(
         &self,
         t: usize,
@@ -209,8 +209,8 @@ impl<F: Real> Direction<'_, F> {
         }
     }
 
-    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed` are the products of wₜ₊₁ through
-    /// M∘D.
+    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed`
+    /// are the products of wₜ₊₁ through M∘D.
     fn retreat(
         &self,
         t: usize,

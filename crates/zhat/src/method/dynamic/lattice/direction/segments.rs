@@ -1,8 +1,8 @@
 //! Directions on semi-Markov chains: from one side of a position to the other, through segments.
 //!
-//! As on chains, with one more conditional at every segment: log p(s | t, j) = inₛ + score − outₜ for where a segment that ends
-//! at t began, and log p(t | s, j) for where one that starts at s ends. A segment's covariance is
-//! μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
+//! As on chains, with one more conditional at every segment: log p(s | t, j) = inₛ + score − outₜ for where a
+//! segment that ends at t began, and log p(t | s, j) for where one that starts at s ends. A segment's
+//! covariance is μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
 
 use super::{Directed, Direction};
 use crate::method::dynamic::lattice::layout::PositionRows;
@@ -17,7 +17,8 @@ impl<'a, F: Real> Direction<'a, F> {
         std::iter::once((self.own, self.p, p)).chain(q).collect()
     }
 
-    /// E[D before | leaving t] from that of entering the segments that end there; on a chain they are the same.
+    /// E[D before | leaving t] from that of entering the segments that end there; on a chain they are the
+    /// same.
     pub(super) fn before_leaving(
         &self,
         t: usize,
@@ -57,7 +58,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// E[D after | entering s] from that of leaving the segments that start there; on a chain they are the same.
+    /// E[D after | entering s] from that of leaving the segments that start there; on a chain they are the
+    /// same.
     pub(super) fn after_entering(
         &self,
         s: usize,
@@ -105,7 +107,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// Calls `visit` with every end t and Cov(D, a segment of state k from s to t) of sequence b, whose E[D] must be finite.
+    /// Calls `visit` with every end t and Cov(D, a segment of state k from s to t) of sequence b, whose E[D]
+    /// must be finite.
     pub fn segment_covariances(
         &self,
         directed: &Directed<F>,
