@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::forecast::Cost;
-use super::recorded::Recorded;
+use super::recorded::{Answered, Recorded};
 use crate::error::Result;
 use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
 use crate::model::Chain;
@@ -83,7 +83,7 @@ impl<F: Real> Recorded for Chain<F> {
 
     fn add_differences(
         &self,
-        [p, q]: [(&Lattice<'_, F>, &Messages<F>); 2],
+        [p, q]: [Answered<'_, F>; 2],
         cotangent: &[f64],
         clock: &Clock<'_>,
         gradient: &mut ChainGradient<F>,

@@ -22,6 +22,12 @@ pub struct Factors {
     pub other: f64,
 }
 
+/// A lattice and its messages.
+pub type Answered<'a, F> = (&'a Lattice<'a, F>, &'a Messages<F>);
+
+/// log Z of each sequence and, where they are kept, the messages.
+type Swept<F> = (Vec<f64>, Option<Messages<F>>);
+
 /// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The
 /// gradient has the form of its factor marginals.
 pub trait Recorded: SequenceModel {
@@ -74,7 +80,7 @@ pub trait Recorded: SequenceModel {
     #[doc(hidden)]
     fn add_differences(
         &self,
-        lattices: [(&Lattice<'_, Self::Real>, &Messages<Self::Real>); 2],
+        lattices: [Answered<'_, Self::Real>; 2],
         cotangent: &[f64],
         clock: &Clock<'_>,
         gradient: &mut Self::FactorMarginals,
@@ -104,11 +110,7 @@ fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>>
 }
 
 /// log Z and, without checkpoints, what its gradient needs.
-pub(super) fn sweep<M: Recorded>(
-    model: &M,
-    checkpoint: bool,
-    clock: &Clock<'_>,
-) -> Result<(Vec<f64>, Option<Messages<M::Real>>)> {
+pub(super) fn sweep<M: Recorded>(model: &M, checkpoint: bool, clock: &Clock<'_>) -> Result<Swept<M::Real>> {
     model.with_lattice(clock, |lattice| {
         if checkpoint {
             return Ok((lattice.log_partitions(clock)?, None));

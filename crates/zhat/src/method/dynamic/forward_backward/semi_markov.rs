@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::forecast::Cost;
-use super::recorded::Recorded;
+use super::recorded::{Answered, Recorded};
 use crate::error::Result;
 use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
 use crate::model::{Segments, SemiMarkov};
@@ -57,7 +57,7 @@ impl<F: Real> Recorded for SemiMarkov<F> {
 
     fn add_differences(
         &self,
-        [p, q]: [(&Lattice<'_, F>, &Messages<F>); 2],
+        [p, q]: [Answered<'_, F>; 2],
         cotangent: &[f64],
         clock: &Clock<'_>,
         gradient: &mut SemiMarkovGradient<F>,

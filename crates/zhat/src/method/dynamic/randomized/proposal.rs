@@ -9,9 +9,9 @@
 //! - *local-global*: half of each, both normalised (Fu, Cunningham & Lapata 2022, Eq. 34);
 //! - *given*: scores of the caller's;
 //! - *forward*: the running message α̂ₜ, taken to all N states at O(K·N) a step;
-//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then q ∝ 0.95·α̂β̂/Σ
-//!   + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is: β̂ can miss a state that only unchosen
-//!   states lead on from, and then sums would be biased.
+//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then
+//!   q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is: β̂ can miss a state that only
+//!   unchosen states lead on from, and then sums would be biased.
 //!
 //! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at
 //! a position do not depend on those that made its proposal in any other way than through it. So replicates
