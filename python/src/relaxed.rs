@@ -7,8 +7,8 @@ use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
 use zhat::exact::ForwardBackward;
 use zhat::query::{AnyValue, IntoValue, Tensors};
-use zhat::randomized::{RandomizedForward, SparseSamples, SparseSegmentation, SparseSegmentations};
-use zhat::sequence::{RelaxedSamples, RelaxedSegmentations};
+use zhat::randomized::{RandomizedForward, SparsePath, SparseSamples};
+use zhat::sequence::RelaxedSamples;
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
@@ -138,11 +138,11 @@ fn dense<'py, F: CotangentOf>(
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&chain, count, temperature, run)
     })?;
-    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![named(tape.vjp(F::weights(c)?)?, &own)]));
-    let RelaxedSamples { shape, hard, soft } = samples;
+    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![named(tape.vjp(F::weights(c)?, &[])?, &own)]));
+    let RelaxedSamples { shape, hard, states, .. } = samples;
     Ok(Dense {
         hard: Hard::Paths(paths(py, &lengths, &hard)?),
-        soft: handed_over(py, soft, &shape)?.into_any(),
+        soft: handed_over(py, states, &shape)?.into_any(),
         lengths: None,
         tape: Tape::new(backward, run, cancel),
     })
@@ -160,7 +160,7 @@ fn dense_segments<'py, F: CotangentOf>(
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         ForwardBackward::default().relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
-    let RelaxedSegmentations { shape, hard, states, lengths } = samples;
+    let RelaxedSamples { shape, longest, hard, states, lengths } = samples;
     let at = states.len();
     // The cotangents of both stand one behind the other.
     let backward: Arc<Backward> = Arc::new(move |c| {
@@ -168,10 +168,10 @@ fn dense_segments<'py, F: CotangentOf>(
         let (of_states, of_lengths) = weights.split_at(at.min(weights.len()));
         Ok(vec![named(tape.vjp(of_states, of_lengths)?, &own)])
     });
-    let [batch, samples, steps, states_count, longest] = shape;
+    let [batch, samples, steps, _] = shape;
     Ok(Dense {
         hard: Hard::segments(py, &hard)?,
-        soft: handed_over(py, states, &[batch, samples, steps, states_count])?.into_any(),
+        soft: handed_over(py, states, &shape)?.into_any(),
         lengths: Some(handed_over(py, lengths, &[batch, samples, steps, longest])?.into_any()),
         tape: Tape::new(backward, run, cancel),
     })
@@ -225,8 +225,8 @@ fn sparse<'py, F: CotangentOf>(
     }
     let backward: Arc<Backward> = Arc::new(move |cotangent| {
         let mut rest = F::weights(cotangent)?;
-        let mut take = |&size: &usize| taken(&mut rest, size);
-        let nested: Vec<Vec<Vec<F>>> =
+        let mut take = |&size: &usize| (taken(&mut rest, size), Vec::new());
+        let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
         Ok(vec![named(tape.vjp(&nested)?, &own)])
     });
@@ -254,11 +254,11 @@ fn sparse_segments<'py, F: CotangentOf>(
     let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
         method.relaxed_samples_with_tape(&semi, count, temperature, run)
     })?;
-    let SparseSegmentations { samples, log_weights } = drawn;
+    let SparseSamples { samples, log_weights } = drawn;
     let (mut index, mut values, mut hard) = (Vec::new(), Vec::new(), Vec::new());
     let (mut length_index, mut lengths, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     for (b, samples) in samples.into_iter().enumerate() {
-        let of = |sample: &SparseSegmentation<F>| (sample.values.len(), sample.lengths.len());
+        let of = |sample: &SparsePath<F, Vec<(usize, usize)>>| (sample.values.len(), sample.lengths.len());
         sizes.push(samples.iter().map(of).collect::<Vec<(usize, usize)>>());
         for (s, sample) in samples.iter().enumerate() {
             let mut end = -1;

@@ -1,7 +1,8 @@
 //! Scratch memory that starts at a cache line and is kept for the next query.
 //!
-//! Fresh pages cost more to get from the system than most queries cost in arithmetic, and a learner asks the same question again and
-//! again. So blocks that are let go are kept, up to `KEPT` bytes in all, and the next one of a size that fits is taken.
+//! Fresh pages cost more to get from the system than most queries cost in arithmetic, and a learner asks the
+//! same question again and again. So blocks that are let go are kept, up to `POOL_BYTES` bytes in all, and the next
+//! one of a size that fits is taken.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -21,7 +22,7 @@ const ZEROS: Line = Line { _bytes: [0; LINE] };
 
 const LINE: usize = 64;
 /// At most so many bytes are kept for later.
-pub(crate) const KEPT: usize = 64 << 20;
+pub(crate) const POOL_BYTES: usize = 64 << 20;
 /// Smaller blocks are left to the allocator, larger ones ask for huge pages where they are this large.
 const SMALL: usize = 32 << 10;
 const LARGE: usize = 4 << 20;
@@ -85,7 +86,8 @@ fn fresh(count: usize) -> Vec<Line> {
     lines
 }
 
-/// At least `count` lines that were kept, of no particular value: the smallest block that has room and is not far too large.
+/// At least `count` lines that were kept, of no particular value: the smallest block that has room and is not
+/// far too large.
 fn take(count: usize) -> Option<Vec<Line>> {
     if count * LINE < SMALL {
         return None;
@@ -99,13 +101,13 @@ fn take(count: usize) -> Option<Vec<Line>> {
 /// Keeps lines for later; the oldest are handed back where there are too many.
 fn give(lines: Vec<Line>) {
     let bytes = |lines: &Vec<Line>| lines.len() * LINE;
-    if !(SMALL..=KEPT).contains(&bytes(&lines)) {
+    if !(SMALL..=POOL_BYTES).contains(&bytes(&lines)) {
         return;
     }
     let mut gone = Vec::new();
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     free.push(lines);
-    while free.iter().map(bytes).sum::<usize>() > KEPT {
+    while free.iter().map(bytes).sum::<usize>() > POOL_BYTES {
         gone.push(free.remove(0));
     }
     drop(free);
@@ -129,8 +131,8 @@ impl<T> Deref for Aligned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the lines hold at least `len` numbers of `T`, which any bytes are (`zeros` asks for a `Scalar`), at an
-        // alignment of 64; an empty vector has a dangling pointer of that alignment.
+        // SAFETY: the lines hold at least `len` numbers of `T`, which any bytes are (`zeros` asks for a
+        // `Scalar`), at an alignment of 64; an empty vector has a dangling pointer of that alignment.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }
@@ -166,6 +168,6 @@ mod tests {
         let buffers: Vec<Aligned<f32>> = (0..40).map(|_| Aligned::zeros(1 << 20)).collect();
         drop(buffers);
         let kept: usize = FREE.lock().unwrap().iter().map(|lines| lines.len() * LINE).sum();
-        assert!(kept <= KEPT);
+        assert!(kept <= POOL_BYTES);
     }
 }

@@ -1,9 +1,10 @@
-//! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in page faults
-//! than the arithmetic that fills it.
+//! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in
+//! page faults than the arithmetic that fills it.
 
 use super::product::Scalar;
 
-/// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in forecasts.
+/// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in
+/// forecasts.
 pub(crate) trait Room {
     fn room(&self) -> usize;
 }
@@ -33,8 +34,8 @@ impl<B> Default for Pool<B> {
 }
 
 impl<B: Room> Pool<B> {
-    /// The smallest buffer with room for `len` numbers, if there is one that is not far too large. If there is none, what there
-    /// is does not fit now and is handed back.
+    /// The smallest buffer with room for `len` numbers, if there is one that is not far too large. If there
+    /// is none, what there is does not fit now and is handed back.
     pub fn find(&mut self, len: usize) -> Option<B> {
         let fitting = (0..self.free.len()).filter(|&i| self.free[i].room() >= len);
         let best = fitting.min_by_key(|&i| self.free[i].room()).filter(|&i| self.free[i].room() / 4 <= len);
@@ -83,8 +84,8 @@ impl Pool {
 /// Smaller buffers are left as they are.
 const LARGE: usize = 4 << 20;
 
-/// A buffer of zeros. On Linux a large one asks for huge pages before it is touched: filling a buffer of many small pages
-/// costs more in page faults than in arithmetic.
+/// A buffer of zeros. On Linux a large one asks for huge pages before it is touched: filling a buffer of many
+/// small pages costs more in page faults than in arithmetic.
 fn zeros<T: Scalar>(len: usize) -> Vec<T> {
     let mut buffer = vec![T::ZERO; len];
     if size_of_val(buffer.as_slice()) >= LARGE {
@@ -99,7 +100,8 @@ pub(super) fn advise_huge_pages<T>(buffer: &mut [T]) {
     let start = buffer.as_mut_ptr().addr().next_multiple_of(PAGE);
     let end = (buffer.as_ptr().addr() + size_of_val(buffer)) / PAGE * PAGE;
     if start < end {
-        // SAFETY: whole pages inside one live allocation; the advice changes no content, and a refusal changes nothing.
+        // SAFETY: whole pages inside one live allocation; the advice changes no content, and a refusal
+        // changes nothing.
         unsafe {
             libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE);
         }
@@ -109,10 +111,12 @@ pub(super) fn advise_huge_pages<T>(buffer: &mut [T]) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn advise_huge_pages<T>(_: &mut [T]) {}
 
-/// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once and the
-/// process takes no more than what is forecast. For programs to call at their start: it is about the whole process.
+/// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once
+/// and the process takes no more than what is forecast. For programs to call at their start: it is about the
+/// whole process.
 ///
-/// The C library of Linux would otherwise keep blocks of up to 32 MiB that were freed once for later, between others.
+/// The C library of Linux would otherwise keep blocks of up to 32 MiB that were freed once for later, between
+/// others.
 pub fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: sets a number in the allocator; it may be called at any time.

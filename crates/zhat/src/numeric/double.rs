@@ -1,5 +1,5 @@
-//! Arithmetic with twice the digits: a number is the unevaluated sum of two doubles, relative error about 2⁻¹⁰⁰
-//! (Dekker 1971). For the few numbers that lose more than half of their digits on the way to a double.
+//! Arithmetic with twice the digits: a number is the unevaluated sum of two doubles, relative error about
+//! 2⁻¹⁰⁰ (Dekker 1971). For the few numbers that lose more than half of their digits on the way to a double.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -86,7 +86,8 @@ impl Double {
         Double { high: self.high * factor, low: self.low * factor }
     }
 
-    /// x = k·ln 2 + 1024·r, the series in r, ten squarings of eˣ − 1 (which keeps its digits). For |x| ≤ 700; 0 below.
+    /// x = k·ln 2 + 1024·r, the series in r, ten squarings of eˣ − 1 (which keeps its digits). For |x| ≤ 700;
+    /// 0 below.
     pub fn exp(self) -> Double {
         if self.high < -700.0 {
             return Double::ZERO;

@@ -1,7 +1,6 @@
 //! Element-wise kernels on tiles of tables, plain and through a list of offsets.
 
-use super::simd::{self, Level};
-use super::vector::dispatched;
+use super::simd::dispatched;
 
 /// Where the entries of some axes stand in a table: Σ digit · stride for every state of the axes, row-major.
 #[derive(Clone, Debug)]

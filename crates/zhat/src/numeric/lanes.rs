@@ -1,7 +1,8 @@
 //! Vectors of 64 bytes: one AVX-512 register, two of AVX2, or an array.
 //!
-//! Kernels whose registers must be counted are written with these; the compiler's own choice would spill them. A vector has the same
-//! lanes at every level and is summed by halves, so AVX2 and AVX-512 give the same bits.
+//! Kernels whose registers must be counted are written with these; the compiler's own choice would spill
+//! them. A vector has the same lanes at every level and is summed by halves, so AVX2 and AVX-512 give the
+//! same bits.
 
 // Counted loops over arrays of registers are what the compiler unrolls.
 #![allow(clippy::needless_range_loop)]
@@ -239,7 +240,8 @@ pub(super) mod x86 {
         unsafe {
             let mut quarters = [_mm512_setzero_ps(); 4];
             for i in 0..4 {
-                // Halves of two vectors, then quarters of four: each quarter of the result belongs to one message.
+                // Halves of two vectors, then quarters of four: each quarter of the result belongs to one
+                // message.
                 let halves = |a: __m512, b: __m512| {
                     let low = _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b);
                     _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b))

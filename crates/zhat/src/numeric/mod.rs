@@ -5,22 +5,31 @@
 mod aligned;
 mod buffer;
 mod double;
+mod elementary;
 mod gather;
 mod lanes;
 mod product;
 mod real;
 mod rounding;
 pub mod simd;
-mod single;
 mod skinny;
 mod strips;
 mod tile;
 mod vector;
 
-pub(crate) use aligned::{Aligned, KEPT};
+pub(crate) use aligned::{Aligned, POOL_BYTES};
 pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
 pub(crate) use double::Double;
+/// ```
+/// let mut x = [0.0, 1.0, f64::NEG_INFINITY];
+/// zhat::numeric::exp_in_place(&mut x);
+/// assert_eq!(x[0], 1.0);
+/// assert!((x[1] - std::f64::consts::E).abs() < 1e-15);
+/// assert_eq!(x[2], 0.0);
+/// ```
+pub use elementary::double::exp_in_place;
+pub use elementary::double::{ln_in_place, max};
 pub(crate) use gather::{Offsets, add_assign, max_assign, multiply_assign};
 pub(crate) use product::multiply_here;
 pub use product::{Matrix, multiply};
@@ -28,8 +37,8 @@ pub use real::Real;
 pub use rounding::{CompensatedSum, rounding_allowance};
 pub(crate) use skinny::{Backward, Forward, block_of, padded, strip};
 pub(crate) use tile::Elementwise;
+pub use vector::log_sum_exp;
 pub(crate) use vector::{
     EXP2_RANGE, SIDE_BY_SIDE, log_sum_exp_over_slabs, positive_range, power_sum_over_slabs, sum,
     sum_exp2_affine, sum_x_ln_x,
 };
-pub use vector::{exp_in_place, ln_in_place, log_sum_exp, max};

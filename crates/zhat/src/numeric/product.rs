@@ -110,8 +110,8 @@ fn product<T: Scalar>(
     if c.is_empty() {
         return;
     }
-    // SAFETY: the constructors and the assertions above keep every index
-    // i·row_stride + j·column_stride inside its slice; `c` is not aliased. gemm takes the column stride first.
+    // SAFETY: the constructors and the assertions above keep every index i·row_stride + j·column_stride
+    // inside its slice; `c` is not aliased. gemm takes the column stride first.
     unsafe {
         gemm::gemm(
             a.rows,

@@ -1,6 +1,7 @@
 //! The two precisions that models of sequences come in.
 
-use super::{product::Scalar, single, skinny::Skinny, tile::Elementwise, vector};
+use super::elementary::{double, single};
+use super::{product::Scalar, skinny::Skinny, tile::Elementwise};
 
 /// `f32` or `f64`: a model's own precision. Scales and sums over long sequences are kept in `f64` either way.
 pub trait Real:
@@ -73,16 +74,16 @@ impl Real for f64 {
         f64::is_nan(self)
     }
     fn exp_in_place(values: &mut [f64]) {
-        vector::exp_in_place(values);
+        double::exp_in_place(values);
     }
     fn ln_in_place(values: &mut [f64]) {
-        vector::ln_in_place(values);
+        double::ln_in_place(values);
     }
     fn max(values: &[f64]) -> f64 {
-        vector::max(values)
+        double::max(values)
     }
     fn sum_exp(values: &[f64], shift: f64) -> f64 {
-        vector::sum_exp(values, shift)
+        double::sum_exp(values, shift)
     }
 }
 

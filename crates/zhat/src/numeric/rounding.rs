@@ -5,10 +5,10 @@ const UNIT_ROUNDOFF: f64 = f64::EPSILON / 2.0;
 
 /// A bound, in nats, on the rounding error of a log-domain computation.
 ///
-/// Adding logarithms and log-sum-exp are both 1-Lipschitz in the largest error of their inputs, so errors only
-/// add up: `operations` rounded operations on numbers of size at most `magnitude` end at most
-/// u·operations·(1 + magnitude) away, u = 2⁻⁵³. The kernels' `exp` and `ln` count as four operations each; the
-/// factor 4 below pays for them.
+/// Adding logarithms and log-sum-exp are both 1-Lipschitz in the largest error of their inputs, so errors
+/// only add up: `operations` rounded operations on numbers of size at most `magnitude` end at most
+/// u·operations·(1 + magnitude) away, u = 2⁻⁵³. The kernels' `exp` and `ln` count as four operations each;
+/// the factor 4 below pays for them.
 ///
 /// ```
 /// let allowance = zhat::numeric::rounding_allowance(1e3, 1e2);

@@ -78,3 +78,29 @@ pub fn level() -> Level {
 pub fn check() -> Result<Level> {
     requested().clone().map_err(|message| Error::argument("ZHAT_SIMD", message))
 }
+
+/// Compiles a kernel `fn name<const FMA: bool>(args) -> R` for every level and calls the one in use.
+macro_rules! dispatched {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? => $kernel:ident) => {
+        $(#[$doc])*
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($arg: $ty),*) $(-> $ret)? { $kernel::<true>($($arg),*) }
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+                fn avx512($($arg: $ty),*) $(-> $ret)? { $kernel::<true>($($arg),*) }
+                match $crate::numeric::simd::level() {
+                    // SAFETY: `level` is never above what `Level::detected` found on this CPU.
+                    $crate::numeric::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::numeric::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    $crate::numeric::simd::Level::Portable => {}
+                }
+            }
+            $kernel::<false>($($arg),*)
+        }
+    };
+}
+
+pub(crate) use dispatched;

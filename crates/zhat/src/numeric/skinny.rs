@@ -1,19 +1,19 @@
 //! Products of a few messages with a tile of a matrix, in both directions.
 //!
-//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept in registers while the
-//! rows of M pass by; one message's numbers of a row stand side by side. Backward: output(r, i) += Σⱼ message(r, j)·M(i, j), dot products
-//! of a few rows with a few messages at a time. Both add up one tile in registers before they touch the output, so errors grow with
-//! the tile's size plus the number of tiles, and the bits of one message do not depend on what others there are.
+//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept
+//! in registers while the rows of M pass by; one message's numbers of a row stand side by side. Backward:
+//! output(r, i) += Σⱼ message(r, j)·M(i, j), dot products of a few rows with a few messages at a time. Both
+//! add up one tile in registers before they touch the output, so errors grow with the tile's size plus the
+//! number of tiles, and the bits of one message do not depend on what others there are.
 //!
-//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands behind the end of a row must be zero in messages or matrix and finite in both.
+//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands
+//! behind the end of a row must be zero in messages or matrix and finite in both.
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::x86::Pair;
 #[cfg(target_arch = "x86_64")]
 use super::simd::{self, Level};
-use super::strips::{backward_narrow, forward_narrow};
-#[cfg(target_arch = "x86_64")]
-use super::strips::{backward_wide, forward_wide};
+use super::strips;
 
 /// Columns come in multiples of this many bytes.
 const STRIP_BYTES: usize = 128;
@@ -152,12 +152,12 @@ macro_rules! skinny {
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Forward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { forward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                        unsafe { strips::forward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Forward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { forward_wide::<$float, $whole>(task, 0.0) }
+                        unsafe { strips::forward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
                         // SAFETY: `level` is never above what `Level::detected` found on this CPU.
@@ -168,7 +168,7 @@ macro_rules! skinny {
                     }
                 }
                 // SAFETY: the task is checked, arrays need no instructions.
-                unsafe { forward_narrow::<$float, [$float; $count]>(task, 0.0) }
+                unsafe { strips::forward::<$float, [$float; $count], false>(task, 0.0) }
             }
 
             fn backward(task: Backward<'_, $float>) {
@@ -179,12 +179,12 @@ macro_rules! skinny {
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Backward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { backward_narrow::<$float, Pair<$half>>(task, 0.0) }
+                        unsafe { strips::backward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Backward<'_, $float>) {
                         // SAFETY: the task is checked, the instructions are enabled.
-                        unsafe { backward_wide::<$float, $whole>(task, 0.0) }
+                        unsafe { strips::backward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
                         // SAFETY: `level` is never above what `Level::detected` found on this CPU.
@@ -195,7 +195,7 @@ macro_rules! skinny {
                     }
                 }
                 // SAFETY: the task is checked, arrays need no instructions.
-                unsafe { backward_narrow::<$float, [$float; $count]>(task, 0.0) }
+                unsafe { strips::backward::<$float, [$float; $count], false>(task, 0.0) }
             }
         }
     };

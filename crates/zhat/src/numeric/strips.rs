@@ -1,7 +1,7 @@
 //! The inner loops of products with a few messages: registers are counted here.
 //!
-//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows by four messages. AVX2 has 16
-//! of half a vector, and eight of them hold sums.
+//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows
+//! by four messages. AVX2 has 16 of half a vector, and eight of them hold sums.
 
 // Counted loops over arrays of registers are what the compiler unrolls.
 #![allow(clippy::needless_range_loop)]
@@ -177,34 +177,23 @@ unsafe fn backward_rows<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usi
     }
 }
 
+/// The forward product of a tile. `WIDE`: V is one of 32 registers, otherwise it takes two of 16.
+///
 /// # Safety
-/// The task is checked; V has 32 registers of its own and their instructions are there.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+/// The task is checked; V's instructions are there.
 #[inline(always)]
-pub(super) unsafe fn forward_wide<F: Copy, V: Lanes<F>>(mut task: Forward<'_, F>, zero: F) {
-    // SAFETY: the caller's promise; the block is one of these.
-    unsafe {
-        let zero = V::splat(zero);
-        match task.block {
-            8 => forward_tile::<F, V, 8, 2>(&mut task, zero),
-            4 => forward_tile::<F, V, 4, 4>(&mut task, zero),
-            2 => forward_tile::<F, V, 2, 8>(&mut task, zero),
-            _ => forward_tile::<F, V, 1, 8>(&mut task, zero),
-        }
-    }
-}
-
-/// # Safety
-/// The task is checked; V's instructions are there. V takes two of 16 registers.
-#[inline(always)]
-pub(super) unsafe fn forward_narrow<F: Copy, V: Lanes<F>>(mut task: Forward<'_, F>, zero: F) {
+pub(super) unsafe fn forward<F: Copy, V: Lanes<F>, const WIDE: bool>(mut task: Forward<'_, F>, zero: F) {
     // SAFETY: the caller's promise; the block is a multiple of these.
     unsafe {
         let zero = V::splat(zero);
-        match task.block {
-            8 | 4 => forward_tile::<F, V, 4, 1>(&mut task, zero),
-            2 => forward_tile::<F, V, 2, 2>(&mut task, zero),
-            _ => forward_tile::<F, V, 1, 4>(&mut task, zero),
+        match (WIDE, task.block) {
+            (true, 8) => forward_tile::<F, V, 8, 2>(&mut task, zero),
+            (true, 4) => forward_tile::<F, V, 4, 4>(&mut task, zero),
+            (true, 2) => forward_tile::<F, V, 2, 8>(&mut task, zero),
+            (true, _) => forward_tile::<F, V, 1, 8>(&mut task, zero),
+            (false, 8 | 4) => forward_tile::<F, V, 4, 1>(&mut task, zero),
+            (false, 2) => forward_tile::<F, V, 2, 2>(&mut task, zero),
+            (false, _) => forward_tile::<F, V, 1, 4>(&mut task, zero),
         }
     }
 }
@@ -212,11 +201,12 @@ pub(super) unsafe fn forward_narrow<F: Copy, V: Lanes<F>>(mut task: Forward<'_, 
 /// The rows of M that a backward product keeps in the first cache while all messages pass.
 const CACHED_ROWS: usize = 8;
 
+/// The backward product of a tile; `WIDE` as for [`forward`].
+///
 /// # Safety
-/// As for [`forward_wide`].
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+/// As for [`forward`].
 #[inline(always)]
-pub(super) unsafe fn backward_wide<F: Copy + std::ops::AddAssign, V: Lanes<F>>(
+pub(super) unsafe fn backward<F: Copy + std::ops::AddAssign, V: Lanes<F>, const WIDE: bool>(
     mut task: Backward<'_, F>,
     zero: F,
 ) {
@@ -228,49 +218,29 @@ pub(super) unsafe fn backward_wide<F: Copy + std::ops::AddAssign, V: Lanes<F>>(
             let rows = row..task.rows.min(row + CACHED_ROWS);
             let mut message = 0;
             while message < task.count {
-                let step = match task.count - message {
-                    1 => {
-                        backward_rows::<F, V, 8, 1>(&mut task, zero, rows.clone(), message);
+                let rows = rows.clone();
+                message += match (WIDE, task.count - message) {
+                    (true, 1) => {
+                        backward_rows::<F, V, 8, 1>(&mut task, zero, rows, message);
                         1
                     }
-                    2..=3 => {
-                        backward_rows::<F, V, 4, 2>(&mut task, zero, rows.clone(), message);
+                    (true, 2..=3) => {
+                        backward_rows::<F, V, 4, 2>(&mut task, zero, rows, message);
                         2
                     }
-                    _ => {
-                        backward_rows::<F, V, 4, 4>(&mut task, zero, rows.clone(), message);
+                    (true, _) => {
+                        backward_rows::<F, V, 4, 4>(&mut task, zero, rows, message);
                         4
                     }
+                    (false, 1) => {
+                        backward_rows::<F, V, 4, 1>(&mut task, zero, rows, message);
+                        1
+                    }
+                    (false, _) => {
+                        backward_rows::<F, V, 2, 2>(&mut task, zero, rows, message);
+                        2
+                    }
                 };
-                message += step;
-            }
-            row = rows.end;
-        }
-    }
-}
-
-/// # Safety
-/// As for [`forward_narrow`].
-#[inline(always)]
-pub(super) unsafe fn backward_narrow<F: Copy + std::ops::AddAssign, V: Lanes<F>>(
-    mut task: Backward<'_, F>,
-    zero: F,
-) {
-    // SAFETY: the caller's promise, and the conditions on the messages that are left.
-    unsafe {
-        let zero = V::splat(zero);
-        let mut row = 0;
-        while row < task.rows {
-            let rows = row..task.rows.min(row + CACHED_ROWS);
-            let mut message = 0;
-            while message < task.count {
-                if task.count - message == 1 {
-                    backward_rows::<F, V, 4, 1>(&mut task, zero, rows.clone(), message);
-                    message += 1;
-                } else {
-                    backward_rows::<F, V, 2, 2>(&mut task, zero, rows.clone(), message);
-                    message += 2;
-                }
             }
             row = rows.end;
         }

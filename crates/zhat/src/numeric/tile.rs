@@ -58,8 +58,7 @@ fn largest_index_kernel<const FMA: bool>(indices: &[u32]) -> u32 {
 macro_rules! elementwise {
     ($module:ident, $float:ident, $exp:path) => {
         mod $module {
-            use super::super::simd::{self, Level};
-            use super::super::vector::dispatched;
+            use super::super::simd::dispatched;
             use super::{Elementwise, LANES, largest_index_kernel};
 
             #[inline(always)]
@@ -201,7 +200,8 @@ macro_rules! elementwise {
             #[inline(always)]
             fn extent_kernel<const FMA: bool>(values: &[$float]) -> ($float, bool) {
                 let mut largest = [0.0 as $float; LANES];
-                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out first.
+                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out
+                // first.
                 let mut bad = [0.0 as $float; LANES];
                 let (chunks, rest) = values.as_chunks::<LANES>();
                 for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {
@@ -299,8 +299,8 @@ macro_rules! elementwise {
         }
     };
 }
-elementwise!(single, f32, super::super::single::exp_one::<FMA>);
-elementwise!(double, f64, super::super::vector::exp_one::<FMA>);
+elementwise!(single, f32, super::super::elementary::single::exp_one::<FMA>);
+elementwise!(double, f64, super::super::elementary::double::exp_one::<FMA>);
 
 #[cfg(test)]
 mod tests {

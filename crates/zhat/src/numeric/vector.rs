@@ -1,190 +1,11 @@
-//! Vector `exp`, `ln` and the reductions built from them, for `f64`.
+//! Reductions for `f64`: sums, Σ exp over slabs, Σ 2^(a·x + b), Σ x ln x.
 //!
-//! `exp`: x = n·ln 2 + r with |r| ≤ ½ ln 2, a degree-13 Taylor polynomial in r, then the exponent bits.
-//! `ln`: x = 2ᵏ·z with z in [√½, √2), s = (z−1)/(z+1), ln z = 2·artanh s by its series.
-//! Both err by less than 2 units in the last place. A kernel gives an element the same bits wherever it
-//! stands in the slice, so results do not depend on how work is cut.
+//! A kernel gives the same bits however its slice was cut out of a larger one.
 
-use super::simd::{self, Level};
-
-/// Below this `exp` returns 0: the result would be under 4.5·10⁻³⁰⁸, next to the subnormal numbers.
-const EXP_LOW: f64 = -707.7;
-const EXP_HIGH: f64 = 709.782_712_893_384;
-/// Adding this to a small number rounds it to an integer that then stands in the low bits.
-const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 · 2^52
-const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // ln 2 with the low 33 bits zero
-const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-
-/// 1/k! for k = 13 down to 2.
-const EXP_SERIES: [f64; 12] = [
-    1.0 / 6_227_020_800.0,
-    1.0 / 479_001_600.0,
-    1.0 / 39_916_800.0,
-    1.0 / 3_628_800.0,
-    1.0 / 362_880.0,
-    1.0 / 40_320.0,
-    1.0 / 5_040.0,
-    1.0 / 720.0,
-    1.0 / 120.0,
-    1.0 / 24.0,
-    1.0 / 6.0,
-    1.0 / 2.0,
-];
-
-/// 2/(2k+1) for k = 11 down to 1.
-const LN_SERIES: [f64; 11] = [
-    2.0 / 23.0,
-    2.0 / 21.0,
-    2.0 / 19.0,
-    2.0 / 17.0,
-    2.0 / 15.0,
-    2.0 / 13.0,
-    2.0 / 11.0,
-    2.0 / 9.0,
-    2.0 / 7.0,
-    2.0 / 5.0,
-    2.0 / 3.0,
-];
-
-/// a·b + c, fused where the hardware does it (in software a fused one costs a hundred times more).
-#[inline(always)]
-fn multiply_add<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-#[inline(always)]
-pub(super) fn exp_one<const FMA: bool>(x: f64) -> f64 {
-    let shifted = multiply_add::<FMA>(x, std::f64::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = multiply_add::<FMA>(n, -LN2_LOW, multiply_add::<FMA>(n, -LN2_HIGH, x));
-    let mut p = EXP_SERIES[0];
-    for &c in &EXP_SERIES[1..] {
-        p = multiply_add::<FMA>(p, r, c);
-    }
-    p = multiply_add::<FMA>(p, r * r, r) + 1.0;
-    // 2^(n−1), then once more times 2, so that n = 1024 does not overflow before it must.
-    let exponent = shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(1022) << 52;
-    let value = p * f64::from_bits(exponent) * 2.0;
-    let value = if x < EXP_LOW { 0.0 } else { value };
-    if x > EXP_HIGH { f64::INFINITY } else { value }
-}
-
-#[inline(always)]
-fn ln_one<const FMA: bool>(x: f64) -> f64 {
-    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
-    let subnormal = x < f64::MIN_POSITIVE;
-    let normal = if subnormal { x * 18_014_398_509_481_984.0 } else { x }; // 2^54
-    let bits = normal.to_bits();
-    let above = bits.wrapping_sub(SQRT_HALF_BITS);
-    // The exponent relative to [√½, √2), as an arithmetic shift.
-    let exponent = (above as i64) >> 52;
-    let z = f64::from_bits(bits.wrapping_sub(above & (0xfff << 52)));
-    let k = f64::from_bits((exponent as u64).wrapping_add(ROUND.to_bits())) - ROUND;
-    let k = if subnormal { k - 54.0 } else { k };
-    let f = z - 1.0;
-    let s = f / (2.0 + f);
-    let s2 = s * s;
-    let mut p = LN_SERIES[0];
-    for &c in &LN_SERIES[1..] {
-        p = multiply_add::<FMA>(p, s2, c);
-    }
-    // ln z = f − s·(f − s²·p): the large part f is exact, the correction small.
-    let correction = s * (f - s2 * p);
-    let value = multiply_add::<FMA>(k, LN2_HIGH, f - (correction - k * LN2_LOW));
-    let value = if x < f64::INFINITY { value } else { x };
-    let value = if x == 0.0 { f64::NEG_INFINITY } else { value };
-    if x < 0.0 { f64::NAN } else { value }
-}
-
-/// Compiles a kernel `fn name<const FMA: bool>(args) -> R` for every level and calls the one in use.
-macro_rules! dispatched {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? => $kernel:ident) => {
-        $(#[$doc])*
-        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($arg: $ty),*) $(-> $ret)? { $kernel::<true>($($arg),*) }
-                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-                fn avx512($($arg: $ty),*) $(-> $ret)? { $kernel::<true>($($arg),*) }
-                match simd::level() {
-                    // SAFETY: `level` is never above what `Level::detected` found on this CPU.
-                    Level::Avx512 => return unsafe { avx512($($arg),*) },
-                    // SAFETY: as above.
-                    Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    Level::Portable => {}
-                }
-            }
-            $kernel::<false>($($arg),*)
-        }
-    };
-}
-
-pub(crate) use dispatched;
-
-#[inline(always)]
-fn exp_kernel<const FMA: bool>(values: &mut [f64]) {
-    for x in values {
-        *x = exp_one::<FMA>(*x);
-    }
-}
-
-#[inline(always)]
-fn ln_kernel<const FMA: bool>(values: &mut [f64]) {
-    for x in values {
-        *x = ln_one::<FMA>(*x);
-    }
-}
-
-/// Independent partial sums: enough for two AVX-512 registers, and the same at every level.
-const LANES: usize = 16;
-
-#[inline(always)]
-fn fold_lanes(mut lanes: [f64; LANES], combine: impl Fn(f64, f64) -> f64) -> f64 {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            lanes[i] = combine(lanes[i], lanes[i + width]);
-        }
-    }
-    lanes[0]
-}
-
-#[inline(always)]
-fn larger(a: f64, b: f64) -> f64 {
-    if a > b { a } else { b }
-}
-
-#[inline(always)]
-fn max_kernel<const FMA: bool>(values: &[f64]) -> f64 {
-    let mut lanes = [f64::NEG_INFINITY; LANES];
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(x, *lane);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = larger(x, *lane);
-    }
-    fold_lanes(lanes, larger)
-}
-
-#[inline(always)]
-fn sum_exp_kernel<const FMA: bool>(values: &[f64], shift: f64) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane += exp_one::<FMA>(x - shift);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane += exp_one::<FMA>(x - shift);
-    }
-    fold_lanes(lanes, |a, b| a + b)
-}
+use super::elementary::double::{
+    LANES, ROUND, exp_one, fold_lanes, larger, ln_one, max, multiply_add, sum_exp,
+};
+use super::simd::dispatched;
 
 /// 2ᶠ for |f| ≤ ½ from the highest power of f down: it interpolates at Chebyshev's nodes and errs by 3·10⁻¹⁶.
 const EXP2_SERIES: [f64; 11] = [
@@ -200,7 +21,8 @@ const EXP2_SERIES: [f64; 11] = [
     6.931_471_805_599_5e-1,
     1.0,
 ];
-/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less than 2 to its negative.
+/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less
+/// than 2 to its negative.
 pub(crate) const EXP2_RANGE: f64 = 900.0;
 /// What stands for lower exponents.
 const EXP2_LOW: f64 = -1000.0;
@@ -330,31 +152,8 @@ fn power_sum_over_slabs_kernel<const FMA: bool>(slabs: &mut [f64], weight: f64, 
 }
 
 dispatched! {
-    /// xᵢ ← exp xᵢ. Results under 4.5·10⁻³⁰⁸ become 0.
-    ///
-    /// ```
-    /// let mut x = [0.0, 1.0, f64::NEG_INFINITY];
-    /// zhat::numeric::exp_in_place(&mut x);
-    /// assert_eq!(x[0], 1.0);
-    /// assert!((x[1] - std::f64::consts::E).abs() < 1e-15);
-    /// assert_eq!(x[2], 0.0);
-    /// ```
-    pub fn exp_in_place(values: &mut [f64]) => exp_kernel
-}
-dispatched! {
-    /// xᵢ ← ln xᵢ, with ln 0 = −∞ and NaN for negative numbers.
-    pub fn ln_in_place(values: &mut [f64]) => ln_kernel
-}
-dispatched! {
-    /// The largest value, −∞ for none.
-    pub fn max(values: &[f64]) -> f64 => max_kernel
-}
-dispatched! {
-    /// Σᵢ exp(xᵢ − shift).
-    pub(crate) fn sum_exp(values: &[f64], shift: f64) -> f64 => sum_exp_kernel
-}
-dispatched! {
-    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond ±[`EXP2_RANGE`].
+    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond
+    /// ±[`EXP2_RANGE`].
     pub(crate) fn sum_exp2_affine(a: f64, x: [&[f32]; SIDE_BY_SIDE], b: &[f64]) -> [f64; SIDE_BY_SIDE]
         => sum_exp2_affine_kernel
 }
@@ -376,8 +175,8 @@ dispatched! {
 }
 
 dispatched! {
-    /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞. The slabs are
-    /// written over.
+    /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞.
+    /// The slabs are written over.
     pub(crate) fn power_sum_over_slabs(slabs: &mut [f64], weight: f64, out: &mut [f64])
         => power_sum_over_slabs_kernel
 }
@@ -395,75 +194,9 @@ pub fn log_sum_exp(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::elementary::tests::ulps;
     use super::*;
     use crate::random::Streams;
-
-    /// Distance in units of the last place of the reference.
-    fn ulps(got: f64, want: f64) -> f64 {
-        if got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()) {
-            return 0.0;
-        }
-        (got - want).abs() / (want.abs().max(f64::MIN_POSITIVE) * f64::EPSILON)
-    }
-
-    fn grid() -> Vec<f64> {
-        let mut random = Streams::new(7, "vector tests").block(0);
-        let mut x: Vec<f64> = (0..20_003).map(|_| -707.0 + 1416.0 * random.uniform()).collect();
-        x.extend((0..2_000).map(|_| 2.0 * random.uniform() - 1.0));
-        x.extend([0.0, -0.0, 1e-300, -1e-17, 709.7, 709.78, -707.6]);
-        x
-    }
-
-    #[test]
-    fn exp_agrees_with_the_standard_library() {
-        let x = grid();
-        let mut y = x.clone();
-        exp_in_place(&mut y);
-        for (&x, &y) in x.iter().zip(&y) {
-            assert!(ulps(y, x.exp()) <= 2.0, "exp({x}) = {y}, want {}", x.exp());
-        }
-    }
-
-    #[test]
-    fn exp_at_the_ends() {
-        let mut y = [f64::NEG_INFINITY, f64::INFINITY, f64::NAN, 710.0, -708.0, -1e308, 1e308];
-        exp_in_place(&mut y);
-        assert_eq!(y[0], 0.0);
-        assert_eq!(y[1], f64::INFINITY);
-        assert!(y[2].is_nan());
-        assert_eq!(y[3..], [f64::INFINITY, 0.0, 0.0, f64::INFINITY]);
-    }
-
-    #[test]
-    fn ln_agrees_with_the_standard_library() {
-        let mut x: Vec<f64> = grid().into_iter().map(f64::exp).collect();
-        x.extend([f64::MIN_POSITIVE, 5e-324, 1e-310, f64::MAX, 1.0, 0.999_999_999, 1.000_000_001]);
-        let mut y = x.clone();
-        ln_in_place(&mut y);
-        for (&x, &y) in x.iter().zip(&y) {
-            assert!(ulps(y, x.ln()) <= 2.0, "ln({x}) = {y}, want {}", x.ln());
-        }
-    }
-
-    #[test]
-    fn ln_at_the_ends() {
-        let mut y = [0.0, -0.0, f64::INFINITY, f64::NAN, -1.0];
-        ln_in_place(&mut y);
-        assert_eq!(y[..3], [f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY]);
-        assert!(y[3].is_nan() && y[4].is_nan());
-    }
-
-    #[test]
-    fn an_element_has_the_same_bits_wherever_it_stands() {
-        let x = grid();
-        let mut whole = x.clone();
-        exp_in_place(&mut whole);
-        for width in [1, 3, 7] {
-            let mut parts = x.clone();
-            parts.chunks_mut(width).for_each(exp_in_place);
-            assert_eq!(parts, whole);
-        }
-    }
 
     #[test]
     fn power_sums_agree_with_the_definition() {

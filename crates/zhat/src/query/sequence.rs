@@ -85,29 +85,18 @@ pub struct PathSamples<S = Vec<usize>> {
     pub log_weights: Option<Vec<Vec<f64>>>,
 }
 
-/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmax that its argmax was
-/// taken of.
+/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmaxes that its argmaxes were taken of. Of segments
+/// their rows stand at the last position of each segment; the others are zero.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RelaxedSamples<F> {
+pub struct RelaxedSamples<F, P = Vec<usize>> {
     /// B, the number of samples S, T and N.
     pub shape: [usize; 4],
-    /// For each sequence of the batch its paths; none where the sequence has none.
-    pub hard: Vec<Vec<Vec<usize>>>,
-    /// B×S×T×N: a probability vector for every position, zero behind a sequence's end.
-    pub soft: Vec<F>,
-}
-
-/// Relaxed segmentations: beside each one, drawn backward by the Gumbel-max trick, the softmaxes that its
-/// argmaxes were taken of. Their rows stand at the last position of each segment; the others are zero.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RelaxedSegmentations<F> {
-    /// B, the number of samples S, T, N and L.
-    pub shape: [usize; 5],
-    /// For each sequence of the batch its segmentations, (state, length) of each segment; none where the
-    /// sequence has none.
-    pub hard: Vec<Vec<Vec<(usize, usize)>>>,
-    /// B×S×T×N: for every segment a probability vector of its state.
+    /// L, 0 for chains.
+    pub longest: usize,
+    /// For each sequence of the batch its paths, or (state, length) of each segment; none where the sequence has none.
+    pub hard: Vec<Vec<P>>,
+    /// B×S×T×N: a probability vector for every position, or for the state of every segment; zero behind a sequence's end.
     pub states: Vec<F>,
-    /// B×S×T×L: for every segment a probability vector of its length; length d is entry d − 1.
+    /// B×S×T×L: for every segment a probability vector of its length; length d is entry d − 1. Empty for chains.
     pub lengths: Vec<F>,
 }

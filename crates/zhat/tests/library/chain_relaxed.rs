@@ -35,7 +35,7 @@ fn hard<F: Real>() {
                     counts[paths.iter().position(|state| state == path).unwrap()] += 1;
                     // The hard state is where the soft one is largest.
                     for (t, &state) in path.iter().enumerate() {
-                        let row = &samples.soft[((b * count + s) * steps + t) * states..][..states];
+                        let row = &samples.states[((b * count + s) * steps + t) * states..][..states];
                         assert!(row.iter().all(|x| *x <= row[state]));
                         let total: f64 = row.iter().map(|x| x.to_f64()).sum();
                         assert!((total - 1.0).abs() < 4.0 * F::EPSILON.to_f64() * states as f64);
@@ -68,9 +68,9 @@ fn gradients_of_soft_samples_agree_with_differences() {
                 ForwardBackward::default().relaxed_samples_with_tape(chain, 2, 0.7, &run).unwrap()
             };
             let (samples, tape) = relaxed(&chain);
-            let cotangent: Vec<f64> = (0..samples.soft.len()).map(|k| ((k * k) as f64).sin()).collect();
+            let cotangent: Vec<f64> = (0..samples.states.len()).map(|k| ((k * k) as f64).sin()).collect();
             let value = |chain: &Chain<f64>| -> f64 {
-                relaxed(chain).0.soft.iter().zip(&cotangent).map(|(x, c)| x * c).sum()
+                relaxed(chain).0.states.iter().zip(&cotangent).map(|(x, c)| x * c).sum()
             };
             // A hard state may change within a difference; those seeds have nothing to compare.
             let moved = |h: f64| {
@@ -84,7 +84,7 @@ fn gradients_of_soft_samples_agree_with_differences() {
             let scale = want.iter().fold(1.0, |a: f64, b| a.max(b.abs()));
             close(
                 &format!("{form}, {scores}, seed {seed}"),
-                &flat(&tape.vjp(&cotangent).unwrap()),
+                &flat(&tape.vjp(&cotangent, &[]).unwrap()),
                 &want,
                 1e-6 * scale,
             );
@@ -101,7 +101,7 @@ fn threads_change_no_bit() {
         let run = Run::default().with_threads(threads);
         let (samples, tape) =
             ForwardBackward::default().relaxed_samples_with_tape(&chain, 5, 0.5, &run).unwrap();
-        (samples.soft.clone(), samples.hard, flat(&tape.vjp(&samples.soft).unwrap()))
+        (samples.states.clone(), samples.hard, flat(&tape.vjp(&samples.states, &[]).unwrap()))
     };
     assert_eq!(all(1), all(3));
 }

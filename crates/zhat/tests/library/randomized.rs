@@ -6,7 +6,7 @@ use zhat::exact::ForwardBackward;
 use zhat::model::Transitions;
 use zhat::numeric::Real;
 use zhat::random::Streams;
-use zhat::randomized::{Proposal, RandomizedForward, Selection, States};
+use zhat::randomized::{Proposal, RandomizedForward, Selection, SparseCotangent, SparsePath, States};
 use zhat::{
     Chain, Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Promise, Run, Sample,
 };
@@ -186,12 +186,12 @@ fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
         let choice = method.choose(chain, &run).unwrap();
         let (samples, tape) = choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap();
         let mut random = Streams::new(1, "cotangent").block(0);
-        let cotangent: Vec<Vec<Vec<f64>>> = samples
+        let cotangent: Vec<Vec<SparseCotangent<f64>>> = samples
             .samples
             .iter()
             .map(|samples| {
-                let one = |path: &zhat::randomized::SparsePath<f64>| {
-                    path.values.iter().map(|_| random.normal()).collect()
+                let one = |path: &SparsePath<f64>| {
+                    (path.values.iter().map(|_| random.normal()).collect(), Vec::new())
                 };
                 samples.iter().map(one).collect()
             })
@@ -214,7 +214,7 @@ fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
             let mut sum = 0.0;
             for (samples, cotangent) in all.samples.iter().zip(&cotangent) {
                 for (path, cotangent) in samples.iter().zip(cotangent) {
-                    sum += path.values.iter().zip(cotangent).map(|(x, c)| x * c).sum::<f64>();
+                    sum += path.values.iter().zip(&cotangent.0).map(|(x, c)| x * c).sum::<f64>();
                 }
             }
             sum

@@ -7,8 +7,7 @@ use zhat::model::{Segments, SemiMarkov};
 use zhat::numeric::Real;
 use zhat::random::{Stream, Streams};
 use zhat::randomized::{
-    Proposal, RandomizedForward, SegmentationCotangent, Selection, SparseSegmentation, SparseSegmentations,
-    States, Support,
+    Proposal, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, States, Support,
 };
 use zhat::{Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run, Sample};
 
@@ -240,12 +239,16 @@ fn answers_have_the_same_bits_for_any_number_of_threads() {
     assert_eq!(one, answers(5));
 }
 
+/// (state, length) of each segment.
+type Segmentation = Vec<(usize, usize)>;
+
 /// The cotangent of every value and length of relaxed samples.
-fn cotangents(samples: &SparseSegmentations<f64>) -> Vec<Vec<SegmentationCotangent<f64>>> {
+fn cotangents(samples: &SparseSamples<f64, Segmentation>) -> Vec<Vec<SparseCotangent<f64>>> {
     let mut random = Streams::new(1, "cotangent").block(0);
     let mut numbers = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<f64>>();
-    let mut one =
-        |sample: &SparseSegmentation<f64>| (numbers(sample.values.len()), numbers(sample.lengths.len()));
+    let mut one = |sample: &SparsePath<f64, Segmentation>| {
+        (numbers(sample.values.len()), numbers(sample.lengths.len()))
+    };
     samples.samples.iter().map(|samples| samples.iter().map(&mut one).collect()).collect()
 }
 

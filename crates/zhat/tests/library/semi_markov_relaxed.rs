@@ -4,7 +4,7 @@ use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, sem
 use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
 use zhat::numeric::Real;
-use zhat::sequence::RelaxedSegmentations;
+use zhat::sequence::RelaxedSamples;
 use zhat::{Run, SemiMarkov};
 
 const ZERO: f64 = f64::NEG_INFINITY;
@@ -22,11 +22,11 @@ fn models<F: Real>(scores: &[&str], seeds: u64, mut check: impl FnMut(&str, u64,
 
 /// The softmaxes of one sample: (end, length, state; values of states, of lengths) of each segment.
 fn each_segment<F: Real>(
-    samples: &RelaxedSegmentations<F>,
+    samples: &RelaxedSamples<F, Vec<(usize, usize)>>,
     (b, s): (usize, usize),
     mut check: impl FnMut((usize, usize, usize), &[F], &[F]),
 ) {
-    let [_, count, steps, states, longest] = samples.shape;
+    let ([_, count, steps, states], longest) = (samples.shape, samples.longest);
     let mut open = 0;
     for &(state, length) in &samples.hard[b][s] {
         open += length;
@@ -43,7 +43,7 @@ fn hard<F: Real>() {
         let run = Run::default().with_seed(seed);
         let (samples, _) =
             ForwardBackward::default().relaxed_samples_with_tape(model, 3000, 0.5, &run).unwrap();
-        let allowance = 4.0 * F::EPSILON.to_f64() * (samples.shape[3] + samples.shape[4]) as f64;
+        let allowance = 4.0 * F::EPSILON.to_f64() * (samples.shape[3] + samples.longest) as f64;
         let mut ends = 0;
         for (b, drawn) in samples.hard.iter().enumerate() {
             if model.log_partition(b) == ZERO {
@@ -72,7 +72,7 @@ fn hard<F: Real>() {
             values.chunks_exact(size).filter(|row| row.iter().any(|x| *x != F::ZERO)).count()
         };
         assert_eq!(rows(&samples.states, samples.shape[3]), ends, "{name}");
-        assert_eq!(rows(&samples.lengths, samples.shape[4]), ends, "{name}");
+        assert_eq!(rows(&samples.lengths, samples.longest), ends, "{name}");
     });
 }
 

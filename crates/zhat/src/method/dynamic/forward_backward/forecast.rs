@@ -1,15 +1,17 @@
 //! How long the queries take.
 //!
-//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read; made from tables or
-//! embeddings, its N² entries cost D multiplications and an exponential each. The rest goes with B·T·N.
+//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read;
+//! made from tables or embeddings, its N² entries cost D multiplications and an exponential each. The rest
+//! goes with B·T·N.
 
 use super::ForwardBackward;
+use super::recorded::Recorded;
 use crate::answer::Promise;
 use crate::method::dynamic::lattice::{
     BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
 };
 use crate::model::{Chain, Segments, SemiMarkov, Transitions};
-use crate::numeric::{KEPT, Real};
+use crate::numeric::{POOL_BYTES, Real};
 use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
@@ -26,7 +28,8 @@ const PER_NUMBER: f64 = 1.3e-9;
 const PER_SEGMENT: f64 = 3e-9;
 /// Seconds for an entry of a maximum over paths.
 const PER_COMPARISON: f64 = 1e-10;
-/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw itself.
+/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw
+/// itself.
 const PER_WEIGHT: f64 = 1.4e-9;
 const PER_MADE_WEIGHT: f64 = 3e-9;
 const PER_DRAW: f64 = 9e-8;
@@ -35,7 +38,7 @@ const PER_WAY: f64 = 2e-8;
 const PER_RANKED: f64 = 2e-7;
 
 /// Counts of what a lattice does.
-pub(super) struct Cost {
+pub struct Cost {
     /// B·T over the positions that count.
     pub rows: f64,
     /// N.
@@ -48,7 +51,7 @@ pub(super) struct Cost {
     /// The bytes of a number.
     pub size: f64,
     /// What products see of the transitions.
-    pub matrices: Matrices,
+    pub(super) matrices: Matrices,
     /// True if all boundaries have the same matrix.
     pub shared: bool,
     /// Numbers of the transitions' gradient, and of the segments'.
@@ -141,7 +144,7 @@ impl Cost {
         let gathered = self.matrices.gathered(self.pairs() as usize).max(1) as f64;
         let chunks = (self.pairs() / gathered).ceil();
         let windows =
-            (self.steps / expectation_window(self.batch as usize, self.steps as usize) as f64).ceil();
+            (self.steps / expectation_window(self.batch as usize, self.steps as usize, 1) as f64).ceil();
         let work = match query {
             Query::Map | Query::KBest(_) => work(0.0, 0.0, 0.0, 2.0, 0.5),
             Query::LogPartition | Query::Sample(_) if self.longest > 0.0 => work(2.0, 1.0, 0.0, 5.0, 2.0),
@@ -219,7 +222,7 @@ impl Cost {
         let outputs = self.size * self.outputs(query);
         // Scratch is kept for the next query, unless it is too much.
         let scratch = bytes - outputs;
-        let fresh = outputs + scratch.min(2.0 * (scratch - KEPT as f64).max(0.0));
+        let fresh = outputs + scratch.min(2.0 * (scratch - POOL_BYTES as f64).max(0.0));
         Forecast {
             bytes,
             seconds: PER_CALL
@@ -251,14 +254,8 @@ fn log_segmentations<F: Real>(model: &SemiMarkov<F>) -> f64 {
     counts.front().map_or(0.0, |count| count.ln())
 }
 
-impl<F: Real> Forecasts<Chain<F>> for ForwardBackward {
-    fn forecast(&self, chain: &Chain<F>, query: Query, run: &Run) -> Forecast {
-        Cost::of(chain, self.checkpoint, run.threads()).forecast(query)
-    }
-}
-
-impl<F: Real> Forecasts<SemiMarkov<F>> for ForwardBackward {
-    fn forecast(&self, model: &SemiMarkov<F>, query: Query, run: &Run) -> Forecast {
-        Cost::of_segments(model, self.checkpoint, run.threads()).forecast(query)
+impl<M: Recorded> Forecasts<M> for ForwardBackward {
+    fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
+        model.cost(self.checkpoint, run.threads()).forecast(query)
     }
 }

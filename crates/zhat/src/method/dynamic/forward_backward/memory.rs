@@ -1,10 +1,11 @@
-//! How much memory the queries take: messages, results, the matrix where it is kept, and scratch for products.
+//! How much memory the queries take: messages, results, the matrix where it is kept, and scratch for
+//! products.
 
 use super::forecast::Cost;
 use crate::method::dynamic::lattice::{BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
 use crate::query::Query;
 
-/// Rows of a window for products through ln M: see `lattice::segment_windows`.
+/// Rows of a window for products through ln M: see `lattice::direction`.
 const WINDOW_ROWS: f64 = 128.0;
 /// States that one task of a maximum works on, and rows of a tile: see `lattice::best`.
 const MAXIMUM_TILE: f64 = (512 * 32) as f64;
@@ -59,7 +60,8 @@ impl Cost {
         copies.then(self.matrices.product(count, 0, true)).then(self.matrices.product(0, count, true))
     }
 
-    /// The bytes that segments take besides: terms of every thread, and marginals of all sequences in double precision.
+    /// The bytes that segments take besides: terms of every thread, and marginals of all sequences in double
+    /// precision.
     fn segment_bytes(&self, marginals: bool) -> f64 {
         if self.longest == 0.0 {
             return 0.0;
@@ -76,7 +78,8 @@ impl Cost {
         bytes + BYTES_PER_CALL * self.threads
     }
 
-    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many models.
+    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many
+    /// models.
     pub fn gradient_bytes(&self, rows: f64, models: f64) -> f64 {
         let segments = if self.longest > 0.0 { 2.0 } else { 1.0 };
         let outputs = models * self.outputs(Query::FactorMarginals);
@@ -118,7 +121,7 @@ impl Cost {
                 self.total(8.0 * layer * (rows + 2.0) + window, scratch, self.segment_bytes(false))
             }
             Query::Entropy => {
-                let window = expectation_window(self.batch as usize, self.steps as usize) as f64;
+                let window = expectation_window(self.batch as usize, self.steps as usize, 1) as f64;
                 // A last window that is shorter does not fit the place of those before.
                 let windows = if window < self.steps { 1.5 } else { 1.0 };
                 let rows = 2.0 * windows * layer * (window + 1.0).min(self.steps) + 2.0 * layer;
@@ -128,7 +131,8 @@ impl Cost {
             Query::Map | Query::KBest(_) => {
                 let rows = if segments { 2.0 } else { 1.0 } * self.nodes() + 4.0 * layer;
                 let ways = match query {
-                    // Ways into the nodes that are asked: at most k of k·T; of the last one all, before they are sorted out.
+                    // Ways into the nodes that are asked: at most k of k·T; of the last one all, before they
+                    // are sorted out.
                     Query::KBest(k) => {
                         let asked = k as f64 * self.steps * self.batch;
                         48.0 * (k as f64).min(self.states) * asked + 96.0 * self.threads * self.states

@@ -1,61 +1,50 @@
-//! The best path, the k best and samples of chains.
+//! The best path, the k best and samples.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
 use super::ForwardBackward;
-use super::chain::with_lattice;
-use super::recorded::answer;
+use super::recorded::{Recorded, answer};
 use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::method::dynamic::lattice::BLOCK;
-use crate::model::Chain;
-use crate::numeric::Real;
-use crate::query::sequence::{Path, PathSamples};
+use crate::query::sequence::PathSamples;
 use crate::query::{KBest, Map, Query, Sample};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
-impl<F: Real> Map<Chain<F>> for ForwardBackward {
-    /// Of equal paths the one whose last state is the smallest, then the one before it. A sequence without a path has an empty one.
-    fn map(&self, chain: &Chain<F>, run: &Run) -> Result<Answer<Vec<Path>>> {
-        answer(self, chain, Query::Map, run, |clock| {
-            with_lattice(chain, clock, |lattice| {
-                let rows = lattice.sweep_max(clock)?;
-                let paths: Vec<Path> = (0..chain.batch())
-                    .into_par_iter()
-                    .map(|b| Ok(scored(chain, b, lattice.best_path(&rows, b, clock)?)))
-                    .collect::<Result<_>>()?;
-                if paths.iter().all(|path| path.states.is_empty()) {
-                    Err(Error::ZeroPartition)
-                } else {
-                    Ok(paths)
-                }
+impl<M: Recorded> Map<M> for ForwardBackward {
+    /// Of equal paths the one whose last state is the smallest, then the one before it; of segments the
+    /// shortest last one. A sequence without a path has an empty one.
+    fn map(&self, model: &M, run: &Run) -> Result<Answer<Vec<M::Scored>>> {
+        answer(self, model, Query::Map, run, |clock| {
+            model.with_lattice(clock, |lattice| {
+                let best = lattice.sweep_max(clock)?;
+                let of = |b: usize| Ok(model.scored(b, lattice.best_path(&best, b, clock)?));
+                let paths: Vec<M::Scored> =
+                    (0..model.chain().batch()).into_par_iter().map(of).collect::<Result<_>>()?;
+                let none = paths.iter().all(|path| M::score_of(path) == f64::NEG_INFINITY);
+                if none { Err(Error::ZeroPartition) } else { Ok(paths) }
             })
         })
     }
 }
 
-fn scored<F: Real>(chain: &Chain<F>, b: usize, states: Vec<usize>) -> Path {
-    let score = if states.is_empty() { f64::NEG_INFINITY } else { chain.score(b, &states) };
-    Path { states, score }
-}
-
-impl<F: Real> KBest<Chain<F>> for ForwardBackward {
-    fn k_best(&self, chain: &Chain<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Path>>>> {
-        answer(self, chain, Query::KBest(k), run, |clock| {
-            with_lattice(chain, clock, |lattice| {
-                let rows = lattice.sweep_max(clock)?;
-                let ranked = |b: usize| {
-                    let paths = lattice.best_paths(&rows, b, k, clock)?.into_iter();
-                    let mut paths: Vec<Path> = paths.map(|states| scored(chain, b, states)).collect();
+impl<M: Recorded> KBest<M> for ForwardBackward {
+    fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<Vec<Vec<M::Scored>>>> {
+        answer(self, model, Query::KBest(k), run, |clock| {
+            model.with_lattice(clock, |lattice| {
+                let best = lattice.sweep_max(clock)?;
+                let of = |b: usize| {
+                    let paths = lattice.best_paths(&best, b, k, clock)?.into_iter();
+                    let mut paths: Vec<M::Scored> = paths.map(|path| model.scored(b, path)).collect();
                     // Near ties can change places by rounding.
-                    paths.sort_by(|a, b| b.score.total_cmp(&a.score));
+                    paths.sort_by(|a, b| M::score_of(b).total_cmp(&M::score_of(a)));
                     Ok(paths)
                 };
-                let ranked: Vec<Vec<Path>> =
-                    (0..chain.batch()).into_par_iter().map(ranked).collect::<Result<_>>()?;
+                let ranked: Vec<Vec<M::Scored>> =
+                    (0..model.chain().batch()).into_par_iter().map(of).collect::<Result<_>>()?;
                 let none = k > 0 && ranked.iter().all(Vec::is_empty);
                 if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
             })
@@ -63,15 +52,16 @@ impl<F: Real> KBest<Chain<F>> for ForwardBackward {
     }
 }
 
-impl<F: Real> Sample<Chain<F>> for ForwardBackward {
+impl<M: Recorded> Sample<M> for ForwardBackward {
     /// A sequence without a path has no samples.
-    fn sample(&self, chain: &Chain<F>, count: usize, run: &Run) -> Result<Answer<PathSamples>> {
-        answer(self, chain, Query::Sample(count), run, |clock| {
-            with_lattice(chain, clock, |lattice| {
+    fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
+        answer(self, model, Query::Sample(count), run, |clock| {
+            model.with_lattice(clock, |lattice| {
                 let backward = lattice.sweep_backward(clock)?;
-                let possible = |b: usize| F::max(&lattice.first_weights(&backward, b)) > F::NEG_INFINITY;
-                draw_all(chain.batch(), count, possible, run, clock, |b, count, random| {
-                    lattice.draw(&backward, b, count, random, clock)
+                let possible = |b: usize| lattice.has_path(&backward, b);
+                draw_all(model.chain().batch(), count, possible, run, clock, |b, count, random| {
+                    let drawn = lattice.draw(&backward, b, count, random, clock)?;
+                    Ok(drawn.into_iter().map(M::drawn).collect())
                 })
             })
         })
@@ -79,7 +69,7 @@ impl<F: Real> Sample<Chain<F>> for ForwardBackward {
 }
 
 /// `count` draws for each sequence that has any, block by block; blocks have their own streams.
-pub(super) fn draw_all<S: Send>(
+fn draw_all<S: Send>(
     batch: usize,
     count: usize,
     possible: impl Fn(usize) -> bool,

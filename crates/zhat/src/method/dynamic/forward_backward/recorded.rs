@@ -1,11 +1,15 @@
-//! What the two kinds of sequence model have in common: values with gradients, and the queries that are these values.
+//! What the two kinds of sequence model have in common: values with gradients, and the queries that are these
+//! values.
 
+use super::forecast::Cost;
 use super::{ForwardBackward, NAME};
 use crate::answer::{Answer, Diagnostics};
 use crate::error::{Error, Result};
+use crate::method::dynamic::SequenceModel;
+use crate::method::dynamic::lattice::{Directed, Direction, Lattice, Messages};
 use crate::numeric::Real;
-use crate::query::Forecasts;
-use crate::query::{Divergence, Entropy, FactorMarginals, HasFactorMarginals, LogPartition, Query};
+use crate::query::sequence::NodeMarginals;
+use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
 /// log of each model's probability, with a factor: what is expected under p.
@@ -17,79 +21,217 @@ pub struct Factors {
     pub other: f64,
 }
 
-/// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The gradient has the form of
-/// its factor marginals.
-pub trait Recorded: HasFactorMarginals<Number = Vec<f64>> + Clone + Send + Sync {
-    #[doc(hidden)]
-    type Real: Real;
-    #[doc(hidden)]
-    type Swept: Send + Sync;
-    #[doc(hidden)]
-    type Directed: Send + Sync;
+/// A lattice and its messages.
+pub type Answered<'a, F> = (&'a Lattice<'a, F>, &'a Messages<F>);
 
-    #[doc(hidden)]
-    fn sequences(&self) -> usize;
-    /// How far rounding may move log Z.
-    #[doc(hidden)]
-    fn rounding(&self) -> f64;
-    /// A bound on |score|.
-    #[doc(hidden)]
-    fn largest_score(&self) -> f64;
-    /// A bound on the entropy.
-    #[doc(hidden)]
-    fn largest_entropy(&self) -> f64;
-    #[doc(hidden)]
-    fn form(&self) -> &'static str;
-    #[doc(hidden)]
-    fn same_shape(&self, other: &Self) -> bool;
+/// log Z of each sequence and, where they are kept, the messages.
+type Swept<F> = (Vec<f64>, Option<Messages<F>>);
 
-    /// The memory of a value with its gradient: `rows` kept for each position and state, for so many models.
+/// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The
+/// gradient has the form of its factor marginals.
+pub trait Recorded: SequenceModel {
+    /// What its queries cost.
     #[doc(hidden)]
-    fn gradient_bytes(&self, checkpoint: bool, rows: f64, models: f64, threads: usize) -> f64;
+    fn cost(&self, checkpoint: bool, threads: usize) -> Cost;
 
-    /// log Z alone.
+    /// Adds P(xₜ = i) for the positions of a window to B×T×N numbers.
     #[doc(hidden)]
-    fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>>;
-    /// log Z and, without checkpoints, what its gradient needs.
-    #[doc(hidden)]
-    fn sweep(&self, checkpoint: bool, clock: &Clock<'_>) -> Result<(Vec<f64>, Option<Self::Swept>)>;
-    /// log Z and the gradient of Σ cotangent·log Z, from what was kept or from the start.
-    #[doc(hidden)]
-    fn gradient(
+    fn add_node_marginals(
         &self,
-        kept: Option<&Self::Swept>,
-        cotangent: &[f64],
-        checkpoint: bool,
+        lattice: &Lattice<'_, Self::Real>,
+        messages: &Messages<Self::Real>,
         clock: &Clock<'_>,
-    ) -> Result<(Vec<f64>, Self::FactorMarginals)>;
-    /// E_p[own·log p + other·log q] alone, and log Z_p.
+        values: &mut [Self::Real],
+    ) -> Result<()>;
+    /// Adds the gradient of Σ cotangent·log Z that a window has, except that with respect to the transitions.
     #[doc(hidden)]
-    fn expectation(
+    fn add_marginals(
         &self,
-        q: Option<&Self>,
-        factors: Factors,
-        clock: &Clock<'_>,
-    ) -> Result<(Vec<f64>, Vec<f64>)>;
-    /// The same with what its gradient needs.
-    #[doc(hidden)]
-    #[allow(clippy::type_complexity)]
-    fn direct(
-        &self,
-        q: Option<&Self>,
-        factors: Factors,
-        clock: &Clock<'_>,
-    ) -> Result<(Vec<f64>, Vec<f64>, Self::Directed)>;
-    /// The gradients of Σ cotangent·expectation with respect to p and q; without what was kept, with checkpoints.
-    #[doc(hidden)]
-    #[allow(clippy::type_complexity)]
-    fn direction_gradient(
-        &self,
-        q: Option<&Self>,
-        factors: Factors,
-        kept: Option<(&[f64], &Self::Directed)>,
+        lattice: &Lattice<'_, Self::Real>,
+        messages: &Messages<Self::Real>,
         cotangent: &[f64],
         clock: &Clock<'_>,
-    ) -> Result<(Self::FactorMarginals, Option<Self::FactorMarginals>)>;
+        gradient: &mut Self::FactorMarginals,
+    ) -> Result<()>;
+    /// log Z and the whole gradient by a faster way, where there is one that loses nothing.
+    #[doc(hidden)]
+    fn linear_gradient(
+        &self,
+        _lattice: &Lattice<'_, Self::Real>,
+        _cotangent: &[f64],
+        _clock: &Clock<'_>,
+        _gradient: &mut Self::FactorMarginals,
+    ) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+    /// Adds the covariances of a direction, except those with the transitions.
+    #[doc(hidden)]
+    fn add_covariances(
+        &self,
+        direction: &Direction<'_, Self::Real>,
+        directed: &Directed<Self::Real>,
+        values: &[f64],
+        cotangent: &[f64],
+        clock: &Clock<'_>,
+        gradient: &mut Self::FactorMarginals,
+    ) -> Result<()>;
+    /// Adds cotangent·(E_p − E_q) of all but the transitions, for lattices of this shape.
+    #[doc(hidden)]
+    fn add_differences(
+        &self,
+        lattices: [Answered<'_, Self::Real>; 2],
+        cotangent: &[f64],
+        clock: &Clock<'_>,
+        gradient: &mut Self::FactorMarginals,
+    ) -> Result<()>;
+    /// Completes a gradient when all windows are in.
+    #[doc(hidden)]
+    fn finish_gradient(&self, _gradient: &mut Self::FactorMarginals) {}
+}
+
+/// The memory of a value with its gradient: `rows` kept for each position and state, for so many models.
+pub(super) fn gradient_bytes<M: Recorded>(
+    model: &M,
+    checkpoint: bool,
+    rows: f64,
+    models: f64,
+    run: &Run,
+) -> f64 {
+    model.cost(checkpoint, run.threads()).gradient_bytes(rows, models)
+}
+
+/// log Z alone.
+fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>> {
+    model.with_lattice(clock, |lattice| {
+        let linear = lattice.linear().then(|| lattice.linear_log_partitions(clock)).transpose()?.flatten();
+        linear.map_or_else(|| lattice.log_partitions(clock), Ok)
+    })
+}
+
+/// log Z and, without checkpoints, what its gradient needs.
+pub(super) fn sweep<M: Recorded>(model: &M, checkpoint: bool, clock: &Clock<'_>) -> Result<Swept<M::Real>> {
+    model.with_lattice(clock, |lattice| {
+        if checkpoint {
+            return Ok((lattice.log_partitions(clock)?, None));
+        }
+        let messages = lattice.sweep(clock)?;
+        Ok((messages.log_partition.clone(), Some(messages)))
+    })
+}
+
+/// Calls `visit` with all messages, or with checkpoints with one window after the other; returns log Z.
+fn visit_messages<F: Real>(
+    lattice: &Lattice<'_, F>,
+    checkpoint: bool,
+    clock: &Clock<'_>,
+    mut visit: impl FnMut(&Messages<F>) -> Result<()>,
+) -> Result<Vec<f64>> {
+    if checkpoint {
+        return lattice.sweep_windows(clock, visit);
+    }
+    let messages = lattice.sweep(clock)?;
+    visit(&messages)?;
+    Ok(messages.log_partition)
+}
+
+/// log Z and the gradient of Σ cotangent·log Z, from what was kept or from the start.
+pub(super) fn gradient<M: Recorded>(
+    model: &M,
+    kept: Option<&Messages<M::Real>>,
+    cotangent: &[f64],
+    checkpoint: bool,
+    clock: &Clock<'_>,
+) -> Result<(Vec<f64>, M::FactorMarginals)> {
+    model.with_lattice(clock, |lattice| {
+        let mut gradient = model.zero_gradient();
+        if kept.is_none() && !checkpoint && lattice.linear() {
+            let linear = model.linear_gradient(lattice, cotangent, clock, &mut gradient)?;
+            if let Some(log_partition) = linear {
+                model.finish_gradient(&mut gradient);
+                return Ok((log_partition, gradient));
+            }
+        }
+        let mut visit = |messages: &Messages<M::Real>| {
+            model.add_marginals(lattice, messages, cotangent, clock, &mut gradient)?;
+            lattice.add_edge_marginals(messages, cotangent, clock, model.split(&mut gradient).1)
+        };
+        let log_partition = match kept {
+            Some(messages) => {
+                visit(messages)?;
+                messages.log_partition.clone()
+            }
+            None => visit_messages(lattice, checkpoint, clock, visit)?,
+        };
+        model.finish_gradient(&mut gradient);
+        Ok((log_partition, gradient))
+    })
+}
+
+/// Makes the lattices of one or two models for `work`.
+pub(super) fn with_direction<M: Recorded, R>(
+    p: &M,
+    q: Option<&M>,
+    factors: Factors,
+    clock: &Clock<'_>,
+    work: impl FnOnce(&Direction<'_, M::Real>) -> Result<R>,
+) -> Result<R> {
+    let own = factors.own;
+    p.with_lattice(clock, |p| match q {
+        None => work(&Direction { p, own, other: None, extra: None }),
+        Some(q) => q.with_lattice(clock, |q| {
+            work(&Direction { p, own, other: Some((factors.other, q)), extra: None })
+        }),
+    })
+}
+
+/// E_p[own·log p + other·log q] alone, and log Z_p.
+pub(super) fn expectation<M: Recorded>(
+    p: &M,
+    q: Option<&M>,
+    factors: Factors,
+    clock: &Clock<'_>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    with_direction(p, q, factors, clock, |direction| {
+        let ends = direction.expectation(clock)?;
+        Ok((ends.values, ends.log_partition))
+    })
+}
+
+/// The gradients of Σ cotangent·expectation with respect to p and q; without what was kept, with checkpoints.
+#[allow(clippy::type_complexity)]
+pub(super) fn direction_gradient<M: Recorded>(
+    p: &M,
+    q: Option<&M>,
+    factors: Factors,
+    kept: Option<(&[f64], &Directed<M::Real>)>,
+    cotangent: &[f64],
+    clock: &Clock<'_>,
+) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
+    with_direction(p, q, factors, clock, |direction| {
+        let (mut to_p, mut to_q) = (p.zero_gradient(), q.map(M::zero_gradient));
+        let of_p: Vec<f64> = cotangent.iter().map(|c| factors.other * c).collect();
+        let of_q: Vec<f64> = cotangent.iter().map(|c| -factors.other * c).collect();
+        let mut visit = |values: &[f64], directed: &Directed<M::Real>| {
+            p.add_covariances(direction, directed, values, cotangent, clock, &mut to_p)?;
+            let transitions = p.split(&mut to_p).1;
+            direction.add_edge_covariance(directed, values, cotangent, clock, transitions)?;
+            let (Some(q), Some(to_q)) = (q, &mut to_q) else { return Ok(()) };
+            let (Some((_, lattice)), Some(messages)) = (direction.other, &directed.q) else { return Ok(()) };
+            q.add_differences([(direction.p, &directed.p), (lattice, messages)], &of_p, clock, to_q)?;
+            let transitions = q.split(to_q).1;
+            direction.add_edges_of_p_to_q(directed, values, &of_p, clock, transitions)?;
+            lattice.add_edge_marginals(messages, &of_q, clock, transitions)
+        };
+        match kept {
+            Some((values, directed)) => visit(values, directed)?,
+            None => drop(direction.sweep(true, clock, |values, directed| visit(values, &directed))?),
+        }
+        p.finish_gradient(&mut to_p);
+        if let (Some(q), Some(to_q)) = (q, &mut to_q) {
+            q.finish_gradient(to_q);
+        }
+        Ok((to_p, to_q))
+    })
 }
 
 /// Asks for memory, does the work in the run's threads, and wraps what it finds.
@@ -99,16 +241,13 @@ pub(super) fn answer<M: Recorded, T: Send>(
     query: Query,
     run: &Run,
     work: impl FnOnce(&Clock<'_>) -> Result<T> + Send,
-) -> Result<Answer<T>>
-where
-    ForwardBackward: Forecasts<M>,
-{
+) -> Result<Answer<T>> {
     let clock = run.start(NAME);
     let forecast = method.forecast(model, query, run);
     run.require_memory(NAME, forecast.bytes)?;
     let value = run.install(|| work(&clock))?;
     let mut diagnostics = Diagnostics::new(NAME)
-        .note("transitions", model.form())
+        .note("transitions", model.chain().transitions().form())
         .note("precision", M::Real::NAME)
         .note("forecast_bytes", forecast.bytes);
     diagnostics.rounding = model.rounding();
@@ -123,8 +262,8 @@ pub(super) fn some_weight(log_partition: &[f64]) -> Result<()> {
 }
 
 /// A cotangent is one finite number for each value.
-pub(super) fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
-    if cotangent.len() != expected || cotangent.iter().any(|x| !x.is_finite()) {
+pub(super) fn check_numbers<F: Real>(cotangent: &[F], expected: usize) -> Result<()> {
+    if cotangent.len() != expected || cotangent.iter().any(|x| !x.to_f64().is_finite()) {
         let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
         return Err(Error::argument("cotangent", message));
     }
@@ -151,42 +290,47 @@ pub(super) fn check_shapes<M: Recorded>(p: &M, q: &M) -> Result<()> {
     Err(Error::model(message))
 }
 
-impl<M: Recorded> LogPartition<M> for ForwardBackward
-where
-    ForwardBackward: Forecasts<M>,
-{
+impl<M: Recorded> LogPartition<M> for ForwardBackward {
     fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         answer(self, model, Query::LogPartition, run, |clock| {
-            let log_partition = model.log_partitions(clock)?;
+            let log_partition = log_partitions(model, clock)?;
             some_weight(&log_partition)?;
             Ok(log_partition)
         })
     }
 }
 
-impl<M: Recorded> FactorMarginals<M> for ForwardBackward
-where
-    ForwardBackward: Forecasts<M>,
-    M::FactorMarginals: Send,
-{
+impl<M: Recorded> Marginals<M> for ForwardBackward {
+    fn marginals(&self, model: &M, run: &Run) -> Result<Answer<NodeMarginals<M::Real>>> {
+        answer(self, model, Query::Marginals, run, |clock| {
+            model.with_lattice(clock, |lattice| {
+                let chain = model.chain();
+                let mut values = vec![M::Real::default(); chain.emissions().len()];
+                let visit = |messages: &Messages<M::Real>| {
+                    model.add_node_marginals(lattice, messages, clock, &mut values)
+                };
+                some_weight(&visit_messages(lattice, self.checkpoint, clock, visit)?)?;
+                Ok(NodeMarginals { shape: [chain.batch(), chain.steps(), chain.states()], values })
+            })
+        })
+    }
+}
+
+impl<M: Recorded> FactorMarginals<M> for ForwardBackward {
     fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>> {
         answer(self, model, Query::FactorMarginals, run, |clock| {
-            let ones = vec![1.0; model.sequences()];
-            let (log_partition, gradient) = model.gradient(None, &ones, self.checkpoint, clock)?;
+            let ones = vec![1.0; model.chain().batch()];
+            let (log_partition, gradient) = gradient(model, None, &ones, self.checkpoint, clock)?;
             some_weight(&log_partition)?;
             Ok(gradient)
         })
     }
 }
 
-impl<M: Recorded> Entropy<M> for ForwardBackward
-where
-    ForwardBackward: Forecasts<M>,
-{
+impl<M: Recorded> Entropy<M> for ForwardBackward {
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         let mut entropy = answer(self, model, Query::Entropy, run, |clock| {
-            let (values, log_partition) =
-                model.expectation(None, Factors { own: -1.0, other: 0.0 }, clock)?;
+            let (values, log_partition) = expectation(model, None, Factors { own: -1.0, other: 0.0 }, clock)?;
             some_weight(&log_partition)?;
             Ok(finite_models(values, &log_partition))
         })?;
@@ -196,10 +340,7 @@ where
     }
 }
 
-impl<M: Recorded> Divergence<M> for ForwardBackward
-where
-    ForwardBackward: Forecasts<M>,
-{
+impl<M: Recorded> Divergence<M> for ForwardBackward {
     fn cross_entropy(&self, p: &M, q: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         divergence(self, p, q, 0.0, run)
     }
@@ -215,13 +356,10 @@ fn divergence<M: Recorded>(
     q: &M,
     own: f64,
     run: &Run,
-) -> Result<Answer<Vec<f64>>>
-where
-    ForwardBackward: Forecasts<M>,
-{
+) -> Result<Answer<Vec<f64>>> {
     check_shapes(p, q)?;
     let mut value = answer(method, p, Query::Entropy, run, |clock| {
-        let (values, log_partition) = p.expectation(Some(q), Factors { own, other: -1.0 }, clock)?;
+        let (values, log_partition) = expectation(p, Some(q), Factors { own, other: -1.0 }, clock)?;
         some_weight(&log_partition)?;
         Ok(finite_models(values, &log_partition))
     })?;

@@ -1,76 +1,51 @@
-//! Relaxed samples, and those of chains with their gradient.
+//! Relaxed samples and their gradient.
 
 use rayon::prelude::*;
 
-use super::chain::{add_start, with_lattice, zeros};
-use super::recorded::some_weight;
+use super::recorded::{Recorded, check_numbers, some_weight};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
-use crate::method::dynamic::lattice::Rows;
-use crate::model::Chain;
+use crate::method::dynamic::lattice::PositionRows;
 use crate::numeric::Real;
-use crate::query::sequence::{ChainGradient, RelaxedSamples};
+use crate::query::sequence::RelaxedSamples;
 use crate::random::Streams;
 use crate::run::Run;
 
-const PURPOSE: &str = "forward-backward relaxed";
-
 /// What relaxed samples leave for their gradient: the messages; the noise is drawn again.
-pub struct RelaxedTape<F: Real> {
-    chain: Chain<F>,
-    forward: Rows<F>,
+pub struct RelaxedTape<M: Recorded> {
+    model: M,
+    forward: PositionRows<M::Real>,
     log_partition: Vec<f64>,
     count: usize,
     temperature: f64,
     run: Run,
 }
 
-/// A kind of model that forward–backward draws relaxed samples of: [`Chain`] or [`crate::SemiMarkov`].
-pub trait Relaxed: Sized {
-    /// What is drawn.
-    type Samples;
-    /// What its gradient needs.
-    type Tape;
-
-    #[doc(hidden)]
-    fn relaxed(&self, count: usize, temperature: f64, run: &Run) -> Result<(Self::Samples, Self::Tape)>;
-}
-
 impl ForwardBackward {
-    /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ, softmax((log p̂ + noise)/τ), and
-    /// what its gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as constants.
-    pub fn relaxed_samples_with_tape<M: Relaxed>(
+    /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ,
+    /// softmax((log p̂ + noise)/τ), and what its gradient needs. The gradient takes the hard states of a
+    /// path, and the lengths of its segments, as constants.
+    #[allow(clippy::type_complexity)]
+    pub fn relaxed_samples_with_tape<M: Recorded>(
         &self,
         model: &M,
         count: usize,
         temperature: f64,
         run: &Run,
-    ) -> Result<(M::Samples, M::Tape)> {
+    ) -> Result<(RelaxedSamples<M::Real, M::Drawn>, RelaxedTape<M>)> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
-        model.relaxed(count, temperature, run)
-    }
-}
-
-impl<F: Real> Relaxed for Chain<F> {
-    type Samples = RelaxedSamples<F>;
-    type Tape = RelaxedTape<F>;
-
-    fn relaxed(
-        &self,
-        count: usize,
-        temperature: f64,
-        run: &Run,
-    ) -> Result<(RelaxedSamples<F>, RelaxedTape<F>)> {
-        let chain = self;
         let clock = run.start(NAME);
+        let (chain, longest) = (model.chain(), lengths_of(model));
         let shape = [chain.batch(), count, chain.steps(), chain.states()];
-        let numbers = shape.iter().map(|&x| x as f64).product::<f64>();
-        run.require_memory(NAME, numbers * size_of::<F>() as f64)?;
-        let streams = Streams::new(run.seed(), PURPOSE);
+        let rows = shape[..3].iter().map(|&x| x as f64).product::<f64>();
+        let messages = if M::SEGMENTS { 2.0 * chain.emissions().len() as f64 } else { 0.0 };
+        let numbers = rows * (chain.states() + longest) as f64 + messages;
+        run.require_memory(NAME, numbers * size_of::<M::Real>() as f64)?;
+        let streams = streams::<M>(run);
         let (samples, forward, log_partition) = run.install(|| {
-            with_lattice(chain, &clock, |lattice| {
+            model.with_lattice(&clock, |lattice| {
                 let (forward, log_partition) = lattice.sweep_forward(&clock)?;
                 some_weight(&log_partition)?;
                 let sample = |&(b, s): &(usize, usize)| {
@@ -79,68 +54,98 @@ impl<F: Real> Relaxed for Chain<F> {
                 };
                 let wanted = wanted(&log_partition, count);
                 let drawn: Vec<_> = wanted.par_iter().map(sample).collect::<Result<_>>()?;
-                let mut soft = vec![F::ZERO; shape.iter().product()];
+                let rows = chain.batch() * count * chain.steps();
+                let mut states = vec![M::Real::default(); rows * chain.states()];
+                let mut lengths = vec![M::Real::default(); rows * longest];
                 let mut hard = vec![Vec::new(); chain.batch()];
-                for ((b, s), relaxed) in wanted.into_iter().zip(drawn) {
-                    let at = (b * count + s) * chain.steps() * chain.states();
-                    soft[at..at + relaxed.soft.len()].copy_from_slice(&relaxed.soft);
-                    hard[b].push(relaxed.hard);
+                for ((b, s), segments) in wanted.into_iter().zip(drawn) {
+                    for segment in &segments {
+                        let row = (b * count + s) * chain.steps() + segment.end;
+                        states[row * chain.states()..][..chain.states()].copy_from_slice(&segment.states);
+                        let to = &mut lengths[row * longest..(row + 1) * longest];
+                        to.iter_mut().zip(&segment.lengths).for_each(|(x, &y)| *x = M::Real::from_f64(y));
+                    }
+                    hard[b]
+                        .push(M::drawn(segments.iter().rev().map(|one| (one.state, one.length)).collect()));
                 }
-                Ok::<_, Error>((RelaxedSamples { shape, hard, soft }, forward, log_partition))
+                let samples = RelaxedSamples { shape, longest, hard, states, lengths };
+                Ok::<_, Error>((samples, forward, log_partition))
             })
         })?;
-        let (chain, run) = (chain.clone(), run.clone());
-        Ok((samples, RelaxedTape { chain, forward, log_partition, count, temperature, run }))
+        let (model, run) = (model.clone(), run.clone());
+        Ok((samples, RelaxedTape { model, forward, log_partition, count, temperature, run }))
     }
 }
 
-impl<F: Real> RelaxedTape<F> {
-    /// The gradient of Σ cotangent·soft for a cotangent of the shape of `soft`, B×S×T×N.
-    pub fn vjp(&self, cotangent: &[F]) -> Result<ChainGradient<F>> {
-        let (chain, count) = (&self.chain, self.count);
-        let expected = chain.emissions().len() * count;
-        if cotangent.len() != expected || cotangent.iter().any(|x| !x.to_f64().is_finite()) {
-            let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
-            return Err(Error::argument("cotangent", message));
-        }
+impl<M: Recorded> RelaxedTape<M> {
+    /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents of their shapes, B×S×T×N and
+    /// B×S×T×L (none for a chain); what stands where no segment ends has no effect.
+    pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
+        let (model, chain, count) = (&self.model, self.model.chain(), self.count);
+        let (steps, states, longest) = (chain.steps(), chain.states(), lengths_of(model));
+        let rows = chain.batch() * count * steps;
+        check_numbers(of_states, rows * states)?;
+        check_numbers(of_lengths, rows * longest)?;
         let clock = self.run.start(NAME);
-        let streams = Streams::new(self.run.seed(), PURPOSE);
+        let streams = streams::<M>(&self.run);
         self.run.install(|| {
-            with_lattice(chain, &clock, |lattice| {
-                let mut gradient = zeros(chain);
-                let mut rows = Rows::new(&lattice.layout, 0..lattice.layout.steps(), F::ZERO);
+            model.with_lattice(&clock, |lattice| {
+                let mut gradient = model.zero_gradient();
+                let mut to = lattice.message_cotangents();
+                let (mut scores, transitions) = model.split(&mut gradient);
                 for (b, s) in wanted(&self.log_partition, count) {
                     clock.check()?;
                     let of = |t: usize| {
-                        let at = ((b * count + s) * chain.steps() + t) * chain.states();
-                        cotangent[at..at + chain.states()].to_vec()
+                        let row = (b * count + s) * steps + t;
+                        (
+                            &of_states[row * states..(row + 1) * states],
+                            &of_lengths[row * longest..(row + 1) * longest],
+                        )
                     };
                     let random = &mut streams.block(block(b, s));
-                    let transitions = &mut gradient.transitions;
-                    lattice.relax_vjp(&self.forward, b, self.temperature, random, of, &mut rows, transitions);
+                    lattice.relax_vjp(
+                        &self.forward,
+                        b,
+                        self.temperature,
+                        random,
+                        of,
+                        &mut to,
+                        transitions,
+                        |segment, weight| scores.add(b, segment, M::Real::from_f64(weight)),
+                    );
                 }
-                lattice.forward_vjp(&self.forward, &mut rows, &clock, &mut gradient.transitions)?;
-                for b in 0..chain.batch() {
-                    for t in 0..chain.lengths()[b] {
-                        let at = (b * chain.steps() + t) * chain.states();
-                        let row = rows.row(lattice.layout.place(b), t);
-                        gradient.emissions[at..at + chain.states()].copy_from_slice(row);
+                lattice.forward_vjp(&self.forward, &mut to, &clock, transitions, |b, t, weights| {
+                    scores.add_ends(b, t, weights);
+                })?;
+                if !M::SEGMENTS {
+                    for (b, &length) in chain.lengths().iter().enumerate() {
+                        let place = lattice.layout.place(b);
+                        (0..length).for_each(|t| scores.add_nodes(b, t, to.row(place, t)));
                     }
                 }
-                add_start(chain, &mut gradient);
                 Ok(gradient)
             })
         })
     }
 }
 
+/// L, 0 where lengths are not drawn.
+fn lengths_of<M: Recorded>(model: &M) -> usize {
+    if M::SEGMENTS { model.longest() } else { 0 }
+}
+
+fn streams<M: Recorded>(run: &Run) -> Streams {
+    let purpose = if M::SEGMENTS { "forward-backward relaxed segments" } else { "forward-backward relaxed" };
+    Streams::new(run.seed(), purpose)
+}
+
 /// The stream of a sample.
-pub(super) fn block(b: usize, s: usize) -> u64 {
+fn block(b: usize, s: usize) -> u64 {
     ((b as u64) << 32) | s as u64
 }
 
 /// The samples of the sequences that have a path.
-pub(super) fn wanted(log_partition: &[f64], count: usize) -> Vec<(usize, usize)> {
+fn wanted(log_partition: &[f64], count: usize) -> Vec<(usize, usize)> {
     let some = (0..log_partition.len()).filter(|&b| log_partition[b] > f64::NEG_INFINITY);
     some.flat_map(|b| (0..count).map(move |s| (b, s))).collect()
 }

@@ -1,8 +1,12 @@
 //! Values with their gradients.
 
-use super::recorded::{Factors, Recorded, check_cotangent, check_shapes, finite_models, some_weight};
+use super::recorded::{
+    Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
+    gradient_bytes, some_weight, sweep, with_direction,
+};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
+use crate::method::dynamic::lattice::{Directed, Messages};
 use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::Run;
@@ -11,7 +15,7 @@ use crate::run::Run;
 pub struct LogPartitionTape<M: Recorded> {
     model: M,
     /// Without it, with checkpoints, it is computed again.
-    kept: Option<M::Swept>,
+    kept: Option<Messages<M::Real>>,
     run: Run,
 }
 
@@ -28,7 +32,7 @@ struct Expectation<M: Recorded> {
     factors: Factors,
     values: Vec<f64>,
     /// Without it, with checkpoints, it is computed again.
-    kept: Option<M::Directed>,
+    kept: Option<Directed<M::Real>>,
     run: Run,
 }
 
@@ -39,36 +43,35 @@ impl ForwardBackward {
         model: &M,
         run: &Run,
     ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
-        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0, run.threads()))?;
+        run.require_memory(NAME, gradient_bytes(model, self.checkpoint, 2.0, 1.0, run))?;
         let clock = run.start(NAME);
-        let (value, kept) = run.install(|| model.sweep(self.checkpoint, &clock))?;
+        let (value, kept) = run.install(|| sweep(model, self.checkpoint, &clock))?;
         Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
     }
 
-    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted at once.
+    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted
+    /// at once.
     pub fn log_partition_and_gradient<M: Recorded>(
         &self,
         model: &M,
         cotangent: &[f64],
         run: &Run,
-    ) -> Result<(Vec<f64>, M::FactorMarginals)>
-    where
-        M::FactorMarginals: Send,
-    {
-        check_cotangent(cotangent, model.sequences())?;
-        run.require_memory(NAME, model.gradient_bytes(self.checkpoint, 2.0, 1.0, run.threads()))?;
+    ) -> Result<(Vec<f64>, M::FactorMarginals)> {
+        check_numbers(cotangent, model.chain().batch())?;
+        run.require_memory(NAME, gradient_bytes(model, self.checkpoint, 2.0, 1.0, run))?;
         let clock = run.start(NAME);
-        run.install(|| model.gradient(None, cotangent, self.checkpoint, &clock))
+        run.install(|| gradient(model, None, cotangent, self.checkpoint, &clock))
     }
 
-    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for those without one.
+    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for
+    /// those without one.
     pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
         Ok((values, EntropyTape(tape)))
     }
 
-    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those
-    /// without one.
+    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence
+    /// has a path under p, −∞ for those without one.
     pub fn cross_entropy_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -79,7 +82,8 @@ impl ForwardBackward {
         Ok((values, DivergenceTape(tape)))
     }
 
-    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p, −∞ for those without one.
+    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p,
+    /// −∞ for those without one.
     pub fn kl_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -101,50 +105,48 @@ impl ForwardBackward {
             check_shapes(p, q)?;
         }
         let (rows, models) = if q.is_some() { (6.0, 2.0) } else { (4.0, 1.0) };
-        run.require_memory(NAME, p.gradient_bytes(self.checkpoint, rows, models, run.threads()))?;
+        run.require_memory(NAME, gradient_bytes(p, self.checkpoint, rows, models, run))?;
         let clock = run.start(NAME);
         let (values, kept) = run.install(|| {
             if self.checkpoint {
-                let (values, log_partition) = p.expectation(q, factors, &clock)?;
+                let (values, log_partition) = expectation(p, q, factors, &clock)?;
                 some_weight(&log_partition)?;
                 return Ok::<_, Error>((finite_models(values, &log_partition), None));
             }
-            let (values, log_partition, kept) = p.direct(q, factors, &clock)?;
+            let mut kept = None;
+            let (values, log_partition) = with_direction(p, q, factors, &clock, |direction| {
+                direction.sweep(false, &clock, |_, directed| {
+                    kept = Some(directed);
+                    Ok(())
+                })
+            })?;
             some_weight(&log_partition)?;
-            Ok((finite_models(values, &log_partition), Some(kept)))
+            Ok((finite_models(values, &log_partition), kept))
         })?;
         let (p, q, run) = (p.clone(), q.cloned(), run.clone());
         Ok((values.clone(), Expectation { p, q, factors, values, kept, run }))
     }
 }
 
-impl<M: Recorded> LogPartitionTape<M>
-where
-    M::FactorMarginals: Send,
-{
+impl<M: Recorded> LogPartitionTape<M> {
     /// The gradient of Σ_b cotangent_b · log Z_b; sequences without a weight have none.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
-        check_cotangent(cotangent, self.model.sequences())?;
+        check_numbers(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
-        Ok(self.run.install(|| self.model.gradient(self.kept.as_ref(), cotangent, true, &clock))?.1)
+        Ok(self.run.install(|| gradient(&self.model, self.kept.as_ref(), cotangent, true, &clock))?.1)
     }
 }
 
-impl<M: Recorded> EntropyTape<M>
-where
-    M::FactorMarginals: Send,
-{
+impl<M: Recorded> EntropyTape<M> {
     /// The gradient of Σ_b cotangent_b · H_b.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         Ok(self.0.vjp(cotangent)?.0)
     }
 }
 
-impl<M: Recorded> DivergenceTape<M>
-where
-    M::FactorMarginals: Send,
-{
-    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not finite have none.
+impl<M: Recorded> DivergenceTape<M> {
+    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not
+    /// finite have none.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, M::FactorMarginals)> {
         let (p, q) = self.0.vjp(cotangent)?;
         let missing = || Error::NoAnswer("there is no second model".into());
@@ -152,20 +154,17 @@ where
     }
 }
 
-impl<M: Recorded> Expectation<M>
-where
-    M::FactorMarginals: Send,
-{
+impl<M: Recorded> Expectation<M> {
     #[allow(clippy::type_complexity)]
     fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
-        check_cotangent(cotangent, self.p.sequences())?;
+        check_numbers(cotangent, self.p.chain().batch())?;
         // Sequences without a finite value do not count.
         let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
         let cotangent: Vec<f64> = cotangent.iter().zip(&self.values).map(finite).collect();
         let clock = self.run.start(NAME);
         let kept = self.kept.as_ref().map(|kept| (self.values.as_slice(), kept));
         self.run
-            .install(|| self.p.direction_gradient(self.q.as_ref(), self.factors, kept, &cotangent, &clock))
+            .install(|| direction_gradient(&self.p, self.q.as_ref(), self.factors, kept, &cotangent, &clock))
     }
 }
 

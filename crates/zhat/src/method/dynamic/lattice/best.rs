@@ -1,15 +1,18 @@
-//! The best path: messages with max for sum.
+//! The best path and the k best: messages with max for sum.
 //!
-//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is kept; the way back reads one column of transitions a step and
-//! takes the smallest state among equals. Time O(B·T·N²), memory one row of N a position.
+//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is kept; the way back reads one column
+//! of transitions a step and takes the smallest state among equals. Semi-Markov chains have two rows a
+//! position: the best way to have left a segment in a state, and to have entered one. Time O(B·T·N²), memory
+//! one row of N a position.
 
 use rayon::prelude::*;
 
 use super::entries::{Entries, Index};
-use super::layout::Rows;
+use super::layout::PositionRows;
 use super::messages::{Lattice, each_row, normalise};
 use super::nodes::Edges;
 use super::ranked::{Backward, Node, Ranked};
+use super::segments::{origin, rounded};
 use crate::error::Result;
 use crate::model::Transitions;
 use crate::numeric::Real;
@@ -74,7 +77,8 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The state before boundary t that is best to come from into j, the smallest among equals, and with what total.
+    /// The state before boundary t that is best to come from into j, the smallest among equals, and with what
+    /// total.
     pub fn best_before(&self, t: usize, from: &[F], j: usize, column: &mut Vec<F>) -> (usize, F) {
         column.resize(from.len(), F::ZERO);
         self.fill(t, Index::Range(0..from.len()), Index::Range(j..j + 1), column);
@@ -100,124 +104,206 @@ pub(crate) fn first_best<F: Real>(values: &[F]) -> (usize, F) {
     )
 }
 
+/// (state, length) of each segment; of a chain all lengths are 1.
+pub type SegmentPath = Vec<(usize, usize)>;
+
 impl<F: Real> Lattice<'_, F> {
-    /// δ of all layers, each row relative to its scale.
-    pub fn sweep_max(&self, clock: &Clock<'_>) -> Result<Rows<F>> {
+    /// δ of all layers, each row relative to its scale; of segments also the best ways into each position.
+    pub fn sweep_max(&self, clock: &Clock<'_>) -> Result<PositionRows<F>> {
         let layout = &self.layout;
-        let mut rows = Rows::new(layout, 0..layout.steps(), F::ZERO);
-        let (first, scales) = rows.layer_mut(0, layout.active(0));
-        each_row(first, scales, layout.size(0), |place, row, scale| {
-            self.nodes.add_scores(layout.sequence(place), 0, row);
-            *scale = normalise(row);
-        });
-        for t in 0..layout.steps().saturating_sub(1) {
-            clock.step("best scores", t, layout.steps())?;
-            let (count, size, next) = (layout.active(t + 1), layout.size(t), layout.size(t + 1));
+        let steps = layout.steps();
+        let mut best = self.forward_rows(None, &(0..steps));
+        if self.segments.is_none() {
+            let (first, scales) = best.left.layer_mut(0, layout.active(0));
+            each_row(first, scales, layout.size(0), |place, row, scale| {
+                self.nodes.add_scores(layout.sequence(place), 0, row);
+                *scale = normalise(row);
+            });
+        }
+        for t in 0..steps {
+            clock.step("best scores", t, steps)?;
+            self.best_segments(t, &mut best);
+            if t + 1 == steps {
+                break;
+            }
+            let (count, (size, next)) = (layout.active(t + 1), self.steps.shape(t));
             let mut output = vec![F::ZERO; count * next];
-            let (input, scales) = rows.layer_mut(t, count);
+            let (input, scales) = best.left.layer_mut(t, count);
             let mut scales = scales.to_vec();
             self.edges.max_product(t, count, &input[..count * size], &mut output);
             each_row(&mut output, &mut scales, next, |place, row, scale| {
-                self.nodes.add_scores(layout.sequence(place), t + 1, row);
+                if self.segments.is_none() {
+                    self.nodes.add_scores(layout.sequence(place), t + 1, row);
+                }
                 *scale += normalise(row);
             });
-            let (rows, kept) = rows.layer_mut(t + 1, count);
+            let (rows, kept) = best.entered_mut().layer_mut(t + 1, count);
             rows.copy_from_slice(&output);
             kept.copy_from_slice(&scales);
         }
-        Ok(rows)
+        Ok(best)
     }
 
-    /// The best path of sequence b, empty if there is none.
-    pub fn best_path(&self, rows: &Rows<F>, b: usize, clock: &Clock<'_>) -> Result<Vec<usize>> {
+    /// δₜ from the best ways into the segments that end at t; a chain has them already.
+    fn best_segments(&self, t: usize, best: &mut PositionRows<F>) {
+        let PositionRows { left, entered: Some(entered) } = best else { return };
+        for place in 0..self.layout.active(t) {
+            let reference = entered.scale(place, t);
+            let mut scores = vec![f64::NEG_INFINITY; self.layout.size(t)];
+            self.each_ending(place, t, |s, own| {
+                let shift = entered.scale(place, s) - reference;
+                let (origins, from) = (self.origins(s, t), entered.row(place, s));
+                for (k, (score, x)) in scores.iter_mut().zip(own).enumerate() {
+                    *score = score.max(x + from[origin(origins, k)].to_f64() + shift);
+                }
+            });
+            let scale = reference + rounded(&scores, left.row_mut(place, t));
+            left.set_scale(place, t, scale);
+        }
+    }
+
+    /// The best path of sequence b, empty if there is none; of equals the smallest last state, the shortest
+    /// last segment.
+    pub fn best_path(&self, best: &PositionRows<F>, b: usize, clock: &Clock<'_>) -> Result<SegmentPath> {
         let place = self.layout.place(b);
-        let length = self.layout.length(place);
-        let (mut state, best) = first_best(rows.row(place, length - 1));
-        if best == F::NEG_INFINITY {
+        let mut t = self.layout.length(place) - 1;
+        let (mut state, score) = first_best(best.row(place, t));
+        if score == F::NEG_INFINITY {
             return Ok(Vec::new());
         }
-        let (mut path, mut column) = (vec![0; length], Vec::new());
-        path[length - 1] = state;
-        for t in (0..length - 1).rev() {
+        let (mut segments, mut column) = (Vec::new(), Vec::new());
+        loop {
             clock.check()?;
-            state = self.edges.best_before(t, rows.row(place, t), state, &mut column).0;
-            path[t] = state;
+            let start = self.best_start(best, place, t, state);
+            segments.push((state, t + 1 - start));
+            if start == 0 {
+                break;
+            }
+            let entered = self.origin(start, t, state);
+            t = start - 1;
+            state = self.edges.best_before(t, best.row(place, t), entered, &mut column).0;
         }
-        Ok(path)
+        segments.reverse();
+        Ok(segments)
+    }
+
+    /// Where the best segment of a state that ends at t starts.
+    fn best_start(&self, best: &PositionRows<F>, place: usize, t: usize, state: usize) -> usize {
+        let (mut start, mut top) = (t, f64::NEG_INFINITY);
+        self.each_ending(place, t, |s, own| {
+            let entered = best.entered();
+            let from = entered.row(place, s)[self.origin(s, t, state)].to_f64();
+            let score = own[state] + from + entered.scale(place, s);
+            if score > top {
+                (start, top) = (s, score);
+            }
+        });
+        start
+    }
+
+    /// The k best paths of sequence b, best first, fewer if there are fewer.
+    pub fn best_paths(
+        &self,
+        best: &PositionRows<F>,
+        b: usize,
+        k: usize,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<SegmentPath>> {
+        let place = self.layout.place(b);
+        let length = self.layout.length(place);
+        let graph = Positions { lattice: self, best, place, length };
+        let mut ranked = Ranked::new(&graph, k);
+        let mut paths = Vec::new();
+        while paths.len() < k {
+            clock.step("ranking paths", paths.len(), k)?;
+            let Some(nodes) = ranked.path((2 * length, 0), paths.len()) else { break };
+            let nodes = &nodes[..nodes.len() - 1];
+            // Entered, left, entered, left, …; of a chain left, left, …
+            let pairs = nodes.chunks_exact(2).map(|pair| (pair[1].1, pair[1].0 / 2 + 1 - pair[0].0 / 2));
+            paths.push(match self.segments {
+                None => nodes.iter().map(|node| (node.1, 1)).collect(),
+                Some(_) => pairs.collect(),
+            });
+        }
+        Ok(paths)
     }
 }
 
-/// A sequence of a chain as a graph: a node a position and state, and one behind the end.
+/// A sequence as a graph: node 2s has entered a segment at s, node 2t + 1 has left one at t; one more stands
+/// behind the end. A chain has only the nodes that leave.
 struct Positions<'a, F: Real> {
     lattice: &'a Lattice<'a, F>,
-    rows: &'a Rows<F>,
+    best: &'a PositionRows<F>,
     place: usize,
     length: usize,
 }
 
 impl<F: Real> Positions<'_, F> {
-    /// The node score; adding one state's to zeros costs a row, so the row is asked for once.
-    fn score(&self, (t, j): Node) -> f64 {
-        if t == self.length {
+    /// The node score of a chain; adding one state's to zeros costs a row, so the row is asked for once.
+    fn score(&self, t: usize, j: usize) -> f64 {
+        if self.lattice.segments.is_some() {
             return 0.0;
         }
         let mut row = vec![F::ZERO; self.lattice.layout.size(t)];
         self.lattice.nodes.add_scores(self.lattice.layout.sequence(self.place), t, &mut row);
         row[j].to_f64()
     }
+
+    /// True for a node that a segment leads to, not a transition.
+    fn ends_segment(&self, layer: usize) -> bool {
+        self.lattice.segments.is_some() && layer % 2 == 1
+    }
 }
 
 impl<F: Real> Backward for Positions<'_, F> {
-    fn before(&self, (t, j): Node) -> Vec<(Node, f64)> {
+    fn before(&self, (layer, j): Node) -> Vec<(Node, f64)> {
+        let t = layer / 2;
+        if self.ends_segment(layer) {
+            let mut ways = Vec::new();
+            self.lattice.each_ending(self.place, t, |s, scores| {
+                ways.push(((2 * s, j), self.best((2 * s, j)) + scores[j]));
+            });
+            return ways;
+        }
         if t == 0 {
             return Vec::new();
         }
-        let size = self.lattice.layout.size(t - 1);
-        let mut column = vec![F::ZERO; size];
+        let (before, size) = (2 * t - 1, self.lattice.layout.size(t - 1));
+        let (mut column, mut score) = (vec![F::ZERO; size], 0.0);
         if t < self.length {
             self.lattice.edges.fill(t - 1, Index::Range(0..size), Index::Range(j..j + 1), &mut column);
+            score = self.score(t, j);
         }
-        let score = self.score((t, j));
         let ways = column.iter().enumerate();
-        ways.map(|(i, x)| ((t - 1, i), self.best((t - 1, i)) + x.to_f64() + score)).collect()
+        ways.map(|(i, x)| ((before, i), self.best((before, i)) + x.to_f64() + score)).collect()
     }
 
-    fn step(&self, from: Node, node: Node) -> f64 {
-        let mut entry = [F::ZERO];
-        if node.0 < self.length {
-            let (rows, columns) = (Index::Range(from.1..from.1 + 1), Index::Range(node.1..node.1 + 1));
-            self.lattice.edges.fill(from.0, rows, columns, &mut entry);
-        }
-        entry[0].to_f64() + self.score(node)
-    }
-
-    fn best(&self, (t, j): Node) -> f64 {
+    fn step(&self, from: Node, (layer, j): Node) -> f64 {
+        let t = layer / 2;
         if t == self.length {
-            return first_best(self.rows.row(self.place, t - 1)).1.to_f64();
+            return 0.0;
         }
-        self.rows.row(self.place, t)[j].to_f64() + self.rows.scale(self.place, t)
+        if self.ends_segment(layer) {
+            let mut score = f64::NEG_INFINITY;
+            self.lattice.each_ending(self.place, t, |s, scores| {
+                if 2 * s == from.0 {
+                    score = scores[j];
+                }
+            });
+            return score;
+        }
+        let mut entry = [F::ZERO];
+        let (rows, columns) = (Index::Range(from.1..from.1 + 1), Index::Range(j..j + 1));
+        self.lattice.edges.fill(t - 1, rows, columns, &mut entry);
+        entry[0].to_f64() + self.score(t, j)
     }
-}
 
-impl<F: Real> Lattice<'_, F> {
-    /// The k best paths of sequence b, best first, fewer if there are fewer.
-    pub fn best_paths(
-        &self,
-        rows: &Rows<F>,
-        b: usize,
-        k: usize,
-        clock: &Clock<'_>,
-    ) -> Result<Vec<Vec<usize>>> {
-        let place = self.layout.place(b);
-        let length = self.layout.length(place);
-        let graph = Positions { lattice: self, rows, place, length };
-        let mut ranked = Ranked::new(&graph, k);
-        let mut paths = Vec::new();
-        while paths.len() < k {
-            clock.step("ranking paths", paths.len(), k)?;
-            let Some(nodes) = ranked.path((length, 0), paths.len()) else { break };
-            paths.push(nodes[..length].iter().map(|node| node.1).collect());
+    fn best(&self, (layer, j): Node) -> f64 {
+        let t = layer / 2;
+        if t == self.length {
+            return first_best(self.best.row(self.place, t - 1)).1.to_f64();
         }
-        Ok(paths)
+        let rows = if layer % 2 == 1 { &self.best.left } else { self.best.entered() };
+        rows.row(self.place, t)[j].to_f64() + rows.scale(self.place, t)
     }
 }

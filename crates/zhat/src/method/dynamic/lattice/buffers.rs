@@ -27,20 +27,13 @@ impl<F: Real> Buffers<F> {
         }
     }
 
-    pub fn forward(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
+    /// Those of one direction: input, output and scales.
+    pub fn one(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
         let [first, second, ..] = &mut self.values;
         (sized(first, input), sized(second, output), &mut self.scales[0][..count])
     }
 
-    pub fn backward(
-        &mut self,
-        input: usize,
-        output: usize,
-        count: usize,
-    ) -> (&mut [F], &mut [F], &mut [f64]) {
-        self.forward(input, output, count)
-    }
-
+    /// Those of both directions at once, of one size.
     pub fn both(&mut self, len: usize, count: usize) -> Both<'_, F> {
         let [a, b, c, d] = &mut self.values;
         let [e, f] = &mut self.scales;

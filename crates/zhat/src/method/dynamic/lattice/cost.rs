@@ -1,7 +1,7 @@
 //! What products with a matrix cost: the constants that forecasts of lattices share, and the scratch memory.
 //!
-//! The constants are least squares of log ratios over a few hundred runs on one core of a server with AVX-512; another machine differs by a
-//! common factor, which matters little to a choice between methods.
+//! The constants are least squares of log ratios over a few hundred runs on one core of a server with
+//! AVX-512; another machine differs by a common factor, which matters little to a choice between methods.
 
 use super::gradient;
 use super::steps::scratch;
@@ -19,8 +19,8 @@ pub(crate) const PER_CALL: f64 = 2e-5;
 pub(crate) const BYTES_PER_ROW: f64 = 96.0;
 pub(crate) const BYTES_PER_CALL: f64 = (96 << 10) as f64;
 
-/// Scratch memory in numbers. What several phases need adds up, because blocks that were let go are kept; tiles have one size and serve
-/// again.
+/// Scratch memory in numbers. What several phases need adds up, because blocks that were let go are kept;
+/// tiles have one size and serve again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scratch {
     /// Rows of messages, rearranged for a product.
@@ -126,7 +126,8 @@ impl Matrices {
         }
     }
 
-    /// The derivative of the transitions from `count` pairs of rows at a time, by so many threads; the pairs themselves included.
+    /// The derivative of the transitions from `count` pairs of rows at a time, by so many threads; the pairs
+    /// themselves included.
     pub fn gradient(&self, count: usize, threads: usize) -> Scratch {
         let pairs = count as f64 * (self.before as f64 + self.columns());
         if self.rank == 0 {

@@ -1,9 +1,11 @@
 //! Exact samples: messages backward once, then draws forward.
 //!
-//! x₀ ~ exp(F₀ + lb₀), xₜ₊₁ ~ Mₜ(xₜ, ·) exp(wₜ₊₁). Samples that stand in the same state share the law of their next one. Time O(N) for a
-//! sample and position at most; the draws of a block come from its own stream.
+//! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁; a segment then draws its length from what follows each end.
+//! Samples that stand in the same state share the law of their next one. Time O(N) for a sample and position
+//! at most; the draws of a block come from its own stream.
 
-use super::layout::Rows;
+use super::best::SegmentPath;
+use super::layout::PositionRows;
 use super::messages::{Lattice, normalise};
 use super::nodes::add;
 use crate::error::Result;
@@ -40,61 +42,113 @@ impl Cumulative {
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// The messages backward alone.
-    pub fn sweep_backward(&self, clock: &Clock<'_>) -> Result<Rows<F>> {
-        let steps = self.layout.steps();
-        let mut backward = Rows::new(&self.layout, 0..steps, F::ZERO);
-        self.backward(&mut backward, 0..steps, clock)?;
-        Ok(backward)
+    /// True if sequence b has a path; `backward` are its messages.
+    pub fn has_path(&self, backward: &PositionRows<F>, b: usize) -> bool {
+        let mut row = vec![F::ZERO; self.entered().size(0)];
+        self.enter(self.layout.place(b), 0, backward, &mut row);
+        F::max(&row) > F::NEG_INFINITY
     }
 
-    /// F₀ + lb₀: the log weights of the first states of sequence b.
-    pub fn first_weights(&self, backward: &Rows<F>, b: usize) -> Vec<F> {
-        let place = self.layout.place(b);
-        let mut row = backward.row(place, 0).to_vec();
-        self.add_node(place, 0, &mut row);
-        row
-    }
-
-    /// `count` paths of sequence b, which must have one.
+    /// `count` paths of sequence b, which must have one: (state, length) of each segment, the state as a
+    /// number among those that may be left at its end.
     pub fn draw(
         &self,
-        backward: &Rows<F>,
+        backward: &PositionRows<F>,
         b: usize,
         count: usize,
         random: &mut Stream,
         clock: &Clock<'_>,
-    ) -> Result<Vec<Vec<usize>>> {
+    ) -> Result<Vec<SegmentPath>> {
         let place = self.layout.place(b);
         let length = self.layout.length(place);
-        let first = Cumulative::new(&mut self.first_weights(backward, b));
-        let mut paths: Vec<Vec<usize>> = (0..count)
-            .map(|_| {
-                let mut path = Vec::with_capacity(length);
-                path.push(first.at(random.uniform()));
-                path
-            })
-            .collect();
-        let mut order: Vec<usize> = (0..count).collect();
-        let mut weights = Vec::new();
-        let mut logs = Vec::new();
-        for t in 0..length - 1 {
+        let mut drawn: Vec<SegmentPath> = (0..count).map(|_| Vec::with_capacity(length)).collect();
+        let mut open = vec![0; count];
+        let (mut weights, mut logs) = (Vec::new(), Vec::new());
+        for s in 0..length {
             clock.check()?;
-            weights.clear();
-            weights.extend_from_slice(backward.row(place, t + 1));
-            self.add_node(place, t + 1, &mut weights);
-            normalise(&mut weights);
-            logs.resize(weights.len(), F::ZERO);
-            let uniforms: Vec<f64> = (0..count).map(|_| random.uniform()).collect();
-            let states: Vec<usize> = paths.iter().map(|path| path[t]).collect();
-            order.sort_by_key(|&s| (states[s], s));
-            for group in order.chunk_by(|&a, &b| states[a] == states[b]) {
-                self.steps.log_row(t, states[group[0]], &mut logs);
+            let here: Vec<usize> = (0..count).filter(|&k| open[k] == s).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let (mut of_state, mut of_length) = (Vec::new(), Vec::new());
+            for _ in &here {
+                of_state.push(random.uniform());
+                of_length.extend(self.segments.is_some().then(|| random.uniform()));
+            }
+            // The state, by the one before.
+            weights.resize(self.entered().size(s), F::ZERO);
+            self.enter(place, s, backward, &mut weights);
+            let before: Vec<Option<usize>> =
+                here.iter().map(|&k| drawn[k].last().map(|segment| segment.0)).collect();
+            let mut states = vec![0; here.len()];
+            each_group(&before, |before, group| {
+                logs.resize(weights.len(), F::ZERO);
+                match before {
+                    None => logs.fill(F::ZERO),
+                    Some(i) => self.steps.log_row(s - 1, i, &mut logs),
+                }
                 add(&mut logs, &weights);
                 let law = Cumulative::new(&mut logs);
-                group.iter().for_each(|&s| paths[s].push(law.at(uniforms[s])));
+                group.iter().for_each(|&x| states[x] = law.at(of_state[x]));
+            });
+            if self.segments.is_none() {
+                for (&k, &state) in here.iter().zip(&states) {
+                    drawn[k].push((state, 1));
+                    open[k] = s + 1;
+                }
+                continue;
             }
+            // The length, by the state.
+            let ends = self.end_weights(backward, place, s);
+            each_group(&states, |state, group| {
+                let ways: Vec<(usize, f64)> = ends.iter().map(|end| end.way(state)).collect();
+                let law = Cumulative::new(&mut ways.iter().map(|way| way.1).collect::<Vec<f64>>());
+                for &x in group {
+                    let end = law.at(of_length[x]);
+                    drawn[here[x]].push((ways[end].0, end + 1));
+                    open[here[x]] = s + end + 1;
+                }
+            });
         }
-        Ok(paths)
+        Ok(drawn)
+    }
+
+    /// For every end of a segment that starts at s the log weight of it and what follows, in each state that
+    /// may be left there.
+    fn end_weights(&self, backward: &PositionRows<F>, place: usize, s: usize) -> Vec<End<'_>> {
+        let mut ends = Vec::new();
+        self.each_starting(place, s, |t, scores| {
+            let mut logs = scores.to_vec();
+            self.add_row_shift(place, t, &mut logs);
+            let scale = backward.scale(place, t);
+            logs.iter_mut().zip(backward.row(place, t)).for_each(|(x, y)| *x += y.to_f64() + scale);
+            ends.push(End { origins: self.origins(s, t), logs });
+        });
+        ends
+    }
+}
+
+/// The segments from one position to another, by the states that may be left.
+struct End<'a> {
+    origins: Option<&'a [u32]>,
+    logs: Vec<f64>,
+}
+
+impl End<'_> {
+    /// The number among the states left, and the log weight, of a state among those entered; −∞ if it cannot
+    /// be left here.
+    fn way(&self, entered: usize) -> (usize, f64) {
+        let Some(origins) = self.origins else { return (entered, self.logs[entered]) };
+        let own = |&k: &usize| origins[k] as usize == entered && self.logs[k] > f64::NEG_INFINITY;
+        (0..self.logs.len()).find(own).map_or((0, f64::NEG_INFINITY), |k| (k, self.logs[k]))
+    }
+}
+
+/// Calls `work` with every value that there is, in ascending order, and where it stands.
+fn each_group<K: Copy + Ord>(values: &[K], mut work: impl FnMut(K, &[usize])) {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_unstable_by_key(|&x| (values[x], x));
+    for group in order.chunk_by(|&x, &y| values[x] == values[y]) {
+        work(values[group[0]], group);
     }
 }

@@ -1,8 +1,9 @@
 //! Marginals of nodes and edges: the gradient of log Z.
 //!
-//! γₜ(i) = exp(laₜ(i) + lbₜ(i)) / norm and ξₜ(i, j) = aₜ(i) Mₜ(i, j) wₜ₊₁(j) / norm with the same norm, so that the rows of ξₜ add up to γₜ.
-//! Edge marginals are never made one by one: their sum over positions and sequences is M ∘ Σ aᵀw, one product. With a scaled to a
-//! largest entry of 1 it loses at most N·TINY·Σw: where w is too large for that, that position is done in the log domain, row by row.
+//! γₜ(i) = exp(laₜ(i) + lbₜ(i)) / norm and ξₜ(i, j) = aₜ(i) Mₜ(i, j) wₜ₊₁(j) / norm with the same norm, so
+//! that the rows of ξₜ add up to γₜ. Edge marginals are never made one by one: their sum over positions and
+//! sequences is M ∘ Σ aᵀw, one product. With a scaled to a largest entry of 1 it loses at most N·TINY·Σw:
+//! where w is too large for that, that position is done in the log domain, row by row.
 
 use super::messages::{Lattice, Messages, each_row};
 use crate::error::Result;
@@ -11,17 +12,18 @@ use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
 /// Rows of a product are gathered up to this many numbers.
-const GATHERED: usize = 1 << 24;
-/// Tables of at most this many states stay in the cache: there so many numbers do, and fresh memory is spared.
+const GATHERED_NUMBERS: usize = 1 << 24;
+/// Tables of at most this many states stay in the cache: there so many numbers do, and fresh memory is
+/// spared.
 const FEW_STATES: usize = 512;
-const GATHERED_FEW: usize = 1 << 15;
+const GATHERED_NUMBERS_FEW_STATES: usize = 1 << 15;
 /// But never fewer rows than this.
-const FEWEST: usize = 128;
+const FEWEST_ROWS: usize = 128;
 
 /// How many rows of `states` numbers to gather for a product.
 pub(super) fn gathered(states: usize) -> usize {
-    let numbers = if states <= FEW_STATES { GATHERED_FEW } else { GATHERED };
-    (numbers / states.max(1)).max(FEWEST)
+    let numbers = if states <= FEW_STATES { GATHERED_NUMBERS_FEW_STATES } else { GATHERED_NUMBERS };
+    (numbers / states.max(1)).max(FEWEST_ROWS)
 }
 
 impl<F: Real> Lattice<'_, F> {
@@ -35,7 +37,8 @@ impl<F: Real> Lattice<'_, F> {
         F::exp_sum(out, messages.forward.row(place, t), messages.backward.row(place, t), norm);
     }
 
-    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions, for the boundaries of the window.
+    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions, for the boundaries of
+    /// the window.
     pub fn add_edge_marginals(
         &self,
         messages: &Messages<F>,
@@ -82,7 +85,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(())
     }
 
-    /// The boundaries of the window and the sequences that cross them, of those that are wanted and have a weight.
+    /// The boundaries of the window and the sequences that cross them, of those that are wanted and have a
+    /// weight.
     pub(super) fn pairs(
         &self,
         messages: &Messages<F>,
@@ -100,7 +104,8 @@ impl<F: Real> Lattice<'_, F> {
         pairs
     }
 
-    /// left ← aₜ, right ← wₜ₊₁ / norm for pairs of boundary and place; the numbers beside are ln of w's largest entry.
+    /// left ← aₜ, right ← wₜ₊₁ / norm for pairs of boundary and place; the numbers beside are ln of w's
+    /// largest entry.
     pub(super) fn gather(
         &self,
         messages: &Messages<F>,
@@ -124,7 +129,8 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// row ← ln wₜ₊₁ and, returned, what is to be added: ξₜ(i, j) = exp(laₜ(i) + ln Mₜ(i, j) + row(j) + shift).
+    /// row ← ln wₜ₊₁ and, returned, what is to be added: ξₜ(i, j) = exp(laₜ(i) + ln Mₜ(i, j) + row(j) +
+    /// shift).
     pub(super) fn log_weights(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
         let scale = self.entering(messages, place, t + 1, row);
         scale - messages.backward.scale(place, t) - messages.norm(place, t)

@@ -1,7 +1,7 @@
 //! Where the rows of a batch of ragged sequences stand.
 //!
-//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`. The rows of a layer
-//! stand side by side, layer after layer: a step multiplies one block.
+//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`.
+//! The rows of a layer stand side by side, layer after layer: a step multiplies one block.
 
 use std::ops::Range;
 
@@ -106,22 +106,6 @@ impl<F: Real> Rows<F> {
         Rows { first: window.start, starts, sizes, values: Aligned::unset(at), scales: vec![0.0; row] }
     }
 
-    /// Rows of a lattice that has no use for them.
-    pub fn none() -> Self {
-        Rows {
-            first: 0,
-            starts: Vec::new(),
-            sizes: Vec::new(),
-            values: Aligned::default(),
-            scales: Vec::new(),
-        }
-    }
-
-    /// True if there are none.
-    pub fn is_none(&self) -> bool {
-        self.starts.is_empty()
-    }
-
     /// The row of a place at layer t.
     pub fn row(&self, place: usize, t: usize) -> &[F] {
         let (size, start) = (self.sizes[t - self.first], self.starts[t - self.first].1);
@@ -168,11 +152,48 @@ impl<F: Real> Rows<F> {
         self.scales[self.starts[t - self.first].0 + place] = scale;
     }
 
+    /// A copy of some layers.
+    pub fn copied(&self, layout: &Layout, layers: Range<usize>) -> Self {
+        let mut copy = Rows::new(layout, layers.clone(), F::ZERO);
+        layers.for_each(|t| copy.copy_layer(self, t, layout.active(t)));
+        copy
+    }
+
     /// Copies layer t with its numbers from other rows.
     pub fn copy_layer(&mut self, other: &Rows<F>, t: usize, count: usize) {
         for place in 0..count {
             self.row_mut(place, t).copy_from_slice(other.row(place, t));
             self.set_scale(place, t, other.scale(place, t));
         }
+    }
+}
+
+/// Rows for leaving and for entering each position. On a chain both are the same, and `entered` is `None`.
+#[derive(Debug)]
+pub(crate) struct PositionRows<F> {
+    pub left: Rows<F>,
+    /// Of semi-Markov chains: rows for the states that a segment may be entered in.
+    pub entered: Option<Rows<F>>,
+}
+
+impl<F: Real> PositionRows<F> {
+    /// The row for leaving layer t.
+    pub fn row(&self, place: usize, t: usize) -> &[F] {
+        self.left.row(place, t)
+    }
+
+    /// The number beside it.
+    pub fn scale(&self, place: usize, t: usize) -> f64 {
+        self.left.scale(place, t)
+    }
+
+    /// The rows for entering.
+    pub fn entered(&self) -> &Rows<F> {
+        self.entered.as_ref().unwrap_or(&self.left)
+    }
+
+    /// The same, to be written.
+    pub fn entered_mut(&mut self) -> &mut Rows<F> {
+        self.entered.as_mut().unwrap_or(&mut self.left)
     }
 }

@@ -4,12 +4,14 @@
 //!
 //!   forward  aₜ₊₁ = (aₜ·Mₜ) ∘ Eₜ₊₁,   backward bₜ = Mₜ·wₜ₊₁,  wₜ₊₁ = Eₜ₊₁ ∘ bₜ₊₁
 //!
-//! with a and w divided by their largest entry. That takes one exponential for an entry and no logarithm, and products are written where they
-//! stay: for a few hundred states the log domain costs as much as the products.
+//! with a and w divided by their largest entry. That takes one exponential for an entry and no logarithm, and
+//! products are written where they stay: for a few hundred states the log domain costs as much as the
+//! products.
 //!
-//! An entry of a or w loses at most N·TINY·2^`ROOM` as long as the largest entry before the division is at least 2^−`ROOM`; an entry of a
-//! product then has all its digits where it is above 4·N²·TINY·2^`ROOM`/EPSILON. Whoever finds less (strong couplings, zeros, no weight at
-//! all) starts over in the log domain (`messages`).
+//! An entry of a or w loses at most N·TINY·2^`HEADROOM_BITS` as long as the largest entry before the division is at
+//! least 2^−`HEADROOM_BITS`; an entry of a product then has all its digits where it is above
+//! 4·N²·TINY·2^`HEADROOM_BITS`/EPSILON. Whoever finds less (strong couplings, zeros, no weight at all) starts over in
+//! the log domain (`messages`).
 
 use rayon::prelude::*;
 
@@ -24,7 +26,7 @@ use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
 /// The logarithm to base 2 of how far below 1 the largest entry of a weighed row may be.
-const ROOM: i32 = 30;
+const HEADROOM_BITS: i32 = 30;
 
 /// More states are not worth it: the products are all that counts.
 const MOST_STATES: usize = 4096;
@@ -46,7 +48,7 @@ impl<F: Real> Lattice<'_, F> {
     /// True if it is worth a try.
     pub fn linear(&self) -> bool {
         let stored = self.edges.sets.is_none() && matches!(self.edges.transitions, Transitions::Shared(_));
-        stored && self.layout.largest() <= MOST_STATES
+        self.segments.is_none() && stored && self.layout.largest() <= MOST_STATES
     }
 
     /// log Z of each sequence, or nothing if too much might be lost.
@@ -83,7 +85,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(Some(log_partition))
     }
 
-    /// All messages, or nothing if too much might be lost. E is left in `weights`: B×T×N, with room for as many positions as one likes.
+    /// All messages, or nothing if too much might be lost. E is left in `weights`: B×T×N, with room for as
+    /// many positions as one likes.
     pub fn sweep_linear(&self, weights: &mut [F], clock: &Clock<'_>) -> Result<Option<Linear<F>>> {
         let (steps, size) = (self.layout.steps(), self.layout.largest());
         let mut forward = Rows::unset(&self.layout, 0..steps);
@@ -167,7 +170,7 @@ impl<F: Real> Lattice<'_, F> {
     /// Below this an entry of a product may have lost more than rounding.
     fn floor(&self) -> F {
         let states = self.layout.largest() as f64;
-        let lost = states * states * F::TINY.to_f64() * f64::from(ROOM).exp2();
+        let lost = states * states * F::TINY.to_f64() * f64::from(HEADROOM_BITS).exp2();
         F::from_f64(4.0 * lost / F::EPSILON.to_f64())
     }
 
@@ -182,10 +185,11 @@ impl<F: Real> Lattice<'_, F> {
         shift.to_f64()
     }
 
-    /// row ← row ∘ weights, largest entry 1; returns the logarithm of what the row was divided by, NaN if too much might be lost.
+    /// row ← row ∘ weights, largest entry 1; returns the logarithm of what the row was divided by, NaN if too
+    /// much might be lost.
     fn weigh(&self, weights: &[F], row: &mut [F]) -> f64 {
         let (least, largest) = F::weigh_by(row, weights);
-        if least < self.floor() || largest.to_f64() < f64::from(-ROOM).exp2() {
+        if least < self.floor() || largest.to_f64() < f64::from(-HEADROOM_BITS).exp2() {
             return f64::NAN;
         }
         F::multiply(row, F::ONE / largest);
@@ -206,7 +210,8 @@ impl<F: Real> Lattice<'_, F> {
         F::multiply_pairs(out, messages.forward.row(place, t), messages.backward.row(place, t), factor);
     }
 
-    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions: aₜᵀwₜ₊₁ ∘ M, one product.
+    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions: aₜᵀwₜ₊₁ ∘ M, one
+    /// product.
     pub fn add_linear_edge_marginals(
         &self,
         messages: &Linear<F>,

@@ -1,16 +1,18 @@
 //! Forward and backward messages of a batch.
 //!
-//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t has
+//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t
+//! has
 //!
 //!   forward  la₀ = F₀,       laₜ₊₁(j) = ln Σᵢ exp(laₜ(i)) Mₜ(i, j) + Fₜ₊₁(j)
 //!   backward lb_{T−1} = 0,   lbₜ(i) = ln Σⱼ Mₜ(i, j) exp(Fₜ₊₁(j) + lbₜ₊₁(j)).
 //!
-//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest entry 1, only to be multiplied
-//! with M. An entry of a product may have lost up to N·TINY to underflow: where that is not far below it, it is summed again
-//! from the logarithms. Where all boundaries share one matrix, step s forward and step s backward, counted from each sequence's own end,
-//! read it once together.
+//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest
+//! entry 1, only to be multiplied with M. An entry of a product may have lost up to N·TINY to underflow:
+//! where that is not far below it, it is summed again from the logarithms. Where all boundaries share one
+//! matrix, step s forward and step s backward, counted from each sequence's own end, read it once together.
+//! Semi-Markov chains take the same steps; what differs is how a position is left and entered (`segments`).
 //!
-//! Time O(B·T·N²), memory two rows of N for every position, or of √T positions with checkpoints.
+//! Time O(B·T·N²), memory two rows of N for every position, or of √T positions with checkpoints (`windows`).
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -18,8 +20,9 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::buffers::Buffers;
-use super::layout::{Layout, Rows};
+use super::layout::{Layout, PositionRows, Rows};
 use super::nodes::{Edges, Nodes, add};
+use super::segments::SegmentLayers;
 use super::steps::{Product, Steps};
 use crate::error::Result;
 use crate::numeric::Real;
@@ -28,12 +31,16 @@ use crate::run::Clock;
 /// Rows of fewer numbers in all are not worth sharing out.
 pub(super) const PARALLEL: usize = 1 << 15;
 
-/// Layers of states, what stands on them and what leads from one to the next.
-pub(crate) struct Lattice<'a, F: Real> {
+/// Layers of states, what stands on them and what leads from one to the next: a chain, or with `segments` a
+/// semi-Markov chain.
+pub struct Lattice<'a, F: Real> {
+    /// The states that may be left at each position.
     pub layout: Layout,
     pub nodes: &'a dyn Nodes<F>,
     pub steps: &'a dyn Steps<F>,
     pub edges: Edges<'a, F>,
+    /// The segments of a semi-Markov chain. A chain has segments of one position, whose scores are `nodes`.
+    pub segments: Option<SegmentLayers<'a, F>>,
     /// rowₜ + columnₜ₋₁ for positions inside a sequence: one for each t ≥ 1, or one for all.
     inner_shifts: Vec<Vec<F>>,
     /// start + row₀ for the first position of a sequence that goes on.
@@ -43,18 +50,16 @@ pub(crate) struct Lattice<'a, F: Real> {
 }
 
 /// The messages of a window of layers.
-pub(crate) struct Messages<F> {
-    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one layer further
-    /// where there is one.
+pub struct Messages<F> {
+    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one
+    /// layer further where there is one.
     pub window: Range<usize>,
-    /// la.
-    pub forward: Rows<F>,
-    /// lb.
-    pub backward: Rows<F>,
-    /// Of segments: the log weight of what leads into a segment that starts at t.
-    pub entered: Option<Rows<F>>,
-    /// Of segments: the log weight of what follows from the start of a segment at t.
-    pub entering: Option<Rows<F>>,
+    /// la; of segments the log weights of what ends at t (`left`), and of what leads into a segment that
+    /// starts at t (`entered`).
+    pub forward: PositionRows<F>,
+    /// lb; of segments the log weights of what follows from leaving t (`left`), and from the start of a
+    /// segment at t (`entered`).
+    pub backward: PositionRows<F>,
     /// log Σᵢ exp(laₜ(i) + lbₜ(i)) of each position and place; of segments log Z, relative to both scales.
     pub(super) norms: Vec<Vec<f64>>,
     /// log Z of each sequence, in the order of the batch.
@@ -68,7 +73,16 @@ impl<'a, F: Real> Lattice<'a, F> {
         steps: &'a dyn Steps<F>,
         edges: Edges<'a, F>,
     ) -> Self {
-        let layout = Layout::new(lengths, |t| nodes.states(t));
+        Lattice::with_layout(Layout::new(lengths, |t| nodes.states(t)), nodes, None, steps, edges)
+    }
+
+    pub(super) fn with_layout(
+        layout: Layout,
+        nodes: &'a dyn Nodes<F>,
+        segments: Option<SegmentLayers<'a, F>>,
+        steps: &'a dyn Steps<F>,
+        edges: Edges<'a, F>,
+    ) -> Self {
         let boundaries = layout.steps().saturating_sub(1);
         let inner = match (boundaries, steps.shared()) {
             (0 | 1, _) => 0,
@@ -88,7 +102,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
         let tables = if steps.shared() { boundaries.min(1) } else { boundaries };
         let least = (0..tables).map(|_| OnceLock::new()).collect();
-        Lattice { layout, nodes, steps, edges, inner_shifts, first_shifts, least }
+        Lattice { layout, nodes, steps, edges, segments, inner_shifts, first_shifts, least }
     }
 
     /// Adds Fₜ of the sequence at a place.
@@ -98,7 +112,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         add(row, shifts);
     }
 
-    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position. Either may be empty.
+    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position.
+    /// Either may be empty.
     pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
         let shifts = match (t, t + 1 == self.layout.length(place)) {
             (0, true) => self.nodes.start(),
@@ -109,9 +124,10 @@ impl<'a, F: Real> Lattice<'a, F> {
         (self.nodes.scores(self.layout.sequence(place), t), shifts)
     }
 
-    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale returned.
+    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale
+    /// returned.
     pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
-        if let Some(entering) = &messages.entering {
+        if let Some(entering) = &messages.backward.entered {
             row.copy_from_slice(entering.row(place, t));
             return entering.scale(place, t);
         }
@@ -123,11 +139,12 @@ impl<'a, F: Real> Lattice<'a, F> {
     /// All messages. Sequences without a weight have log Z = −∞ and messages without meaning.
     pub fn sweep(&self, clock: &Clock<'_>) -> Result<Messages<F>> {
         let steps = self.layout.steps();
-        let mut forward = Rows::new(&self.layout, 0..steps, F::ZERO);
-        let mut backward = Rows::new(&self.layout, 0..steps, F::ZERO);
+        let mut forward = self.forward_rows(None, &(0..steps));
+        let mut backward = self.backward_rows(None, &(0..steps));
         self.start(&mut forward);
         if self.steps.shared() {
             let mut buffers = Buffers::new(&self.layout);
+            self.enter_backward(|place| self.layout.length(place) - 1, self.layout.batch(), &mut backward);
             for s in 0..steps.saturating_sub(1) {
                 clock.step("messages", s, steps)?;
                 self.step_both(s, &mut forward, &mut backward, &mut buffers, clock);
@@ -137,49 +154,57 @@ impl<'a, F: Real> Lattice<'a, F> {
             self.backward(&mut backward, 0..steps, clock)?;
         }
         clock.check()?;
-        let log_partition = self.log_partition(&forward);
+        let log_partition = self.log_partition(&forward.left);
         Ok(self.finish(0..steps, forward, backward, log_partition))
     }
 
-    /// The messages forward alone, as rows, and log Z.
-    pub fn sweep_forward(&self, clock: &Clock<'_>) -> Result<(Rows<F>, Vec<f64>)> {
-        let steps = self.layout.steps();
-        let mut forward = Rows::new(&self.layout, 0..steps, F::ZERO);
-        self.start(&mut forward);
-        self.forward(&mut forward, 0..steps, clock)?;
-        let log_partition = self.log_partition(&forward);
+    /// The messages forward alone, and log Z.
+    pub fn sweep_forward(&self, clock: &Clock<'_>) -> Result<(PositionRows<F>, Vec<f64>)> {
+        let forward = self.forward_window(None, 0..self.layout.steps(), clock)?;
+        let log_partition = self.log_partition(&forward.left);
         Ok((forward, log_partition))
+    }
+
+    /// The messages backward alone.
+    pub fn sweep_backward(&self, clock: &Clock<'_>) -> Result<PositionRows<F>> {
+        let steps = self.layout.steps();
+        let mut backward = self.backward_rows(None, &(0..steps));
+        self.backward(&mut backward, 0..steps, clock)?;
+        Ok(backward)
     }
 
     pub(super) fn finish(
         &self,
         window: Range<usize>,
-        forward: Rows<F>,
-        backward: Rows<F>,
+        forward: PositionRows<F>,
+        backward: PositionRows<F>,
         log_partition: Vec<f64>,
     ) -> Messages<F> {
-        let norms = window
-            .clone()
-            .map(|t| {
-                let norm = |place: usize, scratch: &mut Vec<F>| {
-                    scratch.clear();
-                    scratch.extend_from_slice(forward.row(place, t));
-                    add(scratch, backward.row(place, t));
-                    F::log_sum_exp(scratch)
+        let norms = |t: usize| -> Vec<f64> {
+            let active = self.layout.active(t);
+            if self.segments.is_some() {
+                let relative = |place: usize| {
+                    let log_z = log_partition[self.layout.sequence(place)];
+                    log_z - forward.scale(place, t) - backward.scale(place, t)
                 };
-                let active = self.layout.active(t);
-                if active * self.layout.size(t) >= PARALLEL {
-                    (0..active)
-                        .into_par_iter()
-                        .map_init(Vec::new, |scratch, place| norm(place, scratch))
-                        .collect()
-                } else {
-                    let mut scratch = Vec::new();
-                    (0..active).map(|place| norm(place, &mut scratch)).collect()
-                }
-            })
-            .collect();
-        Messages { window, forward, backward, entered: None, entering: None, norms, log_partition }
+                return (0..active).map(relative).collect();
+            }
+            let norm = |place: usize, scratch: &mut Vec<F>| {
+                scratch.clear();
+                scratch.extend_from_slice(forward.row(place, t));
+                add(scratch, backward.row(place, t));
+                F::log_sum_exp(scratch)
+            };
+            if active * self.layout.size(t) >= PARALLEL {
+                let places = (0..active).into_par_iter();
+                places.map_init(Vec::new, |scratch, place| norm(place, scratch)).collect()
+            } else {
+                let mut scratch = Vec::new();
+                (0..active).map(|place| norm(place, &mut scratch)).collect()
+            }
+        };
+        let norms = window.clone().map(norms).collect();
+        Messages { window, forward, backward, norms, log_partition }
     }
 
     /// log Z of each sequence from the messages at its end.
@@ -193,8 +218,11 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 
     /// la₀.
-    pub(super) fn start(&self, forward: &mut Rows<F>) {
-        let (rows, scales) = forward.layer_mut(0, self.layout.active(0));
+    pub(super) fn start(&self, forward: &mut PositionRows<F>) {
+        if self.segments.is_some() {
+            return self.leave_segments(0, forward);
+        }
+        let (rows, scales) = forward.left.layer_mut(0, self.layout.active(0));
         each_row(rows, scales, self.layout.size(0), |place, row, scale| {
             row.fill(F::ZERO);
             self.add_node(place, 0, row);
@@ -202,42 +230,49 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// Fills the layers of a window behind its first, aligned at the start.
+    /// Messages forward over a window, aligned at the start; its first layer is given. What is entered right
+    /// behind it is filled too, where the sequences go on.
     pub(super) fn forward(
         &self,
-        forward: &mut Rows<F>,
+        forward: &mut PositionRows<F>,
         window: Range<usize>,
         clock: &Clock<'_>,
     ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
-        for t in window.start..window.end.saturating_sub(1) {
+        for t in window.start..window.end.min(self.layout.steps().saturating_sub(1)) {
             clock.step("forward messages", t, self.layout.steps())?;
             let count = self.layout.active(t + 1);
-            let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
-            let (input, output, scales) = buffers.forward(count * before, count * after, count);
-            self.leave(t, forward, input);
+            let (before, after) = self.steps.shape(t);
+            let (input, output, scales) = buffers.one(count * before, count * after, count);
+            self.leave(t, &forward.left, input);
             self.steps.multiply(Some(Product { t, count, input, output }), None);
             self.arrive(t, forward, output, scales, clock);
+            if t + 1 < window.end {
+                self.leave_segments(t + 1, forward);
+            }
         }
         clock.check()
     }
 
-    /// Fills the layers of a window before its last, aligned at the start. The last one is given where it is not the end.
+    /// Messages backward over a window, aligned at the start. What stands behind it is given.
     pub(super) fn backward(
         &self,
-        backward: &mut Rows<F>,
+        backward: &mut PositionRows<F>,
         window: Range<usize>,
         clock: &Clock<'_>,
     ) -> Result<()> {
         let mut buffers = Buffers::new(&self.layout);
-        for t in (window.start..window.end.saturating_sub(1)).rev() {
-            clock.step("backward messages", self.layout.steps() - 1 - t, self.layout.steps())?;
+        for t in window.rev() {
             let count = self.layout.active(t + 1);
-            let (before, after) = (self.layout.size(t), self.layout.size(t + 1));
-            let (input, output, scales) = buffers.backward(count * after, count * before, count);
-            self.leave_backward(|_| t, backward, input, scales);
-            self.steps.multiply(None, Some(Product { t, count, input, output }));
-            self.arrive_backward(|_| t, backward, output, scales, clock);
+            if count > 0 {
+                clock.step("backward messages", self.layout.steps() - 1 - t, self.layout.steps())?;
+                let (before, after) = self.steps.shape(t);
+                let (input, output, scales) = buffers.one(count * after, count * before, count);
+                self.leave_backward(|_| t, backward, input, scales);
+                self.steps.multiply(None, Some(Product { t, count, input, output }));
+                self.arrive_backward(|_| t, backward, output, scales, clock);
+            }
+            self.enter_backward(|_| t, self.layout.active(t), backward);
         }
         clock.check()
     }
@@ -246,15 +281,15 @@ impl<'a, F: Real> Lattice<'a, F> {
     fn step_both(
         &self,
         s: usize,
-        forward: &mut Rows<F>,
-        backward: &mut Rows<F>,
+        forward: &mut PositionRows<F>,
+        backward: &mut PositionRows<F>,
         buffers: &mut Buffers<F>,
         clock: &Clock<'_>,
     ) {
         let (count, size) = (self.layout.active(s + 1), self.layout.size(s));
         let t_backward = |place: usize| self.layout.length(place) - 2 - s;
         let buffers = buffers.both(count * size, count);
-        self.leave(s, forward, buffers.forward_input);
+        self.leave(s, &forward.left, buffers.forward_input);
         self.leave_backward(t_backward, backward, buffers.backward_input, buffers.backward_scales);
         let ahead =
             Product { t: s, count, input: buffers.forward_input, output: &mut *buffers.forward_output };
@@ -262,7 +297,9 @@ impl<'a, F: Real> Lattice<'a, F> {
             Product { t: s, count, input: buffers.backward_input, output: &mut *buffers.backward_output };
         self.steps.multiply(Some(ahead), Some(back));
         self.arrive(s, forward, buffers.forward_output, buffers.forward_scales, clock);
+        self.leave_segments(s + 1, forward);
         self.arrive_backward(t_backward, backward, buffers.backward_output, buffers.backward_scales, clock);
+        self.enter_backward(t_backward, count, backward);
     }
 
     /// input ← exp laₜ of the sequences that go on.
@@ -273,24 +310,29 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// laₜ₊₁ from the product.
+    /// laₜ₊₁ from the product; of segments what leads into position t + 1.
     fn arrive(
         &self,
         t: usize,
-        forward: &mut Rows<F>,
+        forward: &mut PositionRows<F>,
         output: &mut [F],
         scales: &mut [f64],
         clock: &Clock<'_>,
     ) {
-        let size = self.layout.size(t + 1);
+        let size = self.steps.shape(t).1;
+        let left = &forward.left;
         each_row(output, scales, size, |place, row, scale| {
-            self.log_sums(t, place, forward.row(place, t), row, clock);
-            self.add_node(place, t + 1, row);
-            *scale = forward.scale(place, t) + normalise(row);
+            self.log_sums(t, place, left.row(place, t), row, clock);
+            match self.segments {
+                None => self.add_node(place, t + 1, row),
+                Some(_) => add(row, self.steps.column_shifts(t)),
+            }
+            *scale = left.scale(place, t) + normalise(row);
         });
+        let entered = forward.entered_mut();
         for (place, row) in output.chunks_exact(size).enumerate() {
-            forward.row_mut(place, t + 1).copy_from_slice(row);
-            forward.set_scale(place, t + 1, scales[place]);
+            entered.row_mut(place, t + 1).copy_from_slice(row);
+            entered.set_scale(place, t + 1, scales[place]);
         }
     }
 
@@ -298,25 +340,34 @@ impl<'a, F: Real> Lattice<'a, F> {
     fn leave_backward(
         &self,
         t: impl Fn(usize) -> usize + Sync,
-        backward: &Rows<F>,
+        backward: &PositionRows<F>,
         input: &mut [F],
         scales: &mut [f64],
     ) {
         let size = input.len() / scales.len().max(1);
         each_row(input, scales, size, |place, row, scale| {
             let after = t(place) + 1;
-            row.copy_from_slice(backward.row(place, after));
-            self.add_node(place, after, row);
-            *scale = backward.scale(place, after) + normalise(row);
+            *scale = self.enter(place, after, backward, row);
             F::exp_in_place(row);
         });
+    }
+
+    /// row ← wₜ, largest entry 0; its scale is returned. Of segments it is there already.
+    pub(super) fn enter(&self, place: usize, t: usize, backward: &PositionRows<F>, row: &mut [F]) -> f64 {
+        let rows = backward.entered();
+        row.copy_from_slice(rows.row(place, t));
+        if self.segments.is_some() {
+            return rows.scale(place, t);
+        }
+        self.add_node(place, t, row);
+        rows.scale(place, t) + normalise(row)
     }
 
     /// lbₜ from the product.
     fn arrive_backward(
         &self,
         t: impl Fn(usize) -> usize + Sync,
-        backward: &mut Rows<F>,
+        backward: &mut PositionRows<F>,
         output: &mut [F],
         scales: &[f64],
         clock: &Clock<'_>,
@@ -325,15 +376,14 @@ impl<'a, F: Real> Lattice<'a, F> {
         each(output, size, |place, row| {
             let t = t(place);
             self.log_sums_backward(t, place, row, clock, || {
-                let mut after = backward.row(place, t + 1).to_vec();
-                self.add_node(place, t + 1, &mut after);
-                normalise(&mut after);
+                let mut after = vec![F::ZERO; self.steps.shape(t).1];
+                self.enter(place, t + 1, backward, &mut after);
                 after
             });
         });
         for (place, row) in output.chunks_exact(size).enumerate() {
-            backward.row_mut(place, t(place)).copy_from_slice(row);
-            backward.set_scale(place, t(place), scales[place]);
+            backward.left.row_mut(place, t(place)).copy_from_slice(row);
+            backward.left.set_scale(place, t(place), scales[place]);
         }
     }
 }

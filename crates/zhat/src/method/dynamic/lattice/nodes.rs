@@ -10,7 +10,8 @@ pub(crate) trait Nodes<F: Real>: Sync {
     /// The number of states of layer t, the same for all sequences.
     fn states(&self, t: usize) -> usize;
 
-    /// The scores of sequence b at position t, one for each state of the layer, without the start; empty if there are none.
+    /// The scores of sequence b at position t, one for each state of the layer, without the start; empty if
+    /// there are none.
     fn scores(&self, b: usize, t: usize) -> &[F];
 
     /// What is added at t = 0; empty if that is nothing.
@@ -62,7 +63,8 @@ pub(crate) fn add<F: Real>(x: &mut [F], y: &[F]) {
     F::add_to(x, y);
 }
 
-/// Where the edges of a lattice stand among a model's transitions: for what cannot go through a matrix product.
+/// Where the edges of a lattice stand among a model's transitions: for what cannot go through a matrix
+/// product.
 #[derive(Clone)]
 pub(crate) struct Edges<'a, F: Real> {
     pub transitions: &'a Transitions<F>,

@@ -1,17 +1,20 @@
 //! The k best paths, lazily (recursive enumeration).
 //!
-//! The r-th best path into a node comes through some node before it, as that one's r′-th best: each node keeps what it has found and
-//! the candidates for the next, one for each node before it. Asking a node for one more asks only the node that its last one came
-//! through. Memory O(k) a node that is asked, at most k·T nodes.
+//! The r-th best path into a node comes through some node before it, as that one's r′-th best: each node
+//! keeps what it has found and the candidates for the next, one for each node before it. Asking a node for
+//! one more asks only the node that its last one came through. Memory O(k) a node that is asked, at most k·T
+//! nodes.
 //!
-//! Reference: V. Jiménez, A. Marzal, *Computing the K shortest paths: a new algorithm and an experimental comparison*, WAE (1999).
+//! Reference: V. Jiménez, A. Marzal, *Computing the K shortest paths: a new algorithm and an experimental
+//! comparison*, WAE (1999).
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
 /// A graph of nodes in layers, asked for what leads into a node.
 pub(crate) trait Backward {
-    /// The nodes that lead into `node`, each with the score of the best path into it and on into `node`; none for a first node.
+    /// The nodes that lead into `node`, each with the score of the best path into it and on into `node`; none
+    /// for a first node.
     fn before(&self, node: Node) -> Vec<(Node, f64)>;
     /// The score of the step from `from` to `node`.
     fn step(&self, from: Node, node: Node) -> f64;
@@ -22,26 +25,26 @@ pub(crate) trait Backward {
 /// A layer and a state in it.
 pub(crate) type Node = (usize, usize);
 
-/// A way into a node: through the `rank`-th best path into another.
+/// A path into a node: through the `rank`-th best path into the node before.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Candidate {
     score: f64,
     from: Option<Node>,
     rank: usize,
 }
 
-impl PartialEq for Way {
+impl PartialEq for Candidate {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Way {}
-impl PartialOrd for Way {
+impl Eq for Candidate {}
+impl PartialOrd for Candidate {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Way {
+impl Ord for Candidate {
     /// The larger one has the larger score; of equals the smaller state, then rank.
     fn cmp(&self, other: &Self) -> Ordering {
         let scores = self.score.total_cmp(&other.score);
@@ -49,32 +52,33 @@ impl Ord for Way {
     }
 }
 
-/// What is known about a node.
-struct Known {
-    found: Vec<Way>,
-    candidates: BinaryHeap<Way>,
+/// The best paths into a node that were found, and the candidates for the next.
+struct NodePaths {
+    found: Vec<Candidate>,
+    candidates: BinaryHeap<Candidate>,
 }
 
 /// The paths found so far.
 pub(crate) struct Ranked<'a, G: Backward> {
     graph: &'a G,
     k: usize,
-    known: HashMap<Node, Known>,
+    nodes: HashMap<Node, NodePaths>,
 }
 
 impl<'a, G: Backward> Ranked<'a, G> {
     /// For at most k paths.
     pub fn new(graph: &'a G, k: usize) -> Self {
-        Ranked { graph, k, known: HashMap::new() }
+        Ranked { graph, k, nodes: HashMap::new() }
     }
 
-    /// The nodes of the `rank`-th best path into `node`, first to last; `None` if there are not so many. To be asked for in turn.
+    /// The nodes of the `rank`-th best path into `node`, first to last; `None` if there are not so many. To
+    /// be asked for in turn.
     pub fn path(&mut self, node: Node, rank: usize) -> Option<Vec<Node>> {
         if !self.extend(node, rank) {
             return None;
         }
         let (mut path, mut at, mut rank) = (vec![node], node, rank);
-        while let Some(way) = self.known.get(&at).and_then(|known| known.found.get(rank)) {
+        while let Some(way) = self.nodes.get(&at).and_then(|paths| paths.found.get(rank)) {
             let Some(from) = way.from else { break };
             path.push(from);
             (at, rank) = (from, way.rank);
@@ -93,9 +97,9 @@ impl<'a, G: Backward> Ranked<'a, G> {
         let (mut at, mut rank) = (node, rank);
         loop {
             self.open(at);
-            let found = self.known.get(&at).map_or(&[][..], |known| &known.found);
+            let found = self.nodes.get(&at).map_or(&[][..], |paths| &paths.found);
             let last = if found.len() == rank { found.last() } else { None };
-            let Some(Way { from: Some(from), rank: used, .. }) = last else {
+            let Some(Candidate { from: Some(from), rank: used, .. }) = last else {
                 waiting.pop();
                 break;
             };
@@ -103,51 +107,51 @@ impl<'a, G: Backward> Ranked<'a, G> {
             waiting.push((at, rank));
         }
         while let Some((node, rank)) = waiting.pop() {
-            let last = self.known.get(&node).and_then(|known| known.found.get(rank - 1)).copied();
-            if let Some(Way { from: Some(from), rank: used, .. }) = last {
-                let more = self.known.get(&from).and_then(|known| known.found.get(used + 1));
-                let next = more.map(|way| Way {
+            let last = self.nodes.get(&node).and_then(|paths| paths.found.get(rank - 1)).copied();
+            if let Some(Candidate { from: Some(from), rank: used, .. }) = last {
+                let more = self.nodes.get(&from).and_then(|paths| paths.found.get(used + 1));
+                let next = more.map(|way| Candidate {
                     score: way.score + self.graph.step(from, node),
                     from: Some(from),
                     rank: used + 1,
                 });
-                if let (Some(next), Some(known)) = (next, self.known.get_mut(&node)) {
-                    known.candidates.push(next);
+                if let (Some(next), Some(paths)) = (next, self.nodes.get_mut(&node)) {
+                    paths.candidates.push(next);
                 }
             }
-            if let Some(known) = self.known.get_mut(&node) {
-                let best = known.candidates.pop();
-                known.found.extend(best);
+            if let Some(paths) = self.nodes.get_mut(&node) {
+                let best = paths.candidates.pop();
+                paths.found.extend(best);
             }
         }
-        self.known.get(&node).is_some_and(|known| known.found.len() > wanted)
+        self.nodes.get(&node).is_some_and(|paths| paths.found.len() > wanted)
     }
 
     /// Writes down the best way into a node, and the best through each other node before it.
     fn open(&mut self, node: Node) {
-        if self.known.contains_key(&node) {
+        if self.nodes.contains_key(&node) {
             return;
         }
         let before = self.graph.before(node);
-        let mut ways: Vec<Way> = before
+        let mut candidates: Vec<Candidate> = before
             .into_iter()
             .filter(|(_, score)| *score > f64::NEG_INFINITY)
-            .map(|(from, score)| Way { score, from: Some(from), rank: 0 })
+            .map(|(from, score)| Candidate { score, from: Some(from), rank: 0 })
             .collect();
-        ways.sort_by(|a, b| b.cmp(a));
+        candidates.sort_by(|a, b| b.cmp(a));
         // No more than k of them can be among the k best.
-        ways.truncate(self.k);
-        ways.shrink_to_fit();
+        candidates.truncate(self.k);
+        candidates.shrink_to_fit();
         let best = self.graph.best(node);
-        let known = if ways.is_empty() {
-            let alone = Way { score: best, from: None, rank: 0 };
+        let paths = if candidates.is_empty() {
+            let alone = Candidate { score: best, from: None, rank: 0 };
             let found = if best > f64::NEG_INFINITY { vec![alone] } else { Vec::new() };
-            Known { found, candidates: BinaryHeap::new() }
+            NodePaths { found, candidates: BinaryHeap::new() }
         } else {
-            let found = vec![ways.remove(0)];
-            Known { found, candidates: ways.into() }
+            let found = vec![candidates.remove(0)];
+            NodePaths { found, candidates: candidates.into() }
         };
-        self.known.insert(node, known);
+        self.nodes.insert(node, paths);
     }
 }
 

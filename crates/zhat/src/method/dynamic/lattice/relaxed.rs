@@ -1,19 +1,26 @@
 //! Relaxed samples (Gumbel-softmax), drawn backward, and their gradient.
 //!
-//! p̂(xₜ = i | x̂ₜ₊₁) ∝ exp(laₜ(i)) Mₜ(i, x̂ₜ₊₁). With Gumbel noise g the hard state is x̂ₜ = argmaxᵢ(log p̂(i) + gᵢ), an exact draw, and the
-//! relaxed one x̃ₜ = softmax((log p̂ + g)/τ). A cotangent on x̃ goes through the softmax to log p̂, hence to the forward message laₜ and
-//! to log-transition(i, x̂ₜ₊₁), and on through the forward recursion,
+//! A segment that ends at t takes its state from p(j | what follows) ∝ outₜ(j) Mₜ(j, next), and its start
+//! from p(s | t, j) ∝ inₛ(j) exp score(s, t, j), each as the argmax of log p + Gumbel noise: together an
+//! exact draw. The relaxed ones are softmax((log p + g)/τ). A chain has segments of one position: out is la,
+//! and there is no length to draw.
 //!
-//!   Vₜ(i) = Cₜ(i) + aₜ(i) Σⱼ Mₜ(i, j) Vₜ₊₁(j)/sⱼ,   s = aₜM:
+//! Cotangents go through both softmaxes to the messages, to the transitions into hard states and to the
+//! scores of segments, and on through the forward recursion,
 //!
-//! Vₜ is the gradient with respect to the node scores at t, aₜ(i) M(i, j) Vₜ₊₁(j)/sⱼ that with respect to the transitions. It is linear, so all
-//! samples of a sequence go through one sweep. The hard states are constants.
+//!   V_out,ₜ(i) += aₜ(i) Σⱼ Mₜ(i, j) V_in,ₜ₊₁(j)/sⱼ with s = aₜM,   V_in,ₛ(j) += P(s | t, j) V_out,ₜ(j):
 //!
-//! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML (2022), Algorithm 4.
+//! aₜ(i) M(i, j) V_in,ₜ₊₁(j)/sⱼ is the gradient with respect to the transitions, P(s | t, j) V_out,ₜ(j) that
+//! with respect to score(s, t, j); on a chain V = V_in = V_out is that with respect to the node scores. All
+//! is linear, so all samples of a sequence go through one sweep. Hard states and lengths are constants.
+//!
+//! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML
+//! (2022), Algorithm 4.
 
-use super::layout::Rows;
+use super::layout::{PositionRows, Rows};
 use super::messages::{Lattice, each, normalise};
 use super::nodes::add;
+use super::segments::origin;
 use super::steps::Product;
 use crate::error::Result;
 use crate::numeric::{self, Real};
@@ -21,119 +28,170 @@ use crate::query::sequence::TransitionGradient;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// A path and, position after position, the softmax that it was taken of.
-pub(crate) struct Relaxed<F> {
-    pub hard: Vec<usize>,
-    pub soft: Vec<F>,
+/// A segment and the softmaxes that it was taken of.
+pub(crate) struct RelaxedSegment<F> {
+    /// Its last position.
+    pub end: usize,
+    /// Its state, as a number among those that may be left at its end.
+    pub state: usize,
+    /// How many positions it has.
+    pub length: usize,
+    /// A value for each state that may be left at its end.
+    pub states: Vec<F>,
+    /// A value for each length from 1 on; none of a chain.
+    pub lengths: Vec<f64>,
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// One sample of sequence b, which must have a path; `forward` are its messages.
-    pub fn relax(&self, forward: &Rows<F>, b: usize, temperature: f64, random: &mut Stream) -> Relaxed<F> {
-        let place = self.layout.place(b);
-        let length = self.layout.length(place);
-        let starts = self.starts(length);
-        let mut relaxed = Relaxed { hard: vec![0; length], soft: vec![F::ZERO; starts[length]] };
-        let mut noise = Vec::new();
-        for t in (0..length).rev() {
-            let row = &mut relaxed.soft[starts[t]..starts[t + 1]];
-            let next = if t + 1 < length { Some(relaxed.hard[t + 1]) } else { None };
-            relaxed.hard[t] =
-                self.relax_position(forward.row(place, t), t, next, temperature, random, &mut noise, row);
-        }
-        relaxed
-    }
-
-    /// Where the rows of each position stand side by side.
-    fn starts(&self, length: usize) -> Vec<usize> {
-        let sizes = (0..length).map(|t| self.layout.size(t));
-        std::iter::once(0)
-            .chain(sizes.scan(0, |sum, size| {
-                *sum += size;
-                Some(*sum)
-            }))
-            .collect()
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn relax_position(
+    /// One sample of sequence b, which must have a path, the last segment first; `forward` are its messages.
+    pub fn relax(
         &self,
-        la: &[F],
-        t: usize,
-        next: Option<usize>,
-        temperature: f64,
-        random: &mut Stream,
-        noise: &mut Vec<f64>,
-        row: &mut [F],
-    ) -> usize {
-        match next {
-            Some(j) => self.steps.log_column(t, j, row),
-            None => row.fill(F::ZERO),
-        }
-        add(row, la);
-        normalise(row);
-        choose(row, temperature, random, noise)
-    }
-
-    /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes: to the messages, and to the
-    /// transitions into the hard states.
-    #[allow(clippy::too_many_arguments)]
-    pub fn relax_vjp(
-        &self,
-        forward: &Rows<F>,
+        forward: &PositionRows<F>,
         b: usize,
         temperature: f64,
         random: &mut Stream,
-        cotangent: impl Fn(usize) -> Vec<F>,
-        to_forward: &mut Rows<F>,
-        gradient: &mut TransitionGradient<F>,
+    ) -> Vec<RelaxedSegment<F>> {
+        let mut segments = Vec::new();
+        self.walk(forward, b, temperature, random, |segment, _| segments.push(segment));
+        segments
+    }
+
+    /// Calls `visit` with every segment, the last first, and the number of the state entered behind it.
+    fn walk(
+        &self,
+        forward: &PositionRows<F>,
+        b: usize,
+        temperature: f64,
+        random: &mut Stream,
+        mut visit: impl FnMut(RelaxedSegment<F>, Option<usize>),
     ) {
         let place = self.layout.place(b);
-        let length = self.layout.length(place);
-        let (mut noise, mut next) = (Vec::new(), None);
-        for t in (0..length).rev() {
-            let mut row = vec![F::ZERO; self.layout.size(t)];
-            let hard = self.relax_position(
-                forward.row(place, t),
-                t,
-                next,
-                temperature,
-                random,
-                &mut noise,
-                &mut row,
-            );
-            let cotangent = cotangent(t);
-            let mean: f64 = row.iter().zip(&cotangent).map(|(x, c)| x.to_f64() * c.to_f64()).sum();
-            for (x, c) in row.iter_mut().zip(&cotangent) {
-                *x = F::from_f64(x.to_f64() * (c.to_f64() - mean) / temperature);
-            }
-            add(to_forward.row_mut(place, t), &row);
+        let (mut open, mut next) = (self.layout.length(place), None);
+        let mut noise = Vec::new();
+        while open > 0 {
+            let t = open - 1;
+            let mut states = vec![F::ZERO; self.layout.size(t)];
             if let Some(j) = next {
-                self.edges.add_column(t, j, &row, gradient);
+                self.steps.log_column(t, j, &mut states);
             }
-            next = Some(hard);
+            add(&mut states, forward.row(place, t));
+            normalise(&mut states);
+            let state = choose(&mut states, temperature, random, &mut noise);
+            let (mut lengths, mut length) = (Vec::new(), 1);
+            if let Some(entered) = &forward.entered {
+                let reference = entered.scale(place, t);
+                self.each_ending(place, t, |s, scores| {
+                    let from = entered.row(place, s)[self.origin(s, t, state)];
+                    lengths.push(scores[state] + from.to_f64() + entered.scale(place, s) - reference);
+                });
+                normalise(&mut lengths);
+                length = 1 + choose(&mut lengths, temperature, random, &mut noise);
+            }
+            let behind = next.replace(self.origin(open - length, t, state));
+            visit(RelaxedSegment { end: t, state, length, states, lengths }, behind);
+            open -= length;
         }
     }
 
-    /// Takes a cotangent on the forward messages (before the shifts of the transitions) back through their recursion. `rows` become the
-    /// gradient with respect to the node scores.
+    /// Cotangents of zero for the messages.
+    pub fn message_cotangents(&self) -> PositionRows<F> {
+        self.forward_rows(None, &(0..self.layout.steps()))
+    }
+
+    /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes.
+    /// `cotangent` gives that of the states and of the lengths of the segment that ends at t; `score` takes
+    /// that with respect to score(s, t, k).
+    #[allow(clippy::too_many_arguments)]
+    pub fn relax_vjp<'c>(
+        &self,
+        forward: &PositionRows<F>,
+        b: usize,
+        temperature: f64,
+        random: &mut Stream,
+        cotangent: impl Fn(usize) -> (&'c [F], &'c [F]),
+        to: &mut PositionRows<F>,
+        gradient: &mut TransitionGradient<F>,
+        mut score: impl FnMut((usize, usize, usize), f64),
+    ) {
+        let place = self.layout.place(b);
+        self.walk(forward, b, temperature, random, |segment, behind| {
+            let RelaxedSegment { end, state, mut states, mut lengths, .. } = segment;
+            let (of_states, of_lengths) = cotangent(end);
+            through(&mut states, of_states, temperature);
+            add(to.left.row_mut(place, end), &states);
+            if let Some(j) = behind {
+                self.edges.add_column(end, j, &states, gradient);
+            }
+            through(&mut lengths, of_lengths, temperature);
+            for (d, &weight) in lengths.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                let s = end - d;
+                to.entered_mut().row_mut(place, s)[self.origin(s, end, state)] += F::from_f64(weight);
+                score((s, end, state), weight);
+            }
+        });
+    }
+
+    /// Takes cotangents of the messages (before the shifts of the transitions) back through their recursion.
+    /// Of a chain `rows` become the gradient with respect to the node scores. Of segments `scores` takes, for
+    /// sequence b and end t, the gradient with respect to score(s, t, ·) for s = t, t − 1, …
     pub fn forward_vjp(
         &self,
-        forward: &Rows<F>,
-        rows: &mut Rows<F>,
+        forward: &PositionRows<F>,
+        rows: &mut PositionRows<F>,
         clock: &Clock<'_>,
         gradient: &mut TransitionGradient<F>,
+        mut scores: impl FnMut(usize, usize, &[Vec<f64>]),
     ) -> Result<()> {
-        for t in (0..self.layout.steps().saturating_sub(1)).rev() {
+        let layout = &self.layout;
+        for t in (0..layout.steps()).rev() {
             clock.check()?;
-            let next = rows.layer_mut(t + 1, self.layout.active(t + 1)).0.to_vec();
-            self.step_vjp(t, forward, &next, rows, gradient);
+            if t + 1 < layout.steps() {
+                let next = rows.entered_mut().layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
+                self.step_vjp(t, &forward.left, &next, &mut rows.left, gradient);
+            }
+            let PositionRows { left, entered: Some(entered) } = &mut *rows else { continue };
+            for place in 0..layout.active(t) {
+                let cotangent = left.row(place, t);
+                if cotangent.iter().all(|x| *x == F::ZERO) {
+                    continue;
+                }
+                let weights = self.spread(forward, place, t, cotangent);
+                for (d, weights) in weights.iter().enumerate() {
+                    let origins = self.origins(t - d, t);
+                    let row = entered.row_mut(place, t - d);
+                    for (k, &weight) in weights.iter().enumerate() {
+                        row[origin(origins, k)] += F::from_f64(weight);
+                    }
+                }
+                scores(layout.sequence(place), t, &weights);
+            }
         }
         Ok(())
     }
 
-    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in `rows`, and to the transitions.
-    pub(super) fn step_vjp(
+    /// P(s | t, k) times the cotangent of outₜ(k), for s = t, t − 1, …
+    fn spread(&self, forward: &PositionRows<F>, place: usize, t: usize, cotangent: &[F]) -> Vec<Vec<f64>> {
+        let (out, scale) = (forward.row(place, t), forward.scale(place, t));
+        let mut weights = Vec::new();
+        self.each_ending(place, t, |s, scores| {
+            let (origins, from) = (self.origins(s, t), forward.entered().row(place, s));
+            let shift = forward.entered().scale(place, s) - scale;
+            let mut logs = scores.to_vec();
+            self.add_row_shift(place, t, &mut logs);
+            for (k, x) in logs.iter_mut().enumerate() {
+                let log = *x + from[origin(origins, k)].to_f64() + shift;
+                // What has no weight has no gradient: there out is −∞ itself.
+                let some = log > f64::NEG_INFINITY && cotangent[k] != F::ZERO;
+                *x = if some { (log - out[k].to_f64()).exp() * cotangent[k].to_f64() } else { 0.0 };
+            }
+            weights.push(logs);
+        });
+        weights
+    }
+
+    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in
+    /// `rows`, and to the transitions.
+    fn step_vjp(
         &self,
         t: usize,
         forward: &Rows<F>,
@@ -187,13 +245,16 @@ impl<F: Real> Lattice<'_, F> {
     }
 }
 
+/// values, a softmax at this temperature, become the gradient with respect to its arguments.
+fn through<G: Real, F: Real>(values: &mut [G], cotangent: &[F], temperature: f64) {
+    let mean: f64 = values.iter().zip(cotangent).map(|(x, c)| x.to_f64() * c.to_f64()).sum();
+    for (x, c) in values.iter_mut().zip(cotangent) {
+        *x = G::from_f64(x.to_f64() * (c.to_f64() - mean) / temperature);
+    }
+}
+
 /// Logarithms with Gumbel noise become their softmax; returns where their maximum is.
-pub(super) fn choose<F: Real>(
-    row: &mut [F],
-    temperature: f64,
-    random: &mut Stream,
-    noise: &mut Vec<f64>,
-) -> usize {
+fn choose<F: Real>(row: &mut [F], temperature: f64, random: &mut Stream, noise: &mut Vec<f64>) -> usize {
     gumbel(random, row.len(), noise);
     // In double precision: noise and logits are added before they are rounded.
     let (mut best, mut at) = (f64::NEG_INFINITY, 0);

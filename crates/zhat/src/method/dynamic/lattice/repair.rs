@@ -1,4 +1,5 @@
-//! Logarithms of products without loss: an entry that may have lost too much to underflow is summed again in the log domain.
+//! Logarithms of products without loss: an entry that may have lost too much to underflow is summed again in
+//! the log domain.
 
 use super::messages::Lattice;
 use super::nodes::add;
@@ -6,7 +7,7 @@ use crate::numeric::Real;
 use crate::run::Clock;
 
 /// A product with more doubtful entries than this asks whether anything can have been lost at all.
-const MANY: usize = 4;
+const MANY_DOUBTFUL: usize = 4;
 
 impl<F: Real> Lattice<'_, F> {
     /// The logarithms of a product forward of exp `before`, without loss.
@@ -46,7 +47,8 @@ impl<F: Real> Lattice<'_, F> {
         F::from_f64(4.0 * self.steps.shape(layer - 1).1 as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
     }
 
-    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that went in.
+    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that
+    /// went in.
     pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
         let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
@@ -54,8 +56,9 @@ impl<F: Real> Lattice<'_, F> {
         if F::least(output) < threshold {
             let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
             doubtful.extend(entries.map(|(j, _)| j as u32));
-            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has all its digits.
-            if doubtful.len() > MANY {
+            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has
+            // all its digits.
+            if doubtful.len() > MANY_DOUBTFUL {
                 let least = input.iter().copied().filter(|&x| x > F::NEG_INFINITY);
                 let least = least.fold(F::ZERO, |a, b| if b < a { b } else { a }).to_f64();
                 if least + self.least(t) > F::TINY.to_f64().ln() + 2.0 {
@@ -66,8 +69,8 @@ impl<F: Real> Lattice<'_, F> {
         doubtful
     }
 
-    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry. What it leaves has no meaning if the clock
-    /// says to stop.
+    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry. What it
+    /// leaves has no meaning if the clock says to stop.
     #[allow(clippy::too_many_arguments)]
     fn repair(
         &self,

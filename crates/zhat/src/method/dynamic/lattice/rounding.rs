@@ -19,12 +19,14 @@ pub(crate) struct Sizes {
 
 /// A bound in nats.
 ///
-/// With u half of EPSILON, a position adds: u·terms for the sums, whose terms are positive; a few u for `exp` and `ln`; u times the size
-/// of the messages that are kept, relative to the largest; and u times the scores that are added, or D + 1 times where a
-/// transition is a product of D numbers. Scales are kept in double precision.
+/// With u half of EPSILON, a position adds: u·terms for the sums, whose terms are positive; a few u for `exp`
+/// and `ln`; u times the size of the messages that are kept, relative to the largest; and u times the scores
+/// that are added, or D + 1 times where a transition is a product of D numbers. Scales are kept in double
+/// precision.
 ///
-/// Messages that count are at most as far below the largest as what comes after can make up for. That is the range of one transition,
-/// and of the emissions of a segment, where every transition is possible, as it is for embeddings; else the whole magnitude.
+/// Messages that count are at most as far below the largest as what comes after can make up for. That is the
+/// range of one transition, and of the emissions of a segment, where every transition is possible, as it is
+/// for embeddings; else the whole magnitude.
 pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> f64 {
     let Sizes { states, steps, terms, longest, magnitude } = *sizes;
     let (positions, rank) = match transitions {

@@ -1,75 +1,34 @@
-//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's probability is.
+//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's
+//! probability is.
 //!
-//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a bit says whether a state can be
-//! reached by a path of positive weight from the start, another whether the end can be reached from it. p has a forbidden path exactly if a
-//! segment (of a chain: a state at a position) or a transition that lies between two such states is −∞ in q.
+//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a
+//! bit says whether a state can be reached by a path of positive weight from the start, another whether the
+//! end can be reached from it. p has a forbidden path exactly if a segment (of a chain: a state at a
+//! position) or a transition that lies between two such states is −∞ in q.
 //!
 //! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits.
 
 use super::entries::{Entries, Index};
 use super::messages::Lattice;
 use super::nodes::Edges;
-use super::segments::SegmentLattice;
 use crate::error::Result;
 use crate::model::Transitions;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// Calls the last argument with each end of the segments of a place that start at a position, and a bit for each state that has one.
-type Starting<'a> = dyn Fn(usize, usize, &mut dyn FnMut(usize, &[u64])) + 'a;
-
-/// For each sequence, whether a path of a chain p has weight zero under a chain q of the same shape.
-pub(super) fn forbidden_paths<F: Real>(
+/// For each sequence, whether a path of p has weight zero under q, a lattice of the same shape.
+pub(super) fn forbidden<F: Real>(
     p: &Lattice<'_, F>,
     q: &Lattice<'_, F>,
     clock: &Clock<'_>,
 ) -> Result<Vec<bool>> {
-    fn starting<F: Real>(
-        lattice: &Lattice<'_, F>,
-        place: usize,
-        s: usize,
-        visit: &mut dyn FnMut(usize, &[u64]),
-    ) {
-        let mut row = vec![F::ZERO; lattice.layout.size(s)];
-        lattice.add_node(place, s, &mut row);
-        visit(s, &bits(&row));
-    }
-    let of_p = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(p, place, s, visit);
-    let of_q = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(q, place, s, visit);
-    forbidden([p, q], [&of_p, &of_q], clock)
-}
-
-/// The same of segmentations.
-pub(super) fn forbidden_segmentations<F: Real>(
-    p: &SegmentLattice<'_, F>,
-    q: &SegmentLattice<'_, F>,
-    clock: &Clock<'_>,
-) -> Result<Vec<bool>> {
-    fn starting<F: Real>(
-        lattice: &SegmentLattice<'_, F>,
-        place: usize,
-        s: usize,
-        visit: &mut dyn FnMut(usize, &[u64]),
-    ) {
-        lattice.each_starting(place, s, |t, scores| visit(t, &bits(scores)));
-    }
-    let of_p = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(p, place, s, visit);
-    let of_q = |place: usize, s: usize, visit: &mut dyn FnMut(usize, &[u64])| starting(q, place, s, visit);
-    forbidden([&p.base, &q.base], [&of_p, &of_q], clock)
-}
-
-fn forbidden<F: Real>(
-    lattices: [&Lattice<'_, F>; 2],
-    starting: [&Starting<'_>; 2],
-    clock: &Clock<'_>,
-) -> Result<Vec<bool>> {
-    let layout = &lattices[0].layout;
+    let layout = &p.layout;
     let (batch, steps, states) = (layout.batch(), layout.steps(), layout.largest());
     let mut found = vec![false; batch];
-    if !lattices[1].edges.has_zeros() && !some_segment_is_missing(lattices[1], starting[1], clock)? {
+    if !q.edges.has_zeros() && !some_segment_is_missing(q, clock)? {
         return Ok(found);
     }
-    let [mut of_p, mut of_q] = lattices.map(|lattice| Tables::new(&lattice.edges));
+    let (mut of_p, mut of_q) = (Tables::new(&p.edges), Tables::new(&q.edges));
     let words = states.div_ceil(64);
     let rows = || Rows { words, steps, bits: vec![0; batch * steps * words] };
     // States that can be entered and left at a position, from the start and towards the end.
@@ -82,7 +41,7 @@ fn forbidden<F: Real>(
                 entered.row_mut(place, 0).copy_from_slice(&all);
             }
             let from = entered.row(place, t);
-            starting[0](place, t, &mut |end, some| join(left.row_mut(place, end), from, some));
+            starting(p, place, t, |end, some| join(left.row_mut(place, end), from, some));
         }
         let active = layout.active(t + 1);
         let table = if active > 0 { of_p.table(t) } else { &[] };
@@ -115,9 +74,9 @@ fn forbidden<F: Real>(
                 }
             }
             let mut theirs: Vec<Vec<u64>> = Vec::new();
-            starting[1](place, t, &mut |_, some| theirs.push(some.to_vec()));
+            starting(q, place, t, |_, some| theirs.push(some.to_vec()));
             let (from, mut segment) = (entered.row(place, t), 0);
-            starting[0](place, t, &mut |end, some| {
+            starting(p, place, t, |end, some| {
                 let on_path = |k: usize| from[k] & some[k] & leaving.row(place, end)[k];
                 found[b] |= theirs[segment].iter().enumerate().any(|(k, q)| on_path(k) & !q != 0);
                 join(entering.row_mut(place, t), leaving.row(place, end), some);
@@ -128,18 +87,25 @@ fn forbidden<F: Real>(
     Ok(found)
 }
 
-fn some_segment_is_missing<F: Real>(
-    lattice: &Lattice<'_, F>,
-    starting: &Starting<'_>,
-    clock: &Clock<'_>,
-) -> Result<bool> {
+/// Calls `visit` with each end of the segments of a place that start at s, and a bit for each state that has
+/// one.
+fn starting<F: Real>(lattice: &Lattice<'_, F>, place: usize, s: usize, mut visit: impl FnMut(usize, &[u64])) {
+    if lattice.segments.is_some() {
+        return lattice.each_starting(place, s, |t, scores| visit(t, &bits(scores)));
+    }
+    let mut row = vec![F::ZERO; lattice.layout.size(s)];
+    lattice.add_node(place, s, &mut row);
+    visit(s, &bits(&row));
+}
+
+fn some_segment_is_missing<F: Real>(lattice: &Lattice<'_, F>, clock: &Clock<'_>) -> Result<bool> {
     let layout = &lattice.layout;
     let all = ones(layout.largest());
     let mut missing = false;
     for t in 0..layout.steps() {
         for place in 0..layout.active(t) {
             clock.check()?;
-            starting(place, t, &mut |_, some| missing |= some != all);
+            starting(lattice, place, t, |_, some| missing |= some != all);
         }
         if missing {
             break;

@@ -82,7 +82,8 @@ fn restricted_layers_of_different_sizes_agree_with_enumeration() {
     }
 }
 
-/// The linear domain agrees with the log domain where it answers, answers mild models, and declines where it would lose something.
+/// The linear domain agrees with the log domain where it answers, answers mild models, and declines where it
+/// would lose something.
 fn linear_agrees<F: Real>() {
     let mut answered = [0; 3];
     for seed in 0..60 {

@@ -1,97 +1,221 @@
-//! Messages in less memory: log Z alone with two layers at a time, and checkpoints.
+//! Sweeps in less memory: log Z alone, and checkpoints.
+//!
+//! What follows from a boundary on depends on what is entered at the last L positions before it (L = 1 on a
+//! chain). With windows of W positions, T/W checkpoints of L rows are kept; W = √(T·L) makes them as large as
+//! a window. Memory O(B·√(T·L)·N) at the price of one more sweep. Messages and expectations (`direction`) go
+//! through the same windows.
 
 use std::ops::Range;
 
-use super::layout::Rows;
+use super::layout::{PositionRows, Rows};
 use super::messages::{Lattice, Messages, total};
+use super::segments::SegmentLayers;
 use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
 
+/// Windows of so many layers.
+pub(super) fn windows(steps: usize, length: usize) -> Vec<Range<usize>> {
+    (0..steps).step_by(length.max(1)).map(|start| start..(start + length).min(steps)).collect()
+}
+
+/// What a pass forward over windows leaves: the checkpoints that they start from, and the last window.
+pub(super) struct Passed<A, K> {
+    checkpoints: Vec<Option<K>>,
+    last: Option<A>,
+}
+
+/// Goes forward over windows, each from the checkpoint that the one before leaves. `finish` sees every
+/// window. All checkpoints are kept for the way back, or only the one in use.
+pub(super) fn pass_forward<A, K>(
+    windows: &[Range<usize>],
+    keep: bool,
+    forward: impl Fn(Option<&K>, Range<usize>) -> Result<A>,
+    checkpoint: impl Fn(&A, usize) -> Option<K>,
+    mut finish: impl FnMut(Range<usize>, &A),
+) -> Result<Passed<A, K>> {
+    let mut passed = Passed { checkpoints: vec![None], last: None };
+    for window in windows {
+        passed.last = None;
+        let done = forward(passed.checkpoints.last().and_then(Option::as_ref), window.clone())?;
+        finish(window.clone(), &done);
+        if !keep {
+            passed.checkpoints.clear();
+        }
+        passed.checkpoints.push(checkpoint(&done, window.end));
+        passed.last = Some(done);
+    }
+    passed.checkpoints.pop();
+    Ok(passed)
+}
+
+/// Goes back over the same windows, the last first, each computed forward again; the last stands there
+/// already.
+pub(super) fn pass_backward<A, K>(
+    windows: &[Range<usize>],
+    mut passed: Passed<A, K>,
+    forward: impl Fn(Option<&K>, Range<usize>) -> Result<A>,
+    mut visit: impl FnMut(Range<usize>, A) -> Result<()>,
+) -> Result<()> {
+    for window in windows.iter().rev() {
+        let start = passed.checkpoints.pop().flatten();
+        let done = match passed.last.take() {
+            Some(done) => done,
+            None => forward(start.as_ref(), window.clone())?,
+        };
+        visit(window.clone(), done)?;
+    }
+    Ok(())
+}
+
 impl<F: Real> Lattice<'_, F> {
-    /// log Z alone: two layers at a time.
+    /// The length of a window that takes as much memory as the checkpoints do.
+    pub(super) fn window_length(&self) -> usize {
+        let steps = self.layout.steps();
+        ((steps * self.longest().min(steps)) as f64).sqrt().ceil().max(1.0) as usize
+    }
+
+    /// log Z alone.
     pub fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
-        let mut rows = Rows::new(&self.layout, 0..self.layout.steps().min(1), F::ZERO);
-        self.start(&mut rows);
-        for t in 0..self.layout.steps() {
-            if t > 0 {
-                let mut next = Rows::new(&self.layout, t - 1..t + 1, F::ZERO);
-                next.copy_layer(&rows, t - 1, self.layout.active(t - 1));
-                self.forward(&mut next, t - 1..t + 1, clock)?;
-                rows = next;
-            }
-            for place in self.layout.active(t + 1)..self.layout.active(t) {
-                log_partition[self.layout.sequence(place)] = total(rows.row(place, t), rows.scale(place, t));
-            }
-        }
+        // A chain goes on from the last layer alone.
+        let length = if self.segments.is_some() { self.window_length() } else { 1 };
+        let forward = |kept: Option<&Rows<F>>, window| self.forward_window(kept, window, clock);
+        let ends = |window, rows: &PositionRows<F>| self.ends(window, rows, &mut log_partition);
+        let windows = windows(self.layout.steps(), length);
+        pass_forward(&windows, false, forward, |rows, start| self.checkpoint(rows, start), ends)?;
         Ok(log_partition)
     }
 
-    /// Calls `visit` with the messages of one window of about √T layers after the other, the last window first.
+    /// Calls `visit` with the messages of one window after the other, the last window first.
     pub fn sweep_windows(
         &self,
         clock: &Clock<'_>,
         mut visit: impl FnMut(&Messages<F>) -> Result<()>,
     ) -> Result<Vec<f64>> {
-        let steps = self.layout.steps();
-        let length = (steps as f64).sqrt().ceil().max(1.0) as usize;
-        let starts: Vec<usize> = (0..steps).step_by(length).collect();
-        // Forward once, keeping the first layer of every window.
-        let mut kept: Vec<Rows<F>> = Vec::with_capacity(starts.len());
+        let windows = windows(self.layout.steps(), self.window_length());
         let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
-        for &start in &starts {
-            let window = start..(start + length + 1).min(steps);
-            let rows = self.forward_window(&kept, window.clone(), clock)?;
-            for t in start..(start + length).min(steps) {
-                for place in self.layout.active(t + 1)..self.layout.active(t) {
-                    log_partition[self.layout.sequence(place)] =
-                        total(rows.row(place, t), rows.scale(place, t));
-                }
-            }
-            if start == 0 {
-                let mut first = Rows::new(&self.layout, 0..1, F::ZERO);
-                first.copy_layer(&rows, 0, self.layout.active(0));
-                kept.push(first);
-            }
-            if window.end > start + length {
-                let mut next = Rows::new(&self.layout, start + length..start + length + 1, F::ZERO);
-                next.copy_layer(&rows, start + length, self.layout.active(start + length));
-                kept.push(next);
-            }
-        }
-        let mut after: Option<Rows<F>> = None;
-        for &start in starts.iter().rev() {
-            let layers = start..(start + length + 1).min(steps);
-            let forward = self.forward_window(&kept, layers.clone(), clock)?;
-            kept.pop();
-            let mut backward = Rows::new(&self.layout, layers.clone(), F::ZERO);
-            if let Some(after) = &after {
-                backward.copy_layer(after, layers.end - 1, self.layout.active(layers.end - 1));
-            }
-            self.backward(&mut backward, layers.clone(), clock)?;
-            let mut carried = Rows::new(&self.layout, start..start + 1, F::ZERO);
-            carried.copy_layer(&backward, start, self.layout.active(start));
-            after = Some(carried);
-            let window = start..(start + length).min(steps);
-            visit(&self.finish(window, forward, backward, log_partition.clone()))?;
-        }
+        let forward = |kept: Option<&Rows<F>>, window| self.forward_window(kept, window, clock);
+        let ends = |window, rows: &PositionRows<F>| self.ends(window, rows, &mut log_partition);
+        let passed = pass_forward(&windows, true, forward, |rows, start| self.checkpoint(rows, start), ends)?;
+        let mut behind = None;
+        pass_backward(&windows, passed, forward, |window, rows| {
+            let start = window.start;
+            let messages = self.backward_window(window, rows, behind.as_ref(), &log_partition, clock)?;
+            behind = Some(self.carried(&messages.backward, start));
+            visit(&messages)
+        })?;
         Ok(log_partition)
     }
 
-    /// Messages forward over the layers of a window, from the last layer kept.
+    /// log Z of the sequences that end in a window.
+    fn ends(&self, window: Range<usize>, forward: &PositionRows<F>, log_partition: &mut [f64]) {
+        for (t, place) in self.ends_in(window) {
+            let log_z = total(forward.row(place, t), forward.scale(place, t));
+            log_partition[self.layout.sequence(place)] = log_z;
+        }
+    }
+
+    /// The last positions that lie in a window, and the places that end there.
+    pub(super) fn ends_in(&self, window: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+        let layout = &self.layout;
+        window.flat_map(|t| (layout.active(t + 1)..layout.active(t)).map(move |place| (t, place)))
+    }
+
+    /// Messages forward over a window; `kept` is its checkpoint.
     pub(super) fn forward_window(
         &self,
-        kept: &[Rows<F>],
+        kept: Option<&Rows<F>>,
         window: Range<usize>,
         clock: &Clock<'_>,
-    ) -> Result<Rows<F>> {
-        let mut rows = Rows::new(&self.layout, window.clone(), F::ZERO);
-        match kept.last() {
-            Some(first) => rows.copy_layer(first, window.start, self.layout.active(window.start)),
-            None => self.start(&mut rows),
+    ) -> Result<PositionRows<F>> {
+        let mut rows = self.forward_rows(kept, &window);
+        if kept.is_none() {
+            self.start(&mut rows);
+        } else {
+            self.leave_segments(window.start, &mut rows);
         }
         self.forward(&mut rows, window, clock)?;
         Ok(rows)
+    }
+
+    /// Messages backward over a window, from what those behind it carry over, and both together.
+    pub(super) fn backward_window(
+        &self,
+        window: Range<usize>,
+        forward: PositionRows<F>,
+        behind: Option<&PositionRows<F>>,
+        log_partition: &[f64],
+        clock: &Clock<'_>,
+    ) -> Result<Messages<F>> {
+        let mut backward = self.backward_rows(behind, &window);
+        self.backward(&mut backward, window.clone(), clock)?;
+        Ok(self.finish(window, forward, backward, log_partition.to_vec()))
+    }
+
+    /// The first start of a segment that ends at t.
+    fn first_start(&self, t: usize) -> usize {
+        (t + 1).saturating_sub(self.longest())
+    }
+
+    /// One behind the last position that can be left after what is entered before `end`; a chain looks at the
+    /// layer behind a window, segments at their ends.
+    fn reach(&self, end: usize) -> usize {
+        let behind = if self.segments.is_some() { self.longest() - 1 } else { 1 };
+        (end + behind).min(self.layout.steps())
+    }
+
+    /// Rows that are filled forward: for what is left in a window, and for what is entered by segments that
+    /// meet it and right behind it. Those before it and its first come from a checkpoint.
+    pub(super) fn forward_rows(&self, kept: Option<&Rows<F>>, window: &Range<usize>) -> PositionRows<F> {
+        let first = self.first_start(window.start);
+        let end = (window.end + 1).min(self.layout.steps());
+        let mut entered = Rows::new(self.entered(), first..end, F::ZERO);
+        if let Some(kept) = kept {
+            (first..=window.start).for_each(|t| entered.copy_layer(kept, t, self.layout.active(t)));
+        }
+        match self.segments {
+            None => PositionRows { left: entered, entered: None },
+            Some(_) => {
+                let left = Rows::new(&self.layout, window.clone(), F::ZERO);
+                PositionRows { left, entered: Some(entered) }
+            }
+        }
+    }
+
+    /// The rows that a window from `start` on needs of those before it, and its first.
+    pub(super) fn checkpoint(&self, rows: &PositionRows<F>, start: usize) -> Option<Rows<F>> {
+        let some = start < self.layout.steps();
+        some.then(|| rows.entered().copied(self.entered(), self.first_start(start)..start + 1))
+    }
+
+    /// Rows that are filled backward: for what is entered in a window and right behind it, and for what is
+    /// left by segments that start in it. What stands behind the window is given.
+    pub(super) fn backward_rows(
+        &self,
+        behind: Option<&PositionRows<F>>,
+        window: &Range<usize>,
+    ) -> PositionRows<F> {
+        let (steps, active) = (self.layout.steps(), |t| self.layout.active(t));
+        let reach = self.reach(window.end);
+        let mut left = Rows::new(&self.layout, window.start..reach, F::ZERO);
+        let next = (window.end + 1).min(steps);
+        let entered =
+            |segments: &SegmentLayers<'_, F>| Rows::new(&segments.entered, window.start..next, F::ZERO);
+        let mut entered = self.segments.as_ref().map(entered);
+        if let Some(behind) = behind {
+            (window.end..reach).for_each(|t| left.copy_layer(&behind.left, t, active(t)));
+            if let (Some(rows), Some(behind)) = (&mut entered, &behind.entered) {
+                (window.end..next).for_each(|t| rows.copy_layer(behind, t, active(t)));
+            }
+        }
+        PositionRows { left, entered }
+    }
+
+    /// What the window before `start` needs of the one that starts there.
+    pub(super) fn carried(&self, rows: &PositionRows<F>, start: usize) -> PositionRows<F> {
+        let left = rows.left.copied(&self.layout, start..self.reach(start));
+        let entered = rows.entered.as_ref().map(|rows| rows.copied(self.entered(), start..start + 1));
+        PositionRows { left, entered }
     }
 }

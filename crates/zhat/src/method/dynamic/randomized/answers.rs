@@ -3,11 +3,11 @@
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
+use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
-use super::target::Target;
 use crate::answer::{Answer, Diagnostics, Guarantee};
 use crate::error::{Error, Result};
-use crate::method::dynamic::lattice;
+use crate::method::dynamic::{SequenceModel, lattice};
 use crate::method::sampling::unbiased;
 use crate::numeric::Real;
 use crate::query::Forecasts;
@@ -18,7 +18,7 @@ use crate::run::{Clock, Run};
 
 impl RandomizedForward {
     /// Chooses states and hands them to `finish` for a value and a guarantee.
-    fn answer<M: Target, T: Send>(
+    fn answer<M: SequenceModel, T: Send>(
         &self,
         model: &M,
         query: Query,
@@ -71,15 +71,18 @@ fn biased() -> Guarantee {
 }
 
 impl Choice {
-    /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are none.
+    /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are
+    /// none.
     fn missed(&self) -> Vec<usize> {
         (0..self.batch()).filter(|&b| self.log_partition_of(b) == f64::NEG_INFINITY).collect()
     }
 
-    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves nothing to answer from.
+    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves
+    /// nothing to answer from.
     ///
-    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio of two such estimates has no value.
-    pub(super) fn require<M: Target>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
+    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio
+    /// of two such estimates has no value.
+    pub(super) fn require<M: SequenceModel>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
         if self.missed().len() < self.batch() {
             return Ok(());
         }
@@ -91,7 +94,7 @@ impl Choice {
     }
 
     /// Names the sequences whose estimate is 0 without a proof that Z is.
-    pub(super) fn warning<M: Target>(&self, model: &M) -> Option<String> {
+    pub(super) fn warning<M: SequenceModel>(&self, model: &M) -> Option<String> {
         let missed = self.missed();
         if missed.is_empty() || self.count >= model.chain().states() {
             return None;
@@ -112,7 +115,7 @@ impl Choice {
 }
 
 /// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.
-fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
+fn rounding<M: SequenceModel>(model: &M, choice: &Choice) -> f64 {
     let chain = model.chain();
     let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
     let longest = model.longest() as f64;
@@ -124,7 +127,7 @@ fn rounding<M: Target>(model: &M, choice: &Choice) -> f64 {
     )
 }
 
-impl<M: Target> LogPartition<M> for RandomizedForward {
+impl<M: SequenceModel> LogPartition<M> for RandomizedForward {
     fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::LogPartition, run, |choice, rounding, _| {
             Ok((choice.log_partition(), self.promise(choice, choice.batch(), rounding)))
@@ -132,13 +135,13 @@ impl<M: Target> LogPartition<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> Marginals<M> for RandomizedForward {
+impl<M: SequenceModel> Marginals<M> for RandomizedForward {
     fn marginals(&self, model: &M, run: &Run) -> Result<Answer<NodeMarginals<M::Real>>> {
         self.answer(model, Query::Marginals, run, |choice, _, clock| {
             let mut values = vec![M::Real::default(); model.chain().emissions().len()];
             let chain = model.chain();
             each_share(choice, &vec![1.0; chain.batch()], |b, support, factor| {
-                model.add_marginals_on(b, support, factor, clock, &mut values)
+                Restriction::new(model, b, support).add_marginals(factor, clock, &mut values)
             })?;
             let shape = [chain.batch(), chain.steps(), chain.states()];
             Ok((NodeMarginals { shape, values }, self.ratio()))
@@ -146,15 +149,15 @@ impl<M: Target> Marginals<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> FactorMarginals<M> for RandomizedForward {
-    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::Gradient>> {
+impl<M: SequenceModel> FactorMarginals<M> for RandomizedForward {
+    fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>> {
         self.answer(model, Query::FactorMarginals, run, |choice, _, clock| {
             Ok((gradient(model, choice, &vec![1.0; choice.batch()], clock)?, self.ratio()))
         })
     }
 }
 
-impl<M: Target> Entropy<M> for RandomizedForward {
+impl<M: SequenceModel> Entropy<M> for RandomizedForward {
     /// log Ẑ − Ê\[score\].
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<Vec<f64>>> {
         self.answer(model, Query::Entropy, run, |choice, _, clock| {
@@ -165,9 +168,9 @@ impl<M: Target> Entropy<M> for RandomizedForward {
     }
 }
 
-impl<M: Target> Sample<M> for RandomizedForward {
-    /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the replicate whatever x is. A sequence
-    /// without a weight has no samples.
+impl<M: SequenceModel> Sample<M> for RandomizedForward {
+    /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the
+    /// replicate whatever x is. A sequence without a weight has no samples.
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
         self.answer(model, Query::Sample(count), run, |choice, rounding, clock| {
             let (samples, log_weights) = draw(model, choice, count, run, clock)?;
@@ -177,10 +180,10 @@ impl<M: Target> Sample<M> for RandomizedForward {
     }
 }
 
-type Drawn<M> = (Vec<Vec<<M as Target>::Drawn>>, Vec<Vec<f64>>);
+type Drawn<M> = (Vec<Vec<<M as SequenceModel>::Drawn>>, Vec<Vec<f64>>);
 
 /// `count` paths of each sequence that has a weight, and their log weights.
-fn draw<M: Target>(
+fn draw<M: SequenceModel>(
     model: &M,
     choice: &Choice,
     count: usize,
@@ -200,7 +203,7 @@ fn draw<M: Target>(
             // A replicate without a weight has no paths; any will do with a weight of zero.
             let from = if logs[r] > f64::NEG_INFINITY { r } else { possible };
             let mut random = streams.block((r * batch + b) as u64);
-            model.draw_on(b, &choice.supports(b)[from], wanted, &mut random, clock)
+            Restriction::new(model, b, &choice.supports(b)[from]).draw(wanted, &mut random, clock)
         };
         let drawn: Vec<Vec<M::Drawn>> =
             (0..replicates.min(count)).into_par_iter().map(of_replicate).collect::<Result<_>>()?;

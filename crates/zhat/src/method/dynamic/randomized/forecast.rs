@@ -1,12 +1,13 @@
 //! What the queries cost.
 //!
-//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the proposal needs them (K·N
-//! entries, L·K·N of segments), and then answers on a lattice of K states (K² entries, L·K² of segments).
+//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the
+//! proposal needs them (K·N entries, L·K·N of segments), and then answers on a lattice of K states (K²
+//! entries, L·K² of segments).
 
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
-use super::target::Target;
 use crate::answer::Promise;
+use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
 };
@@ -15,9 +16,11 @@ use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
-/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes twice as long.
+/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes
+/// twice as long.
 const PER_ENTRY: f64 = 7.2e-10;
-/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the cache.
+/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the
+/// cache.
 const PER_GATHERED: f64 = 9.5e-10;
 const PER_FAR_GATHERED: f64 = 3.5e-9;
 const CACHE: f64 = 16e6;
@@ -34,7 +37,7 @@ const PER_STEP: f64 = 1.1e-5;
 const TILE: f64 = (66 * 512) as f64;
 
 /// The counts behind a forecast.
-struct Cost<'a, M: Target> {
+struct Cost<'a, M: SequenceModel> {
     method: &'a RandomizedForward,
     model: &'a M,
     /// N, B, the positions of all sequences, and T.
@@ -54,7 +57,7 @@ struct Cost<'a, M: Target> {
     threads: f64,
 }
 
-impl<'a, M: Target> Cost<'a, M> {
+impl<'a, M: SequenceModel> Cost<'a, M> {
     fn new(method: &'a RandomizedForward, model: &'a M, run: &Run) -> Self {
         let (chain, longest) = (model.chain(), model.longest());
         let all = chain.states();
@@ -223,7 +226,7 @@ impl<'a, M: Target> Cost<'a, M> {
     }
 }
 
-impl<M: Target> Forecasts<M> for RandomizedForward {
+impl<M: SequenceModel> Forecasts<M> for RandomizedForward {
     fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast {
         let cost = Cost::new(self, model, run);
         Forecast {

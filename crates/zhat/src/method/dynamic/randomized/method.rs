@@ -6,10 +6,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::proposal::{Proposal, Rule, Support};
+use super::proposals::Proposals;
+use super::restriction::Restriction;
 use super::select::Selection;
 use super::states::States;
-use super::target::{Proposals, Target};
 use crate::error::{Error, Result};
+use crate::method::dynamic::SequenceModel;
 use crate::model::Values;
 use crate::numeric;
 use crate::options::{ABOVE_ZERO, COUNT, INSIDE_UNIT, Options, Range, options};
@@ -33,7 +35,8 @@ const PILOT_SEQUENCES: usize = 8;
 pub struct RandomizedForward {
     /// How many states are kept at each position: a count, or a part of all (but at least 64).
     pub states: States,
-    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be needed.
+    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be
+    /// needed.
     pub error: Option<f64>,
     /// Where likely states come from.
     pub proposal: Proposal,
@@ -75,7 +78,8 @@ impl Default for RandomizedForward {
 
 /// The states chosen for the sequences of a batch, by every replicate, and what the estimates are with them.
 ///
-/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's scores.
+/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's
+/// scores.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// How many states were to be kept.
@@ -146,7 +150,7 @@ impl RandomizedForward {
         self.selection.is_unbiased()
     }
 
-    pub(super) fn check_for<M: Target>(&self, model: &M) -> Result<()> {
+    pub(super) fn check_for<M: SequenceModel>(&self, model: &M) -> Result<()> {
         self.check()?;
         let message = match self {
             s if s.error.is_some() && !s.is_unbiased() => {
@@ -177,7 +181,7 @@ impl RandomizedForward {
     }
 
     /// Chooses states and evaluates the estimates: `replicates` times, independently.
-    pub fn choose<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
+    pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
         self.check_for(model)?;
         // Entropy keeps the choices and nothing else that is large.
@@ -186,7 +190,7 @@ impl RandomizedForward {
     }
 
     /// The same; the supports are not kept if only log Ẑ is wanted.
-    pub(super) fn choices<M: Target>(
+    pub(super) fn choices<M: SequenceModel>(
         &self,
         model: &M,
         keep: bool,
@@ -194,15 +198,15 @@ impl RandomizedForward {
         clock: &Clock<'_>,
     ) -> Result<Choice> {
         let scores = self.scores.as_deref().unwrap_or_default();
-        let proposals = model.proposals(self.proposal, scores);
+        let proposals = Proposals::new(model, self.proposal, scores);
         let count = match self.error {
-            Some(error) => self.pilot(model, &*proposals, error, run, clock)?,
+            Some(error) => self.pilot(model, &proposals, error, run, clock)?,
             None => self.states.of(model.chain().states()),
         };
         let sequences: Vec<usize> = (0..model.chain().batch()).collect();
         self.estimate(
             model,
-            &*proposals,
+            &proposals,
             &sequences,
             count,
             self.replicates_for(),
@@ -214,10 +218,10 @@ impl RandomizedForward {
     }
 
     /// The number of states with which the standard error is as wanted, by doubling.
-    fn pilot<M: Target>(
+    fn pilot<M: SequenceModel>(
         &self,
         model: &M,
-        proposals: &dyn Proposals<M::Real>,
+        proposals: &Proposals<'_, M>,
         error: f64,
         run: &Run,
         clock: &Clock<'_>,
@@ -241,10 +245,10 @@ impl RandomizedForward {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn estimate<M: Target>(
+    fn estimate<M: SequenceModel>(
         &self,
         model: &M,
-        proposals: &dyn Proposals<M::Real>,
+        proposals: &Proposals<'_, M>,
         sequences: &[usize],
         count: usize,
         replicates: usize,
@@ -278,7 +282,7 @@ impl RandomizedForward {
                         .map(|replicate| {
                             clock.step(phase, done.fetch_add(1, Ordering::Relaxed), total)?;
                             let support = proposals.support(b, replicate, &guide, rule, &ahead, &quiet)?;
-                            let log = model.log_partition_on(b, &support, &quiet)?;
+                            let log = Restriction::new(model, b, &support).log_partition(&quiet)?;
                             let largest = support.largest_log_weight();
                             Ok((if keep { support } else { Support::default() }, log, largest))
                         })

@@ -4,31 +4,34 @@
 //!
 //! - *uniform*;
 //! - *local*: the emissions (and at the first position the start scores);
-//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and column for tables;
+//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and
+//!   column for tables;
 //! - *local-global*: half of each, both normalised (Fu, Cunningham & Lapata 2022, Eq. 34);
 //! - *given*: scores of the caller's;
 //! - *forward*: the running message α̂ₜ, taken to all N states at O(K·N) a step;
-//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term
-//!   keeps q positive wherever α̂ is: β̂ can miss a state that only unchosen states lead on from, and then sums would be biased.
+//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then
+//!   q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is: β̂ can miss a state that only
+//!   unchosen states lead on from, and then sums would be biased.
 //!
-//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at a position do not depend on
-//! those that made its proposal in any other way than through it. So replicates may share one backward pass.
+//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at
+//! a position do not depend on those that made its proposal in any other way than through it. So replicates
+//! may share one backward pass.
 
 use serde::{Deserialize, Serialize};
 
+use super::proposals::Proposals;
 use super::select::{Chosen, Order, Selection};
 use super::spread;
-use super::target::Proposals;
 use crate::error::{Error, Result};
 use crate::method::dynamic::lattice::{ChainEntries, Entries};
 use crate::model::{Chain, Transitions};
 use crate::numeric::{self, Real};
 use crate::random::Streams;
-use crate::run::Clock;
 
 /// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
 pub(super) const GUIDED: f64 = 0.95;
-/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be missed.
+/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be
+/// missed.
 const FLOOR: f64 = 1e-3;
 
 /// Where the likely states come from.
@@ -63,7 +66,7 @@ impl Proposal {
         if self.needs_messages() || self == Proposal::Given {
             return Err(Error::argument("proposal", "depends on more than the model"));
         }
-        let mut q = ChainProposals::new(chain, self, &[]).at(b, t, &[], &[]);
+        let mut q = Proposals::new(chain, self, &[]).at(b, t, &[], &[]);
         let total = numeric::log_sum_exp(&q);
         q.iter_mut().for_each(|x| *x -= if total.is_finite() { total } else { 0.0 });
         numeric::exp_in_place(&mut q);
@@ -134,116 +137,6 @@ impl Support {
     }
 }
 
-/// The proposals of a batch of chains.
-pub(crate) struct ChainProposals<'a, F: Real> {
-    chain: &'a Chain<F>,
-    entries: ChainEntries<'a, F>,
-    proposal: Proposal,
-    /// log of the global proposal, normalised; empty where it is not needed.
-    global: Vec<f64>,
-    /// B×T×N, the caller's.
-    scores: &'a [f64],
-}
-
-impl<'a, F: Real> ChainProposals<'a, F> {
-    pub fn new(chain: &'a Chain<F>, proposal: Proposal, scores: &'a [f64]) -> Self {
-        let entries = ChainEntries { transitions: chain.transitions(), states: chain.states() };
-        let global = match proposal {
-            Proposal::Global | Proposal::LocalGlobal => global(chain, &entries),
-            _ => Vec::new(),
-        };
-        ChainProposals { chain, entries, proposal, global, scores }
-    }
-
-    /// log q at position t of sequence b, up to a constant.
-    fn at(&self, b: usize, t: usize, message: &[F], guide: &[F]) -> Vec<f64> {
-        let local = || -> Vec<f64> {
-            let mut logs: Vec<f64> = self.chain.emission(b, t).iter().map(|e| e.to_f64()).collect();
-            if t == 0 {
-                logs.iter_mut().zip(self.chain.start()).for_each(|(x, s)| *x += s.to_f64());
-            }
-            logs
-        };
-        let states = self.chain.states();
-        match self.proposal {
-            Proposal::Uniform => vec![0.0; states],
-            Proposal::Local => local(),
-            Proposal::Global => self.global.clone(),
-            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
-            Proposal::Given => {
-                let from = (b * self.chain.steps() + t) * states;
-                self.scores[from..from + states].to_vec()
-            }
-            Proposal::Forward => message.iter().map(|x| x.to_f64()).collect(),
-            Proposal::TwoPass => {
-                let alone: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
-                let both = alone.iter().zip(guide).map(|(a, b)| a + b.to_f64()).collect();
-                mixture(both, &alone, GUIDED)
-            }
-        }
-    }
-}
-
-impl<F: Real> Proposals<F> for ChainProposals<'_, F> {
-    fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<F>> {
-        let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
-        let mut guide = vec![F::ZERO; length * states];
-        for t in (0..length - 1).rev() {
-            clock.check()?;
-            let (before, after) = guide[t * states..(t + 2) * states].split_at_mut(states);
-            let mut message = after.to_vec();
-            message.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
-            let logs: Vec<f64> = message.iter().map(|x| x.to_f64()).collect();
-            let chosen = rule.choose(Order::Proposal, &logs, streams, b * steps + t + 1);
-            let sent = weighted(&message, &chosen);
-            spread::backward(&self.entries, t, &chosen.states, &sent, before);
-        }
-        Ok(guide)
-    }
-
-    fn support(
-        &self,
-        b: usize,
-        replicate: usize,
-        guide: &[F],
-        rule: Rule,
-        streams: &Streams,
-        clock: &Clock<'_>,
-    ) -> Result<Support> {
-        let (states, steps, length) = (self.chain.states(), self.chain.steps(), self.chain.lengths()[b]);
-        let mut message = Vec::new();
-        let mut next = Vec::new();
-        if self.proposal.needs_messages() {
-            message = self.chain.start().to_vec();
-            message.iter_mut().zip(self.chain.emission(b, 0)).for_each(|(x, &e)| *x += e);
-            next = vec![F::ZERO; states];
-        }
-        let mut positions = Vec::with_capacity(length);
-        for t in 0..length {
-            clock.check()?;
-            let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
-            let log_proposal = self.at(b, t, &message, guide);
-            let block = (replicate * self.chain.batch() + b) * steps + t;
-            // The proposal is what is known about a state's score, the guide about what is left to come.
-            let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
-            let order = match self.proposal {
-                Proposal::TwoPass => Order::Bands(&features),
-                Proposal::Forward => Order::Proposal,
-                _ => Order::Number,
-            };
-            let chosen = rule.choose(order, &log_proposal, streams, block);
-            if self.proposal.needs_messages() && t + 1 < length {
-                let sent = weighted(&message, &chosen);
-                spread::forward(&self.entries, t, &chosen.states, &sent, &mut next);
-                next.iter_mut().zip(self.chain.emission(b, t + 1)).for_each(|(x, &e)| *x += e);
-                std::mem::swap(&mut message, &mut next);
-            }
-            positions.push(chosen);
-        }
-        Ok(Support { positions })
-    }
-}
-
 /// The messages of the chosen states with their weights, the largest 0.
 pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     let pairs = chosen.states.iter().zip(&chosen.log_weights);
@@ -253,8 +146,8 @@ pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     logs.iter().map(|x| F::from_f64(x - shift)).collect()
 }
 
-/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may vanish beside the other.
-/// If p is zero everywhere it is left out, and likewise q.
+/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may
+/// vanish beside the other. If p is zero everywhere it is left out, and likewise q.
 pub(crate) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
     let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
     if log_p == f64::NEG_INFINITY {

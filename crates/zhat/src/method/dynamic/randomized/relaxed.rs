@@ -1,89 +1,99 @@
 //! Relaxed samples from the chosen states, and their gradient.
 //!
-//! Backward sampling with Gumbel noise (Fu, Cunningham & Lapata 2022, Algorithm 4): x̂ₜ = argmaxᵢ(log p̂(i | x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a draw
-//! from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) its relaxation. The weights are in p̂ (the paper's Eq. 23 and 26 leave them out, but then
-//! p̂ does not sum to one). Only chosen states have a value, so samples are sparse: memory O(T·K) each. Sample s is drawn from
-//! replicate s mod R and stands for the model with the weight Ẑ of that replicate.
+//! Backward sampling with Gumbel noise (Fu, Cunningham & Lapata 2022, Algorithm 4): x̂ₜ = argmaxᵢ(log p̂(i |
+//! x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a draw from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) its relaxation. The weights
+//! are in p̂ (the paper's Eq. 23 and 26 leave them out, but then p̂ does not sum to one). Of a semi-Markov
+//! chain each segment takes its state and then its length in this way. Only states that may be left have a
+//! value, so samples are sparse: memory O(T·K) each. Sample s is drawn from replicate s mod R and stands for
+//! the model with the weight Ẑ of that replicate.
 
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
-use super::restriction::{Restriction, zeros};
-use super::target::Target;
+use super::restriction::Restriction;
 use crate::error::{Error, Result};
-use crate::method::dynamic::lattice::Rows;
-use crate::model::Chain;
+use crate::method::dynamic::SequenceModel;
+use crate::method::dynamic::lattice::RelaxedSegment;
 use crate::numeric::Real;
-use crate::query::sequence::ChainGradient;
 use crate::random::Streams;
 use crate::run::Run;
 
-const PURPOSE: &str = "randomized relaxed";
-
-/// A relaxed sample: at each position some states with values that sum to one.
+/// A relaxed sample: for each position, or for each segment, some states, and the lengths of segments, with
+/// values that sum to one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SparsePath<F> {
-    /// The path that it relaxes.
-    pub hard: Vec<usize>,
-    /// Where the entries of each position begin; T + 1 numbers.
+pub struct SparsePath<F, P = Vec<usize>> {
+    /// The path that it relaxes, or (state, length) of each segment.
+    pub hard: P,
+    /// Where the states of each position or segment begin; one number more than there are.
     pub offsets: Vec<usize>,
     /// The state of each entry.
     pub states: Vec<u32>,
     /// The value of each entry.
     pub values: Vec<F>,
+    /// Where the lengths of each segment begin; one number more than there are segments.
+    pub length_offsets: Vec<usize>,
+    /// The values of lengths 1, 2, … of each segment; none of a chain.
+    pub lengths: Vec<F>,
 }
 
 /// Relaxed samples of a batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SparseSamples<F> {
+pub struct SparseSamples<F, P = Vec<usize>> {
     /// For each sequence its samples; none where it has no weight.
-    pub samples: Vec<Vec<SparsePath<F>>>,
+    pub samples: Vec<Vec<SparsePath<F, P>>>,
     /// For each sequence the log weight of each sample.
     pub log_weights: Vec<Vec<f64>>,
 }
 
-/// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are computed again.
-pub struct RelaxedTape<F: Real> {
-    chain: Chain<F>,
+/// The cotangent of a sample: of its `values` and of its `lengths`.
+pub type SparseCotangent<F> = (Vec<F>, Vec<F>);
+
+/// Where the values of a sample stand.
+struct Outline {
+    /// The last position of each segment.
+    ends: Vec<usize>,
+    offsets: Vec<usize>,
+    length_offsets: Vec<usize>,
+}
+
+impl Outline {
+    /// The number of values of states and of lengths.
+    fn sizes(&self) -> [usize; 2] {
+        [&self.offsets, &self.length_offsets].map(|offsets| offsets.last().copied().unwrap_or(0))
+    }
+}
+
+/// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are
+/// computed again.
+pub struct RelaxedTape<M: SequenceModel> {
+    model: M,
     choice: Choice,
+    outlines: Vec<Vec<Outline>>,
     count: usize,
     temperature: f64,
     run: Run,
 }
 
-/// A kind of model that relaxed samples are drawn of.
-pub trait RelaxedTarget: Target {
-    /// What is drawn.
-    type Relaxed;
-    /// What its gradient needs.
-    type Tape;
-
-    /// Draws from the states chosen.
-    fn relaxed_on(
-        &self,
-        choice: Choice,
-        count: usize,
-        temperature: f64,
-        run: &Run,
-    ) -> Result<(Self::Relaxed, Self::Tape)>;
-}
+/// Relaxed samples, and what their gradient needs.
+type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel>::Drawn>, RelaxedTape<M>);
 
 impl RandomizedForward {
-    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its gradient needs. The
-    /// gradient takes the hard states of a path, and the lengths of its segments, as constants.
-    pub fn relaxed_samples_with_tape<M: RelaxedTarget>(
+    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its
+    /// gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as
+    /// constants.
+    pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         count: usize,
         temperature: f64,
         run: &Run,
-    ) -> Result<(M::Relaxed, M::Tape)> {
+    ) -> Result<Relaxed<M>> {
         self.choose(model, run)?.relaxed_samples_with_tape(model, count, temperature, run)
     }
 }
 
 /// The replicate that a sample is drawn from and the stream of its noise.
-pub(super) struct Turn {
+pub(super) struct SampleSource {
     pub s: usize,
     pub replicate: usize,
     pub block: u64,
@@ -91,13 +101,13 @@ pub(super) struct Turn {
 
 impl Choice {
     /// Samples from these states, with what their gradient needs.
-    pub fn relaxed_samples_with_tape<M: RelaxedTarget>(
+    pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         count: usize,
         temperature: f64,
         run: &Run,
-    ) -> Result<(M::Relaxed, M::Tape)> {
+    ) -> Result<Relaxed<M>> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
@@ -105,21 +115,41 @@ impl Choice {
         let positions: f64 = model.chain().lengths().iter().map(|&length| length as f64).sum();
         let each = (4 + size_of::<M::Real>()) as f64 * self.count as f64 + 64.0;
         run.require_memory(NAME, count as f64 * positions * each)?;
-        model.relaxed_on(self.on(model, run)?, count, temperature, run)
+        let choice = self.on(model, run)?;
+        let clock = run.start(NAME);
+        let streams = streams::<M>(run);
+        let drawn = choice.draw_samples(model.chain().batch(), count, run, |b, sources| {
+            let restriction = Restriction::new(model, b, &choice.supports(b)[sources[0].replicate]);
+            restriction.with_lattice(|lattice| {
+                let (forward, _) = lattice.sweep_forward(&clock)?;
+                let draw = |source: &SampleSource| {
+                    let segments = lattice.relax(&forward, 0, temperature, &mut streams.block(source.block));
+                    (source.s, sparse(&restriction, segments))
+                };
+                Ok(sources.iter().map(draw).collect())
+            })
+        })?;
+        let (samples, outlines): (Vec<Vec<_>>, Vec<Vec<Outline>>) =
+            drawn.into_iter().map(|drawn| drawn.into_iter().unzip()).unzip();
+        let log_weights =
+            samples.iter().enumerate().map(|(b, samples)| choice.log_weights(b, samples.len())).collect();
+        let (model, run) = (model.clone(), run.clone());
+        let tape = RelaxedTape { model, choice, outlines, count, temperature, run };
+        Ok((SparseSamples { samples, log_weights }, tape))
     }
 
-    /// Draws the samples of all sequences: `draw` gives those of some turns of one replicate.
-    pub(super) fn draw_turns<S: Send>(
+    /// Draws the samples of all sequences: `draw` gives those of one replicate.
+    pub(super) fn draw_samples<S: Send>(
         &self,
         batch: usize,
         count: usize,
         run: &Run,
-        draw: impl Fn(usize, &[Turn]) -> Result<Vec<(usize, S)>> + Sync,
+        draw: impl Fn(usize, &[SampleSource]) -> Result<Vec<(usize, S)>> + Sync,
     ) -> Result<Vec<Vec<S>>> {
         let of_sequence = |b: usize| -> Result<Vec<S>> {
-            let turns = self.turns(b, count);
+            let sources = self.sources(b, count);
             let drawn: Vec<Vec<(usize, S)>> =
-                turns.par_iter().map(|turns| draw(b, turns)).collect::<Result<_>>()?;
+                sources.par_iter().map(|sources| draw(b, sources)).collect::<Result<_>>()?;
             let mut drawn: Vec<_> = drawn.into_iter().flatten().collect();
             drawn.sort_by_key(|(s, _)| *s);
             Ok(drawn.into_iter().map(|(_, sample)| sample).collect())
@@ -133,127 +163,129 @@ impl Choice {
         (0..count).map(|s| logs[s % logs.len()]).collect()
     }
 
-    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a replicate without a weight come
-    /// from another one: their own weight is zero.
-    pub(super) fn turns(&self, b: usize, count: usize) -> Vec<Vec<Turn>> {
+    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a
+    /// replicate without a weight come from another one: their own weight is zero.
+    pub(super) fn sources(&self, b: usize, count: usize) -> Vec<Vec<SampleSource>> {
         let logs = self.log_estimates(b);
         let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
             return Vec::new();
         };
-        let mut turns: Vec<Vec<Turn>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
+        let mut sources: Vec<Vec<SampleSource>> = (0..logs.len().min(count)).map(|_| Vec::new()).collect();
         for s in 0..count {
             let own = s % logs.len();
             let replicate = if logs[own] > f64::NEG_INFINITY { own } else { possible };
-            turns[own].push(Turn { s, replicate, block: ((b as u64) << 32) | s as u64 });
+            sources[own].push(SampleSource { s, replicate, block: ((b as u64) << 32) | s as u64 });
         }
-        turns
+        sources
     }
 }
 
-impl<F: Real> RelaxedTarget for Chain<F> {
-    type Relaxed = SparseSamples<F>;
-    type Tape = RelaxedTape<F>;
-
-    fn relaxed_on(
-        &self,
-        choice: Choice,
-        count: usize,
-        temperature: f64,
-        run: &Run,
-    ) -> Result<(SparseSamples<F>, RelaxedTape<F>)> {
-        let chain = self;
-        let clock = run.start(NAME);
-        let streams = Streams::new(run.seed(), PURPOSE);
-        let of_replicate = |b: usize, turns: &[Turn]| -> Result<Vec<(usize, SparsePath<F>)>> {
-            let support = &choice.supports(b)[turns[0].replicate];
-            let restriction = Restriction { chain, b, support };
-            restriction.with_lattice(|lattice| {
-                let (forward, _) = lattice.sweep_forward(&clock)?;
-                let draw = |turn: &Turn| {
-                    let random = &mut streams.block(turn.block);
-                    let relaxed = lattice.relax(&forward, 0, temperature, random);
-                    let mut path = SparsePath { hard: restriction.path(&relaxed.hard), ..Default::default() };
-                    path.offsets.push(0);
-                    for t in 0..support.len() {
-                        path.states.extend_from_slice(&support.at(t).states);
-                        path.offsets.push(path.states.len());
-                    }
-                    path.values = relaxed.soft;
-                    (turn.s, path)
-                };
-                Ok(turns.iter().map(draw).collect())
-            })
-        };
-        let samples = choice.draw_turns(chain.batch(), count, run, of_replicate)?;
-        let log_weights =
-            samples.iter().enumerate().map(|(b, samples)| choice.log_weights(b, samples.len())).collect();
-        let tape = RelaxedTape { chain: chain.clone(), choice, count, temperature, run: run.clone() };
-        Ok((SparseSamples { samples, log_weights }, tape))
+/// A sample from its segments, the last first.
+fn sparse<M: SequenceModel>(
+    restriction: &Restriction<'_, M>,
+    mut segments: Vec<RelaxedSegment<M::Real>>,
+) -> (SparsePath<M::Real, M::Drawn>, Outline) {
+    let (mut path, mut hard) = (SparsePath::default(), Vec::with_capacity(segments.len()));
+    (path.offsets, path.length_offsets) = (vec![0], vec![0]);
+    segments.reverse();
+    for segment in &segments {
+        hard.push((restriction.state(segment.end, segment.state), segment.length));
+        path.states.extend_from_slice(restriction.left(segment.end));
+        path.values.extend_from_slice(&segment.states);
+        path.lengths.extend(segment.lengths.iter().map(|&x| M::Real::from_f64(x)));
+        path.offsets.push(path.values.len());
+        path.length_offsets.push(path.lengths.len());
     }
+    path.hard = M::drawn(hard);
+    let ends = segments.iter().map(|segment| segment.end).collect();
+    let outline =
+        Outline { ends, offsets: path.offsets.clone(), length_offsets: path.length_offsets.clone() };
+    (path, outline)
 }
 
-impl<F: Real> RelaxedTape<F> {
+fn streams<M: SequenceModel>(run: &Run) -> Streams {
+    Streams::new(run.seed(), if M::SEGMENTS { "randomized relaxed segments" } else { "randomized relaxed" })
+}
+
+impl<M: SequenceModel> RelaxedTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The gradient of Σ cotangent·values, for a cotangent of the length of `values` for each sequence and sample.
-    pub fn vjp(&self, cotangent: &[Vec<Vec<F>>]) -> Result<ChainGradient<F>> {
+    /// The gradient of Σ cotangent·values, for a cotangent of the lengths of `values` and of `lengths` for
+    /// each sequence and sample.
+    pub fn vjp(&self, cotangent: &[Vec<SparseCotangent<M::Real>>]) -> Result<M::FactorMarginals> {
         self.check(cotangent)?;
-        let chain = &self.chain;
-        let clock = self.run.start(NAME);
-        let streams = Streams::new(self.run.seed(), PURPOSE);
-        let mut gradient = zeros(chain);
+        let mut gradient = self.model.zero_gradient();
         self.run.install(|| {
             for (b, cotangent) in cotangent.iter().enumerate() {
-                for turns in self.choice.turns(b, self.count) {
-                    let support = &self.choice.supports(b)[turns[0].replicate];
-                    let restriction = Restriction { chain, b, support };
-                    restriction.with_lattice(|lattice| -> Result<()> {
-                        let (forward, _) = lattice.sweep_forward(&clock)?;
-                        let layers = 0..lattice.layout.steps();
-                        let mut rows = Rows::new(&lattice.layout, layers.clone(), F::ZERO);
-                        for turn in &turns {
-                            clock.check()?;
-                            let values = &cotangent[turn.s];
-                            let of = |t: usize| {
-                                let from: usize = (0..t).map(|t| lattice.layout.size(t)).sum();
-                                values[from..from + lattice.layout.size(t)].to_vec()
-                            };
-                            let random = &mut streams.block(turn.block);
-                            let transitions = &mut gradient.transitions;
-                            let temperature = self.temperature;
-                            lattice.relax_vjp(&forward, 0, temperature, random, of, &mut rows, transitions);
-                        }
-                        lattice.forward_vjp(&forward, &mut rows, &clock, &mut gradient.transitions)?;
-                        for t in layers {
-                            restriction.add_nodes(t, rows.row(0, t), &mut gradient);
-                        }
-                        Ok(())
-                    })?;
+                for sources in self.choice.sources(b, self.count) {
+                    self.add_gradient(b, &sources, cotangent, &mut gradient)?;
                 }
             }
             Ok(gradient)
         })
     }
 
-    fn check(&self, cotangent: &[Vec<Vec<F>>]) -> Result<()> {
-        let expected = |b: usize, s: usize| {
-            let replicate = self.choice.turns(b, self.count).into_iter().flatten().find(|turn| turn.s == s);
-            let support = replicate.map(|turn| &self.choice.supports(b)[turn.replicate]);
-            support.map(|support| (0..support.len()).map(|t| support.at(t).states.len()).sum::<usize>())
+    /// Adds the gradient of the samples that one replicate has drawn for sequence b.
+    fn add_gradient(
+        &self,
+        b: usize,
+        sources: &[SampleSource],
+        cotangent: &[SparseCotangent<M::Real>],
+        gradient: &mut M::FactorMarginals,
+    ) -> Result<()> {
+        let clock = self.run.start(NAME);
+        let streams = streams::<M>(&self.run);
+        let restriction = Restriction::new(&self.model, b, &self.choice.supports(b)[sources[0].replicate]);
+        let (mut scores, transitions) = self.model.split(gradient);
+        let mut add = |(s, t, k): (usize, usize, usize), weight: M::Real| {
+            scores.add(b, (s, t, restriction.state(t, k)), weight);
         };
-        let fits = |(b, samples): (usize, &Vec<Vec<F>>)| {
-            samples.len() == self.choice.turns(b, self.count).iter().map(Vec::len).sum::<usize>()
-                && samples.iter().enumerate().all(|(s, values)| {
-                    Some(values.len()) == expected(b, s) && values.iter().all(|x| x.to_f64().is_finite())
-                })
+        restriction.with_lattice(|lattice| {
+            let (forward, _) = lattice.sweep_forward(&clock)?;
+            let mut to = lattice.message_cotangents();
+            for source in sources {
+                clock.check()?;
+                let (outline, own) = (&self.outlines[b][source.s], &cotangent[source.s]);
+                let of = |t: usize| {
+                    let segment = outline.ends.partition_point(|&end| end < t);
+                    let part = |offsets: &[usize]| offsets[segment]..offsets[segment + 1];
+                    (&own.0[part(&outline.offsets)], &own.1[part(&outline.length_offsets)])
+                };
+                let random = &mut streams.block(source.block);
+                let score = |segment, weight| add(segment, M::Real::from_f64(weight));
+                lattice.relax_vjp(&forward, 0, self.temperature, random, of, &mut to, transitions, score);
+            }
+            lattice.forward_vjp(&forward, &mut to, &clock, transitions, |_, t, weights| {
+                for (d, weights) in weights.iter().enumerate() {
+                    for (k, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                        add((t - d, t, k), M::Real::from_f64(weight));
+                    }
+                }
+            })?;
+            if !M::SEGMENTS {
+                for t in 0..lattice.layout.steps() {
+                    to.row(0, t).iter().enumerate().for_each(|(k, &weight)| add((t, t, k), weight));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn check(&self, cotangent: &[Vec<SparseCotangent<M::Real>>]) -> Result<()> {
+        let finite = |values: &[M::Real]| values.iter().all(|x| x.to_f64().is_finite());
+        let fits = |(outlines, own): (&Vec<Outline>, &Vec<SparseCotangent<M::Real>>)| {
+            let one = |(outline, (values, lengths)): (&Outline, &SparseCotangent<M::Real>)| {
+                outline.sizes() == [values.len(), lengths.len()] && finite(values) && finite(lengths)
+            };
+            outlines.len() == own.len() && outlines.iter().zip(own).all(one)
         };
-        if cotangent.len() == self.chain.batch() && cotangent.iter().enumerate().all(fits) {
+        if self.outlines.len() == cotangent.len() && self.outlines.iter().zip(cotangent).all(fits) {
             return Ok(());
         }
-        let message = "expected a finite number for every value of every sample of every sequence";
+        let message = "expected a finite number for every value and length of every sample of every sequence";
         Err(Error::argument("cotangent", message))
     }
 }

@@ -1,66 +1,138 @@
-//! A chain on the states that were chosen.
+//! A sequence on the states that were chosen.
 //!
 //! With the chosen states and their weights held fixed the estimate is
 //!
 //!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
 //!
-//! the partition function of a lattice of K states a position whose node scores are emissions plus log weights. Everything known about
-//! exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a sequence, memory O(T·K).
+//! the partition function of a lattice of K states a position whose node scores are emissions plus log
+//! weights. Everything known about exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a
+//! sequence, memory O(T·K).
+//!
+//! Of a semi-Markov chain Ωₛ are the states in which a segment may start at s, with a weight for each
+//! segment; a segment that ends at t is left in one of the states of the last L sets. Time O(T·L·K²).
+//!
+//! Entropy is log Ẑ − Ê[score]. On a chain that is the expectation of −log p̂(x) + Σₜ log wₜ(xₜ). With
+//! segments it is taken as log Ẑ − log Z′ + E[−log q], q being the same lattice without weights and Z′ its
+//! partition function.
 
-use super::proposal::{ChainProposals, Proposal, Support};
-use super::target::{Proposals, Target};
+use super::proposal::Support;
+use super::proposals::segment_score;
 use crate::error::Result;
+use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{
-    BLOCK, Direction, Edges, Lattice, LayerNodes, Messages, restricted_steps_of, zero_gradient,
+    BLOCK, Directed, Direction, Edges, Lattice, LayerNodes, Messages, Segmented, restricted_steps_of,
 };
-use crate::model::Chain;
 use crate::numeric::Real;
-use crate::query::sequence::ChainGradient;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Sequence b of a chain on its chosen states. All but `log_partition` need some at every position.
-pub(crate) struct Restriction<'a, F: Real> {
-    pub chain: &'a Chain<F>,
-    pub b: usize,
-    pub support: &'a Support,
+/// Where a state that is left does not stand among those entered.
+const ABSENT: u32 = u32::MAX;
+
+/// Sequence b of a model on its chosen states. All but `log_partition` need some at every position.
+pub(super) struct Restriction<'a, M: SequenceModel> {
+    model: &'a M,
+    b: usize,
+    support: &'a Support,
+    /// Of segments: the states that may be left, and how they are entered.
+    ends: Vec<SegmentEnd>,
+    weighted: bool,
 }
 
-impl<F: Real> Restriction<'_, F> {
+/// The segments that end at a position.
+#[derive(Clone)]
+struct SegmentEnd {
+    /// The states that may be left.
+    left: Vec<u32>,
+    /// By t − s: for every state left at t its number in Ωₛ, 0 where it is not there.
+    origins: Vec<Vec<u32>>,
+    /// The same with `ABSENT`.
+    places: Vec<Vec<u32>>,
+}
+
+/// What is added up over a lattice: marginals, or the covariances of a direction.
+#[derive(Clone, Copy)]
+enum Weights<'a, F: Real> {
+    Marginals(&'a Lattice<'a, F>, &'a Messages<F>),
+    Covariances(&'a Direction<'a, F>, &'a Directed<F>, &'a [f64]),
+}
+
+impl<'a, M: SequenceModel> Restriction<'a, M> {
+    pub fn new(model: &'a M, b: usize, support: &'a Support) -> Self {
+        let end = |t: usize| {
+            let starts = (t + 1).saturating_sub(model.longest())..=t;
+            let mut left: Vec<u32> = starts.clone().flat_map(|s| &support.at(s).states).copied().collect();
+            left.sort_unstable();
+            left.dedup();
+            let place = |s: usize| -> Vec<u32> {
+                let entered = &support.at(s).states;
+                let one = |state: &u32| entered.binary_search(state).map_or(ABSENT, |at| at as u32);
+                left.iter().map(one).collect()
+            };
+            let places: Vec<Vec<u32>> = starts.rev().map(place).collect();
+            let known = |&place: &u32| if place == ABSENT { 0 } else { place };
+            let origins = places.iter().map(|row| row.iter().map(known).collect()).collect();
+            SegmentEnd { left, origins, places }
+        };
+        let ends = if M::SEGMENTS { (0..support.len()).map(end).collect() } else { Vec::new() };
+        Restriction { model, b, support, ends, weighted: true }
+    }
+
+    fn without_weights(&self) -> Self {
+        Restriction { ends: self.ends.clone(), weighted: false, ..*self }
+    }
+
+    /// The states that may be left at t.
+    pub fn left(&self, t: usize) -> &[u32] {
+        if M::SEGMENTS { &self.ends[t].left } else { &self.support.at(t).states }
+    }
+
+    /// The state of the model behind number k of those that may be left at t.
+    pub fn state(&self, t: usize, k: usize) -> usize {
+        self.left(t)[k] as usize
+    }
+
     /// Calls `work` with the lattice.
-    pub fn with_lattice<R>(&self, work: impl FnOnce(&Lattice<'_, F>) -> R) -> R {
-        let Restriction { chain, b, support } = *self;
-        let scores: Vec<Vec<F>> = (0..support.len())
+    pub fn with_lattice<R>(&self, work: impl FnOnce(&Lattice<'_, M::Real>) -> R) -> R {
+        let (chain, support) = (self.model.chain(), self.support);
+        let pairs: Vec<(&[u32], &[u32])> =
+            (1..support.len()).map(|t| (self.left(t - 1), support.at(t).states.as_slice())).collect();
+        let (transitions, states) = (chain.transitions(), chain.states());
+        let steps = restricted_steps_of(transitions, states, pairs.clone());
+        let edges = Edges { transitions, states, sets: Some(pairs) };
+        if M::SEGMENTS {
+            return work(&Lattice::of_segments(&[support.len()], self, &*steps, edges));
+        }
+        let scores: Vec<Vec<M::Real>> = (0..support.len())
             .map(|t| {
-                let (chosen, emission) = (support.at(t), chain.emission(b, t));
+                let (chosen, emission) = (support.at(t), chain.emission(self.b, t));
                 let score = |(&i, &weight): (&u32, &f64)| {
                     let start = if t == 0 { chain.start()[i as usize].to_f64() } else { 0.0 };
-                    F::from_f64(emission[i as usize].to_f64() + start + weight)
+                    M::Real::from_f64(emission[i as usize].to_f64() + start + weight)
                 };
                 chosen.states.iter().zip(&chosen.log_weights).map(score).collect()
             })
             .collect();
-        let pairs: Vec<(&[u32], &[u32])> = (1..support.len())
-            .map(|t| (support.at(t - 1).states.as_slice(), support.at(t).states.as_slice()))
-            .collect();
-        let (transitions, states) = (chain.transitions(), chain.states());
-        let steps = restricted_steps_of(transitions, states, pairs.clone());
         let nodes = LayerNodes(scores.iter().map(Vec::as_slice).collect());
-        let edges = Edges { transitions, states, sets: Some(pairs) };
         work(&Lattice::new(&[support.len()], &nodes, &*steps, edges))
     }
 
-    /// Calls `work` with the direction whose expectation is entropy: −log p̂(x) + Σₜ log wₜ(xₜ) = log Ẑ − score(x). The weights are in p̂,
-    /// not in the score.
-    fn with_direction<R>(&self, work: impl FnOnce(&Direction<'_, F>) -> R) -> R {
-        let weights: Vec<Vec<F>> = (0..self.support.len())
-            .map(|t| self.support.at(t).log_weights.iter().map(|&w| F::from_f64(w)).collect())
+    /// Calls `work` with the direction of entropy, see above. The weights are in p̂, not in the score.
+    fn with_direction<R>(&self, work: impl FnOnce(&Direction<'_, M::Real>) -> R) -> R {
+        if M::SEGMENTS {
+            let plain = self.without_weights();
+            return self.with_lattice(|p| {
+                plain.with_lattice(|q| work(&Direction { p, own: 0.0, other: Some((-1.0, q)), extra: None }))
+            });
+        }
+        let weights: Vec<Vec<M::Real>> = (0..self.support.len())
+            .map(|t| self.support.at(t).log_weights.iter().map(|&w| M::Real::from_f64(w)).collect())
             .collect();
         let extra = LayerNodes(weights.iter().map(Vec::as_slice).collect());
         self.with_lattice(|p| work(&Direction { p, own: -1.0, other: None, extra: Some(&extra) }))
     }
 
-    /// log Ẑ; −∞ if there are no states at some position.
+    /// log Ẑ; −∞ if there are no states at some position, or no weight.
     pub fn log_partition(&self, clock: &Clock<'_>) -> Result<f64> {
         if self.support.is_impossible() {
             return Ok(f64::NEG_INFINITY);
@@ -70,14 +142,21 @@ impl<F: Real> Restriction<'_, F> {
 
     /// Ĥ = log Ẑ − Ê[score].
     pub fn entropy(&self, clock: &Clock<'_>) -> Result<f64> {
-        self.with_direction(|direction| Ok(direction.expectation(clock)?.0[0]))
+        self.with_direction(|direction| {
+            let ends = direction.expectation(clock)?;
+            let without = if M::SEGMENTS { ends.log_partition[0] - ends.log_partition_q[0] } else { 0.0 };
+            Ok(without + ends.values[0])
+        })
     }
 
     /// Adds `factor` times the marginals to B×T×N numbers.
-    pub fn add_marginals(&self, factor: f64, clock: &Clock<'_>, marginals: &mut [F]) -> Result<()> {
+    pub fn add_marginals(&self, factor: f64, clock: &Clock<'_>, marginals: &mut [M::Real]) -> Result<()> {
+        let (steps, states) = (self.model.chain().steps(), self.model.chain().states());
         self.with_lattice(|lattice| {
             let messages = lattice.sweep(clock)?;
-            self.each_marginal(lattice, &messages, factor, |t, row| self.scatter(t, row, marginals));
+            self.each_segment(Weights::Marginals(lattice, &messages), factor, |(s, t, state), weight| {
+                (s..=t).for_each(|u| marginals[(self.b * steps + u) * states + state] += weight);
+            });
             Ok(())
         })
     }
@@ -87,12 +166,15 @@ impl<F: Real> Restriction<'_, F> {
         &self,
         factor: f64,
         clock: &Clock<'_>,
-        gradient: &mut ChainGradient<F>,
+        gradient: &mut M::FactorMarginals,
     ) -> Result<()> {
+        let (mut scores, transitions) = self.model.split(gradient);
         self.with_lattice(|lattice| {
             let messages = lattice.sweep(clock)?;
-            self.each_marginal(lattice, &messages, factor, |t, row| self.add_nodes(t, row, gradient));
-            lattice.add_edge_marginals(&messages, &[factor], clock, &mut gradient.transitions)
+            self.each_segment(Weights::Marginals(lattice, &messages), factor, |segment, weight| {
+                scores.add(self.b, segment, weight);
+            });
+            lattice.add_edge_marginals(&messages, &[factor], clock, transitions)
         })
     }
 
@@ -102,171 +184,123 @@ impl<F: Real> Restriction<'_, F> {
         factor: f64,
         also: f64,
         clock: &Clock<'_>,
-        gradient: &mut ChainGradient<F>,
+        gradient: &mut M::FactorMarginals,
     ) -> Result<()> {
+        let (mut scores, transitions) = self.model.split(gradient);
         self.with_direction(|direction| {
             let lattice = direction.p;
             direction.sweep(false, clock, |values, directed| {
-                let mut row = Vec::new();
-                for t in 0..lattice.layout.steps() {
-                    row.resize(lattice.layout.size(t), F::ZERO);
-                    direction.node_covariance(&directed, values, 0, t, &mut row);
-                    row.iter_mut().for_each(|x| *x *= F::from_f64(factor));
-                    self.add_nodes(t, &row, gradient);
-                }
-                direction.add_edge_covariance(
-                    &directed,
-                    values,
-                    &[factor],
-                    clock,
-                    &mut gradient.transitions,
-                )?;
-                self.each_marginal(lattice, &directed.p, also, |t, row| self.add_nodes(t, row, gradient));
-                lattice.add_edge_marginals(&directed.p, &[also], clock, &mut gradient.transitions)
+                let mut add = |segment, weight| scores.add(self.b, segment, weight);
+                self.each_segment(Weights::Covariances(direction, &directed, values), factor, &mut add);
+                direction.add_edge_covariance(&directed, values, &[factor], clock, transitions)?;
+                self.each_segment(Weights::Marginals(lattice, &directed.p), also, &mut add);
+                lattice.add_edge_marginals(&directed.p, &[also], clock, transitions)
             })?;
             Ok(())
         })
     }
 
-    /// The states of the model behind a path through the chosen ones.
-    pub fn path(&self, path: &[usize]) -> Vec<usize> {
-        path.iter().enumerate().map(|(t, &k)| self.support.at(t).states[k] as usize).collect()
-    }
-
-    /// Calls `add` with every position and `factor` times the marginals of its chosen states.
-    fn each_marginal(
+    /// Calls `add` with every segment (first and last position, state) and `factor` times its weight.
+    fn each_segment(
         &self,
-        lattice: &Lattice<'_, F>,
-        messages: &Messages<F>,
+        weights: Weights<'_, M::Real>,
         factor: f64,
-        mut add: impl FnMut(usize, &[F]),
+        mut add: impl FnMut((usize, usize, usize), M::Real),
     ) {
-        let factor = F::from_f64(factor);
         let mut row = Vec::new();
-        for t in 0..lattice.layout.steps() {
-            row.resize(lattice.layout.size(t), F::ZERO);
-            lattice.node_marginals(messages, 0, t, &mut row);
-            row.iter_mut().for_each(|x| *x *= factor);
-            add(t, &row);
-        }
-    }
-
-    /// Adds a gradient with respect to the scores of the chosen states of a position.
-    pub fn add_nodes(&self, t: usize, row: &[F], gradient: &mut ChainGradient<F>) {
-        self.scatter(t, row, &mut gradient.emissions);
-        if t == 0 {
-            for (&i, &x) in self.support.at(0).states.iter().zip(row) {
-                gradient.start[i as usize] += x;
+        for s in 0..self.support.len() {
+            if !M::SEGMENTS {
+                row.resize(self.left(s).len(), M::Real::default());
+                match weights {
+                    Weights::Marginals(lattice, messages) => lattice.node_marginals(messages, 0, s, &mut row),
+                    Weights::Covariances(direction, directed, values) => {
+                        direction.node_covariance(directed, values, 0, s, &mut row);
+                    }
+                }
+                let factor = M::Real::from_f64(factor);
+                row.iter().enumerate().for_each(|(k, &x)| add((s, s, self.state(s, k)), x * factor));
+                continue;
+            }
+            let visit = |t: usize, weights: &[f64]| {
+                for (k, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                    add((s, t, self.state(t, k)), M::Real::from_f64(factor * weight));
+                }
+            };
+            match weights {
+                Weights::Marginals(lattice, messages) => {
+                    let mut visit = visit;
+                    lattice.segment_marginals(messages, 0, s, |t, weights, _| visit(t, weights));
+                }
+                Weights::Covariances(direction, directed, values) => {
+                    direction.segment_covariances(directed, values[0], 0, s, visit);
+                }
             }
         }
     }
 
-    /// Adds what the chosen states of a position have to B×T×N numbers.
-    fn scatter(&self, t: usize, row: &[F], out: &mut [F]) {
-        let from = (self.b * self.chain.steps() + t) * self.chain.states();
-        for (&i, &x) in self.support.at(t).states.iter().zip(row) {
-            out[from + i as usize] += x;
-        }
-    }
-}
-
-/// A gradient of zeros.
-pub(crate) fn zeros<F: Real>(chain: &Chain<F>) -> ChainGradient<F> {
-    ChainGradient {
-        start: vec![F::ZERO; chain.states()],
-        emissions: vec![F::ZERO; chain.emissions().len()],
-        transitions: zero_gradient(chain.transitions()),
-    }
-}
-
-impl<F: Real> Target for Chain<F> {
-    type Real = F;
-    type Gradient = ChainGradient<F>;
-    type Drawn = Vec<usize>;
-
-    fn chain(&self) -> &Chain<F> {
-        self
-    }
-
-    fn longest(&self) -> usize {
-        1
-    }
-
-    fn largest_score(&self) -> f64 {
-        self.magnitude()
-    }
-
-    fn parameters(&self) -> usize {
-        self.transitions().len()
-    }
-
-    fn zero_gradient(&self) -> ChainGradient<F> {
-        zeros(self)
-    }
-
-    fn proposals<'a>(&'a self, proposal: Proposal, scores: &'a [f64]) -> Box<dyn Proposals<F> + 'a> {
-        Box::new(ChainProposals::new(self, proposal, scores))
-    }
-
-    fn log_partition_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
-        Restriction { chain: self, b, support }.log_partition(clock)
-    }
-
-    fn entropy_on(&self, b: usize, support: &Support, clock: &Clock<'_>) -> Result<f64> {
-        Restriction { chain: self, b, support }.entropy(clock)
-    }
-
-    fn add_marginals_on(
-        &self,
-        b: usize,
-        support: &Support,
-        factor: f64,
-        clock: &Clock<'_>,
-        marginals: &mut [F],
-    ) -> Result<()> {
-        Restriction { chain: self, b, support }.add_marginals(factor, clock, marginals)
-    }
-
-    fn add_gradient_on(
-        &self,
-        b: usize,
-        support: &Support,
-        factor: f64,
-        clock: &Clock<'_>,
-        gradient: &mut ChainGradient<F>,
-    ) -> Result<()> {
-        Restriction { chain: self, b, support }.add_gradient(factor, clock, gradient)
-    }
-
-    fn add_entropy_gradient_on(
-        &self,
-        b: usize,
-        support: &Support,
-        (factor, also): (f64, f64),
-        clock: &Clock<'_>,
-        gradient: &mut ChainGradient<F>,
-    ) -> Result<()> {
-        Restriction { chain: self, b, support }.add_entropy_gradient(factor, also, clock, gradient)
-    }
-
-    fn draw_on(
-        &self,
-        b: usize,
-        support: &Support,
-        count: usize,
-        random: &mut Stream,
-        clock: &Clock<'_>,
-    ) -> Result<Vec<Vec<usize>>> {
-        let restriction = Restriction { chain: self, b, support };
-        restriction.with_lattice(|lattice| {
+    /// Draws from p̂.
+    pub fn draw(&self, count: usize, random: &mut Stream, clock: &Clock<'_>) -> Result<Vec<M::Drawn>> {
+        self.with_lattice(|lattice| {
             let backward = lattice.sweep_backward(clock)?;
             let mut drawn = Vec::with_capacity(count);
             // A block at a time, so that the clock is seen.
             for first in (0..count).step_by(BLOCK) {
-                let paths = lattice.draw(&backward, 0, BLOCK.min(count - first), random, clock)?;
-                drawn.extend(paths.iter().map(|path| restriction.path(path)));
+                for mut path in lattice.draw(&backward, 0, BLOCK.min(count - first), random, clock)? {
+                    let mut open = 0;
+                    for (state, length) in &mut path {
+                        open += *length;
+                        *state = self.state(open - 1, *state);
+                    }
+                    drawn.push(M::drawn(path));
+                }
             }
             Ok(drawn)
         })
+    }
+
+    /// The scores of the segments s…t for each state left at t; −∞ for those that cannot have started at s.
+    fn scores(&self, s: usize, t: usize) -> Vec<f64> {
+        let (chosen, end) = (self.support.at(s), &self.ends[t]);
+        let score = |(&state, &place): (&u32, &u32)| {
+            if place == ABSENT {
+                return f64::NEG_INFINITY;
+            }
+            let start = if s == 0 { self.model.chain().start()[state as usize].to_f64() } else { 0.0 };
+            let weight = chosen.log_weights[place as usize];
+            let score = segment_score(self.model, self.b, s, t, state as usize) + start;
+            // A state that stands for none has no weight either way.
+            score + if self.weighted || weight == f64::NEG_INFINITY { weight } else { 0.0 }
+        };
+        end.left.iter().zip(&end.places[t - s]).map(score).collect()
+    }
+}
+
+impl<M: SequenceModel> Segmented<M::Real> for Restriction<'_, M> {
+    fn longest(&self) -> usize {
+        self.model.longest()
+    }
+
+    fn states_left(&self, t: usize) -> usize {
+        self.left(t).len()
+    }
+
+    fn states_entered(&self, t: usize) -> usize {
+        self.support.at(t).states.len()
+    }
+
+    fn origins(&self, s: usize, t: usize) -> Option<&[u32]> {
+        Some(&self.ends[t].origins[t - s])
+    }
+
+    fn ending(&self, _: usize, t: usize, visit: &mut dyn FnMut(usize, &[f64])) {
+        for s in ((t + 1).saturating_sub(self.model.longest())..=t).rev() {
+            visit(s, &self.scores(s, t));
+        }
+    }
+
+    fn starting(&self, _: usize, s: usize, length: usize, visit: &mut dyn FnMut(usize, &[f64])) {
+        for t in s..length.min(s + self.model.longest()) {
+            visit(t, &self.scores(s, t));
+        }
     }
 }

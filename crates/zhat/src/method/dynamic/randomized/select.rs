@@ -1,18 +1,20 @@
 //! Choosing a few of many states so that weighted sums over the chosen are unbiased.
 //!
-//! A proposal q ≥ 0 over N states says how much each is likely to matter. A selection is a set Ω of about K states with weights
-//! w such that E[Σ_{i∈Ω} wᵢ fᵢ] = Σᵢ fᵢ for every f that vanishes where q does.
+//! A proposal q ≥ 0 over N states says how much each is likely to matter. A selection is a set Ω of about K
+//! states with weights w such that E[Σ_{i∈Ω} wᵢ fᵢ] = Σᵢ fᵢ for every f that vanishes where q does.
 //!
-//! - *Threshold* (Fearnhead & Clifford 2003): with c such that Σᵢ min(1, qᵢ/c) = K, every state with qᵢ ≥ c is kept with weight 1; of
-//!   the others, state i is chosen with probability qᵢ/c and weight c/qᵢ, by systematic sampling: steps of length 1 from a random start through
-//!   the probabilities laid end to end. No state comes twice. Where q is proportional to f the sum has no variance at all, and where f/q
-//!   changes slowly in the order in which the states are laid out it has little.
-//! - *Draws* (Fu, Cunningham & Lapata 2022): the K₁ states of largest q with weight 1, and K₂ = K − K₁ independent draws from the others, each of
-//!   weight S/(K₂ qᵢ) with S the sum of q over the others. The paper leaves S out; without it the sum is not unbiased.
+//! - *Threshold* (Fearnhead & Clifford 2003): with c such that Σᵢ min(1, qᵢ/c) = K, every state with qᵢ ≥ c
+//!   is kept with weight 1; of the others, state i is chosen with probability qᵢ/c and weight c/qᵢ, by
+//!   systematic sampling: steps of length 1 from a random start through the probabilities laid end to end. No
+//!   state comes twice. Where q is proportional to f the sum has no variance at all, and where f/q changes
+//!   slowly in the order in which the states are laid out it has little.
+//! - *Draws* (Fu, Cunningham & Lapata 2022): the K₁ states of largest q with weight 1, and K₂ = K − K₁
+//!   independent draws from the others, each of weight S/(K₂ qᵢ) with S the sum of q over the others. The
+//!   paper leaves S out; without it the sum is not unbiased.
 //! - *Top*: the K states of largest q and nothing else. Biased: it always leaves something out.
 //!
-//! Proposals are given as logarithms, up to a constant; −∞ is never chosen. If no more than K states are possible, all are taken
-//! with weight 1. Time O(N) expected (and O(K log K) for draws), memory O(N).
+//! Proposals are given as logarithms, up to a constant; −∞ is never chosen. If no more than K states are
+//! possible, all are taken with weight 1. Time O(N) expected (and O(K log K) for draws), memory O(N).
 
 use serde::{Deserialize, Serialize};
 
@@ -136,8 +138,8 @@ fn threshold(log_proposal: &[f64], mut count: usize, order: Order<'_>, random: &
     let mut shift = numeric::max(log_proposal);
     let mut proposal: Vec<f64> = log_proposal.iter().map(|q| q - shift).collect();
     numeric::exp_in_place(&mut proposal);
-    // Where the scores lie so far apart that all but a few proposals vanish beside the largest, those few are certain and the
-    // others are weighed among themselves.
+    // Where the scores lie so far apart that all but a few proposals vanish beside the largest, those few are
+    // certain and the others are weighed among themselves.
     loop {
         let positive = proposal.iter().filter(|&&q| q > 0.0).count();
         if positive > count {
@@ -207,7 +209,8 @@ fn arrange(states: &mut [u32], order: Order<'_>, log_proposal: &[f64], inclusion
     }
 }
 
-/// Sorts by a key for each state, in single precision: it is an order among neighbours that is wanted, and soon.
+/// Sorts by a key for each state, in single precision: it is an order among neighbours that is wanted, and
+/// soon.
 fn sort_by(states: &mut [u32], keys: &[f64]) {
     let rank = |i: u32| {
         let bits = (keys[i as usize] as f32).to_bits();
@@ -221,8 +224,9 @@ fn sort_by(states: &mut [u32], keys: &[f64]) {
 
 /// The c with Σᵢ min(1, qᵢ/c) = `count`, of which more are positive.
 ///
-/// The left side falls as c grows, so one look at it tells on which side of c a pivot lies. With a pivot above c all larger numbers are
-/// counted, with one below c all smaller ones are added up, and the search goes on among the rest, as in quickselect.
+/// The left side falls as c grows, so one look at it tells on which side of c a pivot lies. With a pivot
+/// above c all larger numbers are counted, with one below c all smaller ones are added up, and the search
+/// goes on among the rest, as in quickselect.
 fn inclusion_level(proposal: &[f64], count: usize) -> f64 {
     let mut rest: Vec<f64> = proposal.iter().copied().filter(|&q| q > 0.0).collect();
     let (mut above, mut below) = (0, 0.0);
@@ -307,7 +311,8 @@ mod tests {
         ]
     }
 
-    /// A state whose weight is wᵢ whenever it is chosen adds no bias if and only if it is chosen with probability 1/wᵢ.
+    /// A state whose weight is wᵢ whenever it is chosen adds no bias if and only if it is chosen with
+    /// probability 1/wᵢ.
     #[test]
     fn states_are_chosen_as_often_as_their_weights_say() {
         const RUNS: usize = 20_000;

@@ -3,8 +3,8 @@
 //!   forward:  out(j) = log Σ_{i∈Ω} exp(message(i) + log-transition(i, j)) for every j,
 //!   backward: out(i) = log Σ_{j∈Ω} exp(log-transition(i, j) + message(j)) for every i.
 //!
-//! K·N exponentials, tile by tile, each sum shifted by its own largest term, so that nothing finite is lost. Memory: one
-//! tile a thread.
+//! K·N exponentials, tile by tile, each sum shifted by its own largest term, so that nothing finite is lost.
+//! Memory: one tile a thread.
 
 use rayon::prelude::*;
 

@@ -1,27 +1,29 @@
 //! Estimates with their gradients. The chosen states and their weights are constants.
 //!
-//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares sᵣ = Ẑᵣ/ΣẐ. Entropy is
-//! Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ = log Ẑᵣ − Ĥᵣ.
+//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares
+//! sᵣ = Ẑᵣ/ΣẐ. Entropy is Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ =
+//! log Ẑᵣ − Ĥᵣ.
 
 use rayon::prelude::*;
 
 use super::method::{Choice, NAME, RandomizedForward};
 use super::proposal::Support;
-use super::target::Target;
+use super::restriction::Restriction;
 use crate::error::{Error, Result};
+use crate::method::dynamic::SequenceModel;
 use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::{Clock, Run};
 
 /// What log Ẑ leaves for its gradient: the states that were chosen.
-pub struct LogPartitionTape<M: Target> {
+pub struct LogPartitionTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     run: Run,
 }
 
 /// What Ĥ leaves for its gradient.
-pub struct EntropyTape<M: Target> {
+pub struct EntropyTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     /// Ĥᵣ for each sequence, for each replicate.
@@ -31,7 +33,7 @@ pub struct EntropyTape<M: Target> {
 
 impl RandomizedForward {
     /// log Ẑ of each sequence, and what its gradient needs.
-    pub fn log_partition_with_tape<M: Target>(
+    pub fn log_partition_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         run: &Run,
@@ -41,8 +43,13 @@ impl RandomizedForward {
         Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
-    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none has any.
-    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none
+    /// has any.
+    pub fn entropy_with_tape<M: SequenceModel>(
+        &self,
+        model: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.choose(model, run)?;
         choice.require(model, false)?;
         choice.entropy_with_tape(model, run)
@@ -50,8 +57,9 @@ impl RandomizedForward {
 }
 
 impl Choice {
-    /// The same states and weights with the scores of another chain of the same shape: estimates as functions of the scores.
-    pub fn on<M: Target>(&self, model: &M, run: &Run) -> Result<Choice> {
+    /// The same states and weights with the scores of another chain of the same shape: estimates as functions
+    /// of the scores.
+    pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
             && (0..chain.batch()).all(|b| {
@@ -67,7 +75,7 @@ impl Choice {
         let clock = run.start(NAME);
         let evaluate = |b: usize| {
             let supports = self.supports(b).par_iter();
-            supports.map(|support| model.log_partition_on(b, support, &clock)).collect()
+            supports.map(|support| Restriction::new(model, b, support).log_partition(&clock)).collect()
         };
         let log_estimates: Result<Vec<Vec<f64>>> =
             run.install(|| (0..model.chain().batch()).into_par_iter().map(evaluate).collect());
@@ -75,7 +83,11 @@ impl Choice {
     }
 
     /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
-    pub fn entropy_with_tape<M: Target>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
+    pub fn entropy_with_tape<M: SequenceModel>(
+        &self,
+        model: &M,
+        run: &Run,
+    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let choice = self.on(model, run)?;
         let clock = run.start(NAME);
         let entropies = run.install(|| entropies(model, &choice, &clock))?;
@@ -84,28 +96,28 @@ impl Choice {
     }
 }
 
-impl<M: Target> LogPartitionTape<M> {
+impl<M: SequenceModel> LogPartitionTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
     /// The gradient of Σ_b cotangent_b · log Ẑ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
         self.run.install(|| gradient(&self.model, &self.choice, cotangent, &clock))
     }
 }
 
-impl<M: Target> EntropyTape<M> {
+impl<M: SequenceModel> EntropyTape<M> {
     /// The states that were chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
     /// The gradient of Σ_b cotangent_b · Ĥ_b; sequences without a weight have none.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::Gradient> {
+    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
         self.run.install(|| {
@@ -116,8 +128,9 @@ impl<M: Target> EntropyTape<M> {
                 let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
                 for (r, support) in self.choice.supports(b).iter().enumerate() {
                     if shares[r] > 0.0 && factor != 0.0 {
-                        let factors = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
-                        self.model.add_entropy_gradient_on(b, support, factors, &clock, &mut gradient)?;
+                        let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
+                        let restriction = Restriction::new(&self.model, b, support);
+                        restriction.add_entropy_gradient(own, also, &clock, &mut gradient)?;
                     }
                 }
             }
@@ -146,29 +159,34 @@ fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
 }
 
 /// Ĥᵣ for each sequence, for each replicate; 0 for those without a weight.
-pub(super) fn entropies<M: Target>(model: &M, choice: &Choice, clock: &Clock<'_>) -> Result<Vec<Vec<f64>>> {
+pub(super) fn entropies<M: SequenceModel>(
+    model: &M,
+    choice: &Choice,
+    clock: &Clock<'_>,
+) -> Result<Vec<Vec<f64>>> {
     let of_sequence = |b: usize| {
         let of_replicate = |(support, &log): (&_, &f64)| {
             if log == f64::NEG_INFINITY {
                 return Ok(0.0);
             }
-            model.entropy_on(b, support, clock)
+            Restriction::new(model, b, support).entropy(clock)
         };
         choice.supports(b).par_iter().zip(choice.log_estimates(b)).map(of_replicate).collect()
     };
     (0..model.chain().batch()).into_par_iter().map(of_sequence).collect()
 }
 
-/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on the threads.
-pub(super) fn gradient<M: Target>(
+/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on
+/// the threads.
+pub(super) fn gradient<M: SequenceModel>(
     model: &M,
     choice: &Choice,
     cotangent: &[f64],
     clock: &Clock<'_>,
-) -> Result<M::Gradient> {
+) -> Result<M::FactorMarginals> {
     let mut gradient = model.zero_gradient();
     each_share(choice, cotangent, |b, support, factor| {
-        model.add_gradient_on(b, support, factor, clock, &mut gradient)
+        Restriction::new(model, b, support).add_gradient(factor, clock, &mut gradient)
     })?;
     Ok(gradient)
 }
@@ -198,7 +216,7 @@ fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
     Ok(())
 }
 
-impl<M: Target + Send + 'static> Differentiable<M> for RandomizedForward
+impl<M: SequenceModel + 'static> Differentiable<M> for RandomizedForward
 where
     RandomizedForward: Forecasts<M>,
 {

@@ -1,7 +1,7 @@
 //! Covariances of a direction with nodes and edges, and what moves with q.
 
 use super::logs::{Logs, Quotient};
-use super::{Directed, Direction, View};
+use super::{Directed, Direction};
 use crate::error::Result;
 use crate::method::dynamic::lattice::entries::{Entries, Index};
 use crate::method::dynamic::lattice::gradient::gathered;
@@ -51,7 +51,7 @@ impl<F: Real> Direction<'_, F> {
         let pairs = lattice.pairs(&directed.p, |b| cotangent[b] != 0.0 && values[b].is_finite());
         let most = gathered(lattice.layout.largest());
         let (p, q) = (&directed.p, directed.q.as_ref());
-        let parts = self.parts(View::of(p), q.map(View::of));
+        let parts = self.parts(&p.forward, q.map(|q| &q.forward));
         for chunk in pairs.chunk_by(|a, b| (lattice.steps.shared() && logs.shared()) || a.0 == b.0) {
             for chunk in chunk.chunks(most) {
                 clock.check()?;
@@ -73,7 +73,7 @@ impl<F: Real> Direction<'_, F> {
                         extreme.push((t, place));
                         continue;
                     }
-                    self.gain(place, t, &parts, &directed.before, g);
+                    self.gain(place, t, &parts, &directed.before.left, g);
                     g.iter_mut().zip(&plain[k * size..]).for_each(|(g, &a)| *g *= a);
                     self.tail(directed, values[b], place, t, h);
                     let factor = F::from_f64(cotangent[b]);
@@ -90,7 +90,7 @@ impl<F: Real> Direction<'_, F> {
                     let b = lattice.layout.sequence(place);
                     let (mut g, mut h, mut d) =
                         (vec![F::ZERO; size], vec![F::ZERO; next], vec![F::ZERO; next]);
-                    self.gain(place, t, &parts, &directed.before, &mut g);
+                    self.gain(place, t, &parts, &directed.before.left, &mut g);
                     self.tail(directed, values[b], place, t, &mut h);
                     lattice.extreme_edges(p, t, place, |i, row, _| {
                         logs.fill(t, Index::Range(i..i + 1), Index::Range(0..next), &mut d);
@@ -112,8 +112,8 @@ impl<F: Real> Direction<'_, F> {
 
     /// vₜ₊₁ + extra + Σ c·(ln w with its norm) − E[D]: what an edge into t + 1 has to add.
     fn tail(&self, directed: &Directed<F>, value: f64, place: usize, t: usize, row: &mut [F]) {
-        row.copy_from_slice(directed.after.row(place, t + 1));
-        if directed.p.entering.is_none() {
+        row.copy_from_slice(directed.after.entered().row(place, t + 1));
+        if self.p.segments.is_none() {
             self.add_extra(place, t + 1, row);
         }
         let mut w = vec![F::ZERO; row.len()];

@@ -6,7 +6,7 @@ use crate::method::dynamic::lattice::steps::Steps;
 use crate::numeric::Real;
 
 /// ln M of the lattices, added up with their factors; 0 where a lattice has no transition.
-pub(in crate::method::dynamic::lattice) struct Logs<'a, F: Real> {
+pub(super) struct Logs<'a, F: Real> {
     pub(super) parts: Vec<(F, &'a Edges<'a, F>, &'a dyn Steps<F>)>,
 }
 

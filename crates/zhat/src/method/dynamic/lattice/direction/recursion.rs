@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::logs::Logs;
-use super::{Direction, Part, View};
+use super::{Direction, Part};
 use crate::error::Result;
 use crate::method::dynamic::lattice::entries::{Entries, Index};
 use crate::method::dynamic::lattice::gradient::gathered;
-use crate::method::dynamic::lattice::layout::Rows;
+use crate::method::dynamic::lattice::layout::{PositionRows, Rows};
 use crate::method::dynamic::lattice::messages::{Messages, each, normalise};
 use crate::method::dynamic::lattice::nodes::add;
 use crate::method::dynamic::lattice::steps::Product;
@@ -15,55 +15,89 @@ use crate::numeric::Real;
 use crate::run::Clock;
 
 impl<F: Real> Direction<'_, F> {
-    /// Writes aₜ·(M∘D) for boundaries t into the rows of layer t + 1: for all of them at once where they share their tables.
-    pub(in crate::method::dynamic::lattice) fn direct_forward(
+    /// Expectations before the positions of a window, from those before entering its first.
+    pub(super) fn go_forward(
         &self,
-        boundaries: Range<usize>,
-        forward: &Rows<F>,
+        window: Range<usize>,
+        p: &PositionRows<F>,
+        q: Option<&PositionRows<F>>,
         logs: &Logs<'_, F>,
-        rows: &mut Rows<F>,
+        before: &mut PositionRows<F>,
         clock: &Clock<'_>,
     ) -> Result<()> {
-        self.for_each_chunk(boundaries, logs, clock, |t, chunk| {
-            let (size, next) = self.p.steps.shape(t);
-            let (mut input, mut output) =
-                (vec![F::ZERO; chunk.len() * size], vec![F::ZERO; chunk.len() * next]);
-            each(&mut input, size, |k, row| {
-                let (t, place) = chunk[k];
-                row.copy_from_slice(forward.row(place, t));
-                F::exp_in_place(row);
-            });
-            let product = Product { t, count: chunk.len(), input: &input, output: &mut output };
-            self.p.steps.multiply_directed(logs, Some(product), None);
-            for (&(t, place), row) in chunk.iter().zip(output.chunks_exact(next)) {
-                rows.row_mut(place, t + 1).copy_from_slice(row);
+        let layout = &self.p.layout;
+        let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
+        // aₜ·(M∘D) stands in the rows of layer t + 1 until they are filled.
+        let send = |t: usize, place: usize, row: &mut [F]| row.copy_from_slice(p.row(place, t));
+        self.through_logs(true, boundaries, logs, before.entered_mut(), send, clock)?;
+        for t in window {
+            clock.step("forward expectations", t, layout.steps())?;
+            self.before_leaving(t, p, q, before);
+            if t + 1 < layout.steps() {
+                let directed = before.entered_mut().layer_mut(t + 1, layout.active(t + 1)).0.to_vec();
+                let rows = self.advance(t, p, q, logs, &before.left, directed);
+                before.entered_mut().set_layer(t + 1, &rows);
             }
-        })
+        }
+        Ok(())
     }
 
-    /// Writes (M∘D)·wₜ₊₁ for boundaries t into the rows of layer t.
-    pub(in crate::method::dynamic::lattice) fn direct_backward(
+    /// Expectations after the positions of a window, from those of the positions behind it.
+    pub(super) fn go_backward(
         &self,
+        window: Range<usize>,
+        p: &Messages<F>,
+        q: Option<&Messages<F>>,
+        logs: &Logs<'_, F>,
+        after: &mut PositionRows<F>,
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        let layout = &self.p.layout;
+        let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
+        // (M∘D)·wₜ₊₁ stands in the rows of layer t until they are filled.
+        let send = |t: usize, place: usize, row: &mut [F]| {
+            self.p.entering(p, place, t + 1, row);
+            normalise(row);
+        };
+        self.through_logs(false, boundaries, logs, &mut after.left, send, clock)?;
+        for t in window.rev() {
+            clock.step("backward expectations", layout.steps() - 1 - t, layout.steps())?;
+            if t + 1 < layout.steps() {
+                let directed = after.left.layer_mut(t, layout.active(t + 1)).0.to_vec();
+                let rows = self.retreat(t, p, q, logs, after.entered(), directed);
+                after.left.set_layer(t, &rows);
+            }
+            self.after_entering(t, p, q, after);
+        }
+        Ok(())
+    }
+
+    /// Writes the products through M∘D of exp of what `send` gives for boundary t: forward into the rows of
+    /// layer t + 1, backward into those of layer t. For all boundaries at once where they share their tables.
+    fn through_logs(
+        &self,
+        forward: bool,
         boundaries: Range<usize>,
-        messages: &Messages<F>,
         logs: &Logs<'_, F>,
         rows: &mut Rows<F>,
+        send: impl Fn(usize, usize, &mut [F]) + Sync,
         clock: &Clock<'_>,
     ) -> Result<()> {
         self.for_each_chunk(boundaries, logs, clock, |t, chunk| {
-            let (size, next) = self.p.steps.shape(t);
+            let (before, after) = self.p.steps.shape(t);
+            let (from, to) = if forward { (before, after) } else { (after, before) };
             let (mut input, mut output) =
-                (vec![F::ZERO; chunk.len() * next], vec![F::ZERO; chunk.len() * size]);
-            each(&mut input, next, |k, row| {
+                (vec![F::ZERO; chunk.len() * from], vec![F::ZERO; chunk.len() * to]);
+            each(&mut input, from, |k, row| {
                 let (t, place) = chunk[k];
-                self.p.entering(messages, place, t + 1, row);
-                normalise(row);
+                send(t, place, row);
                 F::exp_in_place(row);
             });
-            let product = Product { t, count: chunk.len(), input: &input, output: &mut output };
-            self.p.steps.multiply_directed(logs, None, Some(product));
-            for (&(t, place), row) in chunk.iter().zip(output.chunks_exact(size)) {
-                rows.row_mut(place, t).copy_from_slice(row);
+            let product = Some(Product { t, count: chunk.len(), input: &input, output: &mut output });
+            let (ahead, back) = if forward { (product, None) } else { (None, product) };
+            self.p.steps.multiply_directed(logs, ahead, back);
+            for (&(t, place), row) in chunk.iter().zip(output.chunks_exact(to)) {
+                rows.row_mut(place, if forward { t + 1 } else { t }).copy_from_slice(row);
             }
         })
     }
@@ -89,13 +123,13 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed` are the products of aₜ through
-    /// M∘D.
-    pub(in crate::method::dynamic::lattice) fn advance(
+    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed`
+    /// are the products of aₜ through M∘D.
+    fn advance(
         &self,
         t: usize,
-        p: View<'_, F>,
-        q: Option<View<'_, F>>,
+        p: &PositionRows<F>,
+        q: Option<&PositionRows<F>>,
         logs: &Logs<'_, F>,
         before: &Rows<F>,
         mut directed: Vec<F>,
@@ -103,10 +137,9 @@ impl<F: Real> Direction<'_, F> {
         let count = self.p.layout.active(t + 1);
         let (size, next) = self.p.steps.shape(t);
         let parts = self.parts(p, q);
-        let p = p.forward;
         let mut input = vec![F::ZERO; 2 * count * size];
         let (plain, weighted) = input.split_at_mut(count * size);
-        self.p.leave(t, p, plain);
+        self.p.leave(t, &p.left, plain);
         each(weighted, size, |place, row| {
             self.gain(place, t, &parts, before, row);
             row.iter_mut().zip(&plain[place * size..]).for_each(|(g, &a)| *g *= a);
@@ -141,17 +174,12 @@ impl<F: Real> Direction<'_, F> {
             if let (Some((factor, lattice)), Some(q)) = (self.other, q) {
                 // ln s of q, from its message.
                 let mut shift = vec![F::ZERO; next];
-                let la = match q.entered {
-                    Some(entered) => {
-                        add(&mut shift, lattice.steps.column_shifts(t));
-                        entered
-                    }
-                    None => {
-                        lattice.add_node(place, t + 1, &mut shift);
-                        q.forward
-                    }
-                };
-                let scale = la.scale(place, t + 1) - q.forward.scale(place, t);
+                match q.entered {
+                    Some(_) => add(&mut shift, lattice.steps.column_shifts(t)),
+                    None => lattice.add_node(place, t + 1, &mut shift),
+                }
+                let la = q.entered();
+                let scale = la.scale(place, t + 1) - q.scale(place, t);
                 for ((x, &shift), &la) in row.iter_mut().zip(&shift).zip(la.row(place, t + 1)) {
                     if la > F::NEG_INFINITY {
                         *x = F::from_f64(x.to_f64() - factor * (la.to_f64() + scale - shift.to_f64()));
@@ -173,17 +201,17 @@ impl<F: Real> Direction<'_, F> {
     ) {
         row.copy_from_slice(before.row(place, t));
         self.add_extra(place, t, row);
-        for (factor, _, view) in parts {
+        for (factor, _, rows) in parts {
             let factor = F::from_f64(*factor);
-            for (x, &la) in row.iter_mut().zip(view.forward.row(place, t)) {
+            for (x, &la) in row.iter_mut().zip(rows.row(place, t)) {
                 *x += if la > F::NEG_INFINITY { factor * la } else { F::ZERO };
             }
         }
     }
 
-    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed` are the products of wₜ₊₁ through
-    /// M∘D.
-    pub(in crate::method::dynamic::lattice) fn retreat(
+    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed`
+    /// are the products of wₜ₊₁ through M∘D.
+    fn retreat(
         &self,
         t: usize,
         p: &Messages<F>,
@@ -251,7 +279,7 @@ impl<F: Real> Direction<'_, F> {
     ) {
         let mut w = vec![F::ZERO; row.len()];
         row.copy_from_slice(after.row(place, t));
-        if p.entering.is_none() {
+        if self.p.segments.is_none() {
             self.add_extra(place, t, row);
         }
         let q = self.other.zip(q).map(|((factor, lattice), messages)| (factor, lattice, messages));

@@ -1,9 +1,10 @@
 //! Derivatives with respect to transitions: Σₖ left_k(i)·M(i, j)·right_k(j), tile by tile.
 //!
-//! A tile of the product leftᵀ·right is made in registers, eight rows and a strip of columns at a time, and multiplied with M as it
-//! leaves them. For tables it is added to the gradient. For embeddings the tile G gives its share of G·right and Gᵀ·left and is forgotten:
-//! panels of columns are shared out to threads, rows come in waves, as in the products. A symmetric matrix is visited on and above
-//! its diagonal only, with left and right exchanged for the other half.
+//! A tile of the product leftᵀ·right is made in registers, eight rows and a strip of columns at a time, and
+//! multiplied with M as it leaves them. For tables it is added to the gradient. For embeddings the tile G
+//! gives its share of G·right and Gᵀ·left and is forgotten: panels of columns are shared out to threads, rows
+//! come in waves, as in the products. A symmetric matrix is visited on and above its diagonal only, with left
+//! and right exchanged for the other half.
 
 use std::ops::Range;
 
@@ -17,12 +18,14 @@ use crate::query::sequence::TransitionGradient;
 /// Messages that are summed in registers at a time, so that a strip of them stays in the first cache.
 const DEPTH: usize = 256;
 
-/// Rows that one thread takes at a time, as a part of all rows: the messages are rearranged once for all of them.
+/// Rows that one thread takes at a time, as a part of all rows: the messages are rearranged once for all of
+/// them.
 pub(in crate::method::dynamic::lattice) fn group_of(rows: usize) -> usize {
     rows.div_ceil(8).clamp(2 * ROWS, 8 * ROWS).next_multiple_of(ROWS)
 }
 
-/// The marginals of the edges of table t, as factors: left_k(i)·M(i, j)·right_k(j), times D(i, j) if there is a direction.
+/// The marginals of the edges of table t, as factors: left_k(i)·M(i, j)·right_k(j), times D(i, j) if there is
+/// a direction.
 pub(super) struct Edges<'a, F: Real> {
     pub view: View<'a, F>,
     pub count: usize,
@@ -122,7 +125,8 @@ impl<F: Real> Pairs<F> {
         }
     }
 
-    /// The tile at some rows, which start at a whole tile of `left`, and some columns, counted from the first one entered.
+    /// The tile at some rows, which start at a whole tile of `left`, and some columns, counted from the first
+    /// one entered.
     fn multiply(
         &mut self,
         left: &Left<F>,
@@ -315,7 +319,8 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The rows of a wave in one panel; returns the derivatives with respect to their left embeddings, rows × rank.
+    /// The rows of a wave in one panel; returns the derivatives with respect to their left embeddings, rows ×
+    /// rank.
     fn wave(
         &self,
         tiles: &dyn Tiles<F>,

@@ -1,12 +1,14 @@
 //! Transitions as matrices to multiply messages with.
 //!
-//! Table t is written as log-transition(i, j) = rowₜ(i) + ln Mₜ(i, j) + columnₜ(j) with 0 ≤ M ≤ 1. A message that is scaled to a
-//! largest entry of 1 then loses at most N·TINY in a product, which the caller checks and repairs from the logarithms.
+//! Table t is written as log-transition(i, j) = rowₜ(i) + ln Mₜ(i, j) + columnₜ(j) with 0 ≤ M ≤ 1. A message
+//! that is scaled to a largest entry of 1 then loses at most N·TINY in a product, which the caller checks and
+//! repairs from the logarithms.
 //!
-//! M of a shared table is kept in memory, the only N×N array besides the model's. The others are made tile by tile where they are
-//! needed: per-step tables and chosen states by reading and exponentiating, factored ones by a small product first (`tiles`). `shifts`
-//! finds rowₜ and columnₜ, `sweep` runs the products, `gradient` the derivatives. Each cuts its work into pieces that depend on the
-//! shape alone and adds them up in order, so results have the same bits for any number of threads.
+//! M of a shared table is kept in memory, the only N×N array besides the model's. The others are made tile by
+//! tile where they are needed: per-step tables and chosen states by reading and exponentiating, factored ones
+//! by a small product first (`tiles`). `shifts` finds rowₜ and columnₜ, `sweep` runs the products, `gradient`
+//! the derivatives. Each cuts its work into pieces that depend on the shape alone and adds them up in order,
+//! so results have the same bits for any number of threads.
 
 mod gradient;
 #[cfg(test)]
@@ -46,7 +48,8 @@ pub(crate) trait Steps<F: Real>: Sync {
     /// The number of states of the layers before and after boundary t.
     fn shape(&self, t: usize) -> (usize, usize);
 
-    /// True if all boundaries have the same matrix, so that products of different boundaries may share a call.
+    /// True if all boundaries have the same matrix, so that products of different boundaries may share a
+    /// call.
     fn shared(&self) -> bool;
 
     /// The part of log-transition(i, j) that depends on i alone.
@@ -55,7 +58,8 @@ pub(crate) trait Steps<F: Real>: Sync {
     /// The part of log-transition(i, j) that depends on j alone.
     fn column_shifts(&self, t: usize) -> &[F];
 
-    /// output = input·Mₜ for `forward`, output = input·Mₜᵀ for `backward`; both read each tile once where they can.
+    /// output = input·Mₜ for `forward`, output = input·Mₜᵀ for `backward`; both read each tile once where
+    /// they can.
     fn multiply(&self, forward: Option<Product<'_, F>>, backward: Option<Product<'_, F>>);
 
     /// The same with M ∘ D for a direction D, unscaled; entries with M = 0 do not count, whatever D is there.
@@ -72,8 +76,8 @@ pub(crate) trait Steps<F: Real>: Sync {
     /// ln Mₜ(·, j).
     fn log_column(&self, t: usize, j: usize, out: &mut [F]);
 
-    /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), and the same times D(i, j) for a direction, to the gradient with respect to
-    /// log-transition(i, j); the gradient has the form of the model's transitions.
+    /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), and the same times D(i, j) for a direction, to the gradient
+    /// with respect to log-transition(i, j); the gradient has the form of the model's transitions.
     fn add_gradient(
         &self,
         t: usize,
@@ -104,7 +108,8 @@ pub(crate) fn steps_of<'a, F: Real>(
     Ok(Box::new(Scaled { entries, sets: None, shifts, stored }))
 }
 
-/// The matrices between the states that `sets` keep before and after each boundary. A state may stand in a set more than once.
+/// The matrices between the states that `sets` keep before and after each boundary. A state may stand in a
+/// set more than once.
 pub(crate) fn restricted_steps_of<'a, F: Real>(
     transitions: &'a Transitions<F>,
     states: usize,

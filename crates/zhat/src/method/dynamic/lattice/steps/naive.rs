@@ -1,4 +1,5 @@
-//! The definition of everything that steps compute, in double precision and without any skill: what the tests compare with.
+//! The definition of everything that steps compute, in double precision and without any skill: what the tests
+//! compare with.
 
 use super::Steps;
 use crate::method::dynamic::lattice::entries::{Entries, Index};

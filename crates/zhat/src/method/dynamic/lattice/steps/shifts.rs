@@ -1,8 +1,9 @@
 //! rowₜ(i) and columnₜ(j): what is taken out of a table so that 0 ≤ M ≤ 1.
 //!
-//! A table in memory is shifted by its rows' maxima and then by its columns', so every row and column that is not all −∞ has an entry
-//! near 1. A factored table has |log-transition| ≤ b = max‖left‖·max‖right‖: where b is small one number for all rows will do,
-//! otherwise it is passed once for the maxima of its rows and columns, and half of each is taken.
+//! A table in memory is shifted by its rows' maxima and then by its columns', so every row and column that is
+//! not all −∞ has an entry near 1. A factored table has |log-transition| ≤ b = max‖left‖·max‖right‖: where b
+//! is small one number for all rows will do, otherwise it is passed once for the maxima of its rows and
+//! columns, and half of each is taken.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,11 +1,12 @@
 //! One pass over a matrix: products with it and with its transpose.
 //!
-//! Panels of columns are shared out to threads. In each the tiles are made one after the other, and both products take a tile while
-//! it is in the cache. The product with M sums over rows, which stay in one panel; the product with Mᵀ sums over columns, and the panels'
-//! parts are added up in order. Rows come in waves, so that these parts keep to a few MiB.
+//! Panels of columns are shared out to threads. In each the tiles are made one after the other, and both
+//! products take a tile while it is in the cache. The product with M sums over rows, which stay in one panel;
+//! the product with Mᵀ sums over columns, and the panels' parts are added up in order. Rows come in waves, so
+//! that these parts keep to a few MiB.
 //!
-//! A symmetric matrix is its own transpose: the messages of both products are multiplied with it alike, and a tile beside the
-//! diagonal serves for its mirror image too.
+//! A symmetric matrix is its own transpose: the messages of both products are multiplied with it alike, and a
+//! tile beside the diagonal serves for its mirror image too.
 
 use std::ops::Range;
 
@@ -259,8 +260,8 @@ impl<F: Real> Sweep<'_, F> {
     }
 }
 
-/// The columns of a tile that are visited at some rows, and whether they serve for the mirror image too: all of them, or those on and
-/// those beside the diagonal.
+/// The columns of a tile that are visited at some rows, and whether they serve for the mirror image too: all
+/// of them, or those on and those beside the diagonal.
 pub(super) fn split_at_diagonal(
     columns: &Range<usize>,
     rows: &Range<usize>,

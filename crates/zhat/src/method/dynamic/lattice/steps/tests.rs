@@ -89,7 +89,8 @@ fn extent<F: Real>(values: &[F]) -> f64 {
     F::extent(values).0.to_f64()
 }
 
-/// A bound on the relative error of a weight, and of a sum of `terms` of them: scores and shifts are rounded, and so are the sums.
+/// A bound on the relative error of a weight, and of a sum of `terms` of them: scores and shifts are rounded,
+/// and so are the sums.
 fn rounding<F: Real>(transitions: &Transitions<F>, states: usize, steps: &dyn Steps<F>, t: usize) -> f64 {
     let score = match transitions {
         Transitions::Shared(values) | Transitions::PerStep(values) => extent(values),

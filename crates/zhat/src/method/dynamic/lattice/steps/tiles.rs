@@ -20,7 +20,8 @@ pub(in crate::method::dynamic::lattice) const fn tile_columns<F>() -> usize {
 /// Panels of columns, the shares of work: at most this many.
 pub(in crate::method::dynamic::lattice) const PANELS: usize = 64;
 
-/// The columns in panels of whole strips, which depend on their number alone. One panel is at most one tile wide where `PANELS` allow.
+/// The columns in panels of whole strips, which depend on their number alone. One panel is at most one tile
+/// wide where `PANELS` allow.
 pub(super) fn panels<F>(columns: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let width = panel_width::<F>(columns);
     (0..columns.div_ceil(width)).map(move |p| p * width..columns.min((p + 1) * width))
@@ -59,8 +60,8 @@ impl<F: Real> Scratch<F> {
     }
 }
 
-/// M on some rows and columns: row i starts at i·stride, its strip s at s·strips from there, and behind the columns there are zeros up to
-/// the next whole strip.
+/// M on some rows and columns: row i starts at i·stride, its strip s at s·strips from there, and behind the
+/// columns there are zeros up to the next whole strip.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a, F> {
     pub data: &'a [F],
@@ -93,7 +94,8 @@ pub(super) trait Tiles<F: Real>: Sync {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize);
 
-    /// True if M is its own transpose, bit by bit, and making a tile costs so much that it should serve twice.
+    /// True if M is its own transpose, bit by bit, and making a tile costs so much that it should serve
+    /// twice.
     fn symmetric(&self) -> bool {
         false
     }
@@ -118,8 +120,9 @@ pub(super) trait Tiles<F: Real>: Sync {
     ) -> Tile<'s, F>;
 }
 
-/// A matrix in memory: panel after panel, in a panel by `ROWS` rows, of these strip after strip. So a product reads it from one end to
-/// the other. Strips are set apart a little, or their rows would fall on the same places of the cache.
+/// A matrix in memory: panel after panel, in a panel by `ROWS` rows, of these strip after strip. So a product
+/// reads it from one end to the other. Strips are set apart a little, or their rows would fall on the same
+/// places of the cache.
 pub(super) struct Stored<F> {
     states: usize,
     data: Aligned<F>,
@@ -268,7 +271,8 @@ impl<'a, F: Real> Factored<'a, F> {
     }
 }
 
-/// The transpose of some rows of `width` numbers, in columns of which there are `stride`; what is left over is zero.
+/// The transpose of some rows of `width` numbers, in columns of which there are `stride`; what is left over
+/// is zero.
 pub(super) fn transpose<F: Real>(rows: &[F], width: usize, stride: usize, out: &mut [F]) {
     let count = rows.len().checked_div(width).unwrap_or(0);
     for (k, out) in out.chunks_exact_mut(stride).take(width).enumerate() {

@@ -1,0 +1,276 @@
+//! The proposals for the positions of a model, and the states chosen from them.
+//!
+//! Of a semi-Markov chain the states are those that a segment may start in. With inₛ(j) what leads into a
+//! segment of state j that starts at s, localₛ(j) = Σ_d exp score(s, d, j) and followₛ(j) = Σ_d exp score(s,
+//! d, j)·β_{s+d}(j), the best proposal is in·follow. *local* is local, *forward* in·local, *two-pass*
+//! 0.95·in·follow/Σ + 0.05·in·local/Σ. Segments that end at t are those from the last L sets, so the states
+//! that are left there are the union of these sets. On a chain local is the emission, and it stands in the
+//! message already: one row goes from position to position, without sums over segments.
+//!
+//! Time O(T·L·K·N) for proposals from messages, memory O(T·N).
+
+use std::collections::VecDeque;
+
+use super::proposal::{GUIDED, Proposal, Rule, Support, global, mixture, weighted};
+use super::select::{Chosen, Order};
+use super::spread;
+use crate::error::Result;
+use crate::method::dynamic::SequenceModel;
+use crate::method::dynamic::lattice::ChainEntries;
+use crate::numeric::{self, Real};
+use crate::random::Streams;
+use crate::run::Clock;
+
+/// The proposals for a batch of sequences.
+pub(super) struct Proposals<'a, M: SequenceModel> {
+    model: &'a M,
+    entries: ChainEntries<'a, M::Real>,
+    proposal: Proposal,
+    /// log of the global proposal, normalised; empty where it is not needed.
+    global: Vec<f64>,
+    /// B×T×N, the caller's.
+    scores: &'a [f64],
+}
+
+impl<'a, M: SequenceModel> Proposals<'a, M> {
+    pub fn new(model: &'a M, proposal: Proposal, scores: &'a [f64]) -> Self {
+        let chain = model.chain();
+        let entries = ChainEntries { transitions: chain.transitions(), states: chain.states() };
+        let global = match proposal {
+            Proposal::Global | Proposal::LocalGlobal => global(chain, &entries),
+            _ => Vec::new(),
+        };
+        Proposals { model, entries, proposal, global, scores }
+    }
+
+    /// log Σ_d exp(score(s, d, j) + after(d)(j)) for every state, without the start scores.
+    fn follow<'m>(&self, b: usize, s: usize, after: impl Fn(usize) -> Option<&'m [M::Real]>) -> Vec<f64>
+    where
+        M::Real: 'm,
+    {
+        let chain = self.model.chain();
+        let longest = self.model.longest().min(chain.lengths()[b] - s);
+        let mut sums = vec![0.0; chain.states()];
+        let mut terms = Vec::with_capacity(longest * chain.states());
+        for d in 1..=longest {
+            add(&mut sums, chain.emission(b, s + d - 1));
+            let at = terms.len();
+            terms.extend_from_slice(&sums);
+            add(&mut terms[at..], self.model.segment_row(b, s, d));
+            if let Some(after) = after(d) {
+                add(&mut terms[at..], after);
+            }
+        }
+        numeric::log_sum_exp_over_slabs(&terms, &mut sums);
+        sums
+    }
+
+    /// The log scores of the states at position t without what comes before it: of segments those of all
+    /// lengths together.
+    fn local(&self, b: usize, t: usize) -> Vec<f64> {
+        if M::SEGMENTS {
+            return self.follow(b, t, |_| None);
+        }
+        self.model.chain().emission(b, t).iter().map(|x| x.to_f64()).collect()
+    }
+
+    /// log q at position t of sequence b, up to a constant. `message` is the running message forward: of a
+    /// chain with the emission.
+    pub fn at(&self, b: usize, t: usize, message: &[M::Real], guide: &[M::Real]) -> Vec<f64> {
+        let chain = self.model.chain();
+        let local = || {
+            let mut logs = self.local(b, t);
+            if t == 0 {
+                add(&mut logs, chain.start());
+            }
+            logs
+        };
+        let running = || -> Vec<f64> {
+            if !M::SEGMENTS {
+                return message.iter().map(|x| x.to_f64()).collect();
+            }
+            let mut logs = self.local(b, t);
+            add(&mut logs, message);
+            logs
+        };
+        match self.proposal {
+            Proposal::Uniform => vec![0.0; chain.states()],
+            Proposal::Local => local(),
+            Proposal::Global => self.global.clone(),
+            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
+            Proposal::Given => {
+                let from = (b * chain.steps() + t) * chain.states();
+                self.scores[from..from + chain.states()].to_vec()
+            }
+            Proposal::Forward => running(),
+            Proposal::TwoPass => {
+                let both = message.iter().zip(guide).map(|(x, y)| x.to_f64() + y.to_f64()).collect();
+                mixture(both, &running(), GUIDED)
+            }
+        }
+    }
+
+    /// Backward messages of sequence b for every position and state, each position up to a constant: β, of
+    /// segments follow.
+    pub fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<M::Real>> {
+        let chain = self.model.chain();
+        let (states, length) = (chain.states(), chain.lengths()[b]);
+        let mut guide = vec![M::Real::default(); length * states];
+        // What follows from leaving each of the next L positions, the nearest first, all relative to one
+        // constant.
+        let mut after: VecDeque<Vec<M::Real>> = VecDeque::from([vec![M::Real::default(); states]]);
+        for s in (0..length).rev() {
+            clock.check()?;
+            let (before, row) = guide[..(s + 1) * states].split_at_mut(s * states);
+            let (logs, message, shift) = if M::SEGMENTS {
+                let follow = self.follow(b, s, |d| after.get(d - 1).map(Vec::as_slice));
+                let shift = finite(numeric::max(&follow));
+                row.iter_mut().zip(&follow).for_each(|(x, y)| *x = M::Real::from_f64(y - shift));
+                (follow, row.to_vec(), shift)
+            } else {
+                let mut message = row.to_vec();
+                message.iter_mut().zip(chain.emission(b, s)).for_each(|(x, &e)| *x += e);
+                (message.iter().map(|x| x.to_f64()).collect(), message, 0.0)
+            };
+            if s == 0 {
+                break;
+            }
+            let chosen = rule.choose(Order::Proposal, &logs, streams, b * chain.steps() + s);
+            let sent = weighted(&message, &chosen);
+            if !M::SEGMENTS {
+                let before = &mut before[(s - 1) * states..];
+                spread::backward(&self.entries, s - 1, &chosen.states, &sent, before);
+                continue;
+            }
+            let mut before = vec![M::Real::NEG_INFINITY; states];
+            spread::backward(&self.entries, s - 1, &chosen.states, &sent, &mut before);
+            // The messages that were sent are relative to the largest of them, those that wait to the last
+            // constant.
+            let sent = largest_sent(&message, &chosen) + shift;
+            after.iter_mut().for_each(|waiting| lower(waiting, sent));
+            after.push_front(before);
+            after.truncate(self.model.longest());
+        }
+        Ok(guide)
+    }
+
+    /// Chooses the states of sequence b for one replicate.
+    pub fn support(
+        &self,
+        b: usize,
+        replicate: usize,
+        guide: &[M::Real],
+        rule: Rule,
+        streams: &Streams,
+        clock: &Clock<'_>,
+    ) -> Result<Support> {
+        let chain = self.model.chain();
+        let (states, length) = (chain.states(), chain.lengths()[b]);
+        let add_emission = |message: &mut [M::Real], t: usize| {
+            message.iter_mut().zip(chain.emission(b, t)).for_each(|(x, &e)| *x += e);
+        };
+        let mut message = Vec::new();
+        if self.proposal.needs_messages() {
+            message = chain.start().to_vec();
+            if !M::SEGMENTS {
+                add_emission(&mut message, 0);
+            }
+        }
+        let mut starts: VecDeque<Start<M::Real>> = VecDeque::new();
+        let mut positions = Vec::with_capacity(length);
+        for t in 0..length {
+            clock.check()?;
+            let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
+            let log_proposal = self.at(b, t, &message, guide);
+            // The proposal is what is known about a state's score, the guide about what is left to come.
+            let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
+            let order = match self.proposal {
+                Proposal::TwoPass => Order::Bands(&features),
+                Proposal::Forward => Order::Proposal,
+                _ => Order::Number,
+            };
+            let block = (replicate * chain.batch() + b) * chain.steps() + t;
+            let mut chosen = rule.choose(order, &log_proposal, streams, block);
+            if M::SEGMENTS {
+                chosen = at_least_one(chosen);
+            }
+            if self.proposal.needs_messages() && t + 1 < length {
+                if M::SEGMENTS {
+                    let entered = chosen.states.iter().map(|&i| message[i as usize]).collect();
+                    starts.push_back(Start { s: t, chosen: chosen.clone(), message: entered });
+                    if starts.len() > self.model.longest() {
+                        starts.pop_front();
+                    }
+                    let (left, sent) = self.leave(b, t, &mut starts);
+                    spread::forward(&self.entries, t, &left, &sent, &mut message);
+                } else {
+                    let sent = weighted(&message, &chosen);
+                    spread::forward(&self.entries, t, &chosen.states, &sent, &mut message);
+                    add_emission(&mut message, t + 1);
+                }
+            }
+            positions.push(chosen);
+        }
+        Ok(Support::new(positions))
+    }
+
+    /// The states j that are left at t, in ascending order, and log Σ_s exp(inₛ(j) + log w + score(s, t, j)),
+    /// the largest 0. All messages that wait are then relative to the same constant.
+    fn leave(&self, b: usize, t: usize, starts: &mut VecDeque<Start<M::Real>>) -> (Vec<u32>, Vec<M::Real>) {
+        let mut left: Vec<u32> = starts.iter().flat_map(|start| &start.chosen.states).copied().collect();
+        left.sort_unstable();
+        left.dedup();
+        let mut logs = vec![f64::NEG_INFINITY; left.len()];
+        for Start { s, chosen, message } in &*starts {
+            for (k, &state) in chosen.states.iter().enumerate() {
+                let score = segment_score(self.model, b, *s, t, state as usize);
+                let at = left.partition_point(|&other| other < state);
+                let term = message[k].to_f64() + chosen.log_weights[k] + score;
+                logs[at] = numeric::log_sum_exp(&[logs[at], term]);
+            }
+        }
+        let shift = finite(numeric::max(&logs));
+        starts.iter_mut().for_each(|start| lower(&mut start.message, shift));
+        (left, logs.iter().map(|&x| M::Real::from_f64(x - shift)).collect())
+    }
+}
+
+/// The states that segments may start in at s, and the messages into them.
+struct Start<F> {
+    s: usize,
+    chosen: Chosen,
+    message: Vec<F>,
+}
+
+/// The score of a segment of a state from s to t, without the start score.
+pub(super) fn segment_score<M: SequenceModel>(model: &M, b: usize, s: usize, t: usize, state: usize) -> f64 {
+    let emissions: f64 = (s..=t).map(|u| model.chain().emission(b, u)[state].to_f64()).sum();
+    emissions + model.segment_row(b, s, t + 1 - s)[state].to_f64()
+}
+
+fn add<F: Real>(x: &mut [f64], y: &[F]) {
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y.to_f64());
+}
+
+fn lower<F: Real>(x: &mut [F], shift: f64) {
+    x.iter_mut().for_each(|x| *x = F::from_f64(x.to_f64() - shift));
+}
+
+/// x, 0 if it is not finite.
+fn finite(x: f64) -> f64 {
+    if x.is_finite() { x } else { 0.0 }
+}
+
+/// Where nothing is possible: one state that has no weight, because a layer of a lattice has at least one.
+fn at_least_one(chosen: Chosen) -> Chosen {
+    if chosen.states.is_empty() {
+        return Chosen { states: vec![0], log_weights: vec![f64::NEG_INFINITY] };
+    }
+    chosen
+}
+
+/// What `weighted` takes out of the messages of the chosen states.
+fn largest_sent<F: Real>(message: &[F], chosen: &Chosen) -> f64 {
+    let pairs = chosen.states.iter().zip(&chosen.log_weights);
+    finite(pairs.map(|(&i, w)| message[i as usize].to_f64() + w).fold(f64::NEG_INFINITY, f64::max))
+}

@@ -1,0 +1,245 @@
+//! Sequence models: what chains and semi-Markov chains have in common, and the lattices they give.
+
+use crate::error::Result;
+use crate::method::dynamic::lattice::{
+    ChainNodes, Edges, Lattice, ScoreGradient, SegmentPath, SemiMarkovSegments, Sizes, rounding, steps_of,
+    zero_gradient,
+};
+use crate::model::{Chain, Segments, SemiMarkov};
+use crate::numeric::Real;
+use crate::query::sequence::{
+    ChainGradient, NodeMarginals, Path, PathSamples, Segmentation, SemiMarkovGradient, TransitionGradient,
+};
+use crate::query::{Answers, HasFactorMarginals, HasMarginals, HasStates};
+use crate::run::Clock;
+
+/// A batch of sequences with a lattice: [`Chain`] or [`SemiMarkov`]. A chain has segments of one position.
+pub trait SequenceModel:
+    Answers<Number = Vec<f64>>
+    + HasMarginals<Marginals = NodeMarginals<Self::Real>>
+    + HasFactorMarginals<FactorMarginals: Send>
+    + HasStates<Best = Vec<Self::Scored>, Ranked = Vec<Vec<Self::Scored>>, Samples = PathSamples<Self::Drawn>>
+    + Clone
+    + Send
+    + Sync
+{
+    #[doc(hidden)]
+    type Real: Real;
+    /// A path without its score.
+    #[doc(hidden)]
+    type Drawn: Clone + std::fmt::Debug + PartialEq + Default + Send;
+    /// A path with its score.
+    #[doc(hidden)]
+    type Scored: Send;
+    /// Whether there are segments of more than one position.
+    #[doc(hidden)]
+    const SEGMENTS: bool;
+
+    /// Start, emissions and transitions.
+    #[doc(hidden)]
+    fn chain(&self) -> &Chain<Self::Real>;
+    /// L, 1 for a chain.
+    #[doc(hidden)]
+    fn longest(&self) -> usize {
+        1
+    }
+    /// The scores of segments.
+    #[doc(hidden)]
+    fn segment_scores(&self) -> Option<&Segments<Self::Real>> {
+        None
+    }
+    /// Those of the segments of sequence b of d positions from s on, one for each state.
+    #[doc(hidden)]
+    fn segment_row(&self, _b: usize, _s: usize, _d: usize) -> &[Self::Real] {
+        &[]
+    }
+    /// Makes the lattice for `work`.
+    #[doc(hidden)]
+    fn with_lattice<R>(
+        &self,
+        clock: &Clock<'_>,
+        work: impl FnOnce(&Lattice<'_, Self::Real>) -> Result<R>,
+    ) -> Result<R>;
+    /// A gradient of zeros.
+    #[doc(hidden)]
+    fn zero_gradient(&self) -> Self::FactorMarginals;
+    /// The parts of a gradient: with respect to the scores of segments, and to the transitions.
+    #[doc(hidden)]
+    fn split<'a>(
+        &'a self,
+        gradient: &'a mut Self::FactorMarginals,
+    ) -> (ScoreGradient<'a, Self::Real>, &'a mut TransitionGradient<Self::Real>);
+    /// A path from its segments.
+    #[doc(hidden)]
+    fn drawn(segments: SegmentPath) -> Self::Drawn;
+    /// A path of sequence b with its score, −∞ for an empty one.
+    #[doc(hidden)]
+    fn scored(&self, b: usize, segments: SegmentPath) -> Self::Scored;
+    /// The score of a path.
+    #[doc(hidden)]
+    fn score_of(path: &Self::Scored) -> f64;
+
+    /// The number of positions of the longest sequence.
+    #[doc(hidden)]
+    fn positions(&self) -> f64 {
+        self.chain().lengths().iter().max().map_or(0.0, |&longest| longest as f64)
+    }
+    /// How far rounding may move log Z: every position adds up N terms in the model's precision, and L in
+    /// double precision.
+    #[doc(hidden)]
+    fn rounding(&self) -> f64 {
+        let (states, steps, magnitude) = (self.chain().states(), self.positions(), self.largest_score());
+        let longest = self.longest() as f64;
+        let terms = states as f64 + if Self::SEGMENTS { 2.0 * longest } else { 0.0 };
+        rounding(self.chain().transitions(), &Sizes { states, steps, terms, longest, magnitude })
+    }
+    /// A bound on |score|.
+    #[doc(hidden)]
+    fn largest_score(&self) -> f64 {
+        let chain = self.chain().magnitude();
+        let Some(Segments::Lengths(values) | Segments::Places(values)) = self.segment_scores() else {
+            return chain;
+        };
+        let largest = values.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
+        chain + self.positions() * largest
+    }
+    /// A bound on the entropy.
+    #[doc(hidden)]
+    fn largest_entropy(&self) -> f64 {
+        // Where there are segments, a cut or none and a state at every position.
+        let choices = if Self::SEGMENTS { 2.0 } else { 1.0 };
+        self.positions() * (choices * self.chain().states() as f64).ln()
+    }
+    /// Numbers of the gradient with respect to transitions and segments.
+    #[doc(hidden)]
+    fn parameters(&self) -> usize {
+        let segments = match self.segment_scores() {
+            Some(Segments::Lengths(values) | Segments::Places(values)) => values.len(),
+            None => 0,
+        };
+        self.chain().transitions().len() + segments
+    }
+    /// Whether both have the same lengths, states and longest segment.
+    #[doc(hidden)]
+    fn same_shape(&self, other: &Self) -> bool {
+        let (own, others) = (self.chain(), other.chain());
+        own.lengths() == others.lengths()
+            && own.states() == others.states()
+            && self.longest() == other.longest()
+    }
+}
+
+/// The transitions of a model between all its states.
+fn edges<F: Real>(chain: &Chain<F>) -> Edges<'_, F> {
+    Edges { transitions: chain.transitions(), states: chain.states(), sets: None }
+}
+
+impl<F: Real> SequenceModel for Chain<F> {
+    type Real = F;
+    type Drawn = Vec<usize>;
+    type Scored = Path;
+    const SEGMENTS: bool = false;
+
+    fn chain(&self) -> &Chain<F> {
+        self
+    }
+
+    fn with_lattice<R>(
+        &self,
+        clock: &Clock<'_>,
+        work: impl FnOnce(&Lattice<'_, F>) -> Result<R>,
+    ) -> Result<R> {
+        let boundaries = self.lengths().iter().max().map_or(0, |longest| longest - 1);
+        let steps = steps_of(self.transitions(), self.states(), boundaries, clock)?;
+        work(&Lattice::new(self.lengths(), &ChainNodes(self), &*steps, edges(self)))
+    }
+
+    fn zero_gradient(&self) -> ChainGradient<F> {
+        ChainGradient {
+            start: vec![F::ZERO; self.states()],
+            emissions: vec![F::ZERO; self.emissions().len()],
+            transitions: zero_gradient(self.transitions()),
+        }
+    }
+
+    fn split<'a>(
+        &'a self,
+        gradient: &'a mut ChainGradient<F>,
+    ) -> (ScoreGradient<'a, F>, &'a mut TransitionGradient<F>) {
+        ScoreGradient::split(self, gradient, None)
+    }
+
+    fn drawn(segments: SegmentPath) -> Vec<usize> {
+        segments.into_iter().map(|segment| segment.0).collect()
+    }
+
+    fn scored(&self, b: usize, segments: SegmentPath) -> Path {
+        let states = Self::drawn(segments);
+        let score = if states.is_empty() { f64::NEG_INFINITY } else { self.score(b, &states) };
+        Path { states, score }
+    }
+
+    fn score_of(path: &Path) -> f64 {
+        path.score
+    }
+}
+
+impl<F: Real> SequenceModel for SemiMarkov<F> {
+    type Real = F;
+    type Drawn = Vec<(usize, usize)>;
+    type Scored = Segmentation;
+    const SEGMENTS: bool = true;
+
+    fn chain(&self) -> &Chain<F> {
+        SemiMarkov::chain(self)
+    }
+
+    fn longest(&self) -> usize {
+        SemiMarkov::longest(self)
+    }
+
+    fn segment_scores(&self) -> Option<&Segments<F>> {
+        Some(self.segments())
+    }
+
+    fn segment_row(&self, b: usize, s: usize, d: usize) -> &[F] {
+        self.segment(b, s, d)
+    }
+
+    fn with_lattice<R>(
+        &self,
+        clock: &Clock<'_>,
+        work: impl FnOnce(&Lattice<'_, F>) -> Result<R>,
+    ) -> Result<R> {
+        let chain = self.chain();
+        let boundaries = chain.lengths().iter().max().map_or(0, |longest| longest - 1);
+        let steps = steps_of(chain.transitions(), chain.states(), boundaries, clock)?;
+        work(&Lattice::of_segments(chain.lengths(), &SemiMarkovSegments(self), &*steps, edges(chain)))
+    }
+
+    fn zero_gradient(&self) -> SemiMarkovGradient<F> {
+        let (Segments::Lengths(values) | Segments::Places(values)) = self.segments();
+        SemiMarkovGradient { chain: self.chain().zero_gradient(), segments: vec![F::ZERO; values.len()] }
+    }
+
+    fn split<'a>(
+        &'a self,
+        gradient: &'a mut SemiMarkovGradient<F>,
+    ) -> (ScoreGradient<'a, F>, &'a mut TransitionGradient<F>) {
+        let SemiMarkovGradient { chain, segments } = gradient;
+        ScoreGradient::split(self.chain(), chain, Some((self, segments)))
+    }
+
+    fn drawn(segments: SegmentPath) -> SegmentPath {
+        segments
+    }
+
+    fn scored(&self, b: usize, segments: SegmentPath) -> Segmentation {
+        let score = if segments.is_empty() { f64::NEG_INFINITY } else { self.score(b, &segments) };
+        Segmentation { segments, score }
+    }
+
+    fn score_of(path: &Segmentation) -> f64 {
+        path.score
+    }
+}
