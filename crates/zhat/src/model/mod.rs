@@ -2,7 +2,6 @@
 
 pub mod any;
 pub(crate) mod chain;
-mod convert;
 mod factor_graph;
 pub mod generate;
 mod mixed;

@@ -8,7 +8,10 @@
 //! respect to the shared parameters are summed over the batch.
 
 pub(in crate::model) mod any;
+mod convert;
+pub(in crate::model) mod generate;
 mod observe;
+pub(in crate::model) mod reference;
 
 pub use observe::Observed;
 

@@ -88,6 +88,19 @@ fn largest_finite(log_values: &[f64]) -> f64 {
     log_values.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
 }
 
+/// Conversions to a factor graph make at most this many values: larger models are better off as they are.
+const MOST_VALUES: f64 = 1e8;
+
+/// An error for a conversion to a factor graph that would be too large.
+pub(in crate::model) fn check_moderate(values: f64) -> Result<()> {
+    if values > MOST_VALUES {
+        return Err(Error::model(format!(
+            "as a factor graph the model would have {values:.0e} values, and conversions make at most {MOST_VALUES:.0e}"
+        )));
+    }
+    Ok(())
+}
+
 /// What the factors mean; inference treats both alike, files do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {

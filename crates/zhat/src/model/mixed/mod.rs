@@ -11,6 +11,7 @@
 pub(in crate::model) mod any;
 mod count;
 mod family;
+pub(in crate::model) mod generate;
 
 pub use family::Family;
 

@@ -9,10 +9,12 @@
 //! holds every table whole; this does not, so N may be 10⁵.
 
 pub(in crate::model) mod any;
+pub(in crate::model) mod generate;
 
 pub use any::{PairwiseGradient, VariableMarginals};
 
 use super::chain::{LARGEST_TOTAL, check_scores};
+use super::factor_graph::check_moderate;
 use super::{FactorGraph, Transitions, Values};
 use crate::error::{Error, Result};
 use crate::numeric::Real;
@@ -149,10 +151,7 @@ impl<F: Real> PairwiseGraph<F> {
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (n, v) = (self.states, self.variables());
         let values = v as f64 * n as f64 + self.edges.len() as f64 * (n as f64).powi(2);
-        if values > super::convert::MOST_VALUES {
-            let message = format!("a factor graph would have {values:.0} values, too many to be of use");
-            return Err(Error::Model(message));
-        }
+        check_moderate(values)?;
         let mut graph = FactorGraph::new(vec![n; v])?;
         for v in 0..v {
             let scores: Vec<f64> = self.node(v).iter().map(|x| x.to_f64()).collect();

@@ -6,6 +6,7 @@ use super::{Interactions, SequenceMrf};
 use crate::error::Result;
 use crate::model::FactorGraph;
 use crate::model::any::{self, AnyModel, Kind, Model, Summary};
+use crate::model::factor_graph::check_moderate;
 use crate::query::Answers;
 use crate::tensor::{Tensor, TensorMap};
 use crate::units;
@@ -69,6 +70,26 @@ impl AnyModel for SequenceMrf {
 
     fn to_factor_graph(&self) -> Result<FactorGraph> {
         SequenceMrf::to_factor_graph(self)
+    }
+}
+
+impl SequenceMrf {
+    /// The factor graph of the cycle: a factor for each position, and one for each pair that interacts.
+    pub fn to_factor_graph(&self) -> Result<FactorGraph> {
+        let (length, states) = (self.length(), self.states());
+        check_moderate(length as f64 * self.context() as f64 * (states as f64).powi(2))?;
+        let mut graph = FactorGraph::new(vec![states; length])?;
+        for i in 0..length {
+            graph.add_factor(&[i], self.unary())?;
+        }
+        for l in 1..=self.context() {
+            let entries = (0..states * states).map(|e| self.interaction(l, e / states, e % states));
+            let table: Vec<f64> = entries.collect();
+            for i in 0..length {
+                graph.add_factor(&[i, (i + l) % length], &table)?;
+            }
+        }
+        Ok(graph)
     }
 }
 

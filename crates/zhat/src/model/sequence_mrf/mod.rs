@@ -8,6 +8,7 @@
 //! field language models*, ICML 2015.
 
 pub(crate) mod any;
+pub(in crate::model) mod generate;
 
 use crate::error::{Error, Result};
 use crate::numeric::{Elementwise, Matrix, multiply};

@@ -25,6 +25,7 @@ pub(crate) mod counted;
 mod cycles;
 mod distance;
 pub(crate) mod file;
+pub(in crate::model) mod generate;
 mod hypercube;
 mod model;
 mod partitions;

@@ -1,8 +1,8 @@
 //! Random pairwise graphs.
 
-use super::affordable;
-use super::sequences::{TransitionForm, normals};
 use crate::error::{Error, Result};
+use crate::model::chain::generate::{TransitionForm, normals};
+use crate::model::generate::affordable;
 use crate::model::{PairwiseGraph, Transitions, Values};
 use crate::numeric::Real;
 use crate::random::Streams;

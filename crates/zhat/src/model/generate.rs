@@ -1,18 +1,11 @@
 //! Random models to test with and to play with; the same seed gives the same model.
 
-mod mixed;
-mod pairwise;
-mod reference_chain;
-mod sequence_mrf;
-mod sequences;
-mod space;
-
-pub use mixed::gaussian_mixture;
-pub use pairwise::{PairwiseShape, pairwise};
-pub use reference_chain::{Sharpness, rdp_chain};
-pub use sequence_mrf::{SequenceMrfShape, sequence_mrf};
-pub use sequences::{ChainShape, TransitionForm, chain, semi_markov};
-pub use space::space;
+pub use super::chain::generate::*;
+pub use super::chain::reference::*;
+pub use super::mixed::generate::*;
+pub use super::pairwise::generate::*;
+pub use super::sequence_mrf::generate::*;
+pub use super::space::generate::*;
 
 use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Form};
@@ -190,7 +183,7 @@ pub fn bayes(
 }
 
 /// An error if that many numbers would not fit into the free memory.
-pub(super) fn affordable(numbers: f64) -> Result<()> {
+pub(in crate::model) fn affordable(numbers: f64) -> Result<()> {
     let (bytes, free) = (32.0 * numbers, platform::available_memory() as f64);
     if bytes <= free {
         return Ok(());

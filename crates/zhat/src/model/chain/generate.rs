@@ -1,7 +1,7 @@
 //! Random chains and semi-Markov chains.
 
-use super::affordable;
 use crate::error::{Error, Result};
+use crate::model::generate::affordable;
 use crate::model::{Chain, Segments, SemiMarkov, Transitions, Values};
 use crate::numeric::Real;
 use crate::random::{Stream, Streams};
@@ -127,7 +127,7 @@ pub fn semi_markov<F: Real>(shape: &ChainShape, longest: usize, seed: u64) -> Re
     SemiMarkov::new(chain(shape, seed)?, Segments::Lengths(segments.into()), longest)
 }
 
-pub(super) fn normals<F: Real>(random: &mut Stream, count: usize, scale: f64) -> Vec<F> {
+pub(in crate::model) fn normals<F: Real>(random: &mut Stream, count: usize, scale: f64) -> Vec<F> {
     (0..count).map(|_| F::from_f64(scale * random.normal())).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Random cyclic sequence models.
 
-use super::affordable;
-use super::sequences::normals;
 use crate::error::{Error, Result};
+use crate::model::chain::generate::normals;
+use crate::model::generate::affordable;
 use crate::model::{Interactions, SequenceMrf};
 use crate::random::Streams;
 

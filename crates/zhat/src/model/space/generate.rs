@@ -1,7 +1,7 @@
 //! Random models on combinatorial spaces.
 
-use super::affordable;
 use crate::error::{Error, Result};
+use crate::model::generate::affordable;
 use crate::model::space::{
     Cycles, Distance, Hypercube, Partitions, Permutations, Scores, SpaceModel, Structures, Subtrees,
 };

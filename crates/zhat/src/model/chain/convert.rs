@@ -1,41 +1,10 @@
-//! A chain or a cycle as a factor graph: a variable a position, a factor a score.
+//! A chain as a factor graph: one variable per position, one factor per score.
 
-use super::{Chain, FactorGraph, SequenceMrf, Transitions};
+use super::{Chain, Transitions};
 use crate::error::{Error, Result};
+use crate::model::FactorGraph;
+use crate::model::factor_graph::check_moderate;
 use crate::numeric::Real;
-
-/// A factor graph has a table for every step; above this many values nobody would want it.
-pub(super) const MOST_VALUES: f64 = 1e8;
-
-/// Refuses what would be too large as a factor graph.
-fn moderate(values: f64) -> Result<()> {
-    if values > MOST_VALUES {
-        return Err(Error::model(format!(
-            "as a factor graph the model would have {values:.0e} values, and at most {MOST_VALUES:.0e} are written"
-        )));
-    }
-    Ok(())
-}
-
-impl SequenceMrf {
-    /// The factor graph of the cycle: a factor for each position, and one for each pair that interacts.
-    pub fn to_factor_graph(&self) -> Result<FactorGraph> {
-        let (length, states) = (self.length(), self.states());
-        moderate(length as f64 * self.context() as f64 * (states as f64).powi(2))?;
-        let mut graph = FactorGraph::new(vec![states; length])?;
-        for i in 0..length {
-            graph.add_factor(&[i], self.unary())?;
-        }
-        for l in 1..=self.context() {
-            let entries = (0..states * states).map(|e| self.interaction(l, e / states, e % states));
-            let table: Vec<f64> = entries.collect();
-            for i in 0..length {
-                graph.add_factor(&[i, (i + l) % length], &table)?;
-            }
-        }
-        Ok(graph)
-    }
-}
 
 impl<F: Real> Chain<F> {
     /// The factor graph of a batch of one: variable t is position t, with a factor for its scores and one for
@@ -56,7 +25,7 @@ impl<F: Real> Chain<F> {
             return Err(Error::model(message));
         };
         let states = self.states();
-        moderate((length - 1) as f64 * (states as f64).powi(2))?;
+        check_moderate((length - 1) as f64 * (states as f64).powi(2))?;
         let mut graph = FactorGraph::new(vec![states; length])?;
         let as_double = |values: &[F]| values.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
         graph.add_factor(&[0], &as_double(self.start()))?;

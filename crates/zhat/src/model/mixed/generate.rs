@@ -1,8 +1,8 @@
 //! Random mixed models.
 
-use super::affordable;
 use crate::error::{Error, Result};
 use crate::model::MixedModel;
+use crate::model::generate::affordable;
 use crate::random::Streams;
 
 /// A class and a number that is normal given the class: means uniform on the box, deviations of a twentieth

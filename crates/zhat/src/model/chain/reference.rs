@@ -78,7 +78,7 @@ pub fn rdp_chain<F: Real>(
         }
     }
     let numbers = 4.0 * (states + steps) as f64 * rank as f64 + 3.0 * states as f64 * steps as f64;
-    super::affordable(numbers)?;
+    crate::model::generate::affordable(numbers)?;
     let mut embeddings = Embeddings {
         states: uniforms(states * rank, seed, "generate rdp states"),
         words: uniforms(steps * rank, seed, "generate rdp words"),
