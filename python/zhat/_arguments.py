@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .errors import InputError
 
@@ -130,3 +130,11 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"expected numbers, texts and lists of them, found {value!r}")
+
+
+def precision(dtype: DTypeLike) -> bool:
+    """Whether it is double precision; an error if it is neither that nor single precision."""
+    known = np.dtype(dtype)
+    if known not in (np.float32, np.float64):
+        raise InputError(f"dtype: expected float32 or float64, found {known}")
+    return bool(known == np.float64)

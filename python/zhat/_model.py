@@ -20,11 +20,24 @@ from .runtime import run
 
 Self = TypeVar("Self", bound="Model[Any, Any, Any, Any, Any, Any]")
 
+KINDS: dict[str, type[Model[Any, Any, Any, Any, Any, Any]]] = {}
+"""The classes by the kind of model that they are for."""
+
 
 class Model(ABC, Generic[N, M, F, B, K, S]):
     """A model, never changed once made. Its type says what its answers look like."""
 
     _native: _zhat.Model
+
+    _kind: str
+    """The kind of model in files."""
+
+    def __init_subclass__(cls, kind: str | None = None) -> None:
+        """Registers the class of a kind of model."""
+        super().__init_subclass__()
+        if kind is not None:
+            cls._kind = kind
+            KINDS[kind] = cls
 
     log_partition = queries.log_partition
     marginals = queries.marginals
@@ -42,6 +55,11 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         model = cls.__new__(cls)
         model._native = native
         return model
+
+    @classmethod
+    def read(cls: type[Self], path: FilePath) -> Self:
+        """Reads a model of this kind from a `.zhat` file; any other kind is an error."""
+        return cls._wrap(of_kind(cls._kind, _zhat.Model.read(path, None)))
 
     @abstractmethod
     def _figures(self) -> dict[str, str]:

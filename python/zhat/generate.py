@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _zhat
-from ._arguments import integer, real, text
+from ._arguments import integer, precision, real, text
 from .mixed import MixedModel
 from .model import FactorGraph
-from .pairwise import PairwiseGraph
-from .sequence import Chain, SemiMarkov, precision
-from .sequence_mrf import SequenceMrf
+from .sequence import Chain, SemiMarkov
 from .space import SpaceModel
 
 
@@ -168,69 +166,6 @@ def semi_markov(
         seed,
     )
     return SemiMarkov._wrap(native, batch is None)
-
-
-def pairwise(
-    rows: int = 10,
-    columns: int = 10,
-    *,
-    tree: bool = False,
-    states: int = 100,
-    interactions: str = "shared",
-    rank: int = 10,
-    tied: bool = False,
-    strength: float = 1.0,
-    coupling: float = 0.5,
-    dtype: DTypeLike = np.float64,
-    seed: int = 0,
-) -> PairwiseGraph:
-    """A grid of variables of many states, or a random `tree` of rows × columns of them.
-
-    Node scores are normal with standard deviation `strength`, interactions with `coupling`; these are
-    `shared`, `per-step` (a table an edge) or `factored` with embeddings of dimension `rank`, the same on
-    both sides if `tied`.
-
-    >>> pairwise(rows=3, columns=4, states=20)
-    PairwiseGraph(12 variables, 17 edges, 20 states, shared interactions, float64)
-    """
-    native = _zhat.random_pairwise(
-        (integer("rows", rows), integer("columns", columns), bool(tree), integer("states", states)),
-        (text("interactions", interactions), integer("rank", rank), bool(tied)),
-        (real("strength", strength), real("coupling", coupling), precision(dtype)),
-        _seed(seed),
-    )
-    return PairwiseGraph._wrap(native)
-
-
-def sequence_mrf(
-    length: int = 1000,
-    *,
-    states: int = 10,
-    context: int = 1,
-    rank: int | None = None,
-    strength: float = 1.0,
-    coupling: float = 0.5,
-    seed: int = 0,
-) -> SequenceMrf:
-    """A cycle of `length` positions with shared normal scores, of deviation `strength` and `coupling`.
-
-    With a `rank` the interactions are products of embeddings.
-
-    >>> sequence_mrf(states=20, context=2, rank=5)
-    SequenceMrf(1000 positions, 20 states, context 2, embeddings of length 5)
-    """
-    native = _zhat.random_sequence_mrf(
-        (
-            integer("length", length),
-            integer("states", states),
-            integer("context", context),
-            None if rank is None else integer("rank", rank),
-        ),
-        real("strength", strength),
-        real("coupling", coupling),
-        _seed(seed),
-    )
-    return SequenceMrf._wrap(native)
 
 
 def gaussian_mixture(

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from . import _zhat
-from ._arguments import FilePath, integer, real, text
-from ._model import Model, of_kind
+from ._arguments import integer, real, text
+from ._model import Model
 from .errors import InputError
 
 
@@ -29,7 +29,7 @@ Factor: TypeAlias = "tuple[int, str] | tuple[int, str, float] | tuple[int, str, 
 """A variable, what is taken of it, the argument of that, and of a distance its centre."""
 
 
-class MixedModel(Model[float, Any, Any, Any, Any, Any]):
+class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
     """Log density Σⱼ θⱼ Πᵥ f(xᵥ) of variables that are discrete (counted) or on an interval (by length).
 
     `domains` has for each variable the number of its states, `(low, high)`, or `Counts(low, high)`. `terms`
@@ -58,11 +58,6 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any]):
             [_domain(v, domain) for v, domain in enumerate(domains)],
             [_term(j, term) for j, term in enumerate(terms)],
         )
-
-    @classmethod
-    def read(cls, path: FilePath) -> MixedModel:
-        """Reads a mixed model from a `.zhat` file."""
-        return cls._wrap(of_kind("mixed-model", _zhat.Model.read(path, None)))
 
     @classmethod
     def family(

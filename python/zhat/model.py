@@ -12,19 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, log_table, text, texts
-from ._model import Model, of_kind
+from ._model import KINDS, Model, of_kind
 from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
-from .mixed import MixedModel
-from .pairwise import PairwiseGraph
-from .sequence import Chain, SemiMarkov
-from .sequence_mrf import SequenceMrf
-from .space import SpaceModel
 
 Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
 
 
-class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState], Samples]):
+class FactorGraph(
+    Model[float, Beliefs, FactorBeliefs, BestState, list[BestState], Samples], kind="factor-graph"
+):
     """p(x) = exp(Σ θ(x)) / Z over discrete variables: a product of factors, tables over a few variables each.
 
     `cardinalities` are the numbers of states. `factors` are pairs of a scope (the variables, by number) and
@@ -191,13 +188,12 @@ class FactorGraph(Model[float, Beliefs, FactorBeliefs, BestState, list[BestState
         return hash((self.cardinalities, self.n_factors))
 
 
-def read(
-    path: FilePath, evidence: FilePath | None = None
-) -> FactorGraph | Chain | SemiMarkov | PairwiseGraph | MixedModel | SpaceModel | SequenceMrf:
+def read(path: FilePath, evidence: FilePath | None = None) -> Any:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
 
-    The content tells the format and the kind of model, not the name; `FactorGraph.read`, `Chain.read` and
-    `SemiMarkov.read` take their own kind only. Evidence is never picked up unasked, and is for factor graphs.
+    The content determines the format and the kind of model, not the name; the class of the result is that of
+    its kind, and `FactorGraph.read`, `Chain.read` and so on accept only their own. Evidence is for factor
+    graphs, and is never picked up unasked.
 
     >>> import os, tempfile, zhat
     >>> path = os.path.join(tempfile.mkdtemp(), "tree.zhat")
@@ -207,21 +203,10 @@ def read(
     True
     """
     native = _zhat.Model.read(path, evidence)
-    match native.kind:
-        case "chain":
-            return Chain._wrap(native)
-        case "semi-markov":
-            return SemiMarkov._wrap(native)
-        case "pairwise-graph":
-            return PairwiseGraph._wrap(native)
-        case "mixed-model":
-            return MixedModel._wrap(native)
-        case "space":
-            return SpaceModel._wrap(native)
-        case "sequence-mrf":
-            return SequenceMrf._wrap(native)
-        case _:
-            return FactorGraph._wrap(native)
+    known = KINDS.get(native.kind)
+    if known is None:
+        raise InputError(f"the file has a {native.kind}, for which there is no class", kind="parse")
+    return known._wrap(native)
 
 
 def _factor(

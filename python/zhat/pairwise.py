@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, real, scores, settings
-from ._model import Model, of_kind
+from ._arguments import FilePath, integer, integers, precision, real, scores, settings, text
+from ._model import Model
 from .errors import InputError
 from .runtime import Progress, run
 
@@ -30,7 +30,7 @@ class PairwiseGradient:
     right: NDArray[Any] | None = None
 
 
-class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any]):
+class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any], kind="pairwise-graph"):
     """V variables of N states each: p(x) ∝ exp(Σ node(v, xᵥ) + Σ interaction(xᵢ, xⱼ) over the edges (i, j)).
 
     `nodes` are (V, N), `edges` pairs of variables. `interactions` are (N, N), the first variable of an edge
@@ -81,11 +81,6 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
             like("left", left),
             like("right", right),
         )
-
-    @classmethod
-    def read(cls, path: FilePath) -> PairwiseGraph:
-        """Reads a pairwise graph from a `.zhat` file."""
-        return cls._wrap(of_kind("pairwise-graph", _zhat.Model.read(path, None)))
 
     @property
     def nodes(self) -> NDArray[Any]:
@@ -198,6 +193,39 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any])
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((self.n_variables, self.n_states, len(self.edges)))
+
+
+def random_graph(
+    rows: int = 10,
+    columns: int = 10,
+    *,
+    tree: bool = False,
+    states: int = 100,
+    interactions: str = "shared",
+    rank: int = 10,
+    tied: bool = False,
+    strength: float = 1.0,
+    coupling: float = 0.5,
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> PairwiseGraph:
+    """A grid of variables of many states, or a random `tree` of rows × columns of them.
+
+    Node scores are normal with standard deviation `strength`, interactions with `coupling`; these are
+    `shared`, `per-step` (a table an edge) or `factored` with embeddings of dimension `rank`, the same on
+    both sides if `tied`.
+
+    >>> import zhat
+    >>> zhat.generate.pairwise(rows=3, columns=4, states=20)
+    PairwiseGraph(12 variables, 17 edges, 20 states, shared interactions, float64)
+    """
+    native = _zhat.random_pairwise(
+        (integer("rows", rows), integer("columns", columns), bool(tree), integer("states", states)),
+        (text("interactions", interactions), integer("rank", rank), bool(tied)),
+        (real("strength", strength), real("coupling", coupling), precision(dtype)),
+        integer("seed", seed, 0, 2**64 - 1),
+    )
+    return PairwiseGraph._wrap(native)
 
 
 def _pair(edge: Any) -> tuple[int, int]:

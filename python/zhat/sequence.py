@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
 from ._arguments import FilePath, integer, integers, scores
-from ._model import Model, of_kind
+from ._model import Model
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 
@@ -21,7 +21,6 @@ Self = TypeVar("Self", bound="_Sequences")
 class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples]):
     """What chains and semi-Markov chains have in common."""
 
-    _kind: str
     _single: bool
 
     @classmethod
@@ -30,11 +29,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         model._native = native
         model._single = len(model.lengths) == 1 if single is None else single
         return model
-
-    @classmethod
-    def read(cls: type[Self], path: FilePath) -> Self:
-        """Reads a model of this kind from a `.zhat` file; a file with one sequence is not read as a batch."""
-        return cls._wrap(of_kind(cls._kind, _zhat.Model.read(path, None)))
 
     @property
     def _items(self) -> int | None:  # type: ignore[override]
@@ -196,7 +190,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         return _restore, (type(self), self._native.to_bytes(), self._single)
 
 
-class Chain(_Sequences):
+class Chain(_Sequences, kind="chain"):
     """Chains of hidden states: p(x) ∝ exp(start(x₀) + Σ emission(t, xₜ) + Σ transition(xₜ, xₜ₊₁)).
 
     `emissions` are (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
@@ -226,8 +220,6 @@ class Chain(_Sequences):
     >>> batch.log_partition().value.round(6).tolist()
     [3.319671, 0.693147]
     """
-
-    _kind = "chain"
 
     def __init__(
         self,
@@ -327,7 +319,7 @@ class Chain(_Sequences):
         return PathSamples(drawn, None, weights)
 
 
-class SemiMarkov(_Sequences):
+class SemiMarkov(_Sequences, kind="semi-markov"):
     """Chains whose states last for segments of 1 to L positions.
 
     A sequence is cut into segments; one of state j and length d that starts at t adds segment(j, d) and the
@@ -344,8 +336,6 @@ class SemiMarkov(_Sequences):
     >>> round(float(np.exp(model.log_partition().value)), 6)  # 1+1+1, 1+2, 2+1
     3.0
     """
-
-    _kind = "semi-markov"
 
     def __init__(
         self,
@@ -398,11 +388,3 @@ class SemiMarkov(_Sequences):
 
 def _restore(kind: type[Self], data: bytes, single: bool) -> Self:
     return kind._wrap(_zhat.Model.from_bytes(data), single)
-
-
-def precision(dtype: DTypeLike) -> bool:
-    """Whether it is double precision; an error if it is neither that nor single precision."""
-    known = np.dtype(dtype)
-    if known not in (np.float32, np.float64):
-        raise InputError(f"dtype: expected float32 or float64, found {known}")
-    return bool(known == np.float64)

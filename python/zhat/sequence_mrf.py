@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, unmasked
-from ._model import Model, of_kind
+from ._arguments import integer, integers, real, unmasked
+from ._model import Model
 from .errors import InputError
 
 
-class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
+class SequenceMrf(Model[float, Any, Any, Any, Any, Any], kind="sequence-mrf"):
     """N positions on a cycle: p(x) ∝ exp(Σᵢ θ⁰(xᵢ) + Σᵢ Σₗ θˡ(xᵢ, xᵢ₊ₗ)), l = 1 … K, the same for every i.
 
     `unary` is θ⁰ (C,), float64. `interactions` are θ¹ … θᴷ (K, C, C), float32; or there are embeddings
@@ -55,11 +55,6 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
             _array("left", left, np.float32, 2),
             _array("right", right, np.float32, 3),
         )
-
-    @classmethod
-    def read(cls, path: FilePath) -> SequenceMrf:
-        """Reads a model from a `.zhat` file; of a language model what is inside."""
-        return cls._wrap(of_kind("sequence-mrf", _zhat.Model.read(path, None)))
 
     @property
     def length(self) -> int:
@@ -112,6 +107,38 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any]):
     def __hash__(self) -> int:
         """A hash that equal models share."""
         return hash((self.length, len(self.unary)))
+
+
+def random_cycle(
+    length: int = 1000,
+    *,
+    states: int = 10,
+    context: int = 1,
+    rank: int | None = None,
+    strength: float = 1.0,
+    coupling: float = 0.5,
+    seed: int = 0,
+) -> SequenceMrf:
+    """A cycle of `length` positions with shared normal scores, of deviation `strength` and `coupling`.
+
+    With a `rank` the interactions are products of embeddings.
+
+    >>> import zhat
+    >>> zhat.generate.sequence_mrf(states=20, context=2, rank=5)
+    SequenceMrf(1000 positions, 20 states, context 2, embeddings of length 5)
+    """
+    native = _zhat.random_sequence_mrf(
+        (
+            integer("length", length),
+            integer("states", states),
+            integer("context", context),
+            None if rank is None else integer("rank", rank),
+        ),
+        real("strength", strength),
+        real("coupling", coupling),
+        integer("seed", seed, 0, 2**64 - 1),
+    )
+    return SequenceMrf._wrap(native)
 
 
 def _list(matrices: Any) -> list[NDArray[np.float32]] | None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, real, scores, text
-from ._model import Model, of_kind
+from ._arguments import integer, integers, real, scores, text
+from ._model import Model
 from .answer import BestState, Samples
 from .errors import InputError
 
@@ -24,7 +24,10 @@ Condition = str | Callable[[list[int]], bool]
 """What structures must be like: words such as "before 0 3", or a function that says whether one may be."""
 
 
-class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples]):
+class SpaceModel(
+    Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples],
+    kind="space",
+):
     """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
 
     A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
@@ -41,11 +44,6 @@ class SpaceModel(Model[float, NDArray[np.float64], NDArray[np.float64], BestStat
     >>> round(model.log_partition().value, 9)
     7.334398364
     """
-
-    @classmethod
-    def read(cls, path: FilePath) -> SpaceModel:
-        """Reads a model on a space from a `.zhat` file."""
-        return cls._wrap(of_kind("space", _zhat.Model.read(path, None)))
 
     @classmethod
     def hypercube(
