@@ -1,6 +1,7 @@
 //! The methods, by what they do.
 
 pub mod bounds;
+pub(crate) mod cost;
 pub mod cycle;
 pub mod dynamic;
 pub mod exact;

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::product::{Columns, Factor, ROWS, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::transfer_matrix::{ENTRY, LOGARITHMIC, OPERATION};
 use crate::model::SequenceMrf;
 use crate::numeric::{log_sum_exp, rounding_allowance};
 use crate::options::options;
@@ -35,11 +36,6 @@ use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "transfer-matrix";
-/// Seconds of one operation of a matrix product, of one entry's exponential and logarithm, and of one
-/// operation in logarithms.
-const OPERATION: f64 = 1.2e-10;
-const ENTRY: f64 = 8e-9;
-const LOGARITHMIC: f64 = 2.5e-9;
 /// Scores that differ by more than this underflow in a scaled product.
 const RANGE: f64 = 600.0;
 

@@ -11,22 +11,11 @@ use crate::query::Forecast;
 use crate::query::Query;
 
 use super::tree::Plan;
+pub(super) use crate::method::cost::elimination::PER_ENTRY;
+use crate::method::cost::elimination::{
+    AT_LEAST, OVERHEAD, PER_ENTRY_BOTH_WAYS, PER_FRESH, PER_READ, PER_SUM, PER_TABLE, PER_VARIABLE, THREADS,
+};
 
-/// Bytes that a variable takes in lists and small allocations.
-const OVERHEAD: f64 = 300.0;
-/// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a
-/// child; reading an entry of a large table besides; a number of memory touched for the first time; setting
-/// up a table, a variable, and the whole.
-pub(super) const PER_ENTRY: f64 = 2.3e-9;
-const PER_ENTRY_BOTH_WAYS: f64 = 3.8e-9;
-const PER_SUM: f64 = 1.2e-9;
-const PER_READ: f64 = 0.25e-9;
-const PER_FRESH: f64 = 1.7e-9;
-const PER_TABLE: f64 = 0.7e-6;
-const PER_VARIABLE: f64 = 0.3e-6;
-const AT_LEAST: f64 = 1.5e-4;
-/// How the work on large tables goes down with the number of threads: its power.
-const THREADS: f64 = 0.5;
 /// More entries than any memory holds; they are not rehearsed.
 const OUT_OF_REACH: f64 = 1e16;
 /// Tables with more entries than this do not stay in the cache.

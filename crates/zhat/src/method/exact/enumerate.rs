@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::Result;
+use crate::method::cost::enumeration::{AT_LEAST, SECONDS_PER_STATE};
 use crate::method::exact::prepare::Reduced;
 use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
@@ -39,10 +40,6 @@ const NAME: &str = "enumeration";
 const SUBTREES: usize = 256;
 /// A variable with more states than this is not split into subtrees.
 const LARGEST_SPLIT: usize = 64;
-/// Measured cost of one state and of one factor at a state, for both walks together.
-const SECONDS_PER_STATE: f64 = 1.2e-8;
-/// What setting up takes.
-const AT_LEAST: f64 = 4e-4;
 /// A subtree this large is checked for cancellation on the way.
 const CHECK_EVERY: u64 = 1 << 16;
 

@@ -34,6 +34,7 @@ use super::residual::{self, Outcome};
 use super::subject::{Sizes, Subject};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::belief_propagation::{SECONDS_PER_ENTRY, SECONDS_PER_FACTOR};
 use crate::model::FactorGraph;
 use crate::numeric;
 use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, options};
@@ -46,9 +47,6 @@ use crate::run::{Clock, Run};
 const NAME: &str = "bp";
 /// Stages, each with half the step of the one before.
 const STAGES: u64 = 4;
-/// Measured cost of an entry of a table for each variable that it has, and of a factor.
-const SECONDS_PER_ENTRY: f64 = 6e-9;
-const SECONDS_PER_FACTOR: f64 = 6e-8;
 
 /// Which messages are renewed next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,6 +40,7 @@ use super::layout::Layout;
 use super::subject::{Sizes, Subject};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::tree_reweighted::{SECONDS_PER_ENTRY, SECONDS_PER_FACTOR};
 use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
 use crate::options::{DAMPING, FROM_ZERO, ITERATIONS, Options, Range, options};
@@ -60,9 +61,6 @@ const PATIENCE: u32 = 3;
 const CAUTION: f64 = 0.9;
 /// Steps of all forests together that are held at the most, beyond what covers the graph: 128 MiB.
 const STEPS: usize = 1 << 24;
-/// Measured cost of an entry of a table for each variable that it has, and of a factor.
-const SECONDS_PER_ENTRY: f64 = 6e-9;
-const SECONDS_PER_FACTOR: f64 = 6e-8;
 
 /// Tree-reweighted belief propagation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -36,6 +36,8 @@ use super::stratified;
 use super::weights::{Plan, Sums};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::quadrature::{BYTES_PER_ENTRY, PER_ENTRY};
+pub(super) use crate::method::cost::quadrature::{PER_TABLE, PER_VARIABLE};
 use crate::method::exact::marginals_along;
 use crate::method::exact::prepare::Prepared;
 use crate::method::messages::BeliefPropagation;
@@ -53,13 +55,8 @@ use crate::run::{Clock, Run};
 pub(super) const NAME: &str = "sccq";
 /// Work of a replicate, in variables and tables, between two looks at the clock.
 const ROUND: usize = 1 << 16;
-/// Measured seconds of drawing a variable, and of reading a table.
-pub(super) const PER_VARIABLE: f64 = 1.5e-8;
-pub(super) const PER_TABLE: f64 = 4e-9;
 /// Entries that the base's tables have at the most, and seconds for each.
 const ENTRIES: f64 = (1 << 20) as f64;
-const PER_ENTRY: f64 = 2e-8;
-const BYTES_PER_ENTRY: f64 = 48.0;
 /// The part of the error probability that is kept for runs that do not come to the end.
 pub(super) const EARLY: f64 = 0.2;
 /// What is sampled.

@@ -18,6 +18,7 @@ use super::residual::{NAME, StochasticQuadrature, rounding};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::error::{Error, Result};
 use crate::method::bounds::minibucket::Moments;
+use crate::method::cost::stratified_quadrature::{PER_CLIQUE, PER_TUPLE};
 use crate::model::{FactorGraph, table};
 use crate::query::DEFAULT_HORIZON;
 use crate::query::Query;
@@ -31,9 +32,6 @@ const ERROR: f64 = 1e-4;
 const PAIRS: f64 = 2e7;
 /// Tuples of a replicate between two looks at the clock.
 const ROUND: u64 = 4096;
-/// Measured seconds of a tuple, and of each clique of it.
-const PER_TUPLE: f64 = 1e-8;
-const PER_CLIQUE: f64 = 2e-8;
 
 /// Cliques to be drawn in proportion to their size.
 struct Tuples {

@@ -29,6 +29,7 @@ use super::weighted::{Masses, missed, ratio, together, warned, weighted_samples}
 use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
+use crate::method::cost::importance::{SECONDS_PER_FACTOR, SECONDS_PER_VARIABLE};
 use crate::method::exact::prepare::Reduced;
 use crate::model::FactorGraph;
 use crate::numeric;
@@ -44,9 +45,6 @@ use crate::run::{Clock, Run};
 const NAME: &str = "importance";
 /// Work, in variables drawn and factors read, that a replicate does between two looks at the clock.
 const ROUND: usize = 1 << 16;
-/// Measured cost of reading one factor at a state, and of drawing one variable.
-const SECONDS_PER_FACTOR: f64 = 6e-9;
-const SECONDS_PER_VARIABLE: f64 = 4e-8;
 
 /// Importance sampling from a spanning tree or the uniform distribution.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use super::pilot::{Pilot, is_own};
 use super::{Expectations, ROUND, SpaceMarginals, SpaceModel, count, marginals};
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::space_enumeration::SECONDS_PER_NUMBER;
 use crate::method::exact::{Enumeration, Ranked};
 use crate::numeric::{self, CompensatedSum};
 use crate::query::{
@@ -17,8 +18,6 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "enumeration";
-/// Measured: one number of a structure, made and scored.
-const SECONDS_PER_NUMBER: f64 = 4e-9;
 
 impl Forecasts<SpaceModel> for Enumeration {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {

@@ -5,6 +5,7 @@ use super::partition::is_forest;
 use super::{Each, LowerBound, MeanField, NAME, Outcome, Structure, evaluate};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::mean_field::{SECONDS_PER_ENTRY, SECONDS_TO_SET_UP};
 use crate::method::exact::witness_bytes;
 use crate::model::FactorGraph;
 use crate::numeric;
@@ -15,9 +16,6 @@ use crate::query::{
 use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
-/// Measured for each number that the model has: in a sweep, and in setting up.
-const SECONDS_PER_ENTRY: f64 = 1e-8;
-const SECONDS_TO_SET_UP: f64 = 1.5e-7;
 /// Sweeps that an ascent takes as a rule, and those of the others before it goes on alone.
 const SWEEPS: usize = 50;
 const HEAT: usize = 15;

@@ -2,16 +2,12 @@
 
 use super::lower::Cutset;
 use super::plan::{Limit, Plan};
+use crate::method::cost::mini_buckets::{PER_ENTRY, PER_NODE, PER_SPLIT_ENTRY};
 use crate::method::exact::prepare::{Order, Prepared};
 use crate::model::FactorGraph;
 use crate::platform;
 use crate::run::Run;
 
-/// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut;
-/// a mini-bucket.
-const PER_ENTRY: f64 = 1e-8;
-const PER_SPLIT_ENTRY: f64 = 2.2e-8;
-const PER_NODE: f64 = 4e-6;
 /// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit
 /// unasked.
 const WITHOUT_BUDGET: f64 = 30.0;

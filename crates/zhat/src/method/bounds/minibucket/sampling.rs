@@ -32,6 +32,7 @@ use super::pass::Sweeper;
 use super::proposal::{Proposal, Scratch};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::Result;
+use crate::method::cost::mini_bucket_sampling::{PER_NODE, PER_TABLE};
 use crate::method::exact::prepare::Prepared;
 use crate::method::sampling::{Masses, Rounds, ratio, together, unbiased, warned, weighted_samples};
 use crate::model::FactorGraph;
@@ -47,9 +48,6 @@ use crate::run::{Clock, Run};
 const NAME: &str = "wmb-is";
 /// Tables that a replicate looks up between two looks at the clock.
 const ROUND: usize = 1 << 16;
-/// Measured seconds a table looked up in a draw.
-const PER_TABLE: f64 = 1.2e-8;
-const PER_NODE: f64 = 4e-8;
 /// The part of the error probability that is kept for runs that do not come to the end.
 const EARLY: f64 = 0.2;
 /// The part of the time budget that the bound may take.

@@ -7,6 +7,10 @@
 use super::ForwardBackward;
 use super::recorded::Recorded;
 use crate::answer::Promise;
+use crate::method::cost::forward_backward::{
+    CACHE, PER_BYTE, PER_CACHED_BYTE, PER_COMPARISON, PER_DRAW, PER_MADE, PER_MADE_WEIGHT, PER_NUMBER,
+    PER_RANKED, PER_SEGMENT, PER_WAY, PER_WEIGHT,
+};
 use crate::method::dynamic::lattice::{
     BLOCK, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, expectation_window,
 };
@@ -15,27 +19,6 @@ use crate::numeric::{POOL_BYTES, Real};
 use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
-
-/// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.
-const PER_BYTE: f64 = 5.5e-11;
-const PER_CACHED_BYTE: f64 = 3e-11;
-const CACHE: f64 = 16e6;
-/// Seconds for an entry of a matrix that is read or multiplied out, and exponentiated, single precision.
-const PER_MADE: f64 = 4.6e-10;
-/// Seconds for a number of a message: copied, scaled, `exp` or `ln`, single precision.
-const PER_NUMBER: f64 = 1.3e-9;
-/// Seconds for a state of a segment, in double precision whatever the model's.
-const PER_SEGMENT: f64 = 3e-9;
-/// Seconds for an entry of a maximum over paths.
-const PER_COMPARISON: f64 = 1e-10;
-/// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw
-/// itself.
-const PER_WEIGHT: f64 = 1.4e-9;
-const PER_MADE_WEIGHT: f64 = 3e-9;
-const PER_DRAW: f64 = 9e-8;
-/// Seconds for a way into a node that the k best paths are asked of, and for a position of one of them.
-const PER_WAY: f64 = 2e-8;
-const PER_RANKED: f64 = 2e-7;
 
 /// Counts of what a lattice does.
 pub struct Cost {

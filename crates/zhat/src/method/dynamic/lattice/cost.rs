@@ -5,19 +5,11 @@
 
 use super::gradient;
 use super::steps::scratch;
+pub(crate) use crate::method::cost::lattice::{
+    BYTES_PER_CALL, BYTES_PER_ROW, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT,
+};
 use crate::model::Transitions;
 use crate::numeric::{Real, strip};
-
-/// Seconds for one multiplication and addition in a product, single precision; double takes twice as long.
-pub(crate) const PER_PRODUCT: f64 = 1.3e-11;
-/// Seconds to write a byte of fresh memory: results, and scratch beyond what is kept between queries.
-pub(crate) const PER_FRESH_BYTE: f64 = 6e-10;
-/// Seconds to start: threads, allocations, tables of offsets.
-pub(crate) const PER_CALL: f64 = 2e-5;
-
-/// What a query holds besides arrays that are as large as N: scales and norms of a row, offsets, boxes.
-pub(crate) const BYTES_PER_ROW: f64 = 96.0;
-pub(crate) const BYTES_PER_CALL: f64 = (96 << 10) as f64;
 
 /// Scratch memory in numbers. What several phases need adds up, because blocks that were let go are kept;
 /// tiles have one size and serve again.

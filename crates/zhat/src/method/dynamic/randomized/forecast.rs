@@ -7,6 +7,10 @@
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
 use crate::answer::Promise;
+use crate::method::cost::randomized::{
+    CACHE, PER_BANDED_STATE, PER_CHOSEN_SEGMENT, PER_ENTRY, PER_FAR_GATHERED, PER_GATHERED, PER_SEGMENT,
+    PER_SORTED_STATE, PER_STATE, PER_STEP,
+};
 use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, Matrices, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT, Scratch,
@@ -16,23 +20,6 @@ use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
-/// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes
-/// twice as long.
-const PER_ENTRY: f64 = 7.2e-10;
-/// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the
-/// cache.
-const PER_GATHERED: f64 = 9.5e-10;
-const PER_FAR_GATHERED: f64 = 3.5e-9;
-const CACHE: f64 = 16e6;
-/// Seconds to weigh a state and choose among all: as they are numbered, sorted, and sorted in bands.
-const PER_STATE: f64 = 2.4e-8;
-const PER_SORTED_STATE: f64 = 3.1e-8;
-const PER_BANDED_STATE: f64 = 7.4e-8;
-/// Seconds for a state of a segment that is weighed, and for one on the lattice of chosen states.
-const PER_SEGMENT: f64 = 7.8e-9;
-const PER_CHOSEN_SEGMENT: f64 = 2.5e-7;
-/// Seconds to start a product on the lattice of chosen states.
-const PER_STEP: f64 = 1.1e-5;
 /// States that stand in a tile of messages, see `spread`.
 const TILE: f64 = (66 * 512) as f64;
 

@@ -56,6 +56,7 @@ use self::count::{Figures, Search as Counting};
 use super::elimination;
 use crate::answer::{Answer, Diagnostics, Estimate, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::search::{AT_LEAST, SECONDS_PER_ENTRY, SECONDS_PER_STEP};
 use crate::method::exact::prepare::{Order, Prepared, Reduced, Trial};
 use crate::model::FactorGraph;
 use crate::options::options;
@@ -67,8 +68,6 @@ use crate::run::{Clock, Run};
 const NAME: &str = "search";
 /// Samples that share one random stream.
 const BLOCK: usize = 256;
-/// Measured cost of a step, which is a clause, variable or entry looked at.
-const SECONDS_PER_STEP: f64 = 4e-8;
 /// Steps of a trial: about 0.15 s.
 const TRIAL: u64 = 4_000_000;
 /// The same where elimination would take more than a minute: some seconds.
@@ -78,9 +77,6 @@ const TRIAL_PER_SECOND: f64 = 5e6;
 const MANY_ENTRIES: f64 = 2e10;
 /// What elimination does with so few entries needs no trial.
 const FEW_ENTRIES: f64 = 1e6;
-/// Where there was no trial: setting up, and some decisions for each entry that elimination would look at.
-const AT_LEAST: f64 = 4e-4;
-const SECONDS_PER_ENTRY: f64 = 1e-5;
 
 /// Exact inference by search through the states, for models with many zeros.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

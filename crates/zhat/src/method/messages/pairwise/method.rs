@@ -9,6 +9,7 @@ use super::choice::{GraphProposal, Proposals, Rule};
 use super::network::{Messages, Network, Rest};
 use crate::answer::{Answer, Diagnostics, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::pairwise::{PER_MADE, PER_NUMBER, PER_PRODUCT, PER_WEIGHED};
 use crate::method::dynamic::lattice::{self, zero_gradient};
 use crate::method::dynamic::randomized::{Chosen, Selection, States};
 use crate::method::sampling::unbiased;
@@ -427,14 +428,6 @@ macro_rules! queries {
 }
 queries!(PairwisePropagation);
 queries!(RandomizedMessages);
-
-/// Seconds for a multiplication in a product, for an entry of a matrix that is made, and for a number of a
-/// message; see `lattice::cost`.
-const PER_PRODUCT: f64 = 2e-11;
-const PER_MADE: f64 = 5e-10;
-const PER_NUMBER: f64 = 5e-9;
-/// Seconds to weigh a state and choose among all.
-const PER_WEIGHED: f64 = 3e-8;
 
 /// What sweeps over all edges take with K states: seconds and bytes.
 fn sweeps_cost<F: Real>(

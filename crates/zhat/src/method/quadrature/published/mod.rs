@@ -37,6 +37,7 @@ use super::theorems::{self, Norms};
 use super::tuples::{Cliques, Sampler, Tuples};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
+use crate::method::cost::published_quadrature::{PER_INDEX, PER_SAMPLE};
 use crate::method::exact::prepare::Reduced;
 use crate::model::FactorGraph;
 use crate::numeric::{self, CompensatedSum};
@@ -53,9 +54,6 @@ const NAME: &str = "sccq-published";
 const GROUPS: usize = 32;
 /// Samples of a group between two looks at the clock.
 const ROUND: u64 = 4096;
-/// Measured seconds of a sample, and of each index of it.
-const PER_SAMPLE: f64 = 2e-8;
-const PER_INDEX: f64 = 1.5e-8;
 /// Norms up to which the theorems' figures are reported; beyond, the polynomials alone would take longer than
 /// the samples.
 const REPORTED: f64 = 50.0;

@@ -3,17 +3,12 @@
 use super::prepared::{Way, conditions, rules, way};
 use super::{Oracle, blocks, graph, layers, tours};
 use crate::answer::Promise;
+use crate::method::cost::oracle::{SECONDS_PER_ELEMENT, SECONDS_PER_STEP, SECONDS_PER_TERM};
 use crate::method::space::choices::Plan;
 use crate::method::space::{Distance, Scores, SpaceModel, condition, log_count_bound, marginals};
 use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
-
-/// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
-const SECONDS_PER_TERM: f64 = 1.2e-8;
-const SECONDS_PER_ELEMENT: f64 = 5e-8;
-/// One step of the best assignment, and one of the walk of an item through the insertions of Kendall's model.
-const SECONDS_PER_STEP: f64 = 2e-9;
 
 impl Forecasts<SpaceModel> for Oracle {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
