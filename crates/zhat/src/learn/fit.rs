@@ -78,7 +78,7 @@ impl Default for Fit {
 }
 
 /// How often the state of a fit is kept.
-const KEPT: Duration = Duration::from_secs(5);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where a fit stands.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ pub fn fit_kept(
     let from = path.exists().then(|| Checkpoint::read(path)).transpose()?;
     let (mut last, mut kept) = (None, Instant::now());
     let fitted = fit(likelihood, how, from, run, &mut |now| {
-        if kept.elapsed() >= KEPT {
+        if kept.elapsed() >= CHECKPOINT_INTERVAL {
             now.write(path)?;
             kept = Instant::now();
         }

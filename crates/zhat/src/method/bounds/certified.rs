@@ -36,7 +36,7 @@ const FIRST_WIDTH: usize = 4;
 const WIDER: usize = 2;
 const WIDEST: usize = 40;
 /// Seconds, where there is no time budget.
-const PATIENCE: f64 = 60.0;
+const DEFAULT_SECONDS: f64 = 60.0;
 
 /// Certified bounds on log Z from every method that has some, tightened in turn.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ impl CertifiedBounds {
         self.check()?;
         let clock = run.start(NAME);
         let now = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, by: "nothing", seconds: 0.0 };
-        let time = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+        let time = run.time().map_or(DEFAULT_SECONDS, |time| time.as_secs_f64());
         let mut work = Tightening { now, gap: self.gap, time, clock: &clock, report, ended: false };
         // What is left of the budget, or a part of it.
         let left = |part: f64| {
@@ -218,7 +218,7 @@ impl CertifiedBounds {
 }
 
 fn in_reach(method: &impl Forecasts<FactorGraph>, graph: &FactorGraph, run: &Run) -> bool {
-    let patience = run.time().map_or(PATIENCE, |time| time.as_secs_f64());
+    let patience = run.time().map_or(DEFAULT_SECONDS, |time| time.as_secs_f64());
     method.forecast(graph, Query::LogPartition, run).fits(run, patience)
 }
 

@@ -56,7 +56,7 @@ const BURST: u64 = 8;
 /// A forest is added once messages change by less than this.
 const SETTLED: f64 = 0.05;
 /// Forests in a row that did not help, before no more are tried.
-const PATIENCE: u32 = 3;
+const MOST_FAILED_FORESTS: u32 = 3;
 /// Damping is not raised above this.
 const CAUTION: f64 = 0.9;
 /// Steps of all forests together that are held at the most, beyond what covers the graph: 128 MiB.
@@ -219,7 +219,8 @@ impl Search<'_> {
                 }
             }
             let count = self.appearance.forests.len();
-            if settled && failures < PATIENCE && count < self.method.most(layout.variable_count()) {
+            if settled && failures < MOST_FAILED_FORESTS && count < self.method.most(layout.variable_count())
+            {
                 let information = self.messages.information();
                 let part = share * 2.0 / (count as f64 + 2.0);
                 let before = self.appearance.add_heaviest(layout, &information, part);

@@ -1,7 +1,7 @@
 //! Draws from the base, and the rest of the score at each.
 
 use super::base::Split;
-use super::weights::{Draw, Known};
+use super::weights::{Draw, WeightBounds};
 use crate::error::Result;
 use crate::method::exact::prepare::Order;
 use crate::method::exact::{Ancestral, marginals_along};
@@ -21,7 +21,7 @@ pub(super) struct Source {
     values: Vec<f64>,
     /// The first tables forbid nothing.
     soft: usize,
-    pub known: Known,
+    pub known: WeightBounds,
 }
 
 struct Table {
@@ -47,7 +47,7 @@ impl Source {
             places: Vec::new(),
             values: Vec::new(),
             soft: soft.len(),
-            known: Known { hard: !hard.is_empty(), ..Known::default() },
+            known: WeightBounds { hard: !hard.is_empty(), ..WeightBounds::default() },
             split,
         };
         let rest = &source.split.rest;

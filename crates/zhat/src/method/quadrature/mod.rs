@@ -19,5 +19,5 @@ pub use mixed::{GaussLegendre, MixedQuadrature, integral};
 pub use polynomial::{Polynomial, least_degree};
 pub use published::{Approximation, PublishedQuadrature};
 pub use residual::{Form, StochasticQuadrature};
-pub use theorems::{Needed, Norms, bought, corrected, log_error, printed};
+pub use theorems::{Needed, Norms, corrected, error_of, log_error, samples_as_printed};
 pub use tuples::{Cliques, Sampler, Tuples};

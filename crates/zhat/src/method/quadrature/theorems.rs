@@ -101,7 +101,7 @@ impl Needed {
 }
 
 /// Theorem 2 as printed, **not valid**: `None` where no polynomial of its degree can be had.
-pub fn printed(norms: &Norms, epsilon: f64, delta: f64) -> Option<Needed> {
+pub fn samples_as_printed(norms: &Norms, epsilon: f64, delta: f64) -> Option<Needed> {
     let wanted = (8.0 / (std::f64::consts::PI * epsilon)).ln() + 2.0 * norms.one;
     let (mut degree, mut log_factorial) = (1usize, 0.0);
     while degree < 2 || ((degree - 1) as f64).ln() + log_factorial < wanted {
@@ -140,7 +140,7 @@ pub(super) fn log_samples(norms: &Norms, polynomial: &Polynomial, epsilon: f64, 
 }
 
 /// What N samples buy: |Ẑ − Z| ≤ ϵZ with probability 1 − δ.
-pub fn bought(norms: &Norms, polynomial: &Polynomial, samples: f64, delta: f64) -> f64 {
+pub fn error_of(norms: &Norms, polynomial: &Polynomial, samples: f64, delta: f64) -> f64 {
     (absolute(norms, polynomial, samples, delta).ln() - norms.mean).exp()
 }
 
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_printed_degree_is_too_small_and_the_corrected_one_is_not() {
         let norms = norms(10.0);
-        let printed = printed(&norms, 0.1, 0.05).unwrap();
+        let printed = samples_as_printed(&norms, 0.1, 0.05).unwrap();
         let corrected = corrected(&norms, norms.interval(), 0.1, 0.05).unwrap();
         assert_eq!((printed.degree, corrected.degree), (13, 16));
         assert_eq!(least_degree(norms.interval(), 0.05 * (-10f64).exp()), Some(23));
@@ -182,7 +182,7 @@ mod tests {
         // Beyond all hope, and said so.
         assert!(corrected.samples() > 1e18, "{corrected:?}");
         let polynomial = Polynomial::chebyshev(16, norms.interval()).unwrap();
-        let bought = bought(&norms, &polynomial, corrected.samples(), 0.05);
+        let bought = error_of(&norms, &polynomial, corrected.samples(), 0.05);
         assert!(bought <= 0.11 && bought > 0.05, "{bought}");
     }
 

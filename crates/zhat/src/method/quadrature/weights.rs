@@ -21,7 +21,7 @@ const LARGEST: f64 = 300.0;
 
 /// What is certain before anything is drawn.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct WeightBounds {
     /// At most any finite r.
     pub low: f64,
     /// At least any r.
@@ -98,7 +98,7 @@ fn log(x: f64) -> f64 {
     if x > 0.0 { x.ln() } else { f64::NEG_INFINITY }
 }
 
-impl Known {
+impl WeightBounds {
     /// An upper bound on E\[(w − B)₊\] in units of exp s, for B = exp(cut) in the same.
     fn tail(&self, cut: f64, shift: f64) -> f64 {
         if cut >= self.high - shift {
@@ -141,7 +141,7 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 impl Plan {
     /// Chooses what `samples` draws will do best with, going by a pilot; δ is the interval's error
     /// probability.
-    pub fn new(pilot: &[Draw], known: &Known, samples: f64, delta: f64) -> Self {
+    pub fn new(pilot: &[Draw], known: &WeightBounds, samples: f64, delta: f64) -> Self {
         let logs: Vec<f64> = pilot.iter().map(|draw| draw.r).collect();
         let pilot_mean = crate::numeric::log_sum_exp(&logs) - (logs.len().max(1) as f64).ln();
         let shift = if pilot_mean.is_finite() { pilot_mean } else { known.high };
@@ -247,7 +247,7 @@ impl Plan {
         sums: &Sums,
         count: f64,
         replicates: &[f64],
-        known: &Known,
+        known: &WeightBounds,
         delta: f64,
     ) -> (f64, f64) {
         let third = delta / 3.0;

@@ -56,7 +56,7 @@ use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb";
 /// Sweeps in a row that gain less than the tolerance end the work.
-const PATIENCE: usize = 3;
+const MOST_IDLE_SWEEPS: usize = 3;
 /// A step that has become smaller than this leads nowhere.
 const SMALLEST_STEP: f64 = 0.01;
 /// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the
@@ -143,7 +143,7 @@ impl Climb {
             self.now.clone_from(&self.best);
             self.step *= 0.5;
         }
-        let converged = self.idle >= PATIENCE && self.step >= 1.0;
+        let converged = self.idle >= MOST_IDLE_SWEEPS && self.step >= 1.0;
         self.done |= converged || self.step < SMALLEST_STEP || value == f64::NEG_INFINITY;
         gain >= 0.0
     }

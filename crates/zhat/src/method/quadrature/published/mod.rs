@@ -294,14 +294,15 @@ impl PublishedQuadrature {
             .note("degree", polynomial.coefficients().len() - 1)
             .note("norm", norms.one)
             .note("polynomial_error", polynomial.error())
-            .note("epsilon", theorems::bought(norms, polynomial, drawn.checked.0, drawn.checked.2));
+            .note("epsilon", theorems::error_of(norms, polynomial, drawn.checked.0, drawn.checked.2));
         let wanted = self.epsilon.unwrap_or(0.1);
         if let Some(needed) = self.needed(norms, wanted) {
             diagnostics = diagnostics
                 .note(&format!("samples_for_epsilon_{wanted}"), needed.samples())
                 .note(&format!("degree_for_epsilon_{wanted}"), needed.degree);
         }
-        let printed = (norms.one <= REPORTED).then(|| theorems::printed(norms, wanted, self.delta()));
+        let printed =
+            (norms.one <= REPORTED).then(|| theorems::samples_as_printed(norms, wanted, self.delta()));
         if let Some(needed) = printed.flatten() {
             let name = format!("printed_not_valid_for_epsilon_{wanted}");
             let text = format!("degree {}, {} samples", needed.degree, power_of_ten(needed.log_samples));
@@ -390,15 +391,15 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         let Ok(subject) = subject else { return hopeless };
         let degree = subject.signs.len() - 1;
         let samples = subject.samples as f64;
-        let bought =
-            theorems::bought(&subject.norms, &subject.polynomial, samples, (1.0 - EARLY) * self.delta());
+        let error =
+            theorems::error_of(&subject.norms, &subject.polynomial, samples, (1.0 - EARLY) * self.delta());
         // A touched factor's whole table is gone through.
         let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
         let promise =
-            if query == Query::LogPartition && bought < 1.0 { Promise::Bounds } else { Promise::Heuristic };
+            if query == Query::LogPartition && error < 1.0 { Promise::Bounds } else { Promise::Heuristic };
         // Where the bound is no use, what it would take until it is: before that the answer may be no number
         // at all.
-        let until = bought.max(1.0).powi(2);
+        let until = error.max(1.0).powi(2);
         Forecast { bytes, seconds: until * extra * Self::seconds(samples, degree, 1), promise }
     }
 }
@@ -411,7 +412,7 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
             let log_mass = norms.log_mass(polynomial);
             let value = offset + log_mass + drawn.mean.ln();
             let (samples, mean, delta) = drawn.checked;
-            let epsilon = theorems::bought(norms, polynomial, samples, delta);
+            let epsilon = theorems::error_of(norms, polynomial, samples, delta);
             if epsilon.is_nan() || epsilon >= 1.0 {
                 let reason = format!(
                     "by the corrected error bound {samples} samples of degree {} keep within a relative error of {epsilon:.1e} only; the spread of \

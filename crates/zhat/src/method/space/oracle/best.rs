@@ -1,9 +1,11 @@
 //! The best structure, without those of factor graphs.
 
 use super::mallows;
-use super::none;
+use super::no_algorithm;
 use super::orders::Orders;
-use super::prepared::{Way, blocks, choices, conditions, distances, odds_of_labels, steps, tours, way};
+use super::prepared::{
+    Algorithm, algorithm, blocks, choices, conditions, distances, odds_of_labels, steps, tours,
+};
 use crate::error::{Error, Result};
 use crate::method::space::assignment::best_assignment_within;
 use crate::method::space::{Scores, SpaceModel, Structures};
@@ -13,12 +15,12 @@ use crate::run::Clock;
 pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
     let n = model.width();
     let mut structure = vec![0; n];
-    match (way(model), model.structures().base(), model.scores()) {
-        (Some(Way::Single), Structures::Hypercube(cube), scores) => {
+    match (algorithm(model), model.structures().base(), model.scores()) {
+        (Some(Algorithm::Single), Structures::Hypercube(cube), scores) => {
             let odds = odds_of_labels(cube, scores.unary().unwrap_or(&[]));
             structure.iter_mut().zip(odds).for_each(|(bit, odds)| *bit = u32::from(odds > 0.0));
         }
-        (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
+        (Some(Algorithm::Tree), Structures::Subtrees(tree), scores) => {
             let unary = scores.unary().unwrap_or(&[]);
             let inner = tree.upward(|v, inner| (unary[v] + inner).max(0.0));
             for &v in tree.order() {
@@ -28,11 +30,11 @@ pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
                 structure[v] = u32::from(forced || open && unary[v] + inner[v] > 0.0);
             }
         }
-        (Some(Way::Counted), ..) => choices(model, true, clock)?.choose(None, &mut structure),
-        (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
+        (Some(Algorithm::Counted), ..) => choices(model, true, clock)?.choose(None, &mut structure),
+        (Some(Algorithm::Mallows), _, Scores::Distance { distance, places, spread }) => {
             structure = mallows::Draws::new(*distance, places, *spread).best();
         }
-        (Some(Way::Orders), _, scores)
+        (Some(Algorithm::Orders), _, scores)
             if matches!(scores, Scores::Precedence(_)) || !conditions(model).is_empty() =>
         {
             let orders = Orders::new(steps(model), n, true, true, clock)?;
@@ -41,21 +43,21 @@ pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
             }
             orders.order(None, &mut structure);
         }
-        (Some(Way::Orders), _, scores) => {
+        (Some(Algorithm::Orders), _, scores) => {
             let matrix =
                 if let Scores::Position(matrix) = scores { matrix.clone() } else { distances(scores, n) };
             for (item, position) in best_assignment_within(&matrix, n, clock)?.into_iter().enumerate() {
                 structure[position] = item as u32;
             }
         }
-        (Some(Way::Tours), _, Scores::Links(links)) => {
+        (Some(Algorithm::Tours), _, Scores::Links(links)) => {
             tours(model, links, true, clock)?.cycle(None, &mut structure);
             model.space().canonical(&mut structure);
         }
-        (Some(Way::Blocks), _, Scores::Links(links)) => {
+        (Some(Algorithm::Blocks), _, Scores::Links(links)) => {
             blocks(model, links, (true, false), clock)?.partition(None, &mut structure);
         }
-        _ => return Err(none(model)),
+        _ => return Err(no_algorithm(model)),
     }
     Ok(structure)
 }

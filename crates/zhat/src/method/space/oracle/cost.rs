@@ -1,6 +1,6 @@
 //! What the exact methods take.
 
-use super::prepared::{Way, conditions, rules, way};
+use super::prepared::{Algorithm, algorithm, conditions, rules};
 use super::{Oracle, blocks, graph, layers, tours};
 use crate::answer::Promise;
 use crate::method::cost::oracle::{SECONDS_PER_ELEMENT, SECONDS_PER_STEP, SECONDS_PER_TERM};
@@ -26,10 +26,10 @@ impl Forecasts<SpaceModel> for Oracle {
             Scores::Precedence(_) | Scores::Distance { distance: Distance::Kendall, .. }
         ) && conditions(model).is_empty();
         let sets = n.exp2();
-        let (bytes, seconds) = match way(model) {
+        let (bytes, seconds) = match algorithm(model) {
             None => return never,
-            Some(Way::Graph) => return graph::forecast(model, query, run),
-            Some(Way::Single | Way::Tree | Way::Mallows) => {
+            Some(Algorithm::Graph) => return graph::forecast(model, query, run),
+            Some(Algorithm::Single | Algorithm::Tree | Algorithm::Mallows) => {
                 let each =
                     if matches!(model.scores(), Scores::Distance { .. }) { n * n * 1e-10 } else { 0.0 };
                 let kendall = matches!(model.scores(), Scores::Distance { distance: Distance::Kendall, .. });
@@ -44,7 +44,7 @@ impl Forecasts<SpaceModel> for Oracle {
                 let bytes = 24.0 * n * (1.0 + ranked) + pairs;
                 (bytes, SECONDS_PER_ELEMENT * n * (draws + 3.0 * ranked + 1.0) + draws * each + walks)
             }
-            Some(Way::Counted) => {
+            Some(Algorithm::Counted) => {
                 let (_, most) = condition::sizes(model.structures().base(), conditions(model));
                 let entries = Plan::entries(model.width(), most);
                 let tables = if gradient { 2.0 } else { 1.0 };
@@ -53,34 +53,39 @@ impl Forecasts<SpaceModel> for Oracle {
                 (bytes, 3.0 * SECONDS_PER_TERM * entries * tables + walks)
             }
             // The best assignment takes no sums.
-            Some(Way::Orders) if query == Query::Map && position => {
+            Some(Algorithm::Orders) if query == Query::Map && position => {
                 (8.0 * n * n, SECONDS_PER_STEP * n.powi(3))
             }
-            Some(Way::Orders) if ranked > 0.0 && position => {
+            Some(Algorithm::Orders) if ranked > 0.0 && position => {
                 (8.0 * n * n + 16.0 * ranked * n * n, 0.2 * SECONDS_PER_STEP * ranked * n.powi(4))
             }
-            Some(Way::Orders | Way::Tours | Way::Blocks) if model.width() > layers::MOST => return never,
-            Some(Way::Orders) => {
+            Some(Algorithm::Orders | Algorithm::Tours | Algorithm::Blocks)
+                if model.width() > layers::MOST =>
+            {
+                return never;
+            }
+            Some(Algorithm::Orders) => {
                 let widest = sets / (0.5 * std::f64::consts::PI * n.max(1.0)).sqrt();
                 let more = if gradient { 0.6 * n } else { 1.0 };
                 let bytes = if kept { 8.0 * (sets + 2.0 * widest) } else { 16.0 * widest };
                 (bytes, SECONDS_PER_TERM * 0.5 * n * sets * more + draws * 1e-7 * n * n)
             }
-            Some(Way::Tours) => (
+            Some(Algorithm::Tours) => (
                 tours::bytes(model.width()) * if kept { 2.0 } else { 1.0 },
                 SECONDS_PER_TERM * 0.25 * n * n * sets * if gradient { 3.0 } else { 1.0 },
             ),
-            Some(Way::Blocks) => {
+            Some(Algorithm::Blocks) => {
                 let levels = blocks::levels(&rules(model)) as f64;
                 let sums = SECONDS_PER_TERM * 0.15 * 3f64.powf(n) * if gradient { 3.0 } else { 1.0 };
                 (8.0 * (1.0 + 2.0 * levels) * sets, levels * sums + draws * 5e-9 * sets)
             }
         };
         // The search among sets, tours or blocks; the others list what they have.
-        let sets = matches!(way(model), Some(Way::Orders | Way::Tours | Way::Blocks)) && !position;
+        let sets = matches!(algorithm(model), Some(Algorithm::Orders | Algorithm::Tours | Algorithm::Blocks))
+            && !position;
         let listed = if sets { 1e-7 * ranked * n * n } else { 0.0 };
         // Ways on from each of the states on the paths.
-        let ways = if way(model) == Some(Way::Blocks) { n.exp2() } else { n };
+        let ways = if algorithm(model) == Some(Algorithm::Blocks) { n.exp2() } else { n };
         let open = if sets { 48.0 * ranked * n * ranked.min(ways) } else { 0.0 };
         Forecast {
             bytes: bytes + table + open + 8.0 * (draws + ranked) * n,

@@ -52,7 +52,7 @@ use crate::query::{
 use crate::random::Stream;
 use crate::run::{Clock, Run};
 pub(super) use prepared::Prepared;
-use prepared::{Way, way};
+use prepared::{Algorithm, algorithm};
 
 pub(crate) const NAME: &str = "oracle";
 
@@ -63,7 +63,7 @@ pub struct Oracle {}
 
 options!(Oracle {});
 
-fn none(model: &SpaceModel) -> Error {
+fn no_algorithm(model: &SpaceModel) -> Error {
     Error::NoAnswer(format!(
         "{} with {} scores have no exact method but enumeration; sampling methods do not need one",
         model.space().name(),
@@ -75,8 +75,8 @@ impl Oracle {
     /// What is needed before work begins.
     fn require(&self, model: &SpaceModel, query: Query, run: &Run) -> Result<()> {
         let forecast = self.forecast(model, query, run);
-        match way(model) {
-            None => Err(none(model)),
+        match algorithm(model) {
+            None => Err(no_algorithm(model)),
             Some(_) if forecast.seconds.is_infinite() => Err(Error::NoAnswer(format!(
                 "{} of {} elements are too many for sums over all sets; at most {} are possible",
                 model.space().name(),
@@ -97,7 +97,7 @@ impl Oracle {
         self.require(model, query, run)?;
         let gradient = matches!(query, Query::FactorMarginals | Query::Marginals | Query::Entropy);
         let keep = gradient || matches!(query, Query::Sample(_));
-        run.install(|| Prepared::new(model, keep, gradient, clock))?.ok_or_else(|| none(model))
+        run.install(|| Prepared::new(model, keep, gradient, clock))?.ok_or_else(|| no_algorithm(model))
     }
 }
 
@@ -111,7 +111,7 @@ fn diagnostics(rounding: f64, clock: &Clock<'_>) -> Diagnostics {
 impl LogPartition<SpaceModel> for Oracle {
     fn log_partition(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::log_partition(model, run);
         }
         let prepared = self.prepared(model, Query::LogPartition, run, &clock)?;
@@ -122,7 +122,7 @@ impl LogPartition<SpaceModel> for Oracle {
 impl FactorMarginals<SpaceModel> for Oracle {
     fn factor_marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<Expectations>> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::expectations(model, run);
         }
         let prepared = self.prepared(model, Query::FactorMarginals, run, &clock)?;
@@ -137,7 +137,7 @@ impl FactorMarginals<SpaceModel> for Oracle {
 impl Marginals<SpaceModel> for Oracle {
     fn marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<SpaceMarginals>> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::marginals(model, run);
         }
         let mut table = marginals::table(model, NAME, 1, run)?;
@@ -153,7 +153,7 @@ impl Entropy<SpaceModel> for Oracle {
     /// H = log Z − ⟨θ, E\[φ\]⟩.
     fn entropy(&self, model: &SpaceModel, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::entropy(model, run);
         }
         let prepared = self.prepared(model, Query::Entropy, run, &clock)?;
@@ -170,7 +170,7 @@ impl Entropy<SpaceModel> for Oracle {
 impl Map<SpaceModel> for Oracle {
     fn map(&self, model: &SpaceModel, run: &Run) -> Result<Answer<BestState>> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::best(model, run);
         }
         self.require(model, Query::Map, run)?;
@@ -184,7 +184,7 @@ impl Map<SpaceModel> for Oracle {
 impl KBest<SpaceModel> for Oracle {
     fn k_best(&self, model: &SpaceModel, k: usize, run: &Run) -> Result<Answer<Vec<BestState>>> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::k_best(model, k, run);
         }
         self.require(model, Query::KBest(k), run)?;
@@ -204,7 +204,7 @@ impl KBest<SpaceModel> for Oracle {
 impl Sample<SpaceModel> for Oracle {
     fn sample(&self, model: &SpaceModel, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
-        if way(model) == Some(Way::Graph) {
+        if algorithm(model) == Some(Algorithm::Graph) {
             return graph::sample(model, count, run);
         }
         let prepared = self.prepared(model, Query::Sample(count), run, &clock)?;

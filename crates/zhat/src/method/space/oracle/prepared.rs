@@ -15,7 +15,7 @@ use crate::run::Clock;
 
 /// How a model is answered.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Way {
+pub(super) enum Algorithm {
     Single,
     Tree,
     /// Single scores while labels or nodes are counted.
@@ -35,7 +35,7 @@ pub(super) fn conditions(model: &SpaceModel) -> &[Condition] {
     }
 }
 
-pub(super) fn way(model: &SpaceModel) -> Option<Way> {
+pub(super) fn algorithm(model: &SpaceModel) -> Option<Algorithm> {
     let conditions = conditions(model);
     if conditions.iter().any(|condition| matches!(condition, Condition::Function(_))) {
         return None;
@@ -45,20 +45,22 @@ pub(super) fn way(model: &SpaceModel) -> Option<Way> {
     let free = !sized && conditions.iter().all(|condition| matches!(condition, Condition::Size { .. }));
     Some(match (model.structures().base(), model.scores()) {
         (_, Scores::Custom(_)) | (Structures::Custom(_) | Structures::Restricted(_), _) => return None,
-        (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Pairwise(_)) if free => Way::Graph,
-        (Structures::Hypercube(_), _) if free => Way::Single,
-        (Structures::Subtrees(_), _) if free => Way::Tree,
+        (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Pairwise(_)) if free => Algorithm::Graph,
+        (Structures::Hypercube(_), _) if free => Algorithm::Single,
+        (Structures::Subtrees(_), _) if free => Algorithm::Tree,
         (Structures::Hypercube(_) | Structures::Subtrees(_), Scores::Unary(_) | Scores::Products { .. })
             if sized =>
         {
-            Way::Counted
+            Algorithm::Counted
         }
-        (Structures::Hypercube(_) | Structures::Subtrees(_), _) => Way::Graph,
-        (_, Scores::Distance { distance, .. }) if free && mallows::has_closed_form(*distance) => Way::Mallows,
+        (Structures::Hypercube(_) | Structures::Subtrees(_), _) => Algorithm::Graph,
+        (_, Scores::Distance { distance, .. }) if free && mallows::has_closed_form(*distance) => {
+            Algorithm::Mallows
+        }
         (_, Scores::Distance { distance: Distance::Cayley, .. }) => return None,
-        (Structures::Permutations(_), _) => Way::Orders,
-        (Structures::Cycles(_), _) => Way::Tours,
-        (Structures::Partitions(_), _) => Way::Blocks,
+        (Structures::Permutations(_), _) => Algorithm::Orders,
+        (Structures::Cycles(_), _) => Algorithm::Tours,
+        (Structures::Partitions(_), _) => Algorithm::Blocks,
     })
 }
 
@@ -126,7 +128,7 @@ pub(super) fn choices(model: &SpaceModel, best: bool, clock: &Clock<'_>) -> Resu
         Structures::Hypercube(cube) => {
             Choices::new(Plan::labels(may, sizes), &odds_of_labels(cube, unary), best, Some(clock))
         }
-        _ => return Err(super::none(model)),
+        _ => return Err(super::no_algorithm(model)),
     }?;
     if choices.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(choices) }
 }
@@ -166,7 +168,7 @@ pub(super) fn blocks(
 impl<'a> Prepared<'a> {
     /// Whether it takes no more than a look at every number of the model.
     pub fn is_cheap(model: &SpaceModel) -> bool {
-        matches!(way(model), Some(Way::Single | Way::Tree | Way::Mallows))
+        matches!(algorithm(model), Some(Algorithm::Single | Algorithm::Tree | Algorithm::Mallows))
     }
 
     /// None where there is no such method. Factor graphs are elsewhere.
@@ -174,8 +176,8 @@ impl<'a> Prepared<'a> {
         let n = model.width();
         let mut operations = 8.0;
         let mut magnitude = model.partial_magnitude();
-        let (table, log_partition) = match (way(model), model.structures().base(), model.scores()) {
-            (Some(Way::Single), Structures::Hypercube(cube), scores) => {
+        let (table, log_partition) = match (algorithm(model), model.structures().base(), model.scores()) {
+            (Some(Algorithm::Single), Structures::Hypercube(cube), scores) => {
                 let unary = scores.unary().unwrap_or(&[]);
                 let part = |theta: &f64| match cube.has_signs() {
                     true => theta.abs() + (-2.0 * theta.abs()).exp().ln_1p(),
@@ -185,13 +187,13 @@ impl<'a> Prepared<'a> {
                 magnitude = unary.iter().map(|theta| theta.abs() + 1.0).sum();
                 (Table::Single(odds_of_labels(cube, unary)), sum.value())
             }
-            (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
+            (Some(Algorithm::Tree), Structures::Subtrees(tree), scores) => {
                 let odds = odds_of_nodes(tree, scores.unary().unwrap_or(&[]));
                 let root = odds[tree.root()];
                 magnitude = odds.iter().map(|x| x.abs() + 1.0).sum();
                 (Table::Tree(odds), if tree.has_empty() { softplus(root) } else { root })
             }
-            (Some(Way::Counted), base, scores) => {
+            (Some(Algorithm::Counted), base, scores) => {
                 operations = 8.0 * n as f64;
                 let choices = choices(model, false, clock)?;
                 let left_out: f64 = match base {
@@ -203,13 +205,13 @@ impl<'a> Prepared<'a> {
                 let log_partition = left_out + choices.total();
                 (Table::Counted(choices), log_partition)
             }
-            (Some(Way::Mallows), _, Scores::Distance { distance, places, spread }) => {
+            (Some(Algorithm::Mallows), _, Scores::Distance { distance, places, spread }) => {
                 operations = 8.0 * n as f64;
                 let (log_partition, _) = mallows::log_partition(*distance, n, *spread);
                 magnitude = mallows::magnitude(*distance, n, *spread, log_partition);
                 (Table::Mallows(mallows::Draws::new(*distance, places, *spread)), log_partition)
             }
-            (Some(Way::Orders), ..) => {
+            (Some(Algorithm::Orders), ..) => {
                 operations = (n * (n + 16)) as f64;
                 let orders = Orders::new(steps(model), n, false, keep, clock)?;
                 let log_partition = orders.total();
@@ -218,13 +220,13 @@ impl<'a> Prepared<'a> {
                 }
                 (Table::Orders(orders), log_partition)
             }
-            (Some(Way::Tours), _, Scores::Links(links)) => {
+            (Some(Algorithm::Tours), _, Scores::Links(links)) => {
                 operations = (n * (n + 16)) as f64;
                 let tours = tours(model, links, false, clock)?;
                 let log_partition = tours.total() - std::f64::consts::LN_2;
                 (Table::Tours(tours), log_partition)
             }
-            (Some(Way::Blocks), _, Scores::Links(links)) => {
+            (Some(Algorithm::Blocks), _, Scores::Links(links)) => {
                 operations = (n * (n + 16)) as f64 + (n as f64).exp2();
                 let blocks = blocks(model, links, (false, all), clock)?;
                 let log_partition = blocks.total();

@@ -15,9 +15,9 @@ use std::collections::BinaryHeap;
 
 use super::orders::Orders;
 use super::prepared::{
-    Way, blocks, choices as counted, conditions, distances, odds_of_labels, steps, tours, way,
+    Algorithm, algorithm, blocks, choices as counted, conditions, distances, odds_of_labels, steps, tours,
 };
-use super::{mallows, none};
+use super::{mallows, no_algorithm};
 use crate::error::{Error, Result};
 use crate::method::space::assignment::best_assignment_within;
 use crate::method::space::{Distance, Scores, SpaceModel, Structures, Subtrees};
@@ -57,34 +57,38 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
     }
     let n = model.width();
     let free = conditions(model).is_empty();
-    match (way(model), model.structures().base(), model.scores()) {
-        (Some(Way::Single), Structures::Hypercube(cube), scores) => {
+    match (algorithm(model), model.structures().base(), model.scores()) {
+        (Some(Algorithm::Single), Structures::Hypercube(cube), scores) => {
             labels(&odds_of_labels(cube, scores.unary().unwrap_or(&[])), k, clock)
         }
-        (Some(Way::Tree), Structures::Subtrees(tree), scores) => {
+        (Some(Algorithm::Tree), Structures::Subtrees(tree), scores) => {
             nodes(tree, scores.unary().unwrap_or(&[]), k, clock)
         }
-        (Some(Way::Counted), ..) => {
+        (Some(Algorithm::Counted), ..) => {
             let choices = counted(model, true, clock)?;
             let roots = vec![(choices.total(), (0, 0, 0.0, false))];
             let paths = search(roots, k, clock, |state, children| choices.after(state, children))?;
             Ok(paths.iter().map(|path| choices.structure(path)).collect())
         }
         (
-            Some(Way::Mallows),
+            Some(Algorithm::Mallows),
             _,
             Scores::Distance { distance: distance @ (Distance::Kendall | Distance::Cayley), places, spread },
         ) => mallows::Draws::new(*distance, places, *spread).k_best(k, clock),
-        (Some(Way::Orders), _, scores) if matches!(scores, Scores::Precedence(_)) || !free => {
+        (Some(Algorithm::Orders), _, scores) if matches!(scores, Scores::Precedence(_)) || !free => {
             let orders = Orders::new(steps(model), n, true, true, clock)?;
             match orders.total() {
                 f64::NEG_INFINITY => Err(Error::ZeroPartition),
                 _ => orders.k_best(k, clock),
             }
         }
-        (Some(Way::Orders | Way::Mallows), _, Scores::Position(matrix)) => assignments(matrix, n, k, clock),
-        (Some(Way::Orders | Way::Mallows), _, scores) => assignments(&distances(scores, n), n, k, clock),
-        (Some(Way::Tours), _, Scores::Links(links)) => {
+        (Some(Algorithm::Orders | Algorithm::Mallows), _, Scores::Position(matrix)) => {
+            assignments(matrix, n, k, clock)
+        }
+        (Some(Algorithm::Orders | Algorithm::Mallows), _, scores) => {
+            assignments(&distances(scores, n), n, k, clock)
+        }
+        (Some(Algorithm::Tours), _, Scores::Links(links)) => {
             let mut found = tours(model, links, true, clock)?.k_best(k, clock)?;
             // Both directions of a cycle are one.
             let mut seen = std::collections::HashSet::new();
@@ -95,10 +99,10 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
             found.truncate(k);
             Ok(found)
         }
-        (Some(Way::Blocks), _, Scores::Links(links)) => {
+        (Some(Algorithm::Blocks), _, Scores::Links(links)) => {
             blocks(model, links, (true, false), clock)?.k_best(k, clock)
         }
-        _ => Err(none(model)),
+        _ => Err(no_algorithm(model)),
     }
 }
 

@@ -35,7 +35,7 @@ pub(in crate::method::space) struct Source<'a> {
 }
 
 /// Moves of META that are remembered; those further back are made again.
-const KEPT: u64 = 1 << 20;
+const MOST_KEPT_STEPS: u64 = 1 << 20;
 
 /// A draw's score and what it took: uniform draws, or sweeps.
 #[derive(Clone, Copy, Debug)]
@@ -92,23 +92,23 @@ impl<'a> Source<'a> {
     }
 
     /// What is needed for draws at one inverse temperature.
-    pub fn at(&self, beta: f64) -> At<'_> {
+    pub fn at(&self, beta: f64) -> AtTemperature<'_> {
         let tempered = match self.sampler {
             Sampler::Oracle => Some(Box::new(self.model.tempered(beta))),
             _ => None,
         };
-        At { source: self, beta, tempered }
+        AtTemperature { source: self, beta, tempered }
     }
 }
 
 /// A sampler at one inverse temperature.
-pub(in crate::method::space) struct At<'a> {
+pub(in crate::method::space) struct AtTemperature<'a> {
     source: &'a Source<'a>,
     beta: f64,
     tempered: Option<Box<SpaceModel>>,
 }
 
-impl At<'_> {
+impl AtTemperature<'_> {
     /// Shows a function that makes draws.
     pub fn with<T>(
         &self,
@@ -187,7 +187,7 @@ fn meta(
     let mut last = 0;
     let first = loop {
         let (score, point) = made(last, structure)?;
-        if last < KEPT {
+        if last < MOST_KEPT_STEPS {
             kept.push((score, point));
         }
         if point <= threshold {
