@@ -66,6 +66,9 @@ fn run_rust() -> Outcome {
     let lint =
         ["clippy", "--workspace", "--all-targets", "--profile", "ci", "--locked", "--", "-D", "warnings"];
     Step::cargo(&lint).run()?;
+    // The library without its optional parts.
+    let bare = ["clippy", "--package", "zhat", "--no-default-features", "--profile", "ci", "--locked"];
+    Step::cargo(&[&bare[..], &["--", "-D", "warnings"]].concat()).run()?;
     Step::cargo(&["test", "--workspace", "--profile", "ci", "--locked"]).run()?;
     // The documentation tests above need no second run; the numbers do, with every set of instructions.
     for level in simd_levels() {
