@@ -382,7 +382,7 @@ fn it_stops_in_time_with_a_bound() {
 
 /// The largest error of a marginal, the largest difference between a variable and a table that has it, and the promise.
 fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
-    let method = TreeReweighted { tolerance: 1e-10, iterations: 20_000, ..Default::default() };
+    let method = TreeReweighted { tolerance: 1e-14, iterations: 5000, ..Default::default() };
     let beliefs = method.marginals(graph, &Run::default()).unwrap();
     let tables = method.factor_marginals(graph, &Run::default()).unwrap().value;
     let truth = Oracle::new(graph).marginals();
@@ -409,14 +409,14 @@ fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
 fn marginals_of_the_relaxed_problem_are_consistent_and_right_to_first_order() {
     for seed in 0..5 {
         let (error, apart, _) = relaxed_marginals(&generate::tree(8, 3, 1.0, seed).unwrap());
-        assert!(error < 1e-7 && apart < 1e-7, "tree {seed}: {error:e} {apart:e}");
+        assert!(error < 1e-12 && apart < 1e-12, "tree {seed}: {error:e} {apart:e}");
         let grid = |coupling| {
             let shape = Grid { rows: 4, columns: 4, torus: false };
             relaxed_marginals(&generate::ising(shape, coupling, 0.5, false, seed).unwrap())
         };
         let ((strong, apart, promise), (weak, _, _)) = (grid(0.2), grid(0.05));
         assert_eq!(promise, Promise::Heuristic);
-        assert!(apart < 1e-7, "grid {seed}: {apart:e}");
+        assert!(apart < 1e-6, "grid {seed}: {apart:e}");
         assert!(weak < 0.25 * strong, "grid {seed}: {weak:e} {strong:e}");
     }
 }

@@ -294,7 +294,9 @@ fn intervals_close_in_and_marginals_come_near() {
         assert!(low <= truth + slack && truth - slack <= high, "{name}: {low} {truth} {high}");
         let few = WeightedMiniBucketSampling { samples: method.samples / 64, ..method };
         let few = ends(&few.log_partition(&graph, &run).unwrap());
-        assert!(high - low < few.1 - few.0, "{name}: {low} to {high}, with fewer draws {few:?}");
+        // Where no bucket is split both are certified and the same.
+        let closer = if few.2 == 1.0 { high - low <= few.1 - few.0 } else { high - low < few.1 - few.0 };
+        assert!(closer, "{name}: {low} to {high}, with fewer draws {few:?}");
 
         let drawn = method.sample(&graph, 1 << 15, &run.clone().with_seed(1)).unwrap();
         let bound = drawn.diagnostics.figures().find(|(name, _)| *name == "certified_high").unwrap().1;
