@@ -324,7 +324,8 @@ fn intervals_close_in_and_marginals_come_near() {
         let factors = method.factor_marginals(&graph, &run).unwrap().value;
         for (f, want) in oracle.factor_marginals(&graph).iter().enumerate() {
             let scope = graph.factor(f).scope;
-            let at = |state: &[usize]| scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v]);
+            let at =
+                |state: &[usize]| scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v]);
             for (entry, (p, q)) in factors.factor(f).iter().zip(want).enumerate() {
                 check(*p, *q, &|state| at(state) == entry);
             }

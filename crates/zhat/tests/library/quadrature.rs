@@ -15,9 +15,7 @@ use zhat::{
 };
 
 use crate::support::oracle::Oracle;
-use crate::support::statistics::{
-    ALARM, WeightedDraws, bernstein_radius, binomial_tail, multinomial_tail,
-};
+use crate::support::statistics::{ALARM, WeightedDraws, bernstein_radius, binomial_tail, multinomial_tail};
 use crate::support::{one_thread, small_models, zero_models};
 
 const SAMPLERS: [Sampler; 3] = [Sampler::Direct, Sampler::Unranking, Sampler::Rejection];

@@ -441,7 +441,10 @@ fn spaces_of_ones_own() {
         let list = Listed::of(&model, all);
         let truth = list.log_partition();
         let found = Enumeration::default().log_partition(&model, &run).unwrap();
-        assert!((found.value - truth).abs() <= found.diagnostics.rounding + list.allowance, "{found} {truth}");
+        assert!(
+            (found.value - truth).abs() <= found.diagnostics.rounding + list.allowance,
+            "{found} {truth}"
+        );
         let found = log_count(model.space(), 0.1, 1.0 - 1e-9, &run).unwrap();
         let Guarantee::Bounds { low, high, .. } = found.guarantee else { panic!("{found}") };
         let want = (number as f64).ln();

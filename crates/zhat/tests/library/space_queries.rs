@@ -9,10 +9,7 @@ use zhat::space::{
     Cycles, Distance, Hypercube, Oracle, PerfectSampling, Permutations, Scores, SpaceModel, Subtrees,
     marginal_samples,
 };
-use zhat::{
-    BestState, Entropy, Error, FactorMarginals, Guarantee, KBest, Map, Marginals, Model, Query,
-    Run,
-};
+use zhat::{BestState, Entropy, Error, FactorMarginals, Guarantee, KBest, Map, Marginals, Model, Query, Run};
 
 fn name(model: &SpaceModel) -> String {
     format!("{} {} {:?}", model.space().name(), model.scores().name(), model.range())

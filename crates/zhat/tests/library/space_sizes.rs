@@ -104,7 +104,8 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
             let conditions: Vec<Condition> = texts.iter().map(|text| text.parse().unwrap()).collect();
             let name = format!("{} {} {texts:?}", model.space().name(), model.scores().name());
             let model = model.restrict(conditions).unwrap();
-            let all: Vec<Vec<u32>> = structures(&base).into_iter().filter(|y| meets(&base, y, &texts)).collect();
+            let all: Vec<Vec<u32>> =
+                structures(&base).into_iter().filter(|y| meets(&base, y, &texts)).collect();
             if all.is_empty() {
                 empty += 1;
                 let model: Model = model.into();

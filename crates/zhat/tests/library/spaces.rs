@@ -207,8 +207,17 @@ fn scores_and_features_are_those_of_their_definitions() {
         }
     }
     let all = [
-        "unary", "products", "pairwise", "position", "precedence", "links", "kendall", "cayley", "hamming",
-        "footrule", "spearman",
+        "unary",
+        "products",
+        "pairwise",
+        "position",
+        "precedence",
+        "links",
+        "kendall",
+        "cayley",
+        "hamming",
+        "footrule",
+        "spearman",
     ];
     assert!(all.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     for distance in Distance::ALL {

@@ -63,7 +63,8 @@ impl WeightedDraws {
     ///
     /// Bernstein's inequality with the second moment of these draws; twice it allows for what they do not show.
     pub fn mean_radius(&self, n: f64, alarm: f64) -> f64 {
-        let second = self.ratios.iter().map(|r| (r - 1.0) * (r - 1.0)).sum::<f64>() / self.ratios.len() as f64;
+        let second =
+            self.ratios.iter().map(|r| (r - 1.0) * (r - 1.0)).sum::<f64>() / self.ratios.len() as f64;
         bernstein_radius(n, 2.0 * second, self.range, alarm)
     }
 
