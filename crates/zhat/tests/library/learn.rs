@@ -112,14 +112,15 @@ fn forests_need_no_tables_of_single_variables() {
         let value = |parameters: &[f64]| own.value(parameters, &Run::default()).unwrap().value;
         let closed = value(&own.closed_form().unwrap());
         assert!((closed - best).abs() < 1e-12, "{singles:?}: {closed} {best}");
-        // With half an occurrence more in each cell it is not the best any more, but better than independence.
+        // With half an occurrence more in each cell it is not the best any more, but better than
+        // independence.
         let start = value(&own.start(Start::Forest));
         assert!(start < best && start > -entropies, "{singles:?}: {start} {best} {entropies}");
     }
 }
 
-/// With gradients that are estimates the fit ends between where it began and the exact one: at the end, what is left of
-/// the objective is less than what was gained.
+/// With gradients that are estimates the fit ends between where it began and the exact one: at the end, what
+/// is left of the objective is less than what was gained.
 #[test]
 fn estimated_gradients_lead_towards_the_best_model() {
     let graph = generate::random(8, 3, 14, 2, 0.8, 0.0, 2).unwrap();
@@ -202,8 +203,9 @@ fn l1_leaves_out_pairs() {
     assert_eq!(used, [[0, 1], [1, 2], [3, 4]]);
 }
 
-/// Of n rows from the model, 2n·KL(truth, fit) is asymptotically χ² with as many degrees of freedom as there are free
-/// parameters: one a variable and one a pair. A rate of false alarms of 10⁻⁸ for each of three sizes.
+/// Of n rows from the model, 2n·KL(truth, fit) is asymptotically χ² with as many degrees of freedom as there
+/// are free parameters: one a variable and one a pair. A rate of false alarms of 10⁻⁸ for each of three
+/// sizes.
 #[test]
 fn a_known_model_is_recovered() {
     let graph = generate::random(6, 2, 8, 2, 0.8, 0.0, 3).unwrap();

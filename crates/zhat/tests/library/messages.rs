@@ -380,7 +380,8 @@ fn it_stops_in_time_with_a_bound() {
     assert!(z.diagnostics.stopped_early && z.value.is_finite());
 }
 
-/// The largest error of a marginal, the largest difference between a variable and a table that has it, and the promise.
+/// The largest error of a marginal, the largest difference between a variable and a table that has it, and
+/// the promise.
 fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
     let method = TreeReweighted { tolerance: 1e-14, iterations: 5000, ..Default::default() };
     let beliefs = method.marginals(graph, &Run::default()).unwrap();
@@ -403,8 +404,9 @@ fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
     (error, apart, beliefs.guarantee.promise())
 }
 
-/// They are right without cycles, tables and variables agree with each other, and in a model of weak interactions they
-/// are right to first order: with a quarter of the interactions the error is a sixteenth, a quarter of it at most.
+/// They are right without cycles, tables and variables agree with each other, and in a model of weak
+/// interactions they are right to first order: with a quarter of the interactions the error is a sixteenth, a
+/// quarter of it at most.
 #[test]
 fn marginals_of_the_relaxed_problem_are_consistent_and_right_to_first_order() {
     for seed in 0..5 {

@@ -276,9 +276,9 @@ fn intervals_cover_as_often_as_they_say() {
     }
 }
 
-/// Intervals cover but for 10⁻⁸ each and close in with more draws. Estimates and marginals keep within what Bernstein's
-/// inequality allows, by the certified bound on the weights and the moments of other draws: fewer than 2000 numbers at
-/// a rate of 2·10⁻¹⁰ each, 4·10⁻⁷ in all.
+/// Intervals cover but for 10⁻⁸ each and close in with more draws. Estimates and marginals keep within what
+/// Bernstein's inequality allows, by the certified bound on the weights and the moments of other draws: fewer
+/// than 2000 numbers at a rate of 2·10⁻¹⁰ each, 4·10⁻⁷ in all.
 #[test]
 fn intervals_close_in_and_marginals_come_near() {
     const EACH: f64 = 1e-10;

@@ -110,9 +110,9 @@ fn messages_on_forests_are_exact() {
     forests_agree::<f32>(2e-4);
 }
 
-/// log p̂ that is the same for every state at a fixed point of belief propagation, by the definition: score(x) less
-/// the logarithms of the beliefs of edges, plus those of variables as often as they are counted too much. It is the
-/// logarithm of Bethe's approximation of Z. The smallest and the largest over all states.
+/// log p̂ that is the same for every state at a fixed point of belief propagation, by the definition:
+/// score(x) less the logarithms of the beliefs of edges, plus those of variables as often as they are counted
+/// too much. It is the logarithm of Bethe's approximation of Z. The smallest and the largest over all states.
 fn bethe(graph: &PairwiseGraph<f64>, beliefs: &PairwiseGradient<f64>) -> (f64, f64) {
     let (states, edges) = (graph.states(), graph.edges());
     let TransitionGradient::PerStep(tables) = &beliefs.interactions else { panic!() };
@@ -172,8 +172,9 @@ fn on_circles_the_answer_is_bethes_and_all_chosen_states_give_the_same() {
     assert_eq!(checked, 10);
 }
 
-/// z-tests: |z| < 6 for each of 60, a rate of false alarms of 2e-9 each and 1.2e-7 in all. A replicate that misses all
-/// states of positive weight is an estimate of 0 like any other, so every answer counts; none may be an error.
+/// z-tests: |z| < 6 for each of 60, a rate of false alarms of 2e-9 each and 1.2e-7 in all. A replicate that
+/// misses all states of positive weight is an estimate of 0 like any other, so every answer counts; none may
+/// be an error.
 #[test]
 fn estimates_on_forests_are_unbiased() {
     let mut tried = 0;

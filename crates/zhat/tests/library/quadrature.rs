@@ -195,8 +195,8 @@ fn pseudo_marginals_converge_to_the_marginals() {
     }
 }
 
-/// Within what Bernstein's inequality allows, by the moments of as many draws from the same proposal. Fewer than 10⁴
-/// numbers at a rate of 2·10⁻¹¹ each: no false alarm but for 2·10⁻⁷ in all.
+/// Within what Bernstein's inequality allows, by the moments of as many draws from the same proposal. Fewer
+/// than 10⁴ numbers at a rate of 2·10⁻¹¹ each: no false alarm but for 2·10⁻⁷ in all.
 #[test]
 fn weighted_marginals_converge_to_the_marginals() {
     const EACH: f64 = 1e-11;

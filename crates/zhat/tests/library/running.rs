@@ -47,7 +47,8 @@ fn interactions() -> MixedModel {
     MixedModel::new(vec![Domain::Interval(-1.0, 1.0); 3], terms).unwrap()
 }
 
-/// Models of a kind that are large enough for work to be shared out among threads, and small enough for a second.
+/// Models of a kind that are large enough for work to be shared out among threads, and small enough for a
+/// second.
 fn medium(kind: Kind) -> Vec<Model> {
     let grid = |side| Grid { rows: side, columns: side, torus: false };
     let shape = ChainShape { states: 24, steps: 50, batch: 5, ragged: true, ..ChainShape::default() };
@@ -96,8 +97,8 @@ fn medium(kind: Kind) -> Vec<Model> {
     }
 }
 
-/// What there is to compare: every bit of an answer but for seconds and forecast bytes, or the words of an error.
-/// (What `Debug` writes of a number is different for different bits.)
+/// What there is to compare: every bit of an answer but for seconds and forecast bytes, or the words of an
+/// error. (What `Debug` writes of a number is different for different bits.)
 fn bits(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -> (bool, String) {
     let choice = Choice::Named(row.method.into());
     match answer(model, query, &choice, settings, run) {

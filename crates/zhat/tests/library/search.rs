@@ -138,8 +138,8 @@ fn every_query_is_right_where_zeros_dominate() {
         }
         let best = search.map(&graph, &run).unwrap().value;
         assert!((best.score - oracle.best()).abs() <= allowance, "best {seed}");
-        // Every fourth model: the law of many draws. At most 100 tests, each with a rate of false alarms of 1e-8; a
-        // state without weight is a failure by itself.
+        // Every fourth model: the law of many draws. At most 100 tests, each with a rate of false alarms of
+        // 1e-8; a state without weight is a failure by itself.
         let many = asked % 4 == 0;
         drawn += usize::from(many);
         let mut counts = vec![0; oracle.states.len()];

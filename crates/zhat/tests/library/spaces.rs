@@ -129,7 +129,8 @@ fn reference_values() {
     close(log_partition(&SpaceModel::new(Partitions::new(8).unwrap(), links).unwrap()), 9.546473428757);
 }
 
-/// Both exact methods against the list of structures: log Z, gradient, entropy, best score; small and huge scores.
+/// Both exact methods against the list of structures: log Z, gradient, entropy, best score; small and huge
+/// scores.
 #[test]
 fn exact_methods_agree_with_the_list() {
     let run = Run::default();

@@ -1,5 +1,6 @@
-//! Combinatorial spaces written down a second time: lists of structures, conditions, parameters and features by
-//! plain loops. It reads the numbers of a model, and shares no list, no score, no distance and no sum with the library.
+//! Combinatorial spaces written down a second time: lists of structures, conditions, parameters and features
+//! by plain loops. It reads the numbers of a model, and shares no list, no score, no distance and no sum with
+//! the library.
 
 use std::collections::HashMap;
 
@@ -47,8 +48,8 @@ pub fn permutations(items: &[u32]) -> Vec<Vec<u32>> {
     (0..items.len()).flat_map(starting).collect()
 }
 
-/// Undirected cycles of at least three of n vertices as successors: the least vertex of the cycle goes to the smaller
-/// of its two neighbours, vertices that are not on it to themselves.
+/// Undirected cycles of at least three of n vertices as successors: the least vertex of the cycle goes to the
+/// smaller of its two neighbours, vertices that are not on it to themselves.
 fn cycles(n: usize) -> Vec<Vec<u32>> {
     let mut all = Vec::new();
     for set in subsets(n) {

@@ -235,7 +235,8 @@ impl Search<'_> {
 }
 
 impl Search<'_> {
-    /// Without cycles the bound is log Z before any message is sent; marginals need messages that are at rest.
+    /// Without cycles the bound is log Z before any message is sent; marginals need messages that are at
+    /// rest.
     fn settle(&mut self) {
         self.messages.damping = 0.0;
         while self.best.residual > AT_REST && self.pass(1) {}
