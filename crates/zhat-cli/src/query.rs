@@ -208,7 +208,7 @@ fn answer_of(
     settings: &Settings,
     run: Run,
 ) -> Result<Exit> {
-    if style == Style::Uai && !model.get::<FactorGraph>().is_some() {
+    if style == Style::Uai && model.get::<FactorGraph>().is_none() {
         let message = format!(
             "a result file of the competitions is for factor graphs, not for a {}; use --json",
             model.kind().name()

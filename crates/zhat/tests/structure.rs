@@ -1,5 +1,6 @@
 //! Dependencies between the modules of the library point one way: every module may use those of the layers below it
 //! and its own, never those above. The layers are those of ARCHITECTURE.md.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Differentiable operations whose model and method are chosen at run time.
 
-use super::row::{Asked, Differentiated};
+use super::row::{Asked, Differentiated, Gradients};
 use super::{Row, Settings, rows};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::query::{Operation, Tensors};
+use crate::query::Operation;
 use crate::run::Run;
 use crate::values::Values;
 
@@ -52,7 +52,7 @@ pub fn value_and_gradients(
     cotangent: &[f64],
     (method, settings): (&str, &Settings),
     run: &Run,
-) -> Result<(Vec<f64>, Vec<Tensors>)> {
+) -> Result<Gradients> {
     let row = able(operation, models, method)?;
     let asked = Asked { method: row.method, operation, models, settings, arrays: &[], run };
     (row.differentiator(&asked)?.both)(&asked, cotangent)

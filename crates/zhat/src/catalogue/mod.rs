@@ -14,7 +14,7 @@ pub use crate::options::Settings;
 pub use crate::query::DEFAULT_HORIZON;
 pub use choose::{Choice, Plan, answer, choose, method_names};
 pub use differentiate::{differentiate, value_and_gradients};
-pub use row::{AnyTape, Differentiated, Row};
+pub use row::{AnyTape, Differentiated, Gradients, Row};
 
 use std::sync::{LazyLock, PoisonError, RwLock};
 

@@ -61,12 +61,15 @@ pub type Differentiated = (Vec<f64>, AnyTape);
 /// A tape whose gradients are named tensors, for each model those of its parameters.
 pub type AnyTape = Tape<Tensors>;
 
+/// The values of an operation, one per item, and the gradients for each model.
+pub type Gradients = (Vec<f64>, Vec<Tensors>);
+
 /// How a row differentiates operations on one type of models.
 pub(super) struct Differentiator {
     model: TypeId,
     operations: &'static [Operation],
     pub differentiate: fn(&Asked<'_>) -> Result<Differentiated>,
-    pub both: fn(&Asked<'_>, &[f64]) -> Result<(Vec<f64>, Vec<Tensors>)>,
+    pub both: fn(&Asked<'_>, &[f64]) -> Result<Gradients>,
 }
 
 /// A differentiable operation that is asked for.
@@ -250,7 +253,7 @@ impl Row {
             let (values, tape) = config.differentiate(asked.operation, &borrowed, asked.run)?;
             Ok((values, tape.map(move |i, gradient| named(gradient, &*models[i]))))
         }
-        fn both<C, M>(asked: &Asked<'_>, cotangent: &[f64]) -> Result<(Vec<f64>, Vec<Tensors>)>
+        fn both<C, M>(asked: &Asked<'_>, cotangent: &[f64]) -> Result<Gradients>
         where
             C: Options + Differentiable<M>,
             M: AnyModel + HasFactorMarginals,

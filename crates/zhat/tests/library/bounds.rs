@@ -1,25 +1,38 @@
 //! The interval that tightens: it always covers, and never widens.
 
+use std::mem::discriminant;
+
 use zhat::bounds::CertifiedBounds;
-use zhat::exact::{Elimination, Enumeration};
+use zhat::exact::Elimination;
 use zhat::model::generate::{self, Grid};
-use zhat::{Guarantee, LogPartition, Run};
+use zhat::{Error, Guarantee, LogPartition, Run};
+
+use crate::support::oracle::Oracle;
 
 #[test]
 fn small_models_close_at_once() {
-    for (name, graph) in crate::support::small_models(40) {
-        let want = Enumeration::default().log_partition(&graph, &Run::default());
-        let got = CertifiedBounds::default().log_partition(&graph, &Run::default());
-        let (Ok(want), Ok(got)) = (&want, &got) else {
-            assert!(want.is_err() && got.is_err(), "{name}");
-            continue;
+    let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
+    let (mut some, mut none) = (0, 0);
+    for (name, graph) in crate::support::small_models(40).into_iter().chain(zero) {
+        let oracle = Oracle::new(&graph);
+        let got = match CertifiedBounds::default().log_partition(&graph, &Run::default()) {
+            Err(error) => {
+                assert!(oracle.is_zero(), "{name}: {error}");
+                assert_eq!(discriminant(&error), discriminant(&Error::ZeroPartition), "{name}: {error}");
+                none += 1;
+                continue;
+            }
+            Ok(got) => got,
         };
+        assert!(!oracle.is_zero(), "{name}: {got}");
+        some += 1;
         let Guarantee::Bounds { low, high, confidence } = got.guarantee else { panic!("{name}") };
         assert_eq!(confidence, 1.0);
-        let rounding = want.diagnostics.rounding;
-        assert!(low <= want.value + rounding && want.value - rounding <= high, "{name}");
+        let (want, allowance) = (oracle.log_partition(), oracle.allowance());
+        assert!(low <= want + allowance && want - allowance <= high, "{name}: {low} {want} {high}");
         assert!(high - low < 0.01, "{name}: {low} to {high}");
     }
+    assert!(some >= 40 && none >= 5, "{some} {none}");
 }
 
 #[test]
@@ -31,31 +44,44 @@ fn without_memory_for_the_exact_answer_every_interval_covers_it() {
         let (truth, rounding) = (exact.value, exact.diagnostics.rounding);
         let run = Run::default().with_memory(1 << 20).with_time(std::time::Duration::from_secs(4));
         let mut steps = 0;
-        let mut last = f64::INFINITY;
+        let (mut last, mut gap) = ((f64::NEG_INFINITY, f64::INFINITY), f64::INFINITY);
         let answer = CertifiedBounds { gap: 0.001 }
             .tighten(&graph, &run, &mut |interval| {
                 assert!(
                     interval.low <= truth + rounding && truth - rounding <= interval.high,
                     "{interval:?} {truth}"
                 );
-                assert!(interval.gap() <= last);
-                last = interval.gap();
+                assert!(interval.low >= last.0 && interval.high <= last.1 && interval.gap() <= gap);
+                (last, gap) = ((interval.low, interval.high), interval.gap());
                 steps += 1;
                 true
             })
             .unwrap();
-        assert!(steps > 3 && last.is_finite(), "{steps} {last}");
-        let Guarantee::Bounds { low, high, .. } = answer.guarantee else { panic!() };
-        assert!((low, high) == (answer.value - 0.5 * (high - low), high) || (high - low - last).abs() < 1e-9);
+        assert!(steps > 3 && gap.is_finite(), "{steps} {gap}");
+        // The answer is the last interval that was told, and its middle.
+        let Guarantee::Bounds { low, high, confidence } = answer.guarantee else { panic!() };
+        assert_eq!((low, high, confidence), (last.0, last.1, 1.0));
+        assert_eq!(answer.value, 0.5 * (low + high));
     }
 }
 
+/// The first interval that is narrow enough is the last: nothing is done after it.
 #[test]
 fn a_wide_enough_gap_ends_the_work() {
     let grid = Grid { rows: 30, columns: 30, torus: false };
     let graph = generate::ising(grid, 0.5, 0.5, false, 1).unwrap();
     let run = Run::default().with_memory(16 << 20);
-    let answer = CertifiedBounds { gap: 1e4 }.log_partition(&graph, &run).unwrap();
-    assert!(!answer.diagnostics.stopped_early && answer.diagnostics.seconds < 20.0);
-    assert!(CertifiedBounds { gap: -1.0 }.log_partition(&graph, &run).is_err());
+    let wide = 1e4;
+    let mut gaps = Vec::new();
+    let answer = CertifiedBounds { gap: wide }
+        .tighten(&graph, &run, &mut |interval| {
+            gaps.push(interval.gap());
+            true
+        })
+        .unwrap();
+    assert!(!answer.diagnostics.stopped_early);
+    let (last, before) = gaps.split_last().unwrap();
+    assert!(*last <= wide && before.iter().all(|gap| *gap > wide), "{gaps:?}");
+    let Err(error) = (CertifiedBounds { gap: -1.0 }).log_partition(&graph, &run) else { panic!() };
+    assert!(matches!(&error, Error::Argument { name, .. } if name == "gap"), "{error}");
 }

@@ -1,9 +1,10 @@
 //! KL and cross-entropy where p has paths that q forbids, however improbable they are.
 
+use crate::support::oracle::log_sum_exp;
 use crate::support::sequences::{self, Listed, METHODS};
 use zhat::exact::{ForwardBackward, Recorded};
 use zhat::model::{Chain, SemiMarkov};
-use zhat::numeric::{Real, log_sum_exp};
+use zhat::numeric::Real;
 use zhat::random::Streams;
 use zhat::{Divergence, Error, Run};
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use crate::support::oracle::log_sum_exp;
 use zhat::language::file::{read_checkpoint, write_checkpoint};
 use zhat::language::text;
 use zhat::language::{
@@ -10,7 +11,6 @@ use zhat::language::{
     Vocabulary, train,
 };
 use zhat::lifted::{Annealed, TransferMatrix};
-use zhat::numeric::log_sum_exp;
 use zhat::random::Streams;
 use zhat::{Error, LogPartition, Run};
 

@@ -1,5 +1,6 @@
 //! Randomized dynamic programming on chains: exact with all states, unbiased with few, gradients with the choice held fixed.
 
+use crate::support::oracle::log_sum_exp;
 use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
 use crate::support::statistics::{ALARM, binomial_tail};
 use zhat::exact::ForwardBackward;
@@ -254,7 +255,7 @@ fn entropy_is_that_of_the_weighted_paths() {
                 assert_eq!(got, f64::NEG_INFINITY, "{name}");
                 continue;
             }
-            let total = zhat::numeric::log_sum_exp(&logs);
+            let total = log_sum_exp(&logs);
             let mean: f64 = logs.iter().zip(&scores).map(|(log, score)| (log - total).exp() * score).sum();
             close(name, &[got], &[total - 2f64.ln() - mean], 1e-9);
             close(name, &[choice.log_partition()[b]], &[total - 2f64.ln()], 1e-9);

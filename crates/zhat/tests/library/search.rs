@@ -1,6 +1,7 @@
 //! Search against enumeration: clauses around the phase transition, colourings, weights with many zeros.
 
 use crate::support::oracle::Oracle;
+use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::{Elimination, Enumeration, Search};
 use zhat::model::generate;
 use zhat::random::{Stream, Streams};
@@ -109,7 +110,7 @@ fn colourings_and_sparse_weights_are_right() {
 #[test]
 fn every_query_is_right_where_zeros_dominate() {
     let run = Run::default().with_threads(1);
-    let mut asked = 0;
+    let (mut asked, mut drawn) = (0, 0);
     for seed in 0..400 {
         let mut random = Streams::new(seed, "all queries").block(0);
         let graph = match seed % 3 {
@@ -137,11 +138,22 @@ fn every_query_is_right_where_zeros_dominate() {
         }
         let best = search.map(&graph, &run).unwrap().value;
         assert!((best.score - oracle.best()).abs() <= allowance, "best {seed}");
-        for state in search.sample(&graph, 50, &run).unwrap().value.iter() {
+        // Every fourth model: the law of many draws. At most 100 tests, each with a rate of false alarms of
+        // 1e-8; a state without weight is a failure by itself.
+        let many = asked % 4 == 0;
+        drawn += usize::from(many);
+        let mut counts = vec![0; oracle.states.len()];
+        let samples = search.sample(&graph, if many { 10_000 } else { 50 }, &run).unwrap().value;
+        for state in samples.iter() {
             assert!(graph.score(state) > ZERO, "sample {seed}");
+            // States are listed with the last variable fastest.
+            let place = state.iter().zip(graph.cardinalities()).fold(0, |at, (s, states)| at * states + s);
+            counts[place] += 1;
         }
+        let tail = multinomial_tail(&counts, &oracle.probabilities());
+        assert!(!many || tail > ALARM, "samples {seed}: p-value at most {tail:e}");
     }
-    assert!(asked > 150, "{asked}");
+    assert!(asked > 150 && drawn > 40 && drawn <= 100, "{asked} {drawn}");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::spaces::{counts, law, listed, small};
+use super::spaces::{counts, enumerated, enumerates_the_list, law, listed, small};
 use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
+use crate::support::structures::{Listed, permutations};
 use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Enumeration;
 use zhat::io::model_file;
@@ -54,7 +55,7 @@ fn restricted(seed: u64, scale: f64) -> Vec<SpaceModel> {
     let mut random = Streams::new(seed, "restricted").block(0);
     let models = small(seed, scale);
     let restrict = |model: &SpaceModel| model.restrict(conditions(model, &mut random)).unwrap();
-    let some = |model: &SpaceModel| !listed(model.space()).0.is_empty();
+    let some = |model: &SpaceModel| !listed(model.structures()).0.is_empty();
     models.iter().map(restrict).filter(some).collect()
 }
 
@@ -91,7 +92,19 @@ fn conditions_are_read_and_checked() {
     // Conditions on conditions.
     let both = Restricted::new(space, [condition("not chosen 0")]).unwrap();
     assert_eq!(both.conditions().len(), 2);
-    assert_eq!(listed(&both).0, [[0, 1, 0], [0, 1, 1]]);
+    assert_eq!(enumerated(&both), [[0, 1, 0], [0, 1, 1]]);
+}
+
+#[test]
+fn restricted_spaces_enumerate_exactly_what_meets_the_conditions() {
+    let mut tried = 0;
+    for seed in 0..12 {
+        for model in restricted(seed, 1.0) {
+            enumerates_the_list(model.structures());
+            tried += 1;
+        }
+    }
+    assert!(tried > 150, "{tried}");
 }
 
 /// Exact methods know conditions where they can, and say so where they cannot.
@@ -103,7 +116,10 @@ fn exact_methods_keep_to_conditions() {
         for scale in [0.0, 1.0, 1e3] {
             for model in restricted(seed, scale) {
                 let name = format!("{:?} {}", model.structures(), model.scores().name());
-                let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+                let list = Listed::new(&model);
+                let truth = list.log_partition();
+                let counted = Enumeration::default().log_partition(&model, &run).unwrap();
+                assert!((counted.value - truth).abs() <= 1e-11 * (1.0 + scale), "{name}: {counted} {truth}");
                 let found = match Oracle::default().log_partition(&model, &run) {
                     Err(Error::NoAnswer(message)) => {
                         assert!(message.contains("no exact method"), "{message}");
@@ -117,31 +133,25 @@ fn exact_methods_keep_to_conditions() {
                 let close = |a: &[f64], b: &[f64]| {
                     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e2 * tolerance)
                 };
-                let (a, b) = (Oracle::default(), Enumeration::default());
-                let marginals =
-                    (a.marginals(&model, &run).unwrap().value, b.marginals(&model, &run).unwrap().value);
-                assert!(close(&marginals.0.values, &marginals.1.values), "{name}");
-                let gradients = (
-                    a.factor_marginals(&model, &run).unwrap().value,
-                    b.factor_marginals(&model, &run).unwrap().value,
-                );
-                assert!(close(&gradients.0.values, &gradients.1.values), "{name}");
-                let entropies =
-                    (a.entropy(&model, &run).unwrap().value, b.entropy(&model, &run).unwrap().value);
-                assert!(close(&[entropies.0], &[entropies.1]), "{name}");
-                let best = (a.map(&model, &run).unwrap().value, b.map(&model, &run).unwrap().value);
-                assert!(close(&[best.0.score], &[best.1.score]), "{name}");
-                let ranked =
-                    (a.k_best(&model, 4, &run).unwrap().value, b.k_best(&model, 4, &run).unwrap().value);
-                assert_eq!(ranked.0.len(), ranked.1.len(), "{name}");
-                for (a, b) in ranked.0.iter().zip(&ranked.1) {
-                    assert!(close(&[a.score], &[b.score]), "{name}");
-                    let y: Vec<u32> = a.state.iter().map(|x| *x as u32).collect();
-                    model.space().check(&y).unwrap();
+                let oracle = Oracle::default();
+                let marginals = oracle.marginals(&model, &run).unwrap().value;
+                assert!(close(&marginals.values, &list.marginals()), "{name}");
+                let gradient = oracle.factor_marginals(&model, &run).unwrap().value;
+                assert!(close(&gradient.values, &list.gradient()), "{name}");
+                let entropy = oracle.entropy(&model, &run).unwrap().value;
+                assert!(close(&[entropy], &[list.entropy()]), "{name}");
+                let best = oracle.map(&model, &run).unwrap().value;
+                assert!(close(&[best.score], &[list.best()]), "{name}");
+                let (ranked, want) = (oracle.k_best(&model, 4, &run).unwrap().value, list.ranked());
+                assert_eq!(ranked.len(), want.len().min(4), "{name}");
+                for (own, want) in ranked.iter().zip(&want) {
+                    assert!(close(&[own.score], &[*want]), "{name}");
+                    let y: Vec<u32> = own.state.iter().map(|x| *x as u32).collect();
+                    assert!(list.structures.contains(&y), "{name}: {y:?}");
                 }
                 if scale == 1.0 && seed < 2 {
                     let (law, places) = law(&model);
-                    let drawn = a.sample(&model, 4000, &run).unwrap().value;
+                    let drawn = oracle.sample(&model, 4000, &run).unwrap().value;
                     assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM, "{name}");
                 }
             }
@@ -208,8 +218,8 @@ fn draws_from_restricted_spaces_are_uniform_and_moves_balance() {
     let clock = run.start("draws");
     for seed in 0..3 {
         for (k, model) in restricted(seed, 1.0).iter().enumerate() {
+            let (all, places) = listed(model.structures());
             let space = model.space();
-            let (all, places) = listed(space);
             if let Some(log) = space.log_count() {
                 assert!((log - (all.len() as f64).ln()).abs() < 1e-12, "{space:?}");
             }
@@ -280,8 +290,8 @@ fn promises_hold_where_nobody_has_counted() {
     for seed in 0..120 {
         for model in restricted(seed, 0.4).iter().filter(uncounted) {
             instances += 1;
-            let z = Enumeration::default().log_partition(model, &run).unwrap().value;
-            let count = (listed(model.space()).0.len() as f64).ln();
+            let list = Listed::new(model);
+            let (z, count) = (list.log_partition(), (list.structures.len() as f64).ln());
             for (k, (name, method)) in methods.iter().enumerate() {
                 let found = method(model, &run.clone().with_seed(seed)).unwrap();
                 let truth = if *name == "count" { count } else { z };
@@ -308,7 +318,8 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
     let confidence = 1.0 - 1e-9;
     for seed in 0..2 {
         for model in restricted(seed, 0.5).iter().filter(|model| model.spread() < 3.0) {
-            let truth = Enumeration::default().log_partition(model, &run).unwrap().value;
+            let list = Listed::new(model);
+            let truth = list.log_partition();
             let methods: [&dyn LogPartition<SpaceModel>; 4] = [
                 &UniformImportance { error: 0.5, confidence, ..Default::default() },
                 &TootsiePop { error: 0.9, confidence, ..Default::default() },
@@ -328,7 +339,7 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
             assert!(low <= truth + 1e-9);
             let best = annealed.map(model, &run).unwrap();
             let Guarantee::Bounds { low, high, .. } = best.guarantee else { panic!() };
-            let want = Enumeration::default().map(model, &run).unwrap().value.score;
+            let want = list.best();
             assert!(low <= want && want <= high);
             // Perfect draws, by rejection of both kinds.
             for sampler in [Sampler::Auto, Sampler::Meta] {
@@ -416,14 +427,24 @@ fn spaces_of_ones_own() {
     let run = Run::default();
     let six = || Permutations::new(6).unwrap();
     let score = |y: &[u32]| Ok(0.1 * f64::from(y[2]) - 0.2 * f64::from(y[5]));
-    for (space, number) in [
-        (Structures::custom(Derangements(six())), 265),
-        (Structures::custom(Upper(Derangements(six()))), 159),
+    for (space, least, number) in [
+        (Structures::custom(Derangements(six())), 0, 265),
+        (Structures::custom(Upper(Derangements(six()))), 3, 159),
     ] {
         let model = SpaceModel::new(space, Scores::closure(score, -1.0, 0.5)).unwrap();
-        let all = listed(model.space()).0;
+        let mut all = permutations(&[0, 1, 2, 3, 4, 5]);
+        all.retain(|y| y[0] >= least && (0..6).all(|i| y[i as usize] != i));
         assert_eq!(all.len(), number);
-        let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+        let mut own = enumerated(model.space());
+        own.sort_unstable();
+        assert_eq!(own, all);
+        let list = Listed::of(&model, all);
+        let truth = list.log_partition();
+        let found = Enumeration::default().log_partition(&model, &run).unwrap();
+        assert!(
+            (found.value - truth).abs() <= found.diagnostics.rounding + list.allowance,
+            "{found} {truth}"
+        );
         let found = log_count(model.space(), 0.1, 1.0 - 1e-9, &run).unwrap();
         let Guarantee::Bounds { low, high, .. } = found.guarantee else { panic!("{found}") };
         let want = (number as f64).ln();
@@ -441,9 +462,8 @@ fn spaces_of_ones_own() {
             let again = method.log_partition(&model, &run.clone().with_threads(1)).unwrap();
             assert_eq!(again.value.to_bits(), z.value.to_bits());
         }
-        let (law, places) = law(&model);
         let drawn = PerfectSampling::default().sample(&model, 20_000, &run).unwrap().value;
-        assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM);
+        assert!(multinomial_tail(&counts(&drawn, &list.places()), &list.law()) > ALARM);
         // What has no meaning is refused in words.
         let error = Enumeration::default().marginals(&model, &run).unwrap_err().to_string();
         assert!(error.contains("no table of marginals"), "{error}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::spaces::{counts, law, small};
 use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
+use crate::support::structures::Listed;
 use zhat::exact::Enumeration;
 use zhat::random::Streams;
 use zhat::space::estimate::schedule::Published;
@@ -37,7 +38,7 @@ fn perfect_draws_follow_the_model_and_take_as_long_as_theory_says() {
         for model in small(seed, 0.8) {
             let (law, places) = law(&model);
             let (low, high) = model.range();
-            let z = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            let z = Listed::new(&model).log_partition();
             for sampler in [Sampler::Auto, Sampler::Rejection, Sampler::Meta, Sampler::Coupling] {
                 let limit = if sampler == Sampler::Meta { 4.5 } else { 8.0 };
                 if high - low > limit && sampler != Sampler::Auto {
@@ -160,8 +161,8 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
         let mut random = Streams::new(seed, "meta matrix").block(0);
         let unary: Vec<f64> = (0..3).map(|_| scale * random.normal()).collect();
         let model = SpaceModel::new(Hypercube::new(3).unwrap(), Scores::Unary(unary)).unwrap();
-        let all = super::spaces::listed(model.space()).0;
-        let scores: Vec<f64> = all.iter().map(|y| model.score(y).unwrap()).collect();
+        let list = Listed::new(&model);
+        let (all, scores) = (&list.structures, &list.scores);
         let law = |beta: f64| {
             let weights: Vec<f64> = scores.iter().map(|s| (beta * s).exp()).collect();
             let total: f64 = weights.iter().sum();
@@ -175,7 +176,7 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
             let truth = law(beta);
             let spread = beta * model.spread();
             let steps = meta_steps(spread, tolerance);
-            let laws = meta_laws(&scores, beta, steps as usize);
+            let laws = meta_laws(scores, beta, steps as usize);
             // Theorem B.2, from every start and at every time.
             for (t, from) in laws.iter().enumerate() {
                 let bound = (1.0 - (-spread).exp()).powi(t as i32);
@@ -185,7 +186,7 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
             }
             assert!((1.0 - (-spread).exp()).powf(steps) <= tolerance);
             // Theorem A.1: the mean of a level moves by a factor 1 ± ε/5l at most.
-            let mean = |law: &[f64]| law.iter().zip(&scores).map(|(p, s)| p * (step * s).exp()).sum::<f64>();
+            let mean = |law: &[f64]| law.iter().zip(scores).map(|(p, s)| p * (step * s).exp()).sum::<f64>();
             for reached in &laws[steps as usize] {
                 assert!((mean(reached) / mean(&truth) - 1.0).abs() <= error / (5.0 * levels));
             }
@@ -194,13 +195,13 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
         let distance = 0.95;
         let steps = meta_steps(model.spread(), distance) as usize;
         let mut own = vec![0.0; all.len()];
-        for from in &meta_laws(&scores, 1.0, steps)[steps] {
+        for from in &meta_laws(scores, 1.0, steps)[steps] {
             own.iter_mut().zip(from).for_each(|(sum, p)| *sum += p / all.len() as f64);
         }
         assert!(variation(&own, &law(1.0)) <= distance);
         let method = PerfectSampling { distance, ..Default::default() };
         let drawn = method.sample(&model, 40_000, &Run::default().with_seed(seed)).unwrap().value;
-        let places = super::spaces::listed(model.space()).1;
+        let places = list.places();
         assert!(multinomial_tail(&counts(&drawn, &places), &own) > ALARM);
         if variation(&own, &law(1.0)) > 0.05 {
             assert!(multinomial_tail(&counts(&drawn, &places), &law(1.0)) < ALARM);
@@ -268,7 +269,7 @@ fn promise(
     let (mut missed, mut wide) = ([0u64; 5], [0u64; 5]);
     for seed in 0..instances {
         for (k, model) in one_of_each(seed, scale).iter().enumerate() {
-            let truth = Enumeration::default().log_partition(model, &run).unwrap().value;
+            let truth = Listed::new(model).log_partition();
             let z = method(model, &run.clone().with_seed(seed)).unwrap();
             let Guarantee::Bounds { low, high, confidence } = z.guarantee else { panic!("{z}") };
             assert_eq!(confidence, 0.75);
@@ -329,7 +330,7 @@ fn confident_intervals_never_miss() {
     let confidence = 1.0 - 1e-9;
     for seed in 0..3 {
         for model in small(seed, 1.0) {
-            let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            let truth = Listed::new(&model).log_partition();
             let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
                 .log_partition(&model, &run)
                 .unwrap();
@@ -342,7 +343,7 @@ fn confident_intervals_never_miss() {
             }
         }
         for model in small(seed, 1e3) {
-            let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+            let truth = Listed::new(&model).log_partition();
             let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
                 .log_partition(&model, &run)
                 .unwrap();
@@ -356,7 +357,7 @@ fn confident_intervals_never_miss() {
 fn annealed_estimates_are_unbiased() {
     let run = Run::default();
     for model in small(1, 0.7) {
-        let truth = Enumeration::default().log_partition(&model, &run).unwrap().value;
+        let truth = Listed::new(&model).log_partition();
         for resample in [false, true] {
             let method = AnnealedSampling {
                 particles: 4,
@@ -384,13 +385,14 @@ fn annealing_finds_good_structures_and_brackets_the_best() {
     let run = Run::default();
     let mut found = 0;
     for model in small(5, 2.0) {
-        let best = Oracle::default().map(&model, &run).unwrap().value.score;
+        let list = Listed::new(&model);
+        let best = list.best();
         let answer = AnnealedSampling::default().map(&model, &run).unwrap();
         let Guarantee::Bounds { low, high, confidence } = answer.guarantee else { panic!() };
         assert!(confidence == 1.0 && low <= best && best <= high, "{}", name(&model));
         let structure: Vec<u32> = answer.value.state.iter().map(|x| *x as u32).collect();
-        model.space().check(&structure).unwrap();
-        assert!((model.score(&structure).unwrap() - answer.value.score).abs() < 1e-12);
+        let score = list.scores[list.places()[&structure]];
+        assert!((score - answer.value.score).abs() < 1e-12, "{}", name(&model));
         found += usize::from(answer.value.score >= best - 1e-9);
     }
     // So small that chains cannot miss but by a fault.
@@ -401,11 +403,11 @@ fn annealing_finds_good_structures_and_brackets_the_best() {
 fn gradients_are_within_their_radius() {
     let run = Run::default();
     for model in small(2, 0.6) {
-        let truth = Enumeration::default().factor_marginals(&model, &run).unwrap().value;
+        let truth = Listed::new(&model).gradient();
         let error = 0.25 * (1.0 + model.radius());
         let method = PerfectSampling { error, confidence: 1.0 - 1e-9, ..Default::default() };
         let found = method.factor_marginals(&model, &run).unwrap();
-        let square: f64 = found.value.values.iter().zip(&truth.values).map(|(a, b)| (a - b) * (a - b)).sum();
+        let square: f64 = found.value.values.iter().zip(&truth).map(|(a, b)| (a - b) * (a - b)).sum();
         assert!(square.sqrt() <= found.value.radius, "{} {}", square.sqrt(), name(&model));
         assert!(found.value.radius <= error + 1e-9);
     }

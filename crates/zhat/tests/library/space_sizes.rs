@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::spaces::{all_pairs, numbers, tree};
+use crate::support::oracle::log_sum_exp;
 use crate::support::statistics::{ALARM, multinomial_tail};
+use crate::support::structures::{Listed, structures};
 use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Enumeration;
 use zhat::random::{Stream, Streams};
@@ -18,57 +20,6 @@ use zhat::{
     Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query, Result,
     Run, Sample,
 };
-
-/// What a structure is, written down again: sets of labels or nodes, edges of a cycle, blocks.
-fn every(space: &Structures) -> Vec<Vec<u32>> {
-    let n = space.as_space().width();
-    let bits = || (0..1u32 << n).map(|set| (0..n).map(|i| set >> i & 1).collect::<Vec<u32>>());
-    match space {
-        Structures::Hypercube(_) => bits().collect(),
-        Structures::Subtrees(tree) => {
-            let closed = |y: &Vec<u32>| {
-                (0..n).all(|v| y[v] == 0 || tree.parent(v).is_none_or(|p| y[p] == 1))
-                    && (tree.has_empty() || y.contains(&1))
-            };
-            bits().filter(closed).collect()
-        }
-        Structures::Cycles(_) => {
-            // Every map that is one cycle, the direction in which the least vertex goes to its smaller neighbour.
-            let mut all = Vec::new();
-            let mut y: Vec<u32> = vec![0; n];
-            loop {
-                let mut sorted = y.clone();
-                sorted.sort_unstable();
-                let moved: Vec<usize> = (0..n).filter(|v| y[*v] as usize != *v).collect();
-                if sorted.iter().enumerate().all(|(i, x)| i == *x as usize) && moved.len() >= 3 {
-                    let (start, mut at, mut steps) = (moved[0], y[moved[0]] as usize, 1);
-                    while at != start {
-                        at = y[at] as usize;
-                        steps += 1;
-                    }
-                    let before = (0..n).find(|v| y[*v] as usize == start).unwrap();
-                    if steps == moved.len() && (y[start] as usize) < before {
-                        all.push(y.clone());
-                    }
-                }
-                let Some(digit) = y.iter().position(|x| (*x as usize) < n - 1) else { return all };
-                y[..digit].fill(0);
-                y[digit] += 1;
-            }
-        }
-        _ => {
-            let mut all = vec![vec![0u32]];
-            for _ in 1..n {
-                let grow = |y: &Vec<u32>| {
-                    let blocks = y.iter().max().unwrap() + 1;
-                    (0..=blocks).map(|b| y.iter().copied().chain([b]).collect()).collect::<Vec<Vec<u32>>>()
-                };
-                all = all.iter().flat_map(grow).collect();
-            }
-            all
-        }
-    }
-}
 
 /// Whether a structure meets conditions given as words.
 fn meets(space: &Structures, y: &[u32], texts: &[String]) -> bool {
@@ -136,11 +87,6 @@ fn models(seed: u64) -> Vec<SpaceModel> {
     models
 }
 
-fn log_sum(logs: &[f64]) -> f64 {
-    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    top + logs.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
-}
-
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + b.abs())
 }
@@ -158,7 +104,8 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
             let conditions: Vec<Condition> = texts.iter().map(|text| text.parse().unwrap()).collect();
             let name = format!("{} {} {texts:?}", model.space().name(), model.scores().name());
             let model = model.restrict(conditions).unwrap();
-            let all: Vec<Vec<u32>> = every(&base).into_iter().filter(|y| meets(&base, y, &texts)).collect();
+            let all: Vec<Vec<u32>> =
+                structures(&base).into_iter().filter(|y| meets(&base, y, &texts)).collect();
             if all.is_empty() {
                 empty += 1;
                 let model: Model = model.into();
@@ -184,9 +131,8 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
                 continue;
             }
             some += 1;
-            let scores: Vec<f64> = all.iter().map(|y| model.score(y).unwrap()).collect();
-            let z = log_sum(&scores);
-            let law: Vec<f64> = scores.iter().map(|s| (s - z).exp()).collect();
+            let list = Listed::of(&model, all.clone());
+            let (z, law, ranked) = (list.log_partition(), list.law(), list.ranked());
             assert!(close(oracle.log_partition(&model, &run).unwrap().value, z), "{name}");
             // Marginals: labels, nodes; links and vertices; pairs in one block.
             let n = model.width();
@@ -204,14 +150,10 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
                 let want = if found.shape.len() == 1 { probability(k, k) } else { probability(k / n, k % n) };
                 assert!(close(*p, want), "{name} {k}: {p} {want}");
             }
-            let mut gradient = vec![0.0; model.dimension()];
-            all.iter().zip(&law).for_each(|(y, p)| model.add_features(y, *p, &mut gradient).unwrap());
             let found = oracle.factor_marginals(&model, &run).unwrap().value;
-            assert!(found.values.iter().zip(&gradient).all(|(a, b)| close(*a, *b)), "{name}");
+            assert!(found.values.iter().zip(&list.gradient()).all(|(a, b)| close(*a, *b)), "{name}");
             let entropy: f64 = law.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum();
             assert!(close(oracle.entropy(&model, &run).unwrap().value, entropy), "{name}");
-            let mut ranked = scores.clone();
-            ranked.sort_by(|a, b| b.total_cmp(a));
             let best = oracle.map(&model, &run).unwrap().value;
             assert!(close(best.score, ranked[0]), "{name}");
             let found = oracle.k_best(&model, 5, &run).unwrap().value;
@@ -430,7 +372,7 @@ fn canonical_paths_bound_the_chain_of_flips() {
         let scores: Vec<f64> = (0..1 << n).map(score).collect();
         let (low, high) =
             scores.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |r, s| (r.0.min(*s), r.1.max(*s)));
-        let z = log_sum(&scores);
+        let z = log_sum_exp(&scores);
         let law: Vec<f64> = scores.iter().map(|s| (s - z).exp()).collect();
         let chain = flips(&law, n);
         // The second eigenvalue of the symmetric form by iteration; all eigenvalues are at least 0.

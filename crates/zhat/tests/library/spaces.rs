@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::support::statistics::{ALARM, multinomial_tail};
+use crate::support::structures::{self, Listed};
 use zhat::exact::Enumeration;
 use zhat::random::{Stream, Streams};
 use zhat::space::{
@@ -128,61 +129,142 @@ fn reference_values() {
     close(log_partition(&SpaceModel::new(Partitions::new(8).unwrap(), links).unwrap()), 9.546473428757);
 }
 
-/// Exact methods against enumeration: log Z, gradient, entropy, best score; small and huge scores.
+/// Both exact methods against the list of structures: log Z, gradient, entropy, best score; small and huge
+/// scores.
 #[test]
-fn oracles_agree_with_enumeration() {
+fn exact_methods_agree_with_the_list() {
     let run = Run::default();
+    let (oracle, enumeration) = (Oracle::default(), Enumeration::default());
     for seed in 0..25 {
         for (scale, tolerance) in [(0.0, 1e-12), (1.0, 1e-11), (30.0, 1e-10), (1e4, 1e-7)] {
             for model in small(seed, scale) {
                 let name = format!("{seed} {scale} {} {}", model.space().name(), model.scores().name());
-                let truth = Enumeration::default().log_partition(&model, &run).unwrap();
-                let found = Oracle::default().log_partition(&model, &run).unwrap();
-                assert!((found.value - truth.value).abs() <= tolerance, "{name}: {found} {truth}");
-                let allowed = found.diagnostics.rounding + truth.diagnostics.rounding;
-                assert!((found.value - truth.value).abs() <= allowed, "{name}: {found} {truth} {allowed}");
-                assert_eq!(found.guarantee, Guarantee::Exact);
-                let count = Enumeration::default()
-                    .log_partition(
-                        &SpaceModel::new(model.structures().clone(), Scores::closure(|_| Ok(0.0), 0.0, 0.0))
-                            .unwrap(),
-                        &run,
-                    )
-                    .unwrap();
-                assert!((count.value - model.space().log_count().unwrap()).abs() < 1e-11, "{name}");
-
-                let truth = Enumeration::default().factor_marginals(&model, &run).unwrap();
-                let found = Oracle::default().factor_marginals(&model, &run).unwrap();
-                assert_eq!(truth.value.values.len(), model.dimension());
-                for (a, b) in found.value.values.iter().zip(&truth.value.values) {
-                    assert!((a - b).abs() <= 1e2 * tolerance, "{name}: {a} {b}");
+                let list = Listed::new(&model);
+                let z = list.log_partition();
+                for found in [oracle.log_partition(&model, &run), enumeration.log_partition(&model, &run)] {
+                    let found = found.unwrap();
+                    assert!((found.value - z).abs() <= tolerance, "{name}: {found} {z}");
+                    let allowed = found.diagnostics.rounding + list.allowance;
+                    assert!((found.value - z).abs() <= allowed, "{name}: {found} {z} {allowed}");
+                    assert_eq!(found.guarantee, Guarantee::Exact);
                 }
-                let truth = Enumeration::default().entropy(&model, &run).unwrap();
-                let found = Oracle::default().entropy(&model, &run).unwrap();
-                assert!((found.value - truth.value).abs() <= 1e2 * tolerance, "{name}: {found} {truth}");
-                let truth = Enumeration::default().map(&model, &run).unwrap();
-                let found = Oracle::default().map(&model, &run).unwrap();
-                assert!((found.value.score - truth.value.score).abs() <= tolerance * 1e-2 + 1e-12, "{name}");
-                let state: Vec<u32> = found.value.state.iter().map(|x| *x as u32).collect();
-                model.space().check(&state).unwrap();
+                let count = (list.structures.len() as f64).ln();
+                assert!((count - model.space().log_count().unwrap()).abs() < 1e-11, "{name}");
+
+                let truth = list.gradient();
+                assert_eq!(truth.len(), model.dimension());
+                for found in
+                    [oracle.factor_marginals(&model, &run), enumeration.factor_marginals(&model, &run)]
+                {
+                    for (a, b) in found.unwrap().value.values.iter().zip(&truth) {
+                        assert!((a - b).abs() <= 1e2 * tolerance, "{name}: {a} {b}");
+                    }
+                }
+                let truth = list.entropy();
+                for found in [oracle.entropy(&model, &run), enumeration.entropy(&model, &run)] {
+                    let found = found.unwrap();
+                    assert!((found.value - truth).abs() <= 1e2 * tolerance, "{name}: {found} {truth}");
+                }
+                let best = list.best();
+                for found in [oracle.map(&model, &run), enumeration.map(&model, &run)] {
+                    let found = found.unwrap().value;
+                    assert!((found.score - best).abs() <= tolerance * 1e-2 + 1e-12, "{name}");
+                    let state: Vec<u32> = found.state.iter().map(|x| *x as u32).collect();
+                    assert!(list.structures.contains(&state), "{name}: {state:?}");
+                }
                 let (low, high) = model.range();
-                assert!(
-                    truth.value.score <= high + model.slack() && low <= truth.value.score + model.slack()
-                );
+                let slack = model.slack() + list.allowance;
+                assert!(list.scores.iter().all(|s| *s <= high + slack && low <= *s + slack), "{name}");
             }
         }
     }
 }
 
-/// Where each structure of a space is listed.
-pub fn listed(space: &dyn Space) -> (Vec<Vec<u32>>, HashMap<Vec<u32>, usize>) {
+/// Every kind of scores, and every distance, against sums over features that are written down in the tests.
+#[test]
+fn scores_and_features_are_those_of_their_definitions() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in 0..8 {
+        for scale in [1.0, 1e4] {
+            for model in small(seed, scale) {
+                let list = Listed::new(&model);
+                let theta = structures::parameters(&model);
+                let name = match model.scores() {
+                    Scores::Distance { distance, .. } => distance.name(),
+                    other => other.name(),
+                };
+                kinds.insert(name);
+                assert_eq!(model.parameters(), theta, "{name}");
+                for (y, score) in list.structures.iter().zip(&list.scores) {
+                    let own = model.score(y).unwrap();
+                    assert!((own - score).abs() <= model.slack() + list.allowance, "{name}: {own} {score}");
+                    let mut features = vec![0.0; theta.len()];
+                    model.add_features(y, 1.0, &mut features).unwrap();
+                    let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-14 * (1.0 + b.abs());
+                    let want = structures::features(&model, y);
+                    assert!(features.iter().zip(&want).all(close), "{name}: {features:?} {want:?}");
+                }
+            }
+        }
+    }
+    let all = [
+        "unary",
+        "products",
+        "pairwise",
+        "position",
+        "precedence",
+        "links",
+        "kendall",
+        "cayley",
+        "hamming",
+        "footrule",
+        "spearman",
+    ];
+    assert!(all.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    for distance in Distance::ALL {
+        assert!(all.contains(&distance.name()), "{distance:?} is not tested");
+    }
+}
+
+/// What a space says that it consists of, in its own order.
+pub fn enumerated(space: &dyn Space) -> Vec<Vec<u32>> {
     let mut all = Vec::new();
-    space
-        .enumerate(&Run::default().start("list"), &mut |structure| {
-            all.push(structure.to_vec());
-            true
-        })
-        .unwrap();
+    let mut keep = |structure: &[u32]| {
+        all.push(structure.to_vec());
+        true
+    };
+    space.enumerate(&Run::default().start("list"), &mut keep).unwrap();
+    all
+}
+
+/// Whether a space enumerates exactly the structures that are listed here, each once.
+pub fn enumerates_the_list(space: &Structures) {
+    let (mut own, mut list) = (enumerated(space.as_space()), structures::structures(space));
+    own.sort_unstable();
+    list.sort_unstable();
+    assert_eq!(own, list, "{space:?}");
+}
+
+#[test]
+fn every_space_enumerates_exactly_its_structures() {
+    for space in spaces() {
+        enumerates_the_list(&space);
+    }
+    for n in 0..8 {
+        enumerates_the_list(&Hypercube::new(n).unwrap().into());
+        enumerates_the_list(&Permutations::new(n.min(6)).unwrap().into());
+        enumerates_the_list(&Partitions::new(n + 1).unwrap().into());
+        enumerates_the_list(&Cycles::new((n + 3).min(8)).unwrap().into());
+    }
+    let mut random = Streams::new(11, "lists").block(0);
+    for seed in 0..20 {
+        enumerates_the_list(&tree(&mut random, 1 + seed % 10, seed % 2 == 0).into());
+    }
+}
+
+/// The structures of a space, listed here, and the place of each in the list.
+pub fn listed(space: &Structures) -> (Vec<Vec<u32>>, HashMap<Vec<u32>, usize>) {
+    let all = structures::structures(space);
     let places: HashMap<Vec<u32>, usize> = all.iter().cloned().enumerate().map(|(i, s)| (s, i)).collect();
     assert_eq!(places.len(), all.len());
     (all, places)
@@ -209,8 +291,8 @@ fn uniform_draws_are_uniform_and_canonical() {
     let run = Run::default();
     let clock = run.start("draws");
     for (k, space) in spaces().iter().enumerate() {
-        let space = space.as_space();
         let (all, places) = listed(space);
+        let space = space.as_space();
         assert!((space.log_count().unwrap() - (all.len() as f64).ln()).abs() < 1e-12, "{space:?}");
         let mut random = Streams::new(k as u64, "uniform draws").block(0);
         let mut counts = vec![0; all.len()];
@@ -237,7 +319,7 @@ fn moves_balance_and_know_their_change_of_score() {
     let run = Run::default();
     let clock = run.start("moves");
     for (k, space) in spaces().iter().enumerate() {
-        let (all, places) = listed(space.as_space());
+        let (all, places) = listed(space);
         let mut random = Streams::new(k as u64, "moves").block(0);
         let mut flows: HashMap<(usize, usize), u64> = HashMap::new();
         let mut reached = vec![false; all.len()];
@@ -290,11 +372,10 @@ fn moves_balance_and_know_their_change_of_score() {
     }
 }
 
-/// The law of a model by enumeration.
+/// The law of a model by the list of its structures.
 pub fn law(model: &SpaceModel) -> (Vec<f64>, HashMap<Vec<u32>, usize>) {
-    let (all, places) = listed(model.space());
-    let z = Enumeration::default().log_partition(model, &Run::default()).unwrap().value;
-    (all.iter().map(|y| (model.score(y).unwrap() - z).exp()).collect(), places)
+    let list = Listed::new(model);
+    (list.law(), list.places())
 }
 
 pub fn counts(samples: &zhat::Samples, places: &HashMap<Vec<u32>, usize>) -> Vec<u64> {
@@ -442,7 +523,7 @@ fn hamiltonian_cycles_are_read_off_the_partition_function() {
             let whole = |cycle: &[u32]| {
                 cycle.iter().enumerate().all(|(v, next)| v != *next as usize && edge[v * n + *next as usize])
             };
-            let hamiltonian = listed(model.space()).0.iter().any(|cycle| whole(cycle));
+            let hamiltonian = listed(model.structures()).0.iter().any(|cycle| whole(cycle));
             assert_eq!(log_partition(&model) >= n as f64 * theta - 1e-9, hamiltonian, "{pairs:?}");
             seen[usize::from(hamiltonian)] += 1;
         }

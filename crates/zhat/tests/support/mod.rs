@@ -6,6 +6,7 @@ pub mod input;
 pub mod oracle;
 pub mod sequences;
 pub mod statistics;
+pub mod structures;
 
 use std::path::PathBuf;
 

@@ -43,9 +43,7 @@ impl<'g> Oracle<'g> {
     }
 
     pub fn log_partition(&self) -> f64 {
-        let best = self.best();
-        let weights: Vec<f64> = self.scores.iter().map(|score| (score - best).exp()).collect();
-        best + pairwise_sum(&weights).ln()
+        log_sum_exp(&self.scores)
     }
 
     /// p(x) of every state.
@@ -98,6 +96,16 @@ pub fn magnitude(graph: &FactorGraph) -> f64 {
         |values: &[f64]| values.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
     let factors: f64 = graph.factors().map(|factor| largest(factor.log_values)).sum();
     factors + graph.log_state_count()
+}
+
+/// log Σ exp, by the definition: −∞ of nothing and of nothing but −∞.
+pub fn log_sum_exp(logs: &[f64]) -> f64 {
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if top == f64::NEG_INFINITY {
+        return top;
+    }
+    let weights: Vec<f64> = logs.iter().map(|log| (log - top).exp()).collect();
+    top + pairwise_sum(&weights).ln()
 }
 
 /// Sums halves, so that the error grows with the logarithm of the length only.

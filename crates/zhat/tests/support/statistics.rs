@@ -44,3 +44,42 @@ pub fn bernstein_radius(n: f64, variance: f64, range: f64, alarm: f64) -> f64 {
     let linear = range * log / (3.0 * n);
     linear + (linear * linear + 2.0 * variance * log / n).sqrt()
 }
+
+/// A bound on P(X ≥ x) for X ~ χ² with m degrees of freedom (Chernoff's).
+pub fn chi_square_tail(x: f64, m: f64) -> f64 {
+    if x <= m { 1.0 } else { (0.5 * (m - x + m * (x / m).ln())).exp() }
+}
+
+/// Draws with weights that are known relative to Z, to say how far ratios of such sums may lie from the
+/// truth.
+pub struct WeightedDraws {
+    /// w/Z of each draw; their expectation is 1.
+    pub ratios: Vec<f64>,
+    /// How far w/Z may be from its expectation.
+    pub range: f64,
+}
+
+impl WeightedDraws {
+    /// How far the mean of w/Z over n other draws may lie from 1, but for a probability of `alarm`.
+    ///
+    /// Bernstein's inequality with the second moment of these draws; twice it allows for what they do not
+    /// show.
+    pub fn mean_radius(&self, n: f64, alarm: f64) -> f64 {
+        let second =
+            self.ratios.iter().map(|r| (r - 1.0) * (r - 1.0)).sum::<f64>() / self.ratios.len() as f64;
+        bernstein_radius(n, 2.0 * second, self.range, alarm)
+    }
+
+    /// How far Σ w·1_A / Σ w over n other draws may lie from p = P(A), but for a probability of 2·`alarm`:
+    /// w·(1_A − p) has the expectation 0, and the mean of w is near Z. `holds` says which of these draws are
+    /// in A. Infinite if there are too few draws to say anything.
+    pub fn share_radius(&self, n: f64, p: f64, holds: impl Fn(usize) -> bool, alarm: f64) -> f64 {
+        let term = |(i, r): (usize, &f64)| (r * (f64::from(u8::from(holds(i))) - p)).powi(2);
+        let second = self.ratios.iter().enumerate().map(term).sum::<f64>() / self.ratios.len() as f64;
+        let least = 1.0 - self.mean_radius(n, alarm);
+        if least <= 0.0 {
+            return f64::INFINITY;
+        }
+        bernstein_radius(n, 2.0 * second, self.range, alarm) / least
+    }
+}
