@@ -170,7 +170,8 @@ impl<F: Real> SequenceModel for Chain<F> {
     }
 
     fn drawn(segments: SegmentPath) -> Vec<usize> {
-        segments.into_iter().map(|segment| segment.0).collect()
+        // From a reference: a vector taken over would keep the memory of the pairs.
+        segments.iter().map(|segment| segment.0).collect()
     }
 
     fn scored(&self, b: usize, segments: SegmentPath) -> Path {
