@@ -74,8 +74,11 @@ fn converted<'py>(py: Python<'py>, model: &zhat::Model, value: AnyValue) -> PyRe
             Ok(found.into_iter().map(list).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.into_any())
         }
         AnyValue::Samples(items) => {
-            let items =
-                items.iter().map(|draws| samples(py, draws, columns)).collect::<PyResult<Vec<_>>>()?;
+            let length = |b: usize| model.batch().map_or(model.state_size(), |batch| batch.lengths[b]);
+            let each = items.iter().enumerate();
+            let items = each
+                .map(|(b, draws)| samples(py, draws, columns, length(b)))
+                .collect::<PyResult<Vec<_>>>()?;
             Ok(items.into_pyobject(py)?.into_any())
         }
         _ => Err(unknown()),
@@ -125,14 +128,13 @@ pub fn state<'py>(py: Python<'py>, state: &[usize], columns: usize) -> PyResult<
 /// length), the name of their law, log weights if they are weighted, the distance if they are approximate.
 type Samples<'py> = (Bound<'py, PyAny>, &'static str, Option<Bound<'py, PyArray1<f64>>>, Option<f64>);
 
-fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize) -> PyResult<Samples<'py>> {
+fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize, length: usize) -> PyResult<Samples<'py>> {
     let count = draws.states.len();
     let states = if columns > 1 {
         let each = draws.states.iter().map(|one| state(py, one, columns)).collect::<PyResult<Vec<_>>>()?;
         each.into_pyobject(py)?.into_any()
     } else {
         let flat: Vec<i64> = draws.states.as_slice().iter().map(|&x| x as i64).collect();
-        let length = flat.len().checked_div(count).unwrap_or(0);
         PyArray1::from_vec(py, flat).reshape([count, length])?.into_any()
     };
     Ok(match &draws.law {

@@ -70,7 +70,14 @@ pub fn handed_over<'py, T: Element>(
     numbers: Vec<T>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
-    PyArray1::from_vec(py, numbers).reshape(shape)
+    let array = PyArray1::from_vec(py, numbers);
+    // A vector has its shape already; a reshaped array would be a view of it.
+    if let [length] = shape
+        && array.len() == *length
+    {
+        return Ok(array.to_dyn().clone());
+    }
+    array.reshape(shape)
 }
 
 /// A view of numbers that `owner` keeps where they are for as long as it lives; it cannot be written to.

@@ -76,7 +76,7 @@ def test_over_budget() -> None:
     assert "the budget is 100 B" in str(error)
     large = zhat.generate.ising(rows=60, columns=60)
     error = caught(zhat.OverBudgetError, large.log_partition, method="exact", memory="1GiB")
-    assert "these fit: bounds" in str(error)
+    assert "these fit: anytime-bounds" in str(error)
     error = caught(zhat.OverBudgetError, MODEL.sample, 2**62)
     assert "of memory" in str(error)
     error = caught(zhat.OverBudgetError, MODEL.sample, 2**62, method="importance")

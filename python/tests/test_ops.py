@@ -257,7 +257,7 @@ def test_states_that_the_caller_proposes() -> None:
         zhat.ops.log_partition(chain, **options, scores=np.zeros((6, 49)))
     with pytest.raises(zhat.InputError, match="scores"):
         zhat.ops.log_partition(chain, **options)
-    with pytest.raises(zhat.InputError, match="scores: are for the method randomized"):
+    with pytest.raises(zhat.InputError, match="scores: is no option of this method"):
         zhat.ops.log_partition(chain, scores=np.zeros((6, 50)))
     with pytest.raises(zhat.InputError, match="has no gradients"):
         zhat.ops.log_partition(chain, method="elimination")

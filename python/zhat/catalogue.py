@@ -35,7 +35,7 @@ def methods() -> list[Method]:
     >>> import zhat
     >>> for method in zhat.methods():
     ...     print(method.name, "|", method.about)  # doctest: +ELLIPSIS
-    elimination | sums out one variable after the other in the best order found
+    elimination | variable elimination along the best order found
     ...
     """
     return [

@@ -9,8 +9,25 @@ from . import _zhat
 from ._arguments import integer, precision, real, text
 from .mixed import MixedModel
 from .model import FactorGraph
+from .pairwise import random_graph as pairwise
 from .sequence import Chain, SemiMarkov
+from .sequence_mrf import random_cycle as sequence_mrf
 from .space import SpaceModel
+
+__all__ = [
+    "bayes",
+    "chain",
+    "gaussian_mixture",
+    "ising",
+    "pairwise",
+    "potts",
+    "random",
+    "rdp_chain",
+    "semi_markov",
+    "sequence_mrf",
+    "space",
+    "tree",
+]
 
 
 def ising(

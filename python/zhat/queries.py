@@ -69,14 +69,9 @@ class How:
         convert: Callable[[Any], T],
     ) -> Answer[T]:
         """Puts a query to a model and converts the value of the answer."""
-        native = getattr(model, "_native", None)
-        if not isinstance(native, _zhat.Model):
-            raise InputError(
-                f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}"
-            )
         budgets = run(self.seed, self.threads, self.memory, self.time, self.progress)
         method = text("method", self.method)
-        parts = native.answer(query, count, method, settings(self.options), budgets)
+        parts = model._native.answer(query, count, method, settings(self.options), budgets)
         diagnostics = json.loads(parts["diagnostics"])
         if "warning" in diagnostics:
             warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
@@ -98,6 +93,13 @@ def _how(
     return How(method, seed, threads, memory, time, progress, options)
 
 
+def _checked(model: Asked) -> Asked:
+    """The model, if it is one."""
+    if not isinstance(getattr(model, "_native", None), _zhat.Model):
+        raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
+    return model
+
+
 def _query_with(
     how: Callable[P, How],
 ) -> Callable[[Callable[[Asked, How], Answer[T]]], Callable[Concatenate[Asked, P], Answer[T]]]:
@@ -106,7 +108,7 @@ def _query_with(
     def decorate(ask: Callable[[Asked, How], Answer[T]]) -> Callable[Concatenate[Asked, P], Answer[T]]:
         @wraps(ask)
         def query(model: Asked, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
-            return ask(model, how(*args, **kwargs))
+            return ask(_checked(model), how(*args, **kwargs))
 
         own = signature(ask)
         first: list[Parameter] = list(own.parameters.values())[:1]
@@ -215,7 +217,7 @@ def k_best(
     [([1, 0], 3.0), ([1, 1], 2.0), ([0, 1], 1.0)]
     """
     how = How(method, seed, threads, memory, time, progress, options)
-    return how.answer(model, "k_best", integer("k", k), model._ranked)
+    return how.answer(_checked(model), "k_best", integer("k", k), model._ranked)
 
 
 def sample(
@@ -239,4 +241,4 @@ def sample(
     ('exact', (100, 2), True)
     """
     how = How(method, seed, threads, memory, time, progress, options)
-    return how.answer(model, "sample", integer("n", n), model._samples)
+    return how.answer(_checked(model), "sample", integer("n", n), model._samples)

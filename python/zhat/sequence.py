@@ -44,6 +44,10 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         """The number of positions of each sequence."""
         return tuple(self._native.lengths)
 
+    @cached_property
+    def _parameters(self) -> dict[str, Any]:
+        return {name: array for name, array in self._native.parameters().items() if name != "lengths"}
+
     @property
     def n_states(self) -> int:
         """N, the number of states."""

@@ -24,7 +24,7 @@ pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
     let longest = items.iter().flat_map(|draws| draws.states.iter().map(<[usize]>::len)).max().unwrap_or(0);
     let places = match batch {
         Some(batch) => batch.lengths.iter().copied().max().unwrap_or(0),
-        None => longest,
+        None => longest.max(model.state_size()),
     };
     let mut text = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = String>| {
