@@ -68,7 +68,11 @@ fn able(operation: Operation, models: &[Model], method: &str) -> Result<&'static
     }
     able.iter().find(|row| ["auto", "exact", row.method].contains(&method)).copied().ok_or_else(|| {
         let names: Vec<&str> = able.iter().map(|row| row.method).collect();
-        let message = format!("`{method}` has no gradient of {}; {} has", operation.name(), names.join(", "));
+        let message = format!(
+            "`{method}` has no gradient of {}; methods that have one: {}",
+            operation.name(),
+            names.join(", ")
+        );
         Error::argument("method", message)
     })
 }
