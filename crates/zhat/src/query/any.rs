@@ -63,6 +63,17 @@ impl StateList {
         StateList { ends: (1..=count).map(|i| i * length).collect(), values }
     }
 
+    /// An empty list with room for so many states, and numbers of all of them together.
+    pub fn with_capacity(states: usize, numbers: usize) -> Self {
+        StateList { ends: Vec::with_capacity(states), values: Vec::with_capacity(numbers) }
+    }
+
+    /// Adds a state.
+    pub fn push(&mut self, state: impl IntoIterator<Item = usize>) {
+        self.values.extend(state);
+        self.ends.push(self.values.len());
+    }
+
     /// The number of states.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -82,17 +93,6 @@ impl StateList {
     /// All numbers, state after state.
     pub fn as_slice(&self) -> &[usize] {
         &self.values
-    }
-}
-
-impl<S: IntoIterator<Item = usize>> FromIterator<S> for StateList {
-    fn from_iter<I: IntoIterator<Item = S>>(states: I) -> Self {
-        let mut list = StateList::default();
-        for state in states {
-            list.values.extend(state);
-            list.ends.push(list.values.len());
-        }
-        list
     }
 }
 

@@ -333,19 +333,27 @@ impl<M: ?Sized> IntoValue<M> for Vec<Vec<Path>> {
     }
 }
 
-/// Draws of each sequence, each as a list of numbers.
-pub(in crate::model) fn draws<S>(samples: PathSamples<S>, flat: impl Fn(S) -> Vec<usize>) -> AnyValue {
+/// Draws of each sequence, each as a list of numbers, `columns` for each of its entries. A draw is freed once it is
+/// listed, so that a second copy is held of one sequence's draws at most.
+pub(in crate::model) fn draws<T, I: IntoIterator<Item = usize>>(
+    samples: PathSamples<Vec<T>>,
+    columns: usize,
+    numbers: impl Fn(Vec<T>) -> I,
+) -> AnyValue {
     let weights = samples.log_weights.map(|weights| weights.into_iter().map(Some).collect::<Vec<_>>());
     let weights = weights.unwrap_or_else(|| vec![None; samples.samples.len()]);
-    let each = samples.samples.into_iter().zip(weights).map(|(drawn, log_weights)| Draws {
-        states: drawn.into_iter().map(&flat).collect::<StateList>(),
-        law: log_weights.map_or(Law::Exact, |log_weights| Law::Weighted { log_weights }),
+    let each = samples.samples.into_iter().zip(weights).map(|(drawn, log_weights)| {
+        let total = drawn.iter().map(|path| columns * path.len()).sum();
+        let mut states = StateList::with_capacity(drawn.len(), total);
+        drawn.into_iter().for_each(|path| states.push(numbers(path)));
+        let law = log_weights.map_or(Law::Exact, |log_weights| Law::Weighted { log_weights });
+        Draws { states, law }
     });
     AnyValue::Samples(each.collect())
 }
 
 impl<M: ?Sized> IntoValue<M> for PathSamples {
     fn into_value(self, _: &M) -> AnyValue {
-        draws(self, |path| path)
+        draws(self, 1, |path| path)
     }
 }

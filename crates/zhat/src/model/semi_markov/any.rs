@@ -150,6 +150,6 @@ impl<M: ?Sized> IntoValue<M> for Vec<Vec<Segmentation>> {
 
 impl<M: ?Sized> IntoValue<M> for PathSamples<Vec<(usize, usize)>> {
     fn into_value(self, _: &M) -> AnyValue {
-        draws(self, flat)
+        draws(self, 2, |path| path.into_iter().flat_map(|(state, length)| [state, length]))
     }
 }

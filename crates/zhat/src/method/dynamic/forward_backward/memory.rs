@@ -2,7 +2,7 @@
 //! products.
 
 use super::forecast::Cost;
-use crate::method::dynamic::lattice::{BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
+use crate::method::dynamic::lattice::{BLOCK, BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
 use crate::query::Query;
 
 /// Rows of a window for products through ln M: see `lattice::direction`.
@@ -155,7 +155,11 @@ impl Cost {
                 } else {
                     8.0 * self.rows / self.batch.max(1.0)
                 };
-                let paths = self.batch * count as f64 * (each + 96.0);
+                // Results are listed once more, one sequence after the other.
+                let listed = if segments { 16.0 } else { 8.0 };
+                let drawn = (self.threads * BLOCK as f64).min(count as f64);
+                let copies = self.steps * (count as f64 * listed + 16.0 * drawn);
+                let paths = self.batch * count as f64 * (each + 96.0) + copies;
                 let laws = 8.0 * self.threads * self.states * 4.0;
                 self.total(rows, buffers(5.0).then(product), paths + laws + self.segment_bytes(false))
             }

@@ -197,7 +197,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
         let drawn = match query {
             // Of segments twice: as they grow, and as they stand.
             Query::Sample(count) => {
-                let each = if self.longest > 1.0 { 48.0 } else { 16.0 };
+                let each = if self.longest > 1.0 { 48.0 } else { 24.0 };
                 count as f64 * (each * self.positions + 128.0 * self.batch)
             }
             _ => 0.0,
