@@ -1,6 +1,6 @@
 //! Answers in words and as JSON, whatever the kind of model.
 //!
-//! A value has one of a few shapes ([`AnyValue`](crate::query::AnyValue)), and the model names its rows,
+//! A value has one of a few shapes ([`AnyValue`]), and the model names its rows,
 //! columns and states ([`AnyModel`](crate::model::AnyModel)): so there is one printer and one JSON writer for
 //! all kinds.
 //!
