@@ -183,7 +183,7 @@ fn evaluated(
     };
     let annealed = match annealed {
         Some(levels) => {
-            let how = Annealed { levels: Some(levels).filter(|&levels| levels > 0), ..Annealed::default() };
+            let how = Annealed::default().levels(Some(levels).filter(|&levels| levels > 0));
             Some(model.annealed(&moments, &how, run)?.to_json().to_string())
         }
         None => None,

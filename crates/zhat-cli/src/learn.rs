@@ -72,21 +72,20 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     let choice = Choice::parse(&arguments.run.method);
     let likelihood = Likelihood::new(&statistics, &edges, choice, settings(&arguments.run.set)?)?;
     let l2 = arguments.l2.unwrap_or(if arguments.l1 > 0.0 { 0.0 } else { 1.0 / statistics.rows() as f64 });
-    let how = Fit {
-        l1: arguments.l1,
-        l2,
-        optimizer: match arguments.optimizer {
+    let how = Fit::default()
+        .l1(arguments.l1)
+        .l2(l2)
+        .optimizer(match arguments.optimizer {
             OptimizerArgument::Auto => Optimizer::Auto,
             OptimizerArgument::Lbfgs => Optimizer::Lbfgs,
             OptimizerArgument::Fista => Optimizer::Fista,
-        },
-        start: match arguments.start {
+        })
+        .start(match arguments.start {
             StartArgument::Forest => Start::Forest,
             StartArgument::Zero => Start::Zero,
-        },
-        iterations: arguments.iterations,
-        tolerance: arguments.tolerance,
-    };
+        })
+        .iterations(arguments.iterations)
+        .tolerance(arguments.tolerance);
     let watch: &mut dyn FnMut(&Checkpoint) -> Result<bool> = &mut |_| Ok(true);
     let attention = signals::patient_attention();
     let fitted = match &arguments.checkpoint {

@@ -73,21 +73,19 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         Some(path) => Some(text::count(path, context, &run)?.moments(&vocabulary)?),
         None => None,
     };
-    let how = Training {
-        form: match usize::from(arguments.rank) {
+    let how = Training::default()
+        .form(match usize::from(arguments.rank) {
             _ if arguments.full_rank => Form::Full,
             rank if arguments.rotations => Form::Rotated(rank),
             rank => Form::Products(rank),
-        },
-        objective: match arguments.bound {
+        })
+        .objective(match arguments.bound {
             BoundArgument::Spectral => Objective::Spectral(arguments.shares.clone()),
             BoundArgument::Star => Objective::Star,
-        },
-        l2: arguments.l2.unwrap_or(Training::default().l2),
-        iterations: arguments.iterations,
-        patience: arguments.patience,
-        ..Training::default()
-    };
+        })
+        .l2(arguments.l2.unwrap_or(Training::default().l2))
+        .iterations(arguments.iterations)
+        .patience(arguments.patience);
     let kept = arguments.checkpoint.as_deref();
     let from = kept.filter(|path| path.exists()).map(read_checkpoint).transpose()?;
     let (mut last, mut told, mut steps) = (Instant::now(), Instant::now(), None);
@@ -189,7 +187,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     let score = model.evaluate(&moments, &run)?;
     let annealed = match arguments.annealed {
         Some(levels) => {
-            let how = Annealed { levels: levels.map(|levels| levels as usize), ..Annealed::default() };
+            let how = Annealed::default().levels(levels.map(|levels| levels as usize));
             Some(model.annealed(&moments, &how, &run)?)
         }
         None => None,

@@ -51,14 +51,12 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
         sentences.extend(text::sentences(path, &vocabulary)?);
     }
     let valid = arguments.valid.as_ref().map(|path| text::sentences(path, &vocabulary)).transpose()?;
-    let how = Stochastic {
-        context,
-        rank: arguments.rank.into(),
-        epochs: arguments.epochs,
-        cyclic: arguments.objective == ObjectiveArgument::Exact,
-        rate: arguments.rate.unwrap_or(Stochastic::default().rate),
-        ..Stochastic::default()
-    };
+    let how = Stochastic::default()
+        .context(context)
+        .rank(arguments.rank.into())
+        .epochs(arguments.epochs)
+        .cyclic(arguments.objective == ObjectiveArgument::Exact)
+        .rate(arguments.rate.unwrap_or(Stochastic::default().rate));
     let mut last = None;
     let mut watch = |epoch: &Epoch| {
         eprintln!("{}", note(epoch));

@@ -1,4 +1,4 @@
-//! A small Bayesian network with named states: the probability of the causes given what was seen.
+//! A small Bayesian network with named states: the probabilities of the causes given an observation.
 //!
 //! Run it with `cargo run --example bayesian_network`.
 
@@ -12,7 +12,7 @@ pub(crate) fn main() -> Result<()> {
     let mut network = FactorGraph::new(vec![2, 2, 2])?
         .with_form(Form::Bayes)
         .with_names(names(&["rain", "sprinkler", "wet"]), vec![no_yes.clone(), no_yes.clone(), no_yes])?;
-    // Tables are logarithms; the child is the last variable of its scope.
+    // Tables hold logarithms; the child is the last variable of its scope.
     let log = |weights: &[f64]| weights.iter().map(|p| p.ln()).collect::<Vec<_>>();
     network.add_factor(&[0], &log(&[0.8, 0.2]))?;
     network.add_factor(&[0, 1], &log(&[0.6, 0.4, 0.99, 0.01]))?;

@@ -1,5 +1,5 @@
-//! A model too large for exact inference within the budget: the catalogue takes the strongest promise that
-//! fits.
+//! A model too large for exact inference within the budget: the catalogue chooses the method with the
+//! strongest guarantee that fits.
 //!
 //! Run it with `cargo run --release --example certified_interval`.
 
@@ -13,7 +13,7 @@ use zhat::{Guarantee, Model, Promise, Query, Result, Run};
 pub(crate) fn main() -> Result<()> {
     let grid = Grid { rows: 30, columns: 30, torus: false };
     let model = Model::new(generate::ising(grid, 0.4, 0.2, false, 1)?);
-    // Exact elimination would need some GiB here.
+    // Exact elimination would need several GiB here.
     let run = Run::default().with_memory(64 << 20).with_time(Duration::from_secs(2));
 
     let plan = catalogue::choose(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &run)?;

@@ -1,7 +1,7 @@
-//! A kind of model and a method that the library does not know, registered at run time and used through the
-//! catalogue like any other: forecast, `auto`, text and JSON output, files, evidence.
+//! A user-defined kind of model and a method for it, registered at run time and used through the catalogue
+//! like the built-in ones: forecast, `auto`, text and JSON output, files, evidence.
 //!
-//! The model is a *ring of coins*: n coins in a circle, each heads or tails, with a score for every coin that
+//! The model is a *ring of coins*: n coins in a cycle, each heads or tails, with a score for every coin that
 //! shows heads and one for every pair of neighbours that agree,
 //!
 //!   score(x) = Σᵢ headsᵢ·xᵢ + agreement·Σᵢ [xᵢ = xᵢ₊₁].
@@ -24,7 +24,7 @@ use zhat::{
 
 // 1. The model: data, checked when built.
 
-/// Coins in a circle.
+/// Coins in a cycle.
 #[derive(Clone, Debug, PartialEq)]
 struct Ring {
     heads: Vec<f64>,
@@ -51,7 +51,7 @@ impl Ring {
     }
 }
 
-// 2. What the library asks of any model. Only four functions have no default.
+// 2. The trait of all models. Only four functions have no default.
 
 impl AnyModel for Ring {
     fn kind(&self) -> Kind {
@@ -92,7 +92,7 @@ impl AnyModel for Ring {
         let mut ring = self.clone();
         for item in evidence {
             match item {
-                // A coin that must show heads has a large score for it, one that must not has −∞.
+                // Observing tails gives heads the score −∞.
                 Evidence::State { variable, state: 0 } if *variable < ring.heads.len() => {
                     ring.heads[*variable] = f64::NEG_INFINITY;
                 }
@@ -116,7 +116,7 @@ fn read_ring(tensors: &mut TensorMap) -> Result<Model> {
     Ok(Ring::new(tensors.take("heads")?, agreement[0])?.into())
 }
 
-// 3. What its answers look like: log Z is a number, and there are states.
+// 3. The types of the results: log Z is a number, and the best state is a list of sides.
 
 impl Answers for Ring {
     type Number = f64;
@@ -193,7 +193,7 @@ impl Map<Ring> for Transfer {
 }
 
 pub(crate) fn main() -> Result<()> {
-    // 5. Registered: the catalogue, `auto`, files and reports know the kind from now on.
+    // 5. Registration: from here on the catalogue, `auto`, files and reports support the kind.
     catalogue::register(
         Row::new::<Transfer>("transfer", RING, "products of 2 × 2 transfer matrices along the ring")
             .forecasts::<Transfer, Ring>()
@@ -205,7 +205,7 @@ pub(crate) fn main() -> Result<()> {
     let ring = Ring::new(vec![0.5, -1.0, 2.0, 0.25, -0.75], 0.8)?;
     let (model, run) = (Model::new(ring.clone()), Run::default());
 
-    // The same answer by adding up all 2⁵ states.
+    // The same result by summing over all 2⁵ states.
     let scores = (0..1 << ring.heads.len()).map(|bits: usize| {
         let x = |i: usize| bits >> (i % ring.heads.len()) & 1;
         (0..ring.heads.len()).map(|i| ring.side(i, x(i)) + ring.pair(x(i), x(i + 1))).sum::<f64>()
@@ -230,7 +230,7 @@ pub(crate) fn main() -> Result<()> {
     let less = catalogue::answer(&tails, Query::LogPartition, &Choice::Auto, &Settings::new(), &run)?;
     println!("P(coin 2 shows tails) = {:.6}", (less.number().unwrap_or(f64::NAN) - by_hand).exp());
 
-    // What it does not answer is an error that says so.
+    // An unsupported query returns an error that says so.
     let refused = catalogue::answer(&model, Query::Entropy, &Choice::Auto, &Settings::new(), &run);
     println!("entropy: {}", refused.err().map_or_else(String::new, |error| error.to_string()));
     Ok(())

@@ -1,4 +1,4 @@
-//! A semi-Markov chain: the best cut of a signal into segments, and how sure it is.
+//! A semi-Markov chain: the most probable segmentation of a signal, and its probability.
 //!
 //! Run it with `cargo run --example segmentation`.
 

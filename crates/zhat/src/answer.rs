@@ -1,28 +1,28 @@
-//! Answers: a value, what is promised about it, and how it came about.
+//! Answers: a value, its guarantee, and diagnostics about how it was computed.
 
 use serde_json::{Map, Value, json};
 
 use crate::decimal;
 
-/// A value with its promise.
+/// A value with its guarantee.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<T> {
     /// The value.
     pub value: T,
-    /// What is promised about it.
+    /// The guarantee for the value.
     pub guarantee: Guarantee,
-    /// How it came about.
+    /// How the value was computed.
     pub diagnostics: Diagnostics,
 }
 
 /// An answer that is one number: nats for log Z and entropy.
 pub type Estimate = Answer<f64>;
 
-/// What an answer promises. Tests hold every method to it.
+/// The guarantee of an answer. Tests check it for every method.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Guarantee {
-    /// Right up to the rounding allowance in the diagnostics.
+    /// Correct up to the rounding allowance in the diagnostics.
     Exact,
     /// The true value lies in [low, high] with this confidence; 1 means certified. An end may be infinite.
     Bounds {
@@ -30,7 +30,7 @@ pub enum Guarantee {
         low: f64,
         /// Upper end.
         high: f64,
-        /// Probability, over the method's randomness, that the interval covers.
+        /// Probability, over the method's randomness, that the interval contains the true value.
         confidence: f64,
     },
     /// E\[Ẑ\] = Z where the value is log Ẑ.
@@ -38,25 +38,25 @@ pub enum Guarantee {
     /// Markov's inequality on R independent replicates always gives a lower bound:
     /// log Z ≥ minᵣ log Ẑᵣ − ln(1/δ)/R with probability 1 − δ.
     Unbiased {
-        /// Standard error of Ẑ over Z, estimated from the replicates.
+        /// Estimated standard error of Ẑ, divided by Z; computed from the replicates.
         relative_std_error: f64,
-        /// How many independent replicates there were.
+        /// Number of independent replicates.
         replicates: usize,
         /// The lower bound by Markov's inequality.
         low: f64,
-        /// 1 − δ of that bound.
+        /// 1 − δ for that bound.
         confidence: f64,
     },
-    /// Nothing is promised.
+    /// No guarantee.
     Heuristic {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// One promise for each item of a batch.
+    /// One guarantee for each item of a batch.
     Each(Vec<Guarantee>),
 }
 
-/// The kinds of promise, weakest first, so that the larger one is the better one.
+/// The kinds of guarantee, weakest first, so that a larger value is a stronger guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
     /// [`Guarantee::Heuristic`].
@@ -70,7 +70,7 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// One word for tables.
+    /// One-word name, for tables.
     pub fn name(self) -> &'static str {
         match self {
             Promise::Heuristic => "heuristic",
@@ -82,17 +82,17 @@ impl Promise {
 }
 
 impl Guarantee {
-    /// The promises about a batch; that of a batch of one is the one.
+    /// The guarantees of a batch; a batch of one has the guarantee of its only item.
     pub fn each(mut each: Vec<Guarantee>) -> Self {
         if each.len() == 1 { each.swap_remove(0) } else { Guarantee::Each(each) }
     }
 
-    /// A certified or confident interval, its ends moved outward by the rounding allowance.
+    /// An interval with the given confidence; both ends are moved outward by the rounding allowance.
     pub fn bounds(low: f64, high: f64, confidence: f64, allowance: f64) -> Self {
         Guarantee::Bounds { low: low - allowance, high: high + allowance, confidence }
     }
 
-    /// The kind of promise.
+    /// The kind of guarantee; for a batch, the weakest kind among its items.
     pub fn promise(&self) -> Promise {
         match self {
             Guarantee::Exact => Promise::Exact,
@@ -103,7 +103,8 @@ impl Guarantee {
         }
     }
 
-    /// The promise about item `i` of a batch; a promise that is the same for all is that of each.
+    /// The guarantee for item `i` of a batch. A guarantee that is not [`Guarantee::Each`] applies to every
+    /// item.
     pub fn item(&self, i: usize) -> &Guarantee {
         match self {
             Guarantee::Each(each) => each.get(i).unwrap_or(self),
@@ -111,9 +112,10 @@ impl Guarantee {
         }
     }
 
-    /// The interval that is promised for a value, and its confidence; `None` if nothing is.
+    /// The guaranteed interval for a value, with its confidence; `None` if there is none.
     ///
-    /// `rounding` is the allowance of the diagnostics, which makes an interval of an exact answer.
+    /// `rounding` is the allowance from the diagnostics; it is the half-width of the interval of an exact
+    /// answer.
     pub fn interval(&self, value: f64, rounding: f64) -> Option<(f64, f64, f64)> {
         match *self {
             Guarantee::Exact => Some((value - rounding, value + rounding, 1.0)),
@@ -123,10 +125,10 @@ impl Guarantee {
         }
     }
 
-    /// The number that a value is printed as, divided by `unit`: a certified bound with one end as a bound,
-    /// `≥ 337.95`, and any other value rounded to nearest. `rounding` is the allowance of the diagnostics.
+    /// The value divided by `unit`, as printed: a one-sided certified bound as a bound (`≥ 337.95`), any
+    /// other value rounded to nearest. `rounding` is the allowance from the diagnostics.
     pub fn stated(&self, value: f64, rounding: f64, unit: f64) -> String {
-        // Of a quotient of rounded numbers, twice the last bit on the safe side.
+        // The quotient is rounded, so two units in the last place are added on the safe side.
         let scaled = |end: f64, away: fn(f64) -> f64| if unit == 1.0 { end } else { away(away(end / unit)) };
         if let Guarantee::Bounds { low, high, confidence } = *self
             && confidence >= 1.0
@@ -142,7 +144,7 @@ impl Guarantee {
         decimal::number(value / unit)
     }
 
-    /// The `guarantee` object of the program's JSON; infinite ends are `null`.
+    /// The `guarantee` object of the JSON output; infinite ends are `null`.
     pub fn to_json(&self) -> Value {
         match self {
             Guarantee::Exact => json!({"kind": "exact"}),
@@ -201,7 +203,7 @@ impl std::fmt::Display for Guarantee {
     }
 }
 
-/// `0.32%`, `41%`, `unknown`.
+/// `0.32%`, `41%`, or `unknown`.
 fn percent(fraction: f64) -> String {
     match fraction * 100.0 {
         p if !p.is_finite() => "unknown".into(),
@@ -211,43 +213,43 @@ fn percent(fraction: f64) -> String {
     }
 }
 
-/// How an answer came about: figures that differ from method to method, in the order they were noted.
+/// How an answer was computed: method-specific figures, in the order in which they were noted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnostics {
-    /// The method that gave the answer.
+    /// The method that computed the answer.
     pub method: &'static str,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// By how much rounding may have moved the value, in the value's unit.
+    /// Bound on the rounding error of the value, in the unit of the value.
     pub rounding: f64,
-    /// True if the run was cancelled or ran out of time and this is the answer so far.
+    /// True if the run was cancelled or ran out of time; the answer is then the best result so far.
     pub stopped_early: bool,
     figures: Map<String, Value>,
 }
 
 impl Diagnostics {
-    /// Starts the diagnostics of a method.
+    /// Empty diagnostics for a method.
     pub fn new(method: &'static str) -> Self {
         Diagnostics { method, ..Self::default() }
     }
 
-    /// Notes a figure.
+    /// Adds a figure.
     pub fn note(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.figures.insert(name.into(), value.into());
         self
     }
 
-    /// The figures noted.
+    /// All figures, by name.
     pub fn figures(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.figures.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// What the user should know besides.
+    /// The warning for the user, if there is one.
     pub fn warning(&self) -> Option<&str> {
         self.figures.get("warning").and_then(Value::as_str)
     }
 
-    /// The `diagnostics` object of the program's JSON.
+    /// The `diagnostics` object of the JSON output.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("seconds".into(), json!(self.seconds));
@@ -264,7 +266,7 @@ impl<T> Answer<T> {
         Answer { value, guarantee: Guarantee::Exact, diagnostics }
     }
 
-    /// The same promise and diagnostics about another value.
+    /// Another value with the same guarantee and diagnostics.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
         Answer { value: change(self.value), guarantee: self.guarantee, diagnostics: self.diagnostics }
     }
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(stated(1.0 / 3.0, above, 1.0, 1.0 / 3.0, 1.0), "≥ 0.333333");
         assert_eq!(stated(below, 1.0 / 3.0, 1.0, 1.0 / 3.0, 1.0), "≤ 0.333334");
         assert_eq!(stated(below, 2.0, 1.0, 2.0, 2.0), "≤ 1.000001");
-        // An estimate that has a bound is an estimate.
+        // An estimate with a bound away from it is printed as an estimate.
         assert_eq!(stated(1.0, above, 1.0, 2.0, 1.0), "2");
         assert_eq!(stated(1.0, above, 0.95, 1.0, 1.0), "1");
         assert_eq!(stated(1.0, 2.0, 1.0, 1.0, 1.0), "1");

@@ -1,4 +1,4 @@
-//! Intermediate results that queries share, and the identity of the data that they were computed from.
+//! Intermediate results that queries share, and the identity of the data they were computed from.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -7,17 +7,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use crate::error::Result;
 
-/// Lookups without a result, per entry, between two removals of entries whose data are gone.
+/// Entries whose data no longer exist are removed after one lookup miss per this many entries.
 const PURGE_SHARE: usize = 16;
 
-/// A token that says which data a result was computed from: clones share it, every change renews it.
+/// Identifies the data a result was computed from: clones share the token, and every change of the data
+/// replaces it.
 ///
-/// The token itself is made on first use, so a model that is built factor by factor allocates nothing for it.
+/// The token is allocated on first use, so a model that is built factor by factor allocates none while it is
+/// built.
 #[derive(Debug, Default)]
 pub(crate) struct Identity(OnceLock<Arc<()>>);
 
 impl Identity {
-    /// Results computed so far no longer belong to the data.
+    /// Marks the data as changed: results computed so far no longer belong to it.
     pub fn renew(&mut self) {
         self.0.take();
     }
@@ -33,18 +35,18 @@ impl Clone for Identity {
     }
 }
 
-/// Intermediate results that the queries of a [`Run`](crate::Run) share; clones are the same cache.
+/// Intermediate results that the queries of a [`Run`](crate::Run) share; clones refer to the same cache.
 ///
-/// It holds what exact methods and bounds find out about a factor graph before they answer a query: the graph
-/// without the variables that evidence and zeros decide, an elimination order, and how long a search would
-/// take, with its answer if the trial finished. Nothing else is cached. Entries belong to one state of one
-/// graph: clones of the graph share them, and a graph that has changed has none. Work that was stopped leaves
-/// no entry.
+/// Exact methods and bounds prepare a factor graph before they answer a query. The cache holds the results of
+/// that preparation: the graph without the variables that evidence and zeros determine, an elimination order,
+/// and the estimated time of a search, with its answer if the trial finished. Nothing else is cached. Entries
+/// belong to one state of one graph: clones of the graph share them, and a graph that has changed has none.
+/// Work that was stopped leaves no entry.
 ///
-/// A query needs less time if a result is in the cache; the memory budget of a run does not count it. Every
-/// run has a cache of its own, which its clones share and which is freed with the last of them. Entries of
+/// A query takes less time if a result is cached; the memory budget of a run does not include the cache.
+/// Every run has its own cache, which its clones share and which is freed with the last of them. Entries of
 /// graphs that no longer exist are removed when later work is cached, and by [`Cache::len`]; [`Cache::clear`]
-/// removes all.
+/// removes all entries.
 ///
 /// ```
 /// use zhat::{Cache, LogPartition, Run, exact::Elimination, model::generate};
@@ -65,12 +67,12 @@ pub struct Cache {
     entries: Arc<Mutex<Entries>>,
 }
 
-/// The results by the address of the token and their type. An entry keeps the token's memory, so no other
-/// token can get the same address while the entry exists.
+/// Results, keyed by the address of the token and the type of the result. An entry holds a weak reference to
+/// the token, so no other token can get the same address while the entry exists.
 #[derive(Default)]
 struct Entries {
     results: HashMap<(usize, TypeId), Entry>,
-    /// Lookups without a result since entries were last removed.
+    /// Lookup misses since entries were last removed.
     misses: usize,
 }
 
@@ -84,7 +86,7 @@ impl Entries {
         self.results.get(&key).and_then(|entry| entry.result.clone().downcast().ok())
     }
 
-    /// Takes out the entries whose data no longer exist.
+    /// Removes and returns the entries whose data no longer exist.
     fn take_dead(&mut self) -> Vec<Entry> {
         self.misses = 0;
         self.results.extract_if(|_, entry| entry.token.strong_count() == 0).map(|(_, entry)| entry).collect()
@@ -109,8 +111,8 @@ impl Cache {
         drop(all);
     }
 
-    /// The cached result of this type for these data, or else the result of `compute`, which is then cached
-    /// unless it is an error. If two threads compute it at the same time, the first result is kept, and both
+    /// Returns the cached result of this type for these data, or else calls `compute` and caches its result
+    /// unless it is an error. If two threads compute it at the same time, the first result is kept and both
     /// return it.
     pub(crate) fn get_or_compute<T: Any + Send + Sync>(
         &self,
@@ -138,8 +140,8 @@ impl Cache {
         Ok(result)
     }
 
-    /// Removes the entries whose data no longer exist, and those of data that only they held. Their memory is
-    /// freed while the lock is not held.
+    /// Removes the entries whose data no longer exist, repeatedly, because a removed entry may have held the
+    /// data of another one. Memory is freed after the lock is released.
     fn purge(&self) {
         loop {
             let dead = self.lock().take_dead();

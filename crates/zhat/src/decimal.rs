@@ -1,9 +1,9 @@
-//! Numbers as decimal text, with ends of intervals rounded outward.
+//! Decimal formatting of numbers, with the ends of intervals rounded outward.
 //!
-//! A value is rounded to nearest with ten places; an end of an interval is rounded away from the interval
-//! with six to ten places. The grid of an end is then contained in the grid of a value, and rounding is
-//! monotone, so low ≤ value ≤ high holds for the printed numbers wherever it holds for the exact ones.
-//! Numbers below 10⁻⁴ or from 10¹⁵ on are written with an exponent: a small number is never printed as zero.
+//! A value is rounded to nearest with ten decimal places; an end of an interval is rounded away from the
+//! interval with six to ten places. The grid of an end is contained in the grid of a value, and rounding is
+//! monotone, so low ≤ value ≤ high holds for the printed numbers whenever it holds for the exact ones.
+//! Numbers below 10⁻⁴ or at least 10¹⁵ are written with an exponent: a small number is never printed as zero.
 //!
 //! ```
 //! use zhat::decimal;
@@ -12,9 +12,9 @@
 //! assert_eq!(decimal::number(-0.0), "0");
 //! ```
 
-/// Places of a value.
+/// Decimal places of a value.
 const PLACES: usize = 10;
-/// Places of an end, at least.
+/// Minimum number of decimal places of an end.
 const FEWEST: usize = 6;
 
 fn has_exponent(size: f64) -> bool {
@@ -25,7 +25,7 @@ fn infinite(x: f64) -> String {
     if x > 0.0 { "∞".into() } else { "-∞".into() }
 }
 
-/// A value, rounded to nearest: ten places without trailing zeros.
+/// A value, rounded to nearest: ten decimal places without trailing zeros.
 pub fn number(x: f64) -> String {
     let trimmed = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -46,28 +46,29 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// A probability with six places; a positive one is never zero.
+/// A probability with six decimal places; a positive one is never printed as zero.
 pub fn probability(p: f64) -> String {
     if p > 0.0 && p < 5e-7 { format!("{p:.1e}") } else { format!("{:.6}", p + 0.0) }
 }
 
-/// The largest decimal number with so many places that is not above `x`.
+/// The largest decimal number with this many places that is not above `x`.
 pub fn below(x: f64, places: usize) -> String {
     directed(x, places, false)
 }
 
-/// The smallest decimal number with so many places that is not below `x`.
+/// The smallest decimal number with this many places that is not below `x`.
 pub fn above(x: f64, places: usize) -> String {
     directed(x, places, true)
 }
 
-/// Both ends of an interval, rounded outward by at most a hundredth of its width as far as ten places allow.
+/// Both ends of an interval, rounded outward by at most 1% of its width unless that needs more than ten
+/// places.
 pub fn interval(low: f64, high: f64) -> (String, String) {
     let places = places(low, high);
     (below(low, places), above(high, places))
 }
 
-/// `1.5 ≤ log Z ≤ 2`, or `log Z ≥ 1.5` and `log Z ≤ 2` where the other end is infinite.
+/// `1.5 ≤ log Z ≤ 2`, or `log Z ≥ 1.5` and `log Z ≤ 2` if the other end is infinite.
 pub fn range(low: f64, name: &str, high: f64) -> String {
     let (below, above) = interval(low, high);
     match (low.is_finite(), high.is_finite()) {
@@ -86,14 +87,14 @@ fn places(low: f64, high: f64) -> usize {
     (2.0 - (width.log10() - unit).floor()).clamp(FEWEST as f64, PLACES as f64) as usize
 }
 
-/// Rounds towards +∞ or −∞: the exact decimal expansion is cut off and, where that is the wrong way, moved on
-/// by one in the last place.
+/// Rounds towards +∞ or −∞: truncates the exact decimal expansion and, if truncation goes in the wrong
+/// direction, adds one in the last place.
 fn directed(x: f64, places: usize, up: bool) -> String {
     if !x.is_finite() {
         return infinite(x);
     }
     let (size, sign) = (x.abs(), if x < 0.0 { "-" } else { "" });
-    // Enough for every digit of any double in either notation.
+    // These digits represent any double exactly in either notation.
     let (text, exponent) = if has_exponent(size) {
         let text = format!("{size:.800e}");
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -108,7 +109,7 @@ fn directed(x: f64, places: usize, up: bool) -> String {
     let kept = if cut && up == (x > 0.0) { next(kept) } else { kept.to_owned() };
     match exponent {
         None => format!("{sign}{kept}"),
-        // A carry into a new digit: 9.9… has become 10.0….
+        // Carry into a new digit: 9.9… has become 10.0….
         Some(exponent) if kept.starts_with("10") => {
             let zeros = if places == 0 { String::new() } else { format!(".{}", "0".repeat(places)) };
             format!("{sign}1{zeros}e{}", exponent + 1)
@@ -117,7 +118,7 @@ fn directed(x: f64, places: usize, up: bool) -> String {
     }
 }
 
-/// The decimal number with one more in the last place.
+/// The decimal number plus one in the last place.
 fn next(digits: &str) -> String {
     let mut carry = true;
     let raised = digits.chars().rev().map(|digit| match digit {
@@ -137,8 +138,8 @@ mod tests {
     use super::*;
     use crate::random::Streams;
 
-    /// The exact value of a decimal text or of a double as an integer times 10^−1200, most significant digit
-    /// first: an oracle that shares no code with the functions under test.
+    /// The exact value of a decimal text as an integer times 10^−1200, most significant digit first: an
+    /// oracle that shares no code with the functions under test.
     fn exact(text: &str) -> (bool, Vec<u8>) {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -155,7 +156,7 @@ mod tests {
         (negative && padded.iter().any(|&digit| digit > 0), padded)
     }
 
-    /// A double by its definition: mantissa · 2^exponent in decimal digits, by doubling and halving.
+    /// A double from its definition: mantissa · 2^exponent in decimal digits, by doubling and halving.
     fn of_double(x: f64) -> (bool, Vec<u8>) {
         let bits = x.abs().to_bits();
         let (fraction, biased) = (bits & ((1 << 52) - 1), (bits >> 52) as i32);
@@ -211,7 +212,7 @@ mod tests {
                 (low, high) = (low.next_down(), low.next_up());
             }
             if i % 13 == 0 {
-                // Decimal numbers, which lie just above or just below the double.
+                // Decimal numbers; the nearest double lies just above or just below.
                 low = (middle * 1e6).round() / 1e6;
                 high = high.max(low);
             }

@@ -1,42 +1,42 @@
-//! What can go wrong, as data; and the words for it.
+//! Errors as data, and their messages.
 
 use std::path::{Path, PathBuf};
 
-/// The result of everything here that can fail.
+/// The result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or text does not follow its format.
     #[error("{}{message}", place(.source_name, *.line))]
     Parse {
-        /// The file's name, empty for a text in memory.
+        /// The file name; empty for text in memory.
         source_name: String,
-        /// The line, counted from 1; 0 where lines mean nothing.
+        /// The line number, counted from 1; 0 for formats without lines.
         line: usize,
-        /// What is wrong and what was expected.
+        /// The mistake and what was expected.
         message: String,
     },
 
-    /// The potentials or structure handed over do not make a model.
+    /// The given potentials or structure do not form a model.
     #[error("{0}")]
     Model(String),
 
-    /// An option or argument has a value that cannot be used.
+    /// An option or argument has an unusable value.
     #[error("{name}: {message}")]
     Argument {
         /// Its name, as the user wrote or could have written it.
         name: String,
-        /// What is wrong and what would work.
+        /// The problem and which values would work.
         message: String,
     },
 
-    /// A user-defined function failed; what it failed with is the source.
+    /// A user-defined function failed; its own error is the source.
     #[error("{name}: the function failed: {source}")]
     Function {
-        /// What the function is for.
+        /// The purpose of the function.
         name: &'static str,
         /// Its own error.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -47,14 +47,14 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error reported by the operating system.
         source: std::io::Error,
     },
 
     /// The method does not answer this query for this kind of model.
     #[error("method `{method}` does not answer {query} on a {kind}{}", list_methods(.available))]
     Unsupported {
-        /// The method asked for.
+        /// The requested method.
         method: String,
         /// The query's name.
         query: &'static str,
@@ -73,22 +73,22 @@ pub enum Error {
     /// The evidence has probability zero under the model.
     #[error("impossible evidence: the given evidence has probability 0 under the model{}", explained(.conflict))]
     ImpossibleEvidence {
-        /// What contradicts what, where that is known.
+        /// The contradicting observations and factors, if known.
         conflict: Option<String>,
     },
 
-    /// The method came to its end without anything to answer from.
+    /// The method finished without a result.
     #[error("no answer: {0}")]
     NoAnswer(String),
 
-    /// The forecast, or the clock, is over the budget.
+    /// The forecast or the elapsed time exceeds the budget.
     #[error("over budget: {needs}; the budget is {budget}{}", list_fitting(.fitting))]
     OverBudget {
-        /// Which method needs how much of what.
+        /// The method, the resource and the required amount.
         needs: String,
-        /// What there is of it.
+        /// The available amount.
         budget: String,
-        /// Methods whose forecast fits.
+        /// Methods whose forecast fits the budget.
         fitting: Vec<&'static str>,
     },
 
@@ -98,27 +98,27 @@ pub enum Error {
 }
 
 impl Error {
-    /// A model that cannot be built.
+    /// The error for a model that cannot be built.
     pub(crate) fn model(message: impl Into<String>) -> Self {
         Error::Model(message.into())
     }
 
-    /// An argument that cannot be used.
+    /// The error for an unusable argument.
     pub fn argument(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Argument { name: name.into(), message: message.into() }
     }
 
-    /// Evidence that contradicts the model, nobody knows yet why.
+    /// The error for evidence that contradicts the model, without an explanation.
     pub(crate) fn impossible() -> Self {
         Error::ImpossibleEvidence { conflict: None }
     }
 
-    /// A failed read or write of `path`.
+    /// The error for a failed read or write of `path`.
     pub fn io(path: &Path, source: std::io::Error) -> Self {
         Error::Io { path: path.to_owned(), source }
     }
 
-    /// A stable, short name of the variant: the `kind` in the program's JSON.
+    /// A stable, short name of the variant: `kind` in the JSON output.
     pub fn kind(&self) -> &'static str {
         match self {
             Error::Parse { .. } => "parse",
@@ -135,13 +135,13 @@ impl Error {
         }
     }
 
-    /// True where the work was stopped, by the budget or from outside, before it could say anything about the
+    /// True if the work was stopped, by the budget or by cancellation, before it found anything about the
     /// model.
     pub(crate) fn is_stop(&self) -> bool {
         matches!(self, Error::OverBudget { .. } | Error::Interrupted)
     }
 
-    /// True where the question was put well but has no answer, or none within the budget.
+    /// True if the query was valid but has no answer, or none within the budget.
     pub fn is_unanswerable(&self) -> bool {
         matches!(
             self,

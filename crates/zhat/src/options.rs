@@ -1,8 +1,8 @@
-//! Options of methods, and the range of every one of them.
+//! Options of methods and their ranges.
 //!
-//! A method's options are the fields of its configuration struct. The macro `options!` states their ranges
-//! next to that struct; the catalogue checks them when it reads options by name ([`read`]), before anything
-//! is forecast or run, and every method checks its own struct again when it is called from Rust.
+//! The options of a method are the fields of its configuration struct. The macro `options!` states their
+//! ranges next to that struct. The catalogue checks the ranges when it reads options by name ([`read`]),
+//! before any forecast or run; every method checks its own struct again when it is called from Rust.
 
 use std::fmt;
 
@@ -13,47 +13,47 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::values::Values;
 
-/// Options of a method by name, as `--set` and Python's keyword arguments give them.
+/// Options of a method by name, as given by `--set` and by Python's keyword arguments.
 pub type Settings = Map<String, Value>;
 
-/// The values that a numeric option can have. In a list it holds for each element.
+/// The permitted values of a numeric option. For a list, the range applies to each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range {
-    /// A whole number between two others, both included.
+    /// A whole number in a closed interval.
     Whole {
-        /// The least.
+        /// Minimum.
         low: u64,
-        /// The greatest.
+        /// Maximum.
         high: u64,
     },
     /// A finite number.
     Number {
-        /// The least.
+        /// Lower end.
         low: f64,
-        /// The greatest; may be infinite.
+        /// Upper end; may be infinite.
         high: f64,
-        /// Whether the ends are values too.
+        /// Whether each end is itself permitted.
         closed: (bool, bool),
     },
-    /// A count, or a fraction of all.
+    /// A count, or a fraction of the total.
     CountOrFraction,
 }
 
-/// Samples: more than anybody can wait for, and yet sums of counts do not overflow.
+/// Number of samples. The maximum is beyond any feasible run, and sums of counts still do not overflow.
 pub const SAMPLES: Range = Range::whole(1, 1_000_000_000_000_000);
-/// Independent replicates where their spread is needed.
+/// Number of independent replicates, for methods that estimate their variance.
 pub const REPLICATES: Range = Range::whole(2, 1_000_000);
-/// Iterations; methods look at the clock between them.
+/// Number of iterations; methods check the clock between them.
 pub const ITERATIONS: Range = Range::whole(0, 1_000_000_000);
-/// A number of variables or states that may exceed what a model has.
+/// A number of variables or states; it may exceed the number in the model.
 pub const COUNT: Range = Range::whole(0, 1_000_000_000);
-/// The confidence of an interval, a relative error, a probability: above 0 and below 1.
+/// A confidence level, relative error or probability: above 0 and below 1.
 pub const INSIDE_UNIT: Range = Range::Number { low: 0.0, high: 1.0, closed: (false, false) };
-/// The part of the old message that is kept.
+/// The share of the old message that is kept.
 pub const DAMPING: Range = Range::Number { low: 0.0, high: 1.0, closed: (true, false) };
 /// A tolerance or penalty.
 pub const FROM_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (true, false) };
-/// An error or rate that cannot be zero.
+/// An error or rate that must be positive.
 pub const ABOVE_ZERO: Range = Range::Number { low: 0.0, high: f64::INFINITY, closed: (false, false) };
 
 impl Range {
@@ -114,7 +114,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// Large powers of ten as such.
+/// Formats large powers of ten as powers.
 fn power(number: f64) -> String {
     let exponent = number.log10().round();
     if exponent >= 6.0 && 10f64.powf(exponent) == number {
@@ -124,9 +124,9 @@ fn power(number: f64) -> String {
     }
 }
 
-/// A type that options can have.
+/// A type of option values.
 pub trait Ranged {
-    /// The first value outside of `range`, as text.
+    /// The first value outside `range`, as text.
     fn outside(&self, range: Range) -> Option<String>;
 }
 
@@ -162,16 +162,16 @@ impl<T: Ranged> Ranged for Vec<T> {
 
 /// The configuration struct of a method: its fields are the options.
 pub trait Options: Default + Serialize + DeserializeOwned {
-    /// The range of every numeric option.
+    /// The ranges of all numeric options.
     const RANGES: &'static [(&'static str, Range)];
 
-    /// An error that names the first option out of its range, and the range.
+    /// Checks that every option is in its range.
     ///
     /// # Errors
-    /// If an option is out of its range.
+    /// Names the first option that is out of its range, and the range.
     fn check(&self) -> Result<()>;
 
-    /// Sets an option whose value is an array, which JSON is not made for.
+    /// Sets an option whose value is an array; arrays are not passed as JSON.
     ///
     /// # Errors
     /// If there is no such option.
@@ -181,8 +181,10 @@ pub trait Options: Default + Serialize + DeserializeOwned {
     }
 }
 
-/// States the ranges of a struct's numeric fields, and which fields are arrays: `options!(Method { samples:
-/// COUNT })`.
+/// Declares the options of a method: the type of every field of its configuration struct, the range of a
+/// numeric one, and which fields are arrays.
+///
+/// It implements [`Options`] and gives the struct one builder method per option.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -190,22 +192,26 @@ pub trait Options: Default + Serialize + DeserializeOwned {
 ///
 /// #[derive(Default, Serialize, Deserialize)]
 /// #[serde(default, deny_unknown_fields)]
-/// struct Walk {
-///     steps: usize,
+/// #[non_exhaustive]
+/// pub struct Walk {
+///     pub steps: usize,
+///     pub lazy: bool,
 /// }
 ///
-/// zhat::options!(Walk { steps: SAMPLES });
-/// assert!(Walk { steps: 0 }.check().is_err());
+/// zhat::options!(Walk { steps: usize => SAMPLES, lazy: bool });
+/// assert!(Walk::default().steps(7).lazy(true).check().is_ok());
+/// assert!(Walk::default().steps(0).check().is_err());
 /// ```
 #[macro_export]
 macro_rules! options {
-    ($type:ty { $($field:ident: $range:expr),* $(,)? } $(arrays { $($array:ident),* })?) => {
+    ($type:ty { $($field:ident: $field_type:ty $(=> $range:expr)?),* $(,)? }
+     $(arrays { $($array:ident),* })?) => {
         impl $crate::options::Options for $type {
             const RANGES: &'static [(&'static str, $crate::options::Range)] =
-                &[$((stringify!($field), $range)),*];
+                &[$($((stringify!($field), $range),)?)*];
 
             fn check(&self) -> $crate::Result<()> {
-                $($crate::options::in_range(stringify!($field), &self.$field, $range)?;)*
+                $($($crate::options::in_range(stringify!($field), &self.$field, $range)?;)?)*
                 Ok(())
             }
 
@@ -220,15 +226,27 @@ macro_rules! options {
                 Ok(())
             })?
         }
+
+        #[allow(dead_code)]
+        impl $type {
+            $(
+                #[doc = concat!("The same with another value of the option `", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $field(mut self, value: $field_type) -> Self {
+                    self.$field = value;
+                    self
+                }
+            )*
+        }
     };
 }
 
 pub use crate::options;
 
-/// An error if an option is out of its range.
+/// Checks that the value of an option is in its range.
 ///
 /// # Errors
-/// If it is.
+/// If it is not.
 pub fn in_range(name: &str, value: &impl Ranged, range: Range) -> Result<()> {
     value.outside(range).map_or(Ok(()), |value| Err(out_of_range(name, &value, range)))
 }
@@ -237,12 +255,12 @@ fn out_of_range(name: &str, value: &str, range: Range) -> Error {
     Error::argument(name, format!("{value} is out of range; expected {range}"))
 }
 
-/// The range of an option, if it is a number.
+/// The range of an option, if it is numeric.
 fn range<T: Options>(name: &str) -> Option<Range> {
     T::RANGES.iter().find(|(own, _)| *own == name).map(|(_, range)| *range)
 }
 
-/// The options of a method from values by name, each checked.
+/// The options of a method, from values by name; each is checked.
 ///
 /// ```
 /// use zhat::options::{Settings, read};
@@ -278,7 +296,7 @@ fn is_option<T: Options>(name: &str) -> bool {
     serde_json::to_value(T::default()).is_ok_and(|defaults| defaults.get(name).is_some())
 }
 
-/// `1e6` where a whole number is expected is a million.
+/// Accepts `1e6` where a whole number is expected.
 fn whole<T: Options>(name: &str, value: &Value) -> Value {
     match (range::<T>(name), value.as_f64()) {
         (Some(range @ Range::Whole { .. }), Some(number)) if value.is_f64() && range.has(number) => {

@@ -1,21 +1,21 @@
-//! What the operating system knows: memory that is free, processors that may be used.
+//! Properties of the machine: available memory and processors.
 
-/// The memory assumed free where the system does not say.
+/// The available memory assumed if the system does not report it.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
 
-/// Bytes that can be allocated now without swapping, limits of control groups included.
+/// Bytes that can be allocated now without swapping, taking limits of control groups into account.
 pub fn available_memory() -> u64 {
     let system = read_number("/proc/meminfo", Some("MemAvailable:")).map(|kib| kib.saturating_mul(1024));
     let free = system.unwrap_or(UNKNOWN_MEMORY);
     group_headroom().map_or(free, |headroom| free.min(headroom))
 }
 
-/// The processors this process may use.
+/// The number of processors this process may use.
 pub fn available_processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Limit minus use of the memory control group, version 2 or 1; `None` where there is no limit.
+/// Limit minus usage of the memory control group, version 2 or 1; `None` if there is no limit.
 fn group_headroom() -> Option<u64> {
     const GROUPS: [(&str, &str); 2] = [
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -26,7 +26,8 @@ fn group_headroom() -> Option<u64> {
     })
 }
 
-/// The number after `key` in a text file, or the first one; `None` if there is none (such as `max`).
+/// The number after `key` in a text file, or the first word if there is no key; `None` if it is not a number
+/// (such as `max`).
 fn read_number(path: &str, key: Option<&str>) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let rest = match key {

@@ -1,8 +1,8 @@
-//! Random numbers as counter-based streams (ChaCha8): a seed, a purpose and a block index name a stream.
+//! Counter-based random streams (ChaCha8), identified by a seed, a purpose and a block index.
 //!
-//! A method cuts its work into blocks of a length that is its own constant, never of the thread count, and
-//! draws block b from `streams.block(b)`. So the same seed gives the same bits for any number of threads and
-//! any split of the work. Streams of different purposes are independent.
+//! A method splits its work into blocks whose length is a constant of the method and does not depend on the
+//! number of threads. It draws block b from `streams.block(b)`. The same seed therefore gives the same bits
+//! for any number of threads and any split of the work. Streams with different purposes are independent.
 //!
 //! ```
 //! use zhat::random::Streams;
@@ -21,11 +21,11 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// The streams that `seed` gives for `purpose`, a short text naming what they are for.
+    /// The streams of `seed` for `purpose`, a short text that names their use.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        // 64-bit FNV-1a: separates purposes, needs no secrecy.
+        // 64-bit FNV-1a: it only has to separate purposes, so it need not be cryptographic.
         let hash = purpose
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
@@ -58,8 +58,8 @@ impl Stream {
         let n = n.max(1) as u64;
         loop {
             let product = u128::from(self.generator.next_u64()) * u128::from(n);
-            // The low half must not fall into the 2^64 mod n values that would favour some outcomes; they are
-            // fewer than n, so the division is hardly ever needed.
+            // Rejects the low halves in the 2^64 mod n values that would favour some outcomes. They are fewer
+            // than n, so the division is rarely needed.
             let low = product as u64;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> 64) as usize;
@@ -78,12 +78,12 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Standard Gumbel: −ln(−ln u); argmaxᵢ(log wᵢ + gᵢ) is a draw with probability wᵢ / Σw.
+    /// Standard Gumbel: −ln(−ln u). argmaxᵢ(log wᵢ + gᵢ) equals i with probability wᵢ / Σw.
     pub fn gumbel(&mut self) -> f64 {
         -(-(1.0 - self.uniform()).ln()).max(f64::MIN_POSITIVE).ln()
     }
 
-    /// An index drawn with probability wᵢ / Σw, for weights ≥ 0 of which one at least is positive.
+    /// An index drawn with probability wᵢ / Σw, for weights ≥ 0 of which at least one is positive.
     pub fn categorical(&mut self, weights: &[f64]) -> usize {
         let total: f64 = weights.iter().sum();
         let mut left = self.uniform() * total;
@@ -97,11 +97,11 @@ impl Stream {
                 left -= w;
             }
         }
-        // Rounding can leave a crumb after the last weight.
+        // Rounding can leave a small remainder after the last weight.
         last
     }
 
-    /// Puts a slice into a uniformly random order (Fisher–Yates).
+    /// Shuffles a slice uniformly at random (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
@@ -113,7 +113,8 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// χ² of `counts` against equal expectations; the 10⁻⁷ point for 9 degrees of freedom is 49.6.
+    /// χ² of `counts` against expectations proportional to `weights`; the 10⁻⁷ point for 9 degrees of freedom
+    /// is 49.6.
     fn chi_squared(counts: &[f64], weights: &[f64]) -> f64 {
         let (n, total) = (counts.iter().sum::<f64>(), weights.iter().sum::<f64>());
         counts.iter().zip(weights).map(|(c, w)| (c - n * w / total).powi(2) / (n * w / total)).sum()
@@ -145,7 +146,7 @@ mod tests {
         let x: Vec<f64> = (0..n).map(|_| random.normal()).collect();
         let mean = x.iter().sum::<f64>() / n as f64;
         let variance = x.iter().map(|x| x * x).sum::<f64>() / n as f64;
-        // Standard errors 1/√n and √(2/n); five of each.
+        // Five standard errors: 1/√n for the mean and √(2/n) for the variance.
         assert!(mean.abs() < 5.0 / (n as f64).sqrt());
         assert!((variance - 1.0).abs() < 5.0 * (2.0 / n as f64).sqrt());
     }

@@ -1,4 +1,4 @@
-//! How a query is to be run: seed, threads, budgets, progress, cancellation, and what queries share.
+//! Settings of a query run: seed, threads, budgets, progress, cancellation and cache.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,32 +9,32 @@ use crate::error::{Error, Result};
 use crate::platform;
 use crate::units;
 
-/// How long a step that is under way may go on after the time is spent.
+/// How long a step in progress may continue after the time budget is spent.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Somebody who wants to know how far the work has come.
+/// Receives progress reports.
 ///
-/// It is called from worker threads, a few times a second to a few thousand times, so it must be quick.
+/// Its functions are called from worker threads, between a few and a few thousand times per second, so they
+/// must be fast.
 pub trait Observer: Send + Sync {
     /// `done` of `total` units of the named phase are finished.
     fn progress(&self, phase: &'static str, done: u64, total: u64);
 
-    /// The value is now known to lie between `low` and `high`, and the named method found that.
+    /// The named method has shown that the value lies between `low` and `high`.
     fn interval(&self, _low: f64, _high: f64, _by: &'static str) {}
 
-    /// The certified bounds on the answer so far; an end may be infinite.
+    /// The best certified bounds on the answer so far; an end may be infinite.
     fn bounds(&self, _low: f64, _high: f64) {}
 
-    /// What is being minimised has come down to `objective`, and the largest component of its (proximal)
-    /// gradient to `stationarity`.
+    /// An optimiser has reached `objective`, and `stationarity` is the largest component of its (proximal)
+    /// gradient.
     fn descent(&self, _objective: f64, _stationarity: f64) {}
 }
 
 /// Seed, threads, memory and time budget, observer, cancel flag and cache of a query.
 ///
-/// The default is sensible: seed 0, all processors, 80% of the memory that is free, no time limit, an empty
-/// cache. Clones share the cache, so that queries with the same run, or with clones of it, prepare a model
-/// once.
+/// The default is seed 0, all processors, 80% of the available memory, no time limit and an empty cache.
+/// Clones share the cache, so queries with the same run, or with clones of it, prepare a model only once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct Run {
     cache: Cache,
 }
 
-/// When a time budget ends, once the work has begun: nested work that starts a clock of its own obeys it too.
+/// The end of the time budget of work that has begun. Nested work that starts its own clock obeys it too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at: Instant,
@@ -97,26 +97,26 @@ impl std::fmt::Debug for Run {
 }
 
 impl Run {
-    /// Uses this seed for everything random.
+    /// Sets the seed of all random numbers.
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Uses this many threads, between 1 and 1024. Answers do not depend on it.
+    /// Sets the number of threads, between 1 and 1024. Answers do not depend on it.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.clamp(1, 1024);
         self.pool = OnceLock::new();
         self
     }
 
-    /// Takes at most this many bytes for tables and samples.
+    /// Limits the memory for tables and samples, in bytes.
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Stops after this long: anytime methods with the answer so far, the others with an error.
+    /// Limits the time: anytime methods then return the answer so far, other methods an error.
     pub fn with_time(mut self, time: Duration) -> Self {
         self.time = Some(time);
         self
@@ -128,27 +128,27 @@ impl Run {
         self
     }
 
-    /// The same run with nobody to tell, for work that is a part of some other.
+    /// The same run without an observer, for work that is part of another task.
     pub(crate) fn unobserved(&self) -> Self {
         Run { observer: None, ..self.clone() }
     }
 
-    /// The same run with a time budget that begins now, for everything that is done with it. An earlier
-    /// deadline stays.
+    /// The same run with the time budget starting now, for all work done with it. An earlier deadline is
+    /// kept.
     pub(crate) fn begun(&self) -> Self {
         self.until(self.time.and_then(|time| Instant::now().checked_add(time)))
     }
 
-    /// The same run with a deadline. An earlier one stays.
+    /// The same run with a deadline. An earlier one is kept.
     pub(crate) fn until(&self, at: Option<Instant>) -> Self {
         let budget = self.deadline.map(|deadline| deadline.budget).or(self.time).unwrap_or_default();
         let deadline = at.map(|at| Deadline { at, budget });
         Run { deadline: [self.deadline, deadline].into_iter().flatten().min(), ..self.clone() }
     }
 
-    /// The same run with some more time, for the first result of a method that has nothing to show before it.
+    /// The same run with some more time, for the first result of a method that has no intermediate results.
     ///
-    /// Together with the work of finishing, it stays within the 10% + 1 s by which a budget may be exceeded.
+    /// With the work of finishing, it stays within the 10% + 1 s by which a budget may be exceeded.
     pub(crate) fn with_grace(&self) -> Self {
         let grace = |time: Duration| time.mul_f64(0.05) + Duration::from_millis(300);
         let deadline =
@@ -156,20 +156,20 @@ impl Run {
         Run { time: self.time.map(|time| time.saturating_add(grace(time))), deadline, ..self.clone() }
     }
 
-    /// The same with a new budget of so many seconds.
+    /// The same run with a new time budget in seconds.
     pub(crate) fn within(&self, seconds: Option<f64>) -> Self {
         let time =
             seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         Run { time, deadline: None, ..self.unobserved() }
     }
 
-    /// Shares a flag: once it is true the work stops at the next chance.
+    /// Shares a cancellation flag: once it is true, the work stops as soon as possible.
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.cancel = cancel;
         self
     }
 
-    /// Shares this cache. Results do not depend on it, only the time that they take.
+    /// Shares this cache. It affects the time of queries, not their results.
     pub fn with_cache(mut self, cache: Cache) -> Self {
         self.cache = cache;
         self
@@ -200,9 +200,9 @@ impl Run {
         &self.cache
     }
 
-    /// Runs `work` in this run's own thread pool, which is made on first use and lives as long as the run.
+    /// Runs `work` in this run's own thread pool, which is created on first use and lives as long as the run.
     ///
-    /// An own pool, not rayon's global one: it obeys `threads` and survives a fork of the process.
+    /// The pool is not rayon's global one, so it obeys `threads` and survives a fork of the process.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self.pool() {
             Some(pool) => pool.install(work),
@@ -210,7 +210,7 @@ impl Run {
         }
     }
 
-    /// Begins `work` in the run's threads and does not wait for it. It must not panic.
+    /// Starts `work` in the run's threads and does not wait for it. It must not panic.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         match self.pool() {
             Some(pool) => pool.spawn(work),
@@ -218,7 +218,8 @@ impl Run {
         }
     }
 
-    /// The run's threads; none where not one is to be had, and what threads there are must do.
+    /// The run's thread pool; `None` if no thread can be created, and the work then runs in the calling
+    /// thread.
     fn pool(&self) -> Option<&rayon::ThreadPool> {
         if self.pool.get().is_none() {
             let build = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -228,12 +229,12 @@ impl Run {
         self.pool.get().map(|pool| &**pool)
     }
 
-    /// An error if `bytes` is over the memory budget; every method asks before it allocates.
+    /// Fails if `bytes` exceeds the memory budget; every method calls it before it allocates.
     pub fn require_memory(&self, method: &str, bytes: f64) -> Result<()> {
         if bytes <= self.memory as f64 { Ok(()) } else { Err(self.over_memory(method, bytes)) }
     }
 
-    /// The error of a method that needs more memory than there is.
+    /// The error of a method that needs more memory than the budget.
     pub(crate) fn over_memory(&self, method: &str, bytes: f64) -> Error {
         Error::OverBudget {
             needs: format!("{method} needs {} of memory", units::bytes(bytes)),
@@ -242,14 +243,14 @@ impl Run {
         }
     }
 
-    /// Tells the observer how far the value is known.
+    /// Reports the interval in which the value is known to lie.
     pub(crate) fn interval(&self, low: f64, high: f64, by: &'static str) {
         if let Some(observer) = &self.observer {
             observer.interval(low, high, by);
         }
     }
 
-    /// True once the run is cancelled or past its deadline, if it has begun.
+    /// True once the run is cancelled or, if its time budget has begun, past its deadline.
     pub(crate) fn must_stop(&self) -> bool {
         self.cancel.load(Ordering::Relaxed) || self.deadline.is_some_and(Deadline::has_passed)
     }
@@ -260,7 +261,7 @@ impl Run {
     }
 }
 
-/// The clock of one query: how long it has run, whether it must stop, and whom to tell.
+/// The clock of one query: elapsed time, stop conditions and progress reports.
 pub struct Clock<'a> {
     run: &'a Run,
     method: &'static str,
@@ -269,7 +270,7 @@ pub struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// The method that it was started for.
+    /// The method for which it was started.
     pub(crate) fn method(&self) -> &'static str {
         self.method
     }
@@ -295,18 +296,19 @@ impl Clock<'_> {
         self.run.time.map(|time| time.as_secs_f64())
     }
 
-    /// True once the work must stop, where [`Clock::check`] is an error: cancelled or out of time.
+    /// True once the work must stop because it is cancelled or out of time; [`Clock::check`] is then an
+    /// error.
     pub fn must_stop(&self) -> bool {
         self.is_cancelled() || self.is_out_of_time()
     }
 
-    /// True once the time budget is overspent by half a second: for short steps that are better finished.
+    /// True once the time budget is exceeded by half a second, for short steps that should be finished.
     pub(crate) fn is_overdue(&self) -> bool {
         self.run.time.is_some_and(|limit| self.started.elapsed() >= limit.saturating_add(GRACE))
             || self.run.deadline.is_some_and(|deadline| Instant::now() >= deadline.at + GRACE)
     }
 
-    /// For methods that have nothing to show before the end: an error once they must stop.
+    /// Fails once the work must stop; for methods that have no intermediate results.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::Interrupted);
@@ -328,37 +330,37 @@ impl Clock<'_> {
         })
     }
 
-    /// [`Clock::check`], and tells the observer that `done` of `total` units of the phase are finished.
+    /// Reports that `done` of `total` units of the phase are finished, then calls [`Clock::check`].
     pub(crate) fn step(&self, phase: &'static str, done: usize, total: usize) -> Result<()> {
         self.progress(phase, done as u64, total as u64);
         self.check()
     }
 
-    /// [`Clock::check`], but half a second later: for a first step without which there is no answer.
+    /// [`Clock::check`] with half a second of grace, for a first step without which there is no answer.
     pub(crate) fn check_late(&self) -> Result<()> {
         if self.is_cancelled() || self.is_overdue() { self.check() } else { Ok(()) }
     }
 
-    /// The same clock for parts of the work that have no progress of their own to tell.
+    /// The same clock without progress reports, for parts of the work.
     pub(crate) fn quiet(&self) -> Self {
         Clock { quiet: true, ..*self }
     }
 
-    /// Tells the observer.
+    /// Reports progress to the observer.
     pub fn progress(&self, phase: &'static str, done: u64, total: u64) {
         if let Some(observer) = self.run.observer.as_ref().filter(|_| !self.quiet) {
             observer.progress(phase, done, total);
         }
     }
 
-    /// Tells the observer what is certain about the answer so far.
+    /// Reports the certified bounds so far to the observer.
     pub fn bounds(&self, low: f64, high: f64) {
         if let Some(observer) = &self.run.observer {
             observer.bounds(low, high);
         }
     }
 
-    /// Tells the observer how far an optimisation has come.
+    /// Reports the state of an optimisation to the observer.
     pub fn descent(&self, objective: f64, stationarity: f64) {
         if let Some(observer) = &self.run.observer {
             observer.descent(objective, stationarity);

@@ -1,5 +1,5 @@
-//! Named tensors: how the parameters of a model, marginals and gradients are handed around when their types
-//! are known at run time only. Files, printed answers, gradients and Python arrays are all made from them.
+//! Named tensors: the exchange format for parameters, marginals and gradients whose types are known only at
+//! run time. Files, printed answers, gradients and Python arrays are made from them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ use crate::numeric::Real;
 pub struct Tensor<'a> {
     name: Cow<'a, str>,
     shape: Vec<usize>,
-    /// Of a ragged tensor: where each row ends.
+    /// End of each row, for a ragged tensor.
     ends: Option<Vec<usize>>,
     data: Data<'a>,
 }
 
-/// The numbers of a tensor. They may lie in several pieces that follow each other.
+/// The numbers of a tensor, stored in one or several consecutive pieces.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Data<'a> {
@@ -31,23 +31,23 @@ pub enum Data<'a> {
     F32(Vec<Cow<'a, [f32]>>),
     /// Double precision.
     F64(Vec<Cow<'a, [f64]>>),
-    /// Counts and indices.
+    /// Unsigned integers, for counts and indices.
     U64(Cow<'a, [u64]>),
 }
 
-/// A precision that tensors come in: `f32` or `f64`.
+/// The precision of a tensor: `f32` or `f64`.
 pub trait Precision: Real {
-    /// The numbers as the data of a tensor.
+    /// Converts numbers to the data of a tensor.
     fn data(pieces: Vec<Cow<'_, [Self]>>) -> Data<'_>;
 
-    /// The numbers of a tensor of this precision.
+    /// The numbers of a tensor, if it has this precision.
     fn pieces<'t, 'a>(data: &'t Data<'a>) -> Option<&'t [Cow<'a, [Self]>]>;
 
-    /// The numbers of a tensor of this precision, taken out of it.
+    /// The numbers of a tensor as a vector, if it has this precision.
     fn into_vec(data: Data<'_>) -> Option<Vec<Self>>;
 }
 
-/// Pieces as one vector, without a copy where there is one piece that is owned.
+/// Concatenates the pieces; a single owned piece is not copied.
 fn joined<T: Clone>(mut pieces: Vec<Cow<'_, [T]>>) -> Vec<T> {
     match (pieces.len(), pieces.pop()) {
         (1, Some(only)) => only.into_owned(),
@@ -76,7 +76,7 @@ macro_rules! precision {
 precision!(f32, F32; f64, F64);
 
 impl Data<'_> {
-    /// How many numbers there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             Data::F32(pieces) => pieces.iter().map(|piece| piece.len()).sum(),
@@ -85,7 +85,7 @@ impl Data<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -110,7 +110,7 @@ impl<'a> Tensor<'a> {
         Self::of_pieces(name, shape, vec![numbers.into()])
     }
 
-    /// A tensor whose numbers lie in pieces that follow each other.
+    /// A tensor of real numbers stored in several consecutive pieces.
     pub fn of_pieces<F: Precision>(
         name: impl Into<Cow<'a, str>>,
         shape: &[usize],
@@ -134,7 +134,7 @@ impl<'a> Tensor<'a> {
         Tensor { name: name.into(), shape, ends: None, data }
     }
 
-    /// Rows of different lengths, one after the other; row r ends at `ends[r]`.
+    /// A ragged tensor: rows of different lengths, concatenated; row r ends at `ends[r]`.
     pub fn ragged<F: Precision>(
         name: impl Into<Cow<'a, str>>,
         ends: Vec<usize>,
@@ -149,12 +149,12 @@ impl<'a> Tensor<'a> {
         &self.name
     }
 
-    /// The lengths of the axes; of a ragged tensor the number of its rows.
+    /// The lengths of the axes; for a ragged tensor, the number of rows.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Of a ragged tensor: where each row ends.
+    /// End of each row, for a ragged tensor.
     pub fn ends(&self) -> Option<&[usize]> {
         self.ends.as_deref()
     }
@@ -164,7 +164,7 @@ impl<'a> Tensor<'a> {
         &self.data
     }
 
-    /// The numbers, where they have this precision and lie in one piece.
+    /// The numbers, if they have this precision and are in one piece.
     pub fn as_slice<F: Precision>(&self) -> Option<&[F]> {
         match F::pieces(&self.data)? {
             [only] => Some(only),
@@ -172,12 +172,12 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// The numbers, taken out.
+    /// Consumes the tensor and returns its numbers.
     pub fn into_data(self) -> Data<'a> {
         self.data
     }
 
-    /// How many rows there are: all axes but the last together.
+    /// Number of rows: the product of all axes except the last.
     pub fn rows(&self) -> usize {
         match (&self.ends, self.shape.split_last()) {
             (Some(ends), _) => ends.len(),
@@ -220,7 +220,7 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// How many numbers are −∞.
+    /// Number of elements equal to −∞.
     pub fn zeros(&self) -> usize {
         fn of<F: Real>(pieces: &[Cow<'_, [F]>]) -> usize {
             let zeros = |piece: &Cow<'_, [F]>| piece.iter().filter(|x| **x == F::NEG_INFINITY).count();
@@ -233,7 +233,7 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// The same with numbers of its own.
+    /// A tensor that owns its numbers.
     pub fn into_owned(self) -> Tensor<'static> {
         fn own<T: Clone>(pieces: Vec<Cow<'_, [T]>>) -> Vec<Cow<'static, [T]>> {
             pieces.into_iter().map(|piece| Cow::Owned(piece.into_owned())).collect()
@@ -247,20 +247,20 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// The tensors and texts of a file, from which a model is made. Tensors are taken out of it without a copy;
-/// the errors name the tensor and what was expected of it.
+/// The tensors and texts of a file, from which a model is built. Tensors are taken out without a copy; errors
+/// name the tensor and what was expected.
 #[derive(Debug, Default)]
 pub struct TensorMap {
     tensors: HashMap<String, Tensor<'static>>,
     texts: HashMap<String, String>,
-    /// The types of tensors that no model has, by name.
+    /// Tensors of types that no model uses: name and type.
     unsupported: HashMap<String, String>,
-    /// The file's name for messages.
+    /// The file name, for messages.
     source: String,
 }
 
 impl TensorMap {
-    /// Tensors and texts that come from `source`.
+    /// Tensors and texts from the file `source`.
     pub fn new(
         source: &str,
         texts: HashMap<String, String>,
@@ -270,23 +270,23 @@ impl TensorMap {
         TensorMap { tensors, texts, unsupported: HashMap::new(), source: source.into() }
     }
 
-    /// The same with tensors of types that no model has: asked for, they are an error that names the type.
+    /// Adds tensors of types that no model uses; requesting one is an error that names the type.
     pub fn with_unsupported(mut self, types: HashMap<String, String>) -> Self {
         self.unsupported = types;
         self
     }
 
-    /// The error for a file whose content does not fit.
+    /// The error for a file whose content is not as expected.
     pub fn error(&self, message: impl Into<String>) -> Error {
         Error::Parse { source_name: self.source.clone(), line: 0, message: message.into() }
     }
 
-    /// A text of the file's header.
+    /// A text from the file's header.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    /// Whether there is a tensor of this name.
+    /// True if there is a tensor with this name.
     pub fn has(&self, tensor: &str) -> bool {
         self.tensors.contains_key(tensor) || self.unsupported.contains_key(tensor)
     }
@@ -301,15 +301,15 @@ impl TensorMap {
     /// The shape of a tensor.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// If there is no tensor with this name.
     pub fn shape(&self, tensor: &str) -> Result<Vec<usize>> {
         Ok(self.find(tensor, "F32, F64 or U64")?.shape().to_vec())
     }
 
-    /// Whether a tensor has double precision.
+    /// True if a tensor has double precision.
     ///
     /// # Errors
-    /// If there is none of this name, or it has no real numbers.
+    /// If there is no tensor with this name, or it is not real.
     pub fn is_double(&self, tensor: &str) -> Result<bool> {
         match self.find(tensor, "F32 or F64")?.data() {
             Data::F32(_) => Ok(false),
@@ -320,10 +320,10 @@ impl TensorMap {
         }
     }
 
-    /// The whole numbers of a tensor.
+    /// The values of an integer tensor.
     ///
     /// # Errors
-    /// If there is none of this name and type, or a number is too large for this machine.
+    /// If there is no tensor with this name and type, or a value does not fit in `usize`.
     pub fn integers(&self, tensor: &str) -> Result<Vec<usize>> {
         let Data::U64(numbers) = self.find(tensor, "U64")?.data() else {
             return Err(self.wrong_type(tensor, "U64"));
@@ -339,10 +339,10 @@ impl TensorMap {
         self.error(format!("the tensor `{tensor}` has type {found}, expected {expected}"))
     }
 
-    /// The numbers of a tensor, taken out of the map.
+    /// Removes a tensor from the map and returns its numbers.
     ///
     /// # Errors
-    /// If there is none of this name and precision.
+    /// If there is no tensor with this name and precision.
     pub fn take<F: Precision>(&mut self, tensor: &str) -> Result<Vec<F>> {
         if F::pieces(self.find(tensor, &F::NAME.to_uppercase())?.data()).is_none() {
             return Err(self.wrong_type(tensor, &F::NAME.to_uppercase()));
@@ -351,10 +351,11 @@ impl TensorMap {
         Ok(found.unwrap_or_default())
     }
 
-    /// The numbers of a tensor that must have this shape, which `meaning` spells out: `[N, N]`.
+    /// Like [`TensorMap::take`], for a tensor that must have this shape; `meaning` describes the shape: `[N,
+    /// N]`.
     ///
     /// # Errors
-    /// If there is none of this name, precision and shape.
+    /// If there is no tensor with this name, precision and shape.
     pub fn take_shaped<F: Precision>(
         &mut self,
         tensor: &str,
@@ -365,10 +366,10 @@ impl TensorMap {
         self.take(tensor)
     }
 
-    /// An error unless a tensor has this shape.
+    /// Checks the shape of a tensor.
     ///
     /// # Errors
-    /// If there is none of this name and shape.
+    /// If there is no tensor with this name and shape.
     pub fn expect_shape(&self, tensor: &str, shape: &[usize], meaning: &str) -> Result<()> {
         let found = self.shape(tensor)?;
         if found == shape {

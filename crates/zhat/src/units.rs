@@ -1,8 +1,8 @@
-//! Bytes and seconds as people read and write them.
+//! Formatting and parsing of bytes and seconds.
 
 use std::time::Duration;
 
-/// `2.8 GiB`, `17 B`; for astronomical figures a power of two.
+/// `2.8 GiB`, `17 B`; a power of two for astronomical numbers.
 pub fn bytes(bytes: f64) -> String {
     const NAMES: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if !bytes.is_finite() {
@@ -34,7 +34,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// The same with digits however short it is: `250 µs`, `0 s`.
+/// Like `seconds`, but with digits for any duration: `250 µs`, `0 s`.
 pub fn precise_seconds(seconds: f64) -> String {
     match seconds {
         s if s <= 0.0 => "0 s".into(),
@@ -44,7 +44,7 @@ pub fn precise_seconds(seconds: f64) -> String {
     }
 }
 
-/// Reads `4GiB`, `500 MB`, `1e9`; powers of 1024 with an `i`, of 1000 without.
+/// Parses `4GiB`, `500 MB`, `1e9`; units with an `i` are powers of 1024, others of 1000.
 ///
 /// ```
 /// assert_eq!(zhat::units::parse_bytes("4GiB"), Some(4 << 30));
@@ -69,7 +69,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (bytes >= 0.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
-/// Reads `60s`, `2.5min`, `1h`, `300ms`, or a plain number of seconds.
+/// Parses `60s`, `2.5min`, `1h`, `300ms`, or a plain number of seconds.
 ///
 /// ```
 /// # use std::time::Duration;

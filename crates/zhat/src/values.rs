@@ -1,16 +1,16 @@
-//! Numbers that a model shares with others: owned, or somebody else's memory kept alive.
+//! Shared slices of numbers: owned, or borrowed from memory that is kept alive.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A slice of numbers that is cheap to clone.
 ///
-/// Large parameters come from elsewhere (a NumPy array, a mapped file) and are used in place.
+/// Large parameters that come from elsewhere (a NumPy array, a mapped file) are used in place.
 #[derive(Clone)]
 pub struct Values<F>(Arc<dyn AsRef<[F]> + Send + Sync>);
 
 impl<F> Values<F> {
-    /// Shares what `owner` gives, which must be the same numbers every time.
+    /// Shares the slice of `owner`, which must return the same numbers every time.
     pub fn shared(owner: impl AsRef<[F]> + Send + Sync + 'static) -> Self {
         Values(Arc::new(owner))
     }

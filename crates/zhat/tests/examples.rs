@@ -1,4 +1,4 @@
-//! The examples are run, not only compiled.
+//! Runs every example.
 
 #![allow(missing_docs)]
 

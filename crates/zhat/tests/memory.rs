@@ -1,4 +1,5 @@
-//! Memory is forecast before it is taken: what is refused costs next to nothing, what is granted keeps to the budget.
+//! Memory is forecast before it is allocated: a refused query allocates next to nothing, and an accepted
+//! query stays within the budget.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/counting.rs"]
@@ -31,7 +32,7 @@ fn models() -> Vec<(&'static str, Model)> {
     ]
 }
 
-/// Asks every method every query, and returns how many it answered.
+/// Runs every query with every method and returns the number of queries answered.
 fn keep_to_the_budget(name: &str, model: &Model) -> usize {
     let run = Run::default().with_threads(1).with_memory(BUDGET as u64).with_time(Duration::from_millis(100));
     run.install(|| ());
@@ -53,7 +54,7 @@ fn keep_to_the_budget(name: &str, model: &Model) -> usize {
             assert!(peak <= BUDGET, "{name}: {} {query:?} took {peak} bytes", row.method);
             match result {
                 Ok(_) => answered += 1,
-                // It has its reasons not to answer at all, which are not about memory.
+                // This method can fail for reasons other than memory.
                 Err(Error::NoAnswer(_)) if row.method == "sccq-published" => {}
                 Err(error) => {
                     let message = error.to_string();
@@ -68,7 +69,7 @@ fn keep_to_the_budget(name: &str, model: &Model) -> usize {
 }
 
 #[test]
-fn what_is_granted_keeps_to_the_budget_and_what_is_refused_names_it() {
+fn accepted_queries_stay_within_the_budget_and_errors_name_it() {
     let _turn = alone();
     for (name, model) in models() {
         let answered = keep_to_the_budget(name, &model);
@@ -89,7 +90,7 @@ fn enumerating_large_variables_keeps_to_the_budget() {
 }
 
 #[test]
-fn states_that_no_table_has_count_against_the_budget() {
+fn states_without_a_table_count_against_the_budget() {
     let _turn = alone();
     let mut graph = FactorGraph::new(vec![2, 1 << 28, 3]).unwrap();
     graph.add_factor(&[2, 0], &[0.5, 1.0, f64::NEG_INFINITY, 0.0, 0.0, 1.0]).unwrap();
@@ -100,15 +101,15 @@ fn states_that_no_table_has_count_against_the_budget() {
 }
 
 #[test]
-fn forecasts_are_never_below_what_is_taken() {
+fn forecasts_are_never_below_the_memory_allocated() {
     let _turn = alone();
     let mut one = FactorGraph::new(vec![3; 11]).unwrap();
-    // Against the order of the variables, so that the table is moved about.
+    // The scope is not in variable order, so the table must be permuted.
     let scope: Vec<usize> = (0..11).map(|v| 3 * v % 11).collect();
     one.add_factor(&scope, &(0..3usize.pow(11)).map(|i| (i as f64).sin()).collect::<Vec<f64>>()).unwrap();
     let run = Run::default().with_threads(1);
     run.install(|| ());
-    // On the wide grid nothing exact fits, and saying so takes its time.
+    // On the wide grid no exact method fits, and finding that out is slow.
     let models = models().into_iter().filter(|(name, _)| *name != "a wide grid");
     for (name, model) in models.chain([("one factor", one.into())]) {
         for row in catalogue::rows(model.kind()) {
@@ -118,7 +119,7 @@ fn forecasts_are_never_below_what_is_taken() {
             }
             for query in row.queries() {
                 let Some(graph) = model.get::<FactorGraph>() else { continue };
-                // A fresh copy: what an earlier query found out about the model is not there yet.
+                // A fresh copy, so that nothing cached by an earlier query reduces the allocation.
                 let fresh: Model = graph.condition(&[(0, 0)]).unwrap().into();
                 let forecast = row.forecast(&fresh.clone(), query, &settings, &run).unwrap();
                 if !forecast.fits(&run.clone().with_memory(1 << 28), 0.1) {
@@ -137,7 +138,7 @@ fn forecasts_are_never_below_what_is_taken() {
 }
 
 #[test]
-fn checkpoints_of_segments_spare_memory() {
+fn checkpoints_reduce_memory_for_segments() {
     let _turn = alone();
     let (steps, states, longest) = (4000, 16, 3);
     let wave = |count: usize| -> Vec<f64> { (0..count).map(|k| ((k * k) as f64).sin()).collect() };
@@ -149,12 +150,12 @@ fn checkpoints_of_segments_spare_memory() {
     run.install(|| ());
     let row = size_of::<f64>() * states;
     let peak = |checkpoint: bool| {
-        let method = ForwardBackward { checkpoint };
+        let method = ForwardBackward::default().checkpoint(checkpoint);
         let (result, peak) = measured(|| method.log_partition_and_gradient(&model, &[1.0], &run));
         result.unwrap();
         peak
     };
-    // Four rows a position, and what there is beside: the gradient itself.
+    // Four rows per position, plus the gradient itself.
     assert!(peak(false) > 5 * steps * row, "{}", peak(false));
     assert!(peak(true) < 2 * steps * row, "{}", peak(true));
     let (log_z, peak) = measured(|| ForwardBackward::default().log_partition(&model, &run));

@@ -1,7 +1,8 @@
-//! Options, time budgets and cancellation, for every row of the catalogue and every query that it answers.
+//! Options, time budgets and cancellation, for every row of the catalogue and every query that the row
+//! supports.
 //!
-//! A separate program with one test at a time, because it looks at the clock: a budget is kept within 10% + 1 s,
-//! preparation included, and a cancelled run ends within half a second.
+//! A separate program that runs one test at a time, because it measures wall-clock time: a run may exceed its
+//! budget by at most 10% + 1 s, preparation included, and a cancelled run must end within half a second.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
 use zhat::options::Range;
 use zhat::{Chain, Error, Model, Query, Run, SemiMarkov};
 
-/// One test at a time.
+/// Lock that makes the tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -118,7 +119,7 @@ const QUERIES: [Query; 7] = [
     Query::Sample(10),
 ];
 
-/// Values that many options cannot have.
+/// Values that many options do not accept.
 fn extreme_values() -> Vec<Value> {
     vec![
         json!(0),
@@ -137,7 +138,7 @@ fn extreme_values() -> Vec<Value> {
     ]
 }
 
-/// What is wrong with a run that took so long, if anything is.
+/// An error message if the run exceeded its budget by more than 10% + 1 s.
 fn late(seconds: f64, budget: f64) -> Option<String> {
     (seconds > 1.1 * budget + 1.0).then(|| format!("took {seconds:.2} s with a budget of {budget} s"))
 }
@@ -149,14 +150,15 @@ fn ask(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -
     (started.elapsed().as_secs_f64(), answer.err())
 }
 
-/// With `ZHAT_VERBOSE` set, every single case.
+/// Prints each case if `ZHAT_VERBOSE` is set.
 fn tell(title: &str, seconds: f64, error: Option<&Error>) {
     if std::env::var_os("ZHAT_VERBOSE").is_some() {
         eprintln!("{title}: {seconds:.3} s {error:?}");
     }
 }
 
-/// With `ZHAT_PROMISES` set, only the cases whose titles contain its text; with a leading `!`, only those that do not.
+/// Filter by `ZHAT_PROMISES`: runs only the cases whose titles contain its text, or with a leading `!` only
+/// those that do not.
 fn skipped(title: &str) -> bool {
     std::env::var("ZHAT_PROMISES").is_ok_and(|only| match only.strip_prefix('!') {
         Some(without) => title.contains(without),
@@ -183,7 +185,7 @@ fn every_numeric_option_has_a_range() {
                 assert!(low < high, "{} {name}", row.method);
             }
         }
-        // The defaults are in range.
+        // Checks that the defaults are in range.
         let run = Run::default();
         row.forecast(&small(row.kind), row.queries().next().unwrap(), &options, &run).unwrap();
     }
@@ -220,7 +222,7 @@ fn options_out_of_range_are_named_with_their_range() {
                             faults.push(format!("{title}: {named}: {message}"));
                         }
                     }
-                    // No answer within the budget is an answer too, but not to a value that is no number.
+                    // Running out of budget is acceptable, but a value that is not a number must be rejected.
                     Some(Error::OverBudget { .. } | Error::NoAnswer(_)) | None => {
                         if !(value.is_number() || value == *default || value.is_null() || value == json!([]))
                         {
@@ -239,7 +241,7 @@ fn options_out_of_range_are_named_with_their_range() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Asks every row every query about large models and hands the time that it took to `judge`.
+/// Runs every supported query of every row on large models and passes the time taken to `judge`.
 fn walk(run: impl Fn() -> Run, judge: impl Fn(f64, Option<&Error>) -> Option<String>) {
     let (mut faults, mut kind, mut models) = (Vec::new(), None, Vec::new());
     for row in catalogue::all() {

@@ -1,4 +1,4 @@
-//! The README's method table is the catalogue's. `cargo xtask readme` rewrites it.
+//! The README's method table matches the catalogue. `cargo xtask readme` rewrites it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ const START: &str = "<!-- methods: written by `cargo xtask readme` -->\n";
 const END: &str = "<!-- end of methods -->";
 
 #[test]
-fn the_method_table_is_the_catalogue() {
+fn the_method_table_matches_the_catalogue() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(&path).unwrap();
     let start = readme.find(START).expect("the README has a mark for the table") + START.len();

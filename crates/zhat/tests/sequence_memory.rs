@@ -1,4 +1,5 @@
-//! Forecasts of memory for chains and semi-Markov chains: never below what is taken, and where that is much, not far above it.
+//! Memory forecasts for chains and semi-Markov chains: never below the memory allocated and, where that is
+//! large, at most twice as much.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/counting.rs"]
@@ -11,9 +12,10 @@ use zhat::catalogue::{self, Choice, Settings, answer};
 use zhat::model::generate::{self, ChainShape, TransitionForm};
 use zhat::{Model, Query, Run};
 
-/// Scratch memory is kept between queries, so what a query takes shows only in a process of its own.
+/// Scratch memory is kept between queries, so the memory of one query can only be measured in a separate
+/// process.
 const CHILD: &str = "ZHAT_MEMORY_CASE";
-/// From here on a forecast may be twice what is taken at most.
+/// From this many bytes on, a forecast may be at most twice the memory allocated.
 const MUCH: f64 = (16 << 20) as f64;
 
 struct Case {
@@ -45,7 +47,7 @@ fn segments(states: usize, steps: usize, batch: usize, longest: usize) -> Model 
     generate::semi_markov::<f32>(&shape, longest, 1).unwrap().into()
 }
 
-/// The dense chain whose gradient has a bound of its own.
+/// The dense chain whose gradient is also checked against a tighter bound.
 fn dense() -> Model {
     single(1000, 64, 8, TransitionForm::Shared)
 }
@@ -99,7 +101,7 @@ fn cases() -> Vec<Case> {
     cases.into_iter().chain(threads).chain([checkpoint]).collect()
 }
 
-/// What a case takes and what was forecast.
+/// Peak memory of a case and its forecast, in bytes.
 fn taken(case: &Case) -> (f64, f64) {
     let model = (case.model)();
     let run = Run::default().with_threads(case.threads);
@@ -141,7 +143,7 @@ fn forecasts_are_between_what_is_taken_and_twice_as_much() {
         assert!(peak <= forecast, "{what}");
         assert!(peak < MUCH || forecast <= 2.0 * peak, "{what}");
         if number == 0 {
-            // Three times the model and five times the nodes, and a fifth.
+            // Three times the model plus five times the nodes, with a margin of 20%.
             let (states, nodes) = (1000.0, 8.0 * 64.0 * 1000.0);
             let bound = 1.2 * (3.0 * (states * states + states) + 5.0 * nodes) * 4.0;
             assert!(peak < bound, "{what}");
@@ -149,7 +151,8 @@ fn forecasts_are_between_what_is_taken_and_twice_as_much() {
     }
 }
 
-/// Many small ones, nasty ones among them: what was kept of an earlier query only makes less of what is taken.
+/// Many small models, edge cases among them. Scratch memory kept from an earlier query only lowers the peak,
+/// so these need no separate process.
 #[test]
 fn small_models_never_take_more_than_is_forecast() {
     let _turn = alone();
@@ -188,7 +191,8 @@ fn keep_to_the_forecast(model: &Model, shape: &ChainShape, run: &Run) {
         {
             let forecast = row.forecast(model, query, &Settings::new(), run).unwrap();
             let choice = Choice::Named(row.method.into());
-            // Estimates may miss everything that has a weight; the memory is taken all the same.
+            // Sampling may miss every state with a positive weight and fail; the memory has been allocated
+            // all the same.
             let (_, peak) = measured(|| answer(model, query, &choice, &Settings::new(), run));
             let bytes = forecast.bytes;
             assert!(peak as f64 <= bytes, "{shape:?}: {} {query:?} took {peak} of {bytes}", row.method);

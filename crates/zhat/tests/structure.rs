@@ -1,11 +1,11 @@
-//! Dependencies between the modules of the library point one way: every module may use those of the layers below it
-//! and its own, never those above. The layers are those of ARCHITECTURE.md.
+//! The library's modules form layers: a module may use itself and modules of lower layers, never modules of
+//! its own layer or above. The layers are those of ARCHITECTURE.md.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// From the bottom to the top; modules of one layer do not use each other.
+/// From bottom to top; modules in one layer do not use each other.
 const LAYERS: [&[&str]; 12] = [
     &["error", "units", "decimal", "platform", "values"],
     &["answer", "cache", "numeric", "options", "random"],
@@ -32,7 +32,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The top-level modules that the code of a file names, tests and comments left out.
+/// Top-level modules named in a file's code, ignoring tests and comments.
 fn named(text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -41,7 +41,7 @@ fn named(text: &str) -> BTreeSet<String> {
         let named = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with('$'));
         for (_, rest) in named.map(|(at, word)| line.split_at(at + word.len())) {
             let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            // Types at the root are re-exported from below.
+            // Types at the root are re-exports from lower layers.
             if name.starts_with(char::is_lowercase) {
                 names.insert(name);
             }
@@ -63,7 +63,7 @@ fn dependencies_point_one_way() {
         let path = file.strip_prefix(&root).unwrap();
         let first = path.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
         let own = first.trim_end_matches(".rs");
-        // The crate's root names everything; files of tests may use anything.
+        // The crate root names every module, and test files may use anything.
         if own == "lib" || path.file_stem().is_some_and(|stem| stem == "tests") {
             continue;
         }

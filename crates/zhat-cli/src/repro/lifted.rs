@@ -78,7 +78,7 @@ impl Learned {
     /// An estimate of the likelihood itself.
     pub fn annealed(&self, setting: &Setting<'_>) -> Result<f64> {
         let levels = if setting.quick { LEVELS / 5 } else { LEVELS };
-        let how = Annealed { levels: Some(levels), ..Annealed::default() };
+        let how = Annealed::default().levels(Some(levels));
         Ok(self.model.annealed(&self.valid, &how, &setting.run)?.per_word())
     }
 
@@ -132,12 +132,11 @@ pub fn learned_as(
     setting: &Setting<'_>,
 ) -> Result<Learned> {
     let (moments, valid) = treebank.moments(context, setting)?;
-    let how = Training {
-        form,
-        objective,
-        iterations: if setting.quick { 40 } else { Training::default().iterations },
-        ..Training::default()
-    };
+    let how = Training::default().form(form).objective(objective).iterations(if setting.quick {
+        40
+    } else {
+        Training::default().iterations
+    });
     let started = Instant::now();
     let mut course = Vec::new();
     let model = language::train(
@@ -175,7 +174,7 @@ pub fn by_pseudo_likelihood(
 
 /// Options of stochastic gradients.
 pub fn stochastic(context: usize, setting: &Setting<'_>) -> Stochastic {
-    Stochastic { context, rank: RANK, epochs: if setting.quick { 1 } else { 6 }, ..Stochastic::default() }
+    Stochastic::default().context(context).rank(RANK).epochs(if setting.quick { 1 } else { 6 })
 }
 
 /// Says where learning stands.

@@ -61,7 +61,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     };
     let gigabytes = 4e-9 * (context * states * states) as f64;
     let bare = reading(matrices, setting.run.threads())?;
-    let pass = Star { iterations: 0, ..Star::default() };
+    let pass = Star::default().iterations(0);
     let pass = best(SHORT_TIMES, || pass.log_partition(&model, &setting.run).map(|_| ()))?;
     output::print(&format!(
         "A certified pass through full matrices, {states} states, K = {context}: {} s, {:.1} GB/s; reading them alone {} s, {:.1} GB/s: {:.0}%.\n\n",
@@ -98,8 +98,7 @@ fn table(setting: &Setting<'_>, treebank: &Treebank, texts: &[(usize, &std::path
             let vocabulary: &Vocabulary = &treebank.vocabulary;
             let moments = counts.moments(vocabulary)?;
             let steps = if setting.quick { 4 } else { 12 };
-            let how =
-                Training { form: Form::Products(RANK), iterations: steps, l2: 0.0, ..Training::default() };
+            let how = Training::default().form(Form::Products(RANK)).iterations(steps).l2(0.0);
             let mut times = Vec::new();
             let mut last = Instant::now();
             language::train(&moments, vocabulary, None, &how, None, &setting.run, &mut |_| {

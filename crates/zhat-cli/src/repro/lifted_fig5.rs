@@ -120,13 +120,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     for (name, bound) in [("star", Objective::Star), ("spectral", Objective::Spectral(Vec::new()))] {
         let (mut bounds, mut truths) = (Vec::new(), Vec::new());
         for steps in 1..=iterations {
-            let how = Training {
-                form: Form::Full,
-                objective: bound.clone(),
-                l2: L2,
-                iterations: steps,
-                ..Training::default()
-            };
+            let how = Training::default().form(Form::Full).objective(bound.clone()).l2(L2).iterations(steps);
             let model = train(&moments, &vocabulary, None, &how, None, &setting.run, &mut |_| Ok(true))?;
             let certified = model.evaluate(&moments, &setting.run)?.log_likelihood;
             let truth = sentence.likelihood(&parameters(&model), None);

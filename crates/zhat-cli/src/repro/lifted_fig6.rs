@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use zhat::Result;
-use zhat::language::{Epoch, Objective, Stochastic, train_log_bilinear};
+use zhat::language::{Epoch, Objective, train_log_bilinear};
 
 use super::lifted::{Treebank, by_pseudo_likelihood, learned, stochastic, told};
 use super::{Setting, header, line, short};
@@ -55,7 +55,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let mut best = f64::NEG_INFINITY;
     for (name, cyclic) in [("LBL, K = 2", false), ("K = 2, exact", true)] {
         let started = Instant::now();
-        let how = Stochastic { cyclic, ..stochastic(2, setting) };
+        let how = stochastic(2, setting).cyclic(cyclic);
         let mut course = Vec::new();
         let mut watch = |epoch: &Epoch| {
             told(name, epoch);

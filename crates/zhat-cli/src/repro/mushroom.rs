@@ -223,7 +223,7 @@ pub fn circles(setting: &Setting<'_>) -> Result<()> {
     let likelihood =
         |method: &str, settings| Likelihood::new(&statistics, &edges, Choice::parse(method), settings);
     let exact = likelihood("exact", Settings::new())?;
-    let how = Fit { l2: 1.0 / statistics.rows() as f64, ..Default::default() };
+    let how = Fit::default().l2(1.0 / statistics.rows() as f64);
     let tree: f64 = {
         let edges = Structure::ChowLiu { more: 0 }.edges(&statistics)?;
         let information: f64 = edges.iter().map(|&(i, j)| statistics.mutual_information(i, j)).sum();
@@ -251,7 +251,7 @@ pub fn circles(setting: &Setting<'_>) -> Result<()> {
     for variant in variants {
         let own = likelihood(variant.method, variant.settings)?;
         // What is exact ends by itself.
-        let how = if best.is_nan() { how } else { Fit { iterations, ..how } };
+        let how = if best.is_nan() { how } else { how.iterations(iterations) };
         let Ending { iterations, truth, seen, seconds } = ending(&own, &exact, &how, setting)?;
         best = if best.is_nan() { truth } else { best };
         let below = format!("{:.2}%", (100.0 * (best - truth) / best.abs()).max(0.0));

@@ -227,14 +227,12 @@ mod tests {
     #[test]
     fn the_library_draws_with_that_variance() {
         let chain = small(7);
-        let method = RandomizedForward {
-            states: States::Count(3),
-            top: Some(1),
-            selection: Selection::Draws,
-            proposal: Proposal::LocalGlobal,
-            replicates: 40_000,
-            ..Default::default()
-        };
+        let method = RandomizedForward::default()
+            .states(States::Count(3))
+            .top(Some(1))
+            .selection(Selection::Draws)
+            .proposal(Proposal::LocalGlobal)
+            .replicates(40_000);
         let choice = method.choose(&chain, &Run::default()).unwrap();
         let z = estimate(&chain, &[&vec![1.0; STATES]; LENGTH]);
         let squares: Vec<f64> = choice.log_estimates(0).iter().map(|log| (log.exp() / z).powi(2)).collect();

@@ -127,7 +127,7 @@ impl std::fmt::Display for Ours {
 }
 
 fn ours(graph: &FactorGraph, form: Form, run: &Run) -> Result<Ours> {
-    let method = StochasticQuadrature { form, ..Default::default() };
+    let method = StochasticQuadrature::default().form(form);
     let answer = method.log_partition(graph, run)?;
     let error = answer.diagnostics.figures().find(|(name, _)| *name == "relative_std_error");
     let error = error.and_then(|(_, value)| value.as_f64()).unwrap_or(0.0);
@@ -165,7 +165,7 @@ impl Published {
                 .sum()
         };
         let second = mass(1.0) * mass(self.norms.largest.powi(2));
-        let method = PublishedQuadrature { degree: Some(degree), samples: TRIAL, ..Default::default() };
+        let method = PublishedQuadrature::default().degree(Some(degree)).samples(TRIAL);
         let started = Instant::now();
         // A negative estimate has no logarithm, but has taken its time.
         if let Err(error) = method.log_partition(graph, run)

@@ -81,7 +81,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
         let by = if norm <= 5.0 { (Sampler::Meta, "META") } else { (Sampler::Oracle, "oracle") };
         let mut clock = "unknown".to_owned();
         if norm <= 20.0 && !(setting.quick && by.0 == Sampler::Meta) {
-            let scheme = PublishedScheme { error: SLICE, sampler: by.0, ..Default::default() };
+            let scheme = PublishedScheme::default().error(SLICE).sampler(by.0);
             let started = Instant::now();
             scheme.log_partition(&model, &setting.run)?;
             clock = short((SLICE / ERROR).powi(2) * started.elapsed().as_secs_f64()) + " (extrapolated)";
@@ -91,7 +91,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
             if sampler == Sampler::Rejection && norm > 5.0 {
                 continue;
             }
-            let telescoped = Telescoped { error: ERROR, confidence: CONFIDENCE, sampler };
+            let telescoped = Telescoped::default().error(ERROR).confidence(CONFIDENCE).sampler(sampler);
             let (samples, seconds, kept) =
                 measured(&model, setting, &|run| telescoped.log_partition(&model, run))?;
             debug_assert!((samples - telescoped_levels(2.0 * norm, ERROR)).abs() < 1.0);
@@ -99,12 +99,12 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
             if setting.quick && norm > 20.0 {
                 continue;
             }
-            let tpa = TootsiePop { error: ERROR, confidence: CONFIDENCE, sampler };
+            let tpa = TootsiePop::default().error(ERROR).confidence(CONFIDENCE).sampler(sampler);
             let (samples, seconds, kept) = measured(&model, setting, &|run| tpa.log_partition(&model, run))?;
             row("tpa", name, samples, short(seconds), format!("{kept} of {}", setting.runs))?;
         }
         if norm <= 5.0 {
-            let uniform = UniformImportance { error: ERROR, confidence: CONFIDENCE, ..Default::default() };
+            let uniform = UniformImportance::default().error(ERROR).confidence(CONFIDENCE);
             let (samples, seconds, kept) =
                 measured(&model, setting, &|run| uniform.log_partition(&model, run))?;
             row("importance", "none needed", samples, short(seconds), format!("{kept} of {}", setting.runs))?;
@@ -126,7 +126,7 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
     for spread in [1.0, 2.0, 4.0, 6.0, 8.0] {
         let model = labels(0.5 * spread)?;
         let cost = |sampler: Sampler| -> Result<f64> {
-            let perfect = PerfectSampling { sampler, ..Default::default() };
+            let perfect = PerfectSampling::default().sampler(sampler);
             Ok(noted(&perfect.sample(&model, draws, &setting.run)?, "uniform_draws") / draws as f64)
         };
         let log_z = Oracle::default().log_partition(&model, &setting.run)?.value;
@@ -144,7 +144,7 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
         let n = 100;
         let pairs: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, (i + 1) % n, coupling)).collect();
         let model = SpaceModel::new(Hypercube::new(n)?, Scores::pairwise(vec![-coupling; n], &pairs)?)?;
-        let perfect = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+        let perfect = PerfectSampling::default().sampler(Sampler::Coupling);
         let draws = draws / 10;
         let sweeps = noted(&perfect.sample(&model, draws, &setting.run)?, "sweeps") / draws as f64;
         output::print(&line(&[short(coupling), short(sweeps)]))?;

@@ -1,4 +1,4 @@
-//! The one chooser: which row of the catalogue answers a query within the budget.
+//! Choice of the catalogue row that answers a query within the budget.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +11,30 @@ use crate::query::{AnyAnswer, Query};
 use crate::run::Run;
 use crate::units;
 
-/// The part of the time that is kept back for a second method where an exact one may not end in time.
+/// The share of the time budget reserved for a second method, in case an exact method does not finish in
+/// time.
 const RESERVE: f64 = 0.25;
 
-/// An exact method that takes fewer seconds than this is chosen at once: further forecasts would take longer.
+/// An exact method with a forecast below this many seconds is chosen at once, because further forecasts would
+/// take longer.
 const NEGLIGIBLE_SECONDS: f64 = 1e-3;
 
-/// How the method is chosen.
+/// The user's choice of method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The strongest promise among the methods whose forecast fits the budget.
+    /// The strongest guarantee among the methods whose forecast fits the budget.
     Auto,
-    /// The strongest promise among the methods whose forecast fits the budget, of at least this kind.
+    /// Like `Auto`, but with at least this kind of guarantee.
     AtLeast(Promise),
     /// The method of this name.
     Named(String),
 }
 
 impl Choice {
-    /// The words that are not method names.
+    /// The values that are not method names.
     pub const WORDS: [&'static str; 4] = ["auto", "exact", "bounds", "unbiased"];
 
-    /// Reads `auto`, a kind of promise, or a method's name.
+    /// Parses `auto`, a kind of guarantee, or the name of a method.
     pub fn parse(text: &str) -> Choice {
         match text {
             "auto" => Choice::Auto,
@@ -44,7 +46,7 @@ impl Choice {
     }
 }
 
-/// Every value that `--method` and `method=` take.
+/// Every value that `--method` and `method=` accept.
 pub fn method_names() -> Vec<&'static str> {
     let mut names = Choice::WORDS.to_vec();
     for row in all() {
@@ -60,22 +62,24 @@ pub fn method_names() -> Vec<&'static str> {
 pub struct Plan {
     /// The row.
     pub row: &'static Row,
-    /// What it will cost.
+    /// Its estimated cost.
     pub forecast: Forecast,
-    /// What is left to do if that was too hopeful: the best method that takes a small part of the time.
+    /// The method to run if the chosen one exceeds its time: the best one that fits the reserved share of the
+    /// budget.
     reserve: Option<&'static Row>,
-    /// How long it took to choose.
+    /// The time taken by the choice.
     spent: Duration,
 }
 
 /// Chooses the method for a query.
 ///
-/// Among the rows that answer the query, accept the settings and fit the budget: the strongest promise; of
-/// exact methods and of those that go on until a given error the fastest, of others the first in the
-/// catalogue. An exact method that needs less than a millisecond is taken at once.
+/// Considers the rows that answer the query, accept the settings and fit the budget, and takes the strongest
+/// guarantee. Among exact methods, and among methods that run until a given error is reached, it takes the
+/// fastest; among others, the first in the catalogue. An exact method that needs less than a millisecond is
+/// taken at once.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let begun = Instant::now();
-    // Half of the time is for the answer, however long the forecasts take.
+    // Forecasts get at most half of the time budget.
     let run = run.until(run.time().and_then(|time| begun.checked_add(time / 2)));
     let plan = choose_from(model, query, choice, settings, &run)?;
     Ok(Plan { spent: begun.elapsed(), ..plan })
@@ -116,7 +120,7 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
         if new.promise > old.promise || (new.promise == old.promise && faster) { plan } else { best }
     };
     let best = plans.iter().filter(fits).copied().reduce(better);
-    // Forecasts may be wrong by a factor; a method that stops with what it has needs no reserve.
+    // Forecasts may be wrong by some factor. A method that can stop early with a result needs no reserve.
     let quick =
         |plan: &&Plan| plan.forecast.promise < Promise::Exact && plan.forecast.fits(run, RESERVE * horizon);
     let reserve = plans.iter().filter(quick).copied().reduce(better).map(|plan| plan.row);
@@ -159,9 +163,9 @@ fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, ru
     Ok(Plan { row, forecast, reserve: None, spent: Duration::ZERO })
 }
 
-/// The methods that would answer within the budget.
+/// The methods whose forecast fits the budget.
 fn fitting(model: &Model, query: Query, run: &Run, horizon: f64) -> Vec<&'static str> {
-    // As far as there is time to tell.
+    // Rows are skipped once the time is up.
     let fits = |row: &&Row| {
         let forecast = || row.forecast(model, query, &Settings::new(), run);
         row.answers(query) && !run.must_stop() && forecast().is_ok_and(|forecast| forecast.fits(run, horizon))
@@ -182,7 +186,7 @@ impl Plan {
         let Some(time) = run.time() else {
             return explained(model, self.row.run(model, query, settings, run));
         };
-        // Methods plan by the whole budget unless the choice has taken a real part of it.
+        // Methods plan with the whole budget unless the choice has used a noticeable part of it.
         let left = time.saturating_sub(self.spent);
         let started = Instant::now();
         let planned = if self.spent < time / 50 { time } else { left };
@@ -201,7 +205,7 @@ impl Plan {
     }
 }
 
-/// Says what contradicts what, where evidence is impossible.
+/// Adds to an error about impossible evidence which observations and factors contradict each other.
 fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
     answer.map_err(|error| match (error, model.get::<FactorGraph>()) {
         (Error::ImpossibleEvidence { conflict: None }, Some(graph)) => {

@@ -1,4 +1,4 @@
-//! Differentiable operations whose model and method are chosen at run time.
+//! Differentiable operations for models and methods chosen at run time.
 
 use super::row::{Asked, Differentiated, Gradients};
 use super::{Row, Settings, rows};
@@ -8,9 +8,9 @@ use crate::query::Operation;
 use crate::run::Run;
 use crate::values::Values;
 
-/// The value of an operation on one or two models, one number per item, and its tape. `method` is a name, or
-/// `auto` or `exact` for the first method of the catalogue that has the gradient; `arrays` are options that
-/// are arrays.
+/// The value of an operation on one or two models, one number per item, and its tape. `method` is the name of
+/// a method, or `auto` or `exact` for the first method in the catalogue that has the gradient; `arrays` holds
+/// the options that are arrays.
 ///
 /// ```
 /// use zhat::catalogue::{self, Settings};
@@ -27,7 +27,7 @@ use crate::values::Values;
 /// ```
 ///
 /// # Errors
-/// Those of the query, and where no method of that name has the gradient.
+/// Those of the query; also if no method of that name has the gradient.
 pub fn differentiate(
     operation: Operation,
     models: &[Model],
@@ -41,7 +41,7 @@ pub fn differentiate(
     (row.differentiator(&asked)?.differentiate)(&asked)
 }
 
-/// The value of an operation and its gradients for a cotangent that is known beforehand, which may be cheaper
+/// The value of an operation and its gradients for a cotangent that is known beforehand. This may be cheaper
 /// than a tape: log Z and its gradient come from one pass.
 ///
 /// # Errors

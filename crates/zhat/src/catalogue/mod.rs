@@ -1,8 +1,8 @@
-//! The methods for each kind of model and query: one table, and the one chooser.
+//! The methods for each kind of model and query: one table, and the choice from it.
 //!
 //! `--method`, `zhat info`, completions, Python's `method=`, the table of methods in the documentation and
-//! `auto` are all read from it. A row names a method's type, the types of the models that it takes and the
-//! queries that it implements; the traits are the only implementation. Other crates add rows with
+//! `auto` all use this table. A row names the type of a method, the types of the models that it accepts and
+//! the queries that it implements; the query traits are the only implementation. Other crates add rows with
 //! [`register`].
 
 mod choose;
@@ -28,17 +28,17 @@ use crate::run::Run;
 static LIBRARY: LazyLock<Vec<Row>> = LazyLock::new(table::table);
 static REGISTERED: RwLock<Vec<&'static Row>> = RwLock::new(Vec::new());
 
-/// All rows: those of the library, then those that were registered.
+/// All rows: those of the library, then the registered ones.
 pub fn all() -> Vec<&'static Row> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     LIBRARY.iter().chain(registered.iter().copied()).collect()
 }
 
-/// Adds a row for as long as the program runs: a method of another crate, for its own kind of model or for
-/// one of the library. `examples/own_model.rs` shows it.
+/// Adds a row until the program ends: a method of another crate, for its own kind of model or for one of the
+/// library. See `examples/own_model.rs`.
 ///
 /// # Errors
-/// If the kind has a method of that name already.
+/// If the kind already has a method of that name.
 pub fn register(row: Row) -> Result<()> {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let same = |known: &Row| known.method == row.method && known.kind == row.kind;
@@ -50,7 +50,7 @@ pub fn register(row: Row) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of model that there are rows for, in the order of the table.
+/// The kinds of model that have rows, in the order of the table.
 pub fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     all().iter().for_each(|row| {
@@ -66,7 +66,7 @@ pub fn rows(kind: Kind) -> impl Iterator<Item = &'static Row> {
     all().into_iter().filter(move |row| row.kind == kind)
 }
 
-/// What a model says about itself, and what the preparation of methods says about it.
+/// The summary of a model, extended by figures from the preparation of its methods.
 pub fn describe(model: &Model, run: &Run) -> Summary {
     let mut summary = model.summary();
     rows(model.kind()).filter_map(|row| row.description(model, run)).for_each(|own| summary.extend(own));
@@ -78,7 +78,7 @@ fn unsupported(method: &str, query: Query, kind: Kind) -> Error {
     Error::Unsupported { method: method.into(), query: query.name(), kind: kind.name(), available }
 }
 
-/// The catalogue as a Markdown table: the README's.
+/// The catalogue as a Markdown table, for the README.
 pub fn markdown_table() -> String {
     let mut text = String::from(
         "| method | model | answers | options (default) | what it does |\n|---|---|---|---|---|\n",

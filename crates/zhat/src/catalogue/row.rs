@@ -19,8 +19,8 @@ use crate::values::Values;
 /// A method for a kind of model. The library's rows are in the catalogue; other crates add theirs with
 /// [`super::register`].
 ///
-/// A row is generic over the type of the method and the types of the models (a kind that comes in two
-/// precisions has two), and tells them apart at run time:
+/// A row is generic over the type of the method and the types of the models (a kind with two precisions has
+/// two types) and distinguishes the types at run time:
 ///
 /// ```
 /// use zhat::catalogue::Row;
@@ -35,7 +35,7 @@ pub struct Row {
     pub method: &'static str,
     /// The kind of model.
     pub kind: Kind,
-    /// What it does, in one line.
+    /// One-line description.
     pub about: &'static str,
     /// Its options with their default values.
     pub options: fn() -> Value,
@@ -46,7 +46,7 @@ pub struct Row {
     divergences: Vec<(TypeId, Comparer)>,
     differentiators: Vec<Differentiator>,
     describer: Option<Describer>,
-    /// Whether it goes on until a given error is reached.
+    /// Whether it runs until a given error is reached.
     pub(super) has_target_error: bool,
 }
 
@@ -58,13 +58,13 @@ type Describer = fn(&Model, &Run) -> Summary;
 /// The values of an operation, one per item, and the tape of its gradients.
 pub type Differentiated = (Vec<f64>, AnyTape);
 
-/// A tape whose gradients are named tensors, for each model those of its parameters.
+/// A tape whose gradients are named tensors: for each model, one tensor per parameter.
 pub type AnyTape = Tape<Tensors>;
 
 /// The values of an operation, one per item, and the gradients for each model.
 pub type Gradients = (Vec<f64>, Vec<Tensors>);
 
-/// How a row differentiates operations on one type of models.
+/// How a row differentiates operations on one type of model.
 pub(super) struct Differentiator {
     model: TypeId,
     operations: &'static [Operation],
@@ -72,7 +72,7 @@ pub(super) struct Differentiator {
     pub both: fn(&Asked<'_>, &[f64]) -> Result<Gradients>,
 }
 
-/// A differentiable operation that is asked for.
+/// A requested differentiable operation.
 pub(super) struct Asked<'a> {
     pub method: &'static str,
     pub operation: Operation,
@@ -84,7 +84,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The configured method and the models by type, if the memory is there.
+    /// The configured method and the typed models; an error if the memory budget is too small.
     fn of_types<C: Options + Forecasts<M>, M: AnyModel>(&self) -> Result<(C, Vec<Arc<M>>)> {
         let mut config = options::read::<C>(self.method, self.settings)?;
         for (option, numbers) in self.arrays {
@@ -109,7 +109,7 @@ fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
     }
 }
 
-/// The model, which the row has found to be of this type.
+/// The model as this type; the row has checked the type before.
 fn of_type<M: AnyModel>(model: &Model) -> Result<&M> {
     model.get::<M>().ok_or_else(|| Error::argument("model", "is of another type than the method takes"))
 }
@@ -146,7 +146,7 @@ macro_rules! queries {
 }
 
 impl Row {
-    /// A row for a method with options of type `C`; the queries that it answers are added to it.
+    /// A row for a method with options of type `C`; the queries that it answers are added afterwards.
     pub fn new<C: Options>(method: &'static str, kind: Kind, about: &'static str) -> Self {
         Row {
             method,
@@ -163,7 +163,7 @@ impl Row {
         }
     }
 
-    /// Forecasts for models of type `M`, which every row needs.
+    /// Adds forecasts for models of type `M`; every row needs them.
     pub fn forecasts<C, M>(mut self) -> Self
     where
         C: Options + Forecasts<M>,
@@ -184,29 +184,29 @@ impl Row {
     }
 
     queries! {
-        /// It answers log Z.
+        /// Adds the query log Z.
         log_partition, LogPartition, Query::LogPartition, Number of Answers,
             |config, model, _, run| config.log_partition(model, run);
-        /// It answers marginals.
+        /// Adds marginals.
         marginals, Marginals, Query::Marginals, Marginals of HasMarginals,
             |config, model, _, run| config.marginals(model, run);
-        /// It answers factor marginals.
+        /// Adds factor marginals.
         factor_marginals, FactorMarginals, Query::FactorMarginals,
             FactorMarginals of HasFactorMarginals, |config, model, _, run| config.factor_marginals(model, run);
-        /// It answers entropy.
+        /// Adds entropy.
         entropy, Entropy, Query::Entropy, Number of Answers,
             |config, model, _, run| config.entropy(model, run);
-        /// It finds the best state.
+        /// Adds the best state.
         map, Map, Query::Map, Best of HasStates, |config, model, _, run| config.map(model, run);
-        /// It finds the k best states.
+        /// Adds the k best states.
         k_best, KBest, Query::KBest(1), Ranked of HasStates,
             |config, model, query, run| config.k_best(model, query.count(), run);
-        /// It draws samples.
+        /// Adds sampling.
         sample, Sample, Query::Sample(1), Samples of HasStates,
             |config, model, query, run| config.sample(model, query.count(), run);
     }
 
-    /// It compares two models: KL divergence and cross-entropy.
+    /// Adds comparisons of two models: KL divergence and cross-entropy.
     pub fn divergence<C, M>(mut self) -> Self
     where
         C: Options + query::Divergence<M>,
@@ -235,7 +235,7 @@ impl Row {
         self
     }
 
-    /// It differentiates operations.
+    /// Adds differentiable operations.
     pub fn differentiable<C, M>(mut self) -> Self
     where
         C: Options + Differentiable<M>,
@@ -275,19 +275,21 @@ impl Row {
         self
     }
 
-    /// Figures about a model that take the method's own preparation: the width of an elimination order.
+    /// Adds figures about a model that need the method's own preparation, such as the width of an elimination
+    /// order.
     pub fn describes(mut self, describer: fn(&Model, &Run) -> Summary) -> Self {
         self.describer = Some(describer);
         self
     }
 
-    /// It goes on until the error that its options ask for is reached; of such methods the fastest is taken.
+    /// Declares that the method runs until the error given in its options is reached; `auto` takes the
+    /// fastest such method.
     pub fn with_target_error(mut self) -> Self {
         self.has_target_error = true;
         self
     }
 
-    /// The queries it answers, each once; the count of samples or states is of no account here.
+    /// The queries it answers, each once, whatever the number of samples or states.
     pub fn queries(&self) -> impl Iterator<Item = Query> {
         let mut seen: Vec<Query> = Vec::new();
         self.answers.iter().for_each(|(query, ..)| {
@@ -303,16 +305,16 @@ impl Row {
         self.answers.iter().any(|(own, ..)| own.name() == query.name())
     }
 
-    /// Whether it compares models like these two.
+    /// Whether it compares models of the types of these two.
     pub fn compares(&self, p: &Model, q: &Model) -> bool {
         let of = |model: &Model| self.divergences.iter().find(|(id, _)| *id == model.type_of());
         p.type_of() == q.type_of() && of(p).is_some()
     }
 
-    /// Applicability, memory, time and promise.
+    /// Applicability, estimated memory and time, and kind of guarantee.
     ///
     /// # Errors
-    /// For a model of another kind, or options out of range.
+    /// If the model is of another kind or an option is out of range.
     pub fn forecast(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<Forecast> {
         let found = self.forecasters.iter().find(|(id, _)| *id == model.type_of());
         let (_, forecast) = found.ok_or_else(|| super::unsupported(self.method, query, model.kind()))?;
@@ -336,7 +338,7 @@ impl Row {
     /// KL(p ‖ q), or the cross-entropy.
     ///
     /// # Errors
-    /// For models that the method does not compare, or that do not have the same shape.
+    /// If the method does not compare these models, or their shapes differ.
     pub fn compare(
         &self,
         p: &Model,
@@ -353,7 +355,7 @@ impl Row {
         compare(self.method, p, q, kl, settings, run)
     }
 
-    /// Whether it differentiates an operation on models like this one.
+    /// Whether it differentiates an operation on models of this type.
     pub fn differentiates(&self, operation: Operation, model: &Model) -> bool {
         let own = |own: &Differentiator| own.model == model.type_of() && own.operations.contains(&operation);
         self.differentiators.iter().any(own)
@@ -366,13 +368,13 @@ impl Row {
         self.differentiators.iter().find(own).ok_or_else(missing)
     }
 
-    /// What the method's preparation says about a model.
+    /// Figures from the method's preparation of a model.
     pub(super) fn description(&self, model: &Model, run: &Run) -> Option<Summary> {
         self.describer.map(|describe| describe(model, run))
     }
 }
 
-/// A row from a method's type, the kind of model (in both precisions where it says so) and the query traits.
+/// A row from the type of a method, the kind of model (in both precisions if stated) and the query traits.
 macro_rules! row {
     ($method:literal, $kind:ident<f32 | f64>, $config:ty, $queries:tt, $about:literal) => {{
         let row = Row::new::<$config>($method, $kind::KIND, $about);

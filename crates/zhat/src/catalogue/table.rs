@@ -1,5 +1,5 @@
-//! The methods of the library, one row for each method and kind of model. Among methods of the same promise
-//! the better one comes first.
+//! The methods of the library, one row for each method and kind of model. Among methods with the same
+//! guarantee, the better one comes first.
 
 use super::row::{Row, row};
 use crate::method::bounds::{self, mean_field, minibucket};
@@ -216,7 +216,7 @@ pub(super) fn table() -> Vec<Row> {
     ]
 }
 
-/// How hard a graph is for exact methods, after evidence and zeros.
+/// Difficulty of a graph for exact methods, after propagation of evidence and zeros.
 fn difficulty(model: &Model, run: &Run) -> Summary {
     let difficulty = model.get::<FactorGraph>().and_then(|graph| graph.difficulty(run));
     let barren = difficulty.map_or(0, |found| found.barren);

@@ -80,13 +80,14 @@ fn every_row_answers_every_query_it_lists() {
         for query in row.queries() {
             let choice = Choice::Named(row.method.into());
             let answer = answer(&model, query, &choice, &Settings::new(), &Run::default());
-            // Of a model so strong the published quadrature may find that its estimate has no logarithm.
+            // For such strong interactions the estimate of the published quadrature may not be positive, so it
+            // has no logarithm.
             if matches!(answer, Err(Error::NoAnswer(_))) && row.method == "sccq-published" {
                 continue;
             }
             let answer = answer.unwrap();
             let forecast = row.forecast(&model, query, &Settings::new(), &Run::default()).unwrap();
-            // Never less than was forecast; more where it turns out that nothing had to be estimated.
+            // The guarantee is at least the forecast one; it is stronger if nothing had to be estimated.
             let promise = answer.guarantee.promise();
             assert!(promise >= forecast.promise, "{} {}: {promise:?}", row.method, query.name());
             assert_eq!(answer.diagnostics.method, row.method);

@@ -47,6 +47,7 @@ pub enum Optimizer {
 /// What to minimise and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Fit {
     /// λ₁.
     pub l1: f64,
@@ -62,7 +63,14 @@ pub struct Fit {
     pub tolerance: f64,
 }
 
-options!(Fit { l1: FROM_ZERO, l2: FROM_ZERO, iterations: ITERATIONS, tolerance: FROM_ZERO });
+options!(Fit {
+    l1: f64 => FROM_ZERO,
+    l2: f64 => FROM_ZERO,
+    optimizer: Optimizer,
+    start: Start,
+    iterations: usize => ITERATIONS,
+    tolerance: f64 => FROM_ZERO
+});
 
 impl Default for Fit {
     fn default() -> Self {

@@ -1,18 +1,20 @@
-//! The costs of elementary steps, from which forecasts are made: one table for all methods.
+//! Measured costs of elementary steps, on which the forecasts of all methods are based.
 //!
-//! Seconds are those of one core, bytes are what a step holds. All were measured on one machine, an x86-64 server with
-//! AVX-512, with the release profile, by fitting the times of the method's own queries on models of increasing size;
-//! `tests/library/sequence_forecasts.rs` and `tests/memory.rs` hold forecasts to what queries really take. On other
-//! machines they are off by a factor that is about the same for all methods, which is all that choosing between
-//! methods needs; a time budget is kept by the clock, not by them.
+//! Seconds are for one core; bytes are the memory that a step holds. All values were measured on one machine
+//! (an x86-64 server with AVX-512, release profile) by fitting the times of each method's queries on models
+//! of increasing size. `tests/library/sequence_forecasts.rs` and `tests/memory.rs` compare forecasts with the
+//! actual cost of queries. On other machines the values are off by a factor that is about the same for all
+//! methods, which is accurate enough for choosing between methods. Time budgets are enforced by the clock,
+//! not by these values.
 
 /// Elimination.
 pub(crate) mod elimination {
-    /// Bytes that a variable takes in lists and small allocations.
+    /// Bytes per variable for lists and small allocations.
     pub const OVERHEAD: f64 = 300.0;
-    /// Measured seconds: an entry of a clique, in a sweep forward and in both sweeps; summing it down for a
-    /// child; reading an entry of a large table besides; a number of memory touched for the first time; setting
-    /// up a table, a variable, and the whole.
+    /// Measured seconds, in the order of the constants: per clique entry in a forward sweep; per clique entry
+    /// in both sweeps; per clique entry summed to the marginal of a child; extra per entry read from a large
+    /// table; per number in memory touched for the first time; fixed cost per table, per variable and per
+    /// query.
     pub const PER_ENTRY: f64 = 2.3e-9;
     pub const PER_ENTRY_BOTH_WAYS: f64 = 3.8e-9;
     pub const PER_SUM: f64 = 1.2e-9;
@@ -21,79 +23,85 @@ pub(crate) mod elimination {
     pub const PER_TABLE: f64 = 0.7e-6;
     pub const PER_VARIABLE: f64 = 0.3e-6;
     pub const AT_LEAST: f64 = 1.5e-4;
-    /// How the work on large tables goes down with the number of threads: its power.
+    /// The time for large tables falls as this power of the number of threads.
     pub const THREADS: f64 = 0.5;
 }
 
 /// Enumeration.
 pub(crate) mod enumeration {
-    /// Measured cost of one state and of one factor at a state, for both walks together.
+    /// Measured seconds per state, and per factor evaluated at a state, for both walks together.
     pub const SECONDS_PER_STATE: f64 = 1.2e-8;
-    /// What setting up takes.
+    /// Setup time in seconds.
     pub const AT_LEAST: f64 = 4e-4;
 }
 
 /// Search.
 pub(crate) mod search {
-    /// Measured cost of a step, which is a clause, variable or entry looked at.
+    /// Measured seconds per step; a step is one clause, variable or entry visited.
     pub const SECONDS_PER_STEP: f64 = 4e-8;
-    /// Where there was no trial: setting up, and some decisions for each entry that elimination would look at.
+    /// Used without a trial run: setup time, and seconds for each entry that elimination would visit.
     pub const AT_LEAST: f64 = 4e-4;
     pub const SECONDS_PER_ENTRY: f64 = 1e-5;
 }
 
 /// Lattice.
 pub(crate) mod lattice {
-    /// Seconds for one multiplication and addition in a product, single precision; double takes twice as long.
+    /// Seconds per multiply-add in a matrix product in single precision; double precision takes twice as
+    /// long.
     pub const PER_PRODUCT: f64 = 1.3e-11;
-    /// Seconds to write a byte of fresh memory: results, and scratch beyond what is kept between queries.
+    /// Seconds to write one byte of newly allocated memory: results, and scratch that is not kept between
+    /// queries.
     pub const PER_FRESH_BYTE: f64 = 6e-10;
-    /// Seconds to start: threads, allocations, tables of offsets.
+    /// Startup time in seconds: threads, allocations, offset tables.
     pub const PER_CALL: f64 = 2e-5;
-    /// What a query holds besides arrays that are as large as N: scales and norms of a row, offsets, boxes.
+    /// Memory of a query besides the arrays of size N: scales and norms of each row, offsets, boxes.
     pub const BYTES_PER_ROW: f64 = 96.0;
     pub const BYTES_PER_CALL: f64 = (96 << 10) as f64;
 }
 
 /// Forward backward.
 pub(crate) mod forward_backward {
-    /// Seconds to bring one byte of a matrix from memory, and from the cache as far as it fits there.
+    /// Seconds to read one byte of a matrix from memory, and from the cache for the part that fits there.
     pub const PER_BYTE: f64 = 5.5e-11;
     pub const PER_CACHED_BYTE: f64 = 3e-11;
     pub const CACHE: f64 = 16e6;
-    /// Seconds for an entry of a matrix that is read or multiplied out, and exponentiated, single precision.
+    /// Seconds per matrix entry that is read or computed as a product, then exponentiated, in single
+    /// precision.
     pub const PER_MADE: f64 = 4.6e-10;
-    /// Seconds for a number of a message: copied, scaled, `exp` or `ln`, single precision.
+    /// Seconds per number of a message (copy, scale, `exp` or `ln`), in single precision.
     pub const PER_NUMBER: f64 = 1.3e-9;
-    /// Seconds for a state of a segment, in double precision whatever the model's.
+    /// Seconds per state of a segment; always in double precision.
     pub const PER_SEGMENT: f64 = 3e-9;
-    /// Seconds for an entry of a maximum over paths.
+    /// Seconds per entry in a maximisation over paths.
     pub const PER_COMPARISON: f64 = 1e-10;
-    /// Seconds for an entry of the law of a draw, more where it is a product of embeddings, and for the draw
-    /// itself.
+    /// Seconds per entry of a distribution that is sampled from, per such entry if it is a product of
+    /// embeddings, and per draw.
     pub const PER_WEIGHT: f64 = 1.4e-9;
     pub const PER_MADE_WEIGHT: f64 = 3e-9;
     pub const PER_DRAW: f64 = 9e-8;
-    /// Seconds for a way into a node that the k best paths are asked of, and for a position of one of them.
+    /// Seconds per edge into a node visited by the search for the k best paths, and per position of each path
+    /// found.
     pub const PER_WAY: f64 = 2e-8;
     pub const PER_RANKED: f64 = 2e-7;
 }
 
 /// Randomized.
 pub(crate) mod randomized {
-    /// Seconds for an entry of the transitions that is exponentiated and added up, single precision; double takes
+    /// Seconds per transition that is exponentiated and summed in single precision; double precision takes
     /// twice as long.
     pub const PER_ENTRY: f64 = 7.2e-10;
-    /// Seconds more for an entry that stands alone in a table, and for one in a table that is larger than the
-    /// cache.
+    /// Extra seconds per entry that is gathered individually from a table, and per such entry if the table is
+    /// larger than the cache.
     pub const PER_GATHERED: f64 = 9.5e-10;
     pub const PER_FAR_GATHERED: f64 = 3.5e-9;
     pub const CACHE: f64 = 16e6;
-    /// Seconds to weigh a state and choose among all: as they are numbered, sorted, and sorted in bands.
+    /// Seconds per state to compute its weight and choose among all states: in their given order, sorted, and
+    /// sorted in bands.
     pub const PER_STATE: f64 = 2.4e-8;
     pub const PER_SORTED_STATE: f64 = 3.1e-8;
     pub const PER_BANDED_STATE: f64 = 7.4e-8;
-    /// Seconds for a state of a segment that is weighed, and for one on the lattice of chosen states.
+    /// Seconds per state of a segment whose weight is computed, and per state of a segment on the lattice of
+    /// chosen states.
     pub const PER_SEGMENT: f64 = 7.8e-9;
     pub const PER_CHOSEN_SEGMENT: f64 = 2.5e-7;
     /// Seconds to start a product on the lattice of chosen states.
@@ -102,40 +110,40 @@ pub(crate) mod randomized {
 
 /// Belief propagation.
 pub(crate) mod belief_propagation {
-    /// Measured cost of an entry of a table for each variable that it has, and of a factor.
+    /// Measured seconds per table entry and variable of its scope, and per factor.
     pub const SECONDS_PER_ENTRY: f64 = 6e-9;
     pub const SECONDS_PER_FACTOR: f64 = 6e-8;
 }
 
 /// Tree reweighted.
 pub(crate) mod tree_reweighted {
-    /// Measured cost of an entry of a table for each variable that it has, and of a factor.
+    /// Measured seconds per table entry and variable of its scope, and per factor.
     pub const SECONDS_PER_ENTRY: f64 = 6e-9;
     pub const SECONDS_PER_FACTOR: f64 = 6e-8;
 }
 
 /// Pairwise.
 pub(crate) mod pairwise {
-    /// Seconds for a multiplication in a product, for an entry of a matrix that is made, and for a number of a
+    /// Seconds per multiply-add in a matrix product, per matrix entry that is computed, and per number of a
     /// message; see `lattice::cost`.
     pub const PER_PRODUCT: f64 = 2e-11;
     pub const PER_MADE: f64 = 5e-10;
     pub const PER_NUMBER: f64 = 5e-9;
-    /// Seconds to weigh a state and choose among all.
+    /// Seconds per state to compute its weight and choose among all states.
     pub const PER_WEIGHED: f64 = 3e-8;
 }
 
 /// Mean field.
 pub(crate) mod mean_field {
-    /// Measured for each number that the model has: in a sweep, and in setting up.
+    /// Measured seconds per number of the model, in a sweep and in setup.
     pub const SECONDS_PER_ENTRY: f64 = 1e-8;
     pub const SECONDS_TO_SET_UP: f64 = 1.5e-7;
 }
 
 /// Mini buckets.
 pub(crate) mod mini_buckets {
-    /// Measured seconds: an entry of a mini-bucket in both sweeps, where its bucket is whole and where it is cut;
-    /// a mini-bucket.
+    /// Measured seconds in both sweeps: per entry of a mini-bucket whose bucket is whole; per entry where the
+    /// bucket is split; per mini-bucket.
     pub const PER_ENTRY: f64 = 1e-8;
     pub const PER_SPLIT_ENTRY: f64 = 2.2e-8;
     pub const PER_NODE: f64 = 4e-6;
@@ -143,35 +151,35 @@ pub(crate) mod mini_buckets {
 
 /// Mini bucket sampling.
 pub(crate) mod mini_bucket_sampling {
-    /// Measured seconds a table looked up in a draw.
+    /// Measured seconds per table lookup in a draw, and per mini-bucket.
     pub const PER_TABLE: f64 = 1.2e-8;
     pub const PER_NODE: f64 = 4e-8;
 }
 
 /// Importance.
 pub(crate) mod importance {
-    /// Measured cost of reading one factor at a state, and of drawing one variable.
+    /// Measured seconds to read one factor at a state, and to draw one variable.
     pub const SECONDS_PER_FACTOR: f64 = 6e-9;
     pub const SECONDS_PER_VARIABLE: f64 = 4e-8;
 }
 
 /// Stratified quadrature.
 pub(crate) mod stratified_quadrature {
-    /// Measured seconds of a tuple, and of each clique of it.
+    /// Measured seconds per tuple, and per clique of a tuple.
     pub const PER_TUPLE: f64 = 1e-8;
     pub const PER_CLIQUE: f64 = 2e-8;
 }
 
 /// Published quadrature.
 pub(crate) mod published_quadrature {
-    /// Measured seconds of a sample, and of each index of it.
+    /// Measured seconds per sample, and per index of a sample.
     pub const PER_SAMPLE: f64 = 2e-8;
     pub const PER_INDEX: f64 = 1.5e-8;
 }
 
 /// Quadrature.
 pub(crate) mod quadrature {
-    /// Measured seconds of drawing a variable, and of reading a table.
+    /// Measured seconds to draw one variable, and to read one table.
     pub const PER_VARIABLE: f64 = 1.5e-8;
     pub const PER_TABLE: f64 = 4e-9;
     pub const PER_ENTRY: f64 = 2e-8;
@@ -180,23 +188,24 @@ pub(crate) mod quadrature {
 
 /// Space enumeration.
 pub(crate) mod space_enumeration {
-    /// Measured: one number of a structure, made and scored.
+    /// Measured seconds to generate and score one number of a structure.
     pub const SECONDS_PER_NUMBER: f64 = 4e-9;
 }
 
 /// Oracle.
 pub(crate) mod oracle {
-    /// Measured: one term of a log-sum-exp, and one node or label of the closed forms.
+    /// Measured seconds per term of a log-sum-exp, and per node or label in the closed forms.
     pub const SECONDS_PER_TERM: f64 = 1.2e-8;
     pub const SECONDS_PER_ELEMENT: f64 = 5e-8;
-    /// One step of the best assignment, and one of the walk of an item through the insertions of Kendall's model.
+    /// Seconds per step of the best assignment, and per step of an item through the insertions of Kendall's
+    /// model.
     pub const SECONDS_PER_STEP: f64 = 2e-9;
 }
 
 /// Transfer matrix.
 pub(crate) mod transfer_matrix {
-    /// Seconds of one operation of a matrix product, of one entry's exponential and logarithm, and of one
-    /// operation in logarithms.
+    /// Seconds per operation of a matrix product, per entry exponentiated and logarithm taken, and per
+    /// operation in the log domain.
     pub const OPERATION: f64 = 1.2e-10;
     pub const ENTRY: f64 = 8e-9;
     pub const LOGARITHMIC: f64 = 2.5e-9;

@@ -1,4 +1,4 @@
-//! The methods, by what they do.
+//! Inference methods, grouped by technique.
 
 pub mod bounds;
 pub(crate) mod cost;

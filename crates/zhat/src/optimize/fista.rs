@@ -1,13 +1,14 @@
-//! Accelerated proximal gradient for f(x) + λ·‖x‖₁, f smooth and convex.
+//! Accelerated proximal gradient (FISTA) for f(x) + λ·‖x‖₁ with f smooth and convex.
 //!
 //! x⁺ = prox(y − ∇f(y)/L), y⁺ = x⁺ + ((t − 1)/t⁺)·(x⁺ − x), t⁺ = (1 + √(1 + 4t²))/2, with prox(z)ᵢ =
-//! sign(zᵢ)·max(|zᵢ| − λ/L, 0). The objective falls as O(L/k²). Momentum that points uphill, ⟨y − x⁺, x⁺ − x⟩ >
-//! 0, is dropped (adaptive restart), which brings linear convergence where f is strongly convex without
-//! knowing how strongly.
+//! sign(zᵢ)·max(|zᵢ| − λ/L, 0). The objective converges at rate O(L/k²). Momentum that points uphill, ⟨y −
+//! x⁺, x⁺ − x⟩ > 0, is reset (adaptive restart); this gives linear convergence for strongly convex f without
+//! knowledge of the strong convexity constant.
 //!
-//! L is given, or found: doubled until f(x⁺) ≤ f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (where that is below
-//! rounding, until ⟨∇f(x⁺) − ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²), and a little smaller at every step. With values
-//! and gradients that are estimates the test may fail whatever L is, so then a largest one must be given.
+//! L is given or adapted. The adaptive L is reduced slightly at every step and then doubled until f(x⁺) ≤
+//! f(y) + ⟨∇f(y), x⁺ − y⟩ + L/2·‖x⁺ − y‖² (or, if these differences are below rounding, until ⟨∇f(x⁺) −
+//! ∇f(y), x⁺ − y⟩ ≤ L·‖x⁺ − y‖²). If values and gradients are estimates, the test may fail for every L, so a
+//! maximum must be given.
 //!
 //! References: A. Beck, M. Teboulle, SIAM J. Imaging Sciences 2 (2009); B. O'Donoghue, E. Candès, Found.
 //! Comput. Math. 15 (2015).
@@ -17,21 +18,21 @@ use serde::{Deserialize, Serialize};
 use super::{Smooth, Step};
 use crate::error::Result;
 
-/// How fast L is tried to be made smaller.
+/// Factor by which an adaptive L is reduced at every step.
 const SHRINK: f64 = 0.9;
-/// Differences of f below this, relative to its size, are not looked at.
+/// Differences of f below this, relative to its size, are treated as rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// Where L comes from.
+/// Choice of L.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StepSize {
-    /// Always this one.
+    /// This L at every step.
     Fixed(f64),
-    /// Found by trial.
+    /// Adapted by backtracking.
     Adaptive {
-        /// From here on.
+        /// The current L.
         now: f64,
-        /// No larger one is needed, if that is known.
+        /// An upper bound on the L that is needed, if known.
         most: Option<f64>,
     },
 }
@@ -58,27 +59,27 @@ pub struct Fista {
 }
 
 impl Fista {
-    /// Starts at a point, with λ.
+    /// Starts at a point, with weight λ of the l1 norm.
     pub fn new(point: Vec<f64>, l1: f64, size: StepSize) -> Self {
         Fista { ahead: point.clone(), point, momentum: 1.0, l1, size }
     }
 
-    /// Where it is.
+    /// The current point.
     pub fn point(&self) -> &[f64] {
         &self.point
     }
 
-    /// What is in it without an l1 norm: the point, the one ahead, t and L.
+    /// The state without λ: the point, the extrapolated point, t and L.
     pub(crate) fn parts(&self) -> (&[f64], &[f64], f64, StepSize) {
         (&self.point, &self.ahead, self.momentum, self.size)
     }
 
-    /// The inverse of `parts`; both vectors must be of one length.
+    /// The inverse of `parts`, with λ = 0; both vectors must have the same length.
     pub(crate) fn from_parts(point: Vec<f64>, ahead: Vec<f64>, momentum: f64, size: StepSize) -> Self {
         Fista { point, ahead, momentum, l1: 0.0, size }
     }
 
-    /// One step; f is asked once, or with an adaptive L twice and more.
+    /// One step. It evaluates f once, at the extrapolated point; with an adaptive L, at least twice.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let n = self.point.len();
         let mut gradient = vec![0.0; n];
@@ -103,7 +104,7 @@ impl Fista {
             let below = if lipschitz * square > ROUNDING * (1.0 + value.abs()) {
                 reached <= value + along + 0.5 * lipschitz * square
             } else {
-                // So near, values are all rounding; gradients are not.
+                // At this distance differences of values are all rounding; differences of gradients are not.
                 curved <= lipschitz * square
             };
             let most_of_all = most.unwrap_or(1e300);
@@ -144,7 +145,7 @@ impl Fista {
 mod tests {
     use super::*;
 
-    /// Σ aᵢ(xᵢ − bᵢ)²/2 + λ|xᵢ|: the minimum is known, curvatures from 1e-3 to 1e3.
+    /// Σ aᵢ(xᵢ − bᵢ)²/2 + λ|xᵢ|, with a known minimum and curvatures from 1e-3 to 1e3.
     #[test]
     fn badly_scaled_quadratics_with_l1() {
         let a: Vec<f64> = (0..13).map(|i| 10f64.powf(i as f64 / 2.0 - 3.0)).collect();

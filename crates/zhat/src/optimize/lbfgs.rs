@@ -1,8 +1,8 @@
 //! Limited-memory BFGS for smooth functions, with a line search for the strong Wolfe conditions.
 //!
-//! The direction is −H∇f with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop
-//! recursion, and the step α along d such that f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f,
-//! d⟩|. Memory 2m + 5 vectors, two more if a step is looked for; about one evaluation a step.
+//! The direction is d = −H∇f, with H built from the last m pairs s = x⁺ − x, y = ∇f⁺ − ∇f by the two-loop
+//! recursion. The step α satisfies f(x + αd) ≤ f(x) + c₁α⟨∇f, d⟩ and |⟨∇f(x + αd), d⟩| ≤ c₂|⟨∇f, d⟩|. Memory:
+//! 2m + 5 vectors, and two more during a line search. Time: about one evaluation of f per step.
 //!
 //! Reference: J. Nocedal, S. J. Wright, *Numerical Optimization* (2006), Algorithms 7.4, 3.5 and 3.6.
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 
 const SUFFICIENT: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
-/// Evaluations of one line search.
+/// Maximum number of evaluations in one line search.
 const TRIALS: usize = 30;
 
 /// The state between two steps.
@@ -38,13 +38,13 @@ const TRIALS: usize = 30;
 pub struct Lbfgs {
     point: Vec<f64>,
     history: usize,
-    /// Value and gradient at the point, once it was evaluated.
+    /// Value and gradient at the point, if evaluated.
     here: Option<(f64, Vec<f64>)>,
-    /// (s, y), the latest last.
+    /// The pairs (s, y), most recent last.
     pairs: VecDeque<(Vec<f64>, Vec<f64>)>,
 }
 
-/// A place on the line: the step to it, the value and the slope there.
+/// A point on the search line: its step, value and slope.
 #[derive(Clone, Copy)]
 struct Mark {
     step: f64,
@@ -52,7 +52,7 @@ struct Mark {
     slope: f64,
 }
 
-/// A place with all that is known about it.
+/// A point on the search line with its coordinates and gradient.
 struct Place {
     mark: Mark,
     point: Vec<f64>,
@@ -60,17 +60,17 @@ struct Place {
 }
 
 impl Lbfgs {
-    /// Starts at a point, and remembers so many pairs.
+    /// Starts at a point, with a history of this many pairs.
     pub fn new(point: Vec<f64>, history: usize) -> Self {
         Lbfgs { point, history: history.max(1), here: None, pairs: VecDeque::new() }
     }
 
-    /// Where it is.
+    /// The current point.
     pub fn point(&self) -> &[f64] {
         &self.point
     }
 
-    /// Everything in it: the point, what is remembered at most, value and gradient at the point, and the
+    /// The whole state: the point, the maximum number of pairs, value and gradient at the point, and the
     /// pairs.
     #[allow(clippy::type_complexity)]
     pub(crate) fn parts(
@@ -81,7 +81,7 @@ impl Lbfgs {
         (&self.point, self.history, here, pairs)
     }
 
-    /// The inverse of `parts`; all vectors must be as long as the point.
+    /// The inverse of `parts`; all vectors must have the length of the point.
     pub(crate) fn from_parts(
         point: Vec<f64>,
         history: usize,
@@ -91,7 +91,7 @@ impl Lbfgs {
         Lbfgs { point, history: history.max(1), here, pairs: pairs.into() }
     }
 
-    /// One step. At a minimum, as far as numbers go, it stays where it is; if f fails nothing has changed.
+    /// One step. At a minimum, up to rounding, the point does not move. If f fails, the state is unchanged.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let (value, mut gradient) = match self.here.take() {
             Some(here) => here,
@@ -105,7 +105,7 @@ impl Lbfgs {
         let mut slope = dot(&gradient, &direction);
         let spoilt = slope >= 0.0 || !slope.is_finite();
         if spoilt {
-            // Rounding has spoilt the pairs.
+            // The direction is not a descent direction because of rounding: fall back to steepest descent.
             direction.iter_mut().zip(&gradient).for_each(|(d, g)| *d = -g);
             slope = -dot(&gradient, &gradient);
         }
@@ -133,7 +133,7 @@ impl Lbfgs {
             self.pairs.clear();
         }
         let step = Step { objective: found.mark.value, stationarity: largest(&found.gradient) };
-        // The old point and gradient become the differences, where they are.
+        // In place: the old point and gradient become the differences s and y.
         subtract_from(&found.point, &mut self.point);
         subtract_from(&found.gradient, &mut gradient);
         let (s, y) = (std::mem::replace(&mut self.point, found.point), gradient);
@@ -168,7 +168,8 @@ impl Lbfgs {
     }
 }
 
-/// A place with the strong Wolfe conditions, or the lowest one found; `None` if none is lower than the start.
+/// A point that satisfies the strong Wolfe conditions, or else the lowest point found; `None` if no point is
+/// lower than the start.
 fn search(
     f: &mut Smooth<'_>,
     from: &[f64],
@@ -214,7 +215,7 @@ fn search(
     Ok(best)
 }
 
-/// The minimum of the cubic through two places, kept away from both.
+/// The minimum of the cubic interpolant of two points, or the midpoint if that is too close to one of them.
 fn between(low: Mark, up: Mark) -> f64 {
     let (a, b) = (low.step, up.step);
     let d1 = low.slope + up.slope - 3.0 * (low.value - up.value) / (a - b);

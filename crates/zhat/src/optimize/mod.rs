@@ -1,5 +1,5 @@
-//! Minimising smooth functions, and smooth ones plus an l1 norm: methods whose whole state is data, so that
-//! work can be stopped and resumed with the same bits.
+//! Minimisation of smooth functions, with or without an l1 norm. The whole state of an optimiser can be
+//! saved, and a resumed run gives the same bits.
 
 mod fista;
 mod lbfgs;
@@ -12,20 +12,19 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::numeric::Elementwise;
 
-/// A function to minimise: its value at a point, and its gradient into the second argument.
+/// A function to minimise: returns its value at a point and writes its gradient into the second argument.
 pub type Smooth<'a> = dyn FnMut(&[f64], &mut [f64]) -> Result<f64> + 'a;
 
-/// What a step has led to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The whole objective at the new point.
+    /// The objective including the l1 norm, at the new point.
     pub objective: f64,
-    /// The largest component of what must vanish at a minimum: the gradient, or with an l1 norm the proximal
-    /// gradient.
+    /// The largest component of the gradient, or with an l1 norm of the proximal gradient; zero at a minimum.
     pub stationarity: f64,
 }
 
-/// Numbers that are worked on at once: what is added up does not depend on the threads.
+/// Block length of parallel sums. It is fixed, so that results do not depend on the number of threads.
 const BLOCK: usize = 1 << 16;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -46,7 +45,7 @@ fn subtract_from(a: &[f64], b: &mut [f64]) {
     in_blocks(b, a, |b, a| b.iter_mut().zip(a).for_each(|(b, a)| *b = a - *b));
 }
 
-/// Small vectors do not leave the thread.
+/// Applies `work` to blocks in parallel; short vectors are processed in the calling thread.
 fn in_blocks(a: &mut [f64], b: &[f64], work: impl Fn(&mut [f64], &[f64]) + Sync) {
     if a.len() <= BLOCK {
         work(a, b);

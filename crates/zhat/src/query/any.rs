@@ -1,8 +1,7 @@
-//! Answers whose types are known at run time only: a few shapes for all kinds of models.
+//! Answers whose types are known only at run time: a few shapes for all kinds of models.
 //!
-//! A program that chooses model, query and method at run time prints or converts these shapes, and never
-//! needs to know the kind of model. What the places, rows and states of a shape are called is the model's to
-//! say ([`crate::model::AnyModel`]).
+//! A program that chooses model, query and method at run time prints or converts these shapes without knowing
+//! the kind of model. The model gives the names of variables, rows and states ([`crate::model::AnyModel`]).
 
 use super::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 use crate::answer::{Answer, Estimate};
@@ -22,7 +21,7 @@ pub enum AnyValue {
     Numbers(Vec<f64>),
     /// Marginals, factor marginals, gradients.
     Tensors(Tensors),
-    /// The best state of each item; of a single model there is one.
+    /// The best state of each item; a single model has one.
     States(Vec<BestState>),
     /// The k best states of each item, best first.
     Ranked(Vec<Vec<BestState>>),
@@ -35,21 +34,21 @@ pub enum AnyValue {
 pub struct Tensors {
     /// The tensors.
     pub list: Vec<Tensor<'static>>,
-    /// How far the numbers may be from the truth, with the confidence of the guarantee, where an estimate
-    /// says so: each of them (marginals), or all of them together in Euclidean norm (gradients).
+    /// Error radius at the confidence of the guarantee, if the method estimates one: for each number
+    /// (marginals), or for all numbers together in Euclidean norm (gradients).
     pub radius: Option<f64>,
 }
 
-/// Samples of one item of a batch, and the law that they follow.
+/// Samples of one item of a batch, and the distribution they follow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
     /// One state per sample.
     pub states: StateList,
-    /// What they may be used for.
+    /// The distribution they follow.
     pub law: Law,
 }
 
-/// States of equal or different lengths, one after the other.
+/// Concatenated states of equal or different lengths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateList {
     ends: Vec<usize>,
@@ -63,7 +62,7 @@ impl StateList {
         StateList { ends: (1..=count).map(|i| i * length).collect(), values }
     }
 
-    /// An empty list with room for so many states, and numbers of all of them together.
+    /// An empty list with capacity for this many states and this many numbers in total.
     pub fn with_capacity(states: usize, numbers: usize) -> Self {
         StateList { ends: Vec::with_capacity(states), values: Vec::with_capacity(numbers) }
     }
@@ -79,7 +78,7 @@ impl StateList {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no states.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -90,15 +89,15 @@ impl StateList {
         (0..self.len()).map(move |i| &self.values[start(i)..self.ends[i]])
     }
 
-    /// All numbers, state after state.
+    /// All states, concatenated.
     pub fn as_slice(&self) -> &[usize] {
         &self.values
     }
 }
 
-/// A value about a model of type `M` as one of the shapes of [`AnyValue`].
+/// Conversion of a value about a model of type `M` to one of the shapes of [`AnyValue`].
 pub trait IntoValue<M: ?Sized> {
-    /// The shape, with what the model knows of it.
+    /// The value in its shape; the model supplies the names.
     fn into_value(self, model: &M) -> AnyValue;
 }
 
@@ -149,19 +148,19 @@ impl<M: ?Sized> IntoValue<M> for Samples {
 }
 
 impl AnyValue {
-    /// Tensors without a radius.
+    /// Tensors without an error radius.
     pub fn tensors(list: Vec<Tensor<'static>>) -> Self {
         AnyValue::Tensors(Tensors { list, radius: None })
     }
 }
 
 impl AnyAnswer {
-    /// The number of an answer about a single model: log Z or entropy.
+    /// The number in an answer about a single model: log Z or entropy.
     pub fn number(&self) -> Option<f64> {
         if let AnyValue::Number(value) = self.value { Some(value) } else { None }
     }
 
-    /// The numbers of an answer about a batch, or the one about a single model.
+    /// The numbers in an answer about a batch; one number for a single model.
     pub fn numbers(&self) -> Option<&[f64]> {
         match &self.value {
             AnyValue::Number(value) => Some(std::slice::from_ref(value)),
@@ -170,7 +169,7 @@ impl AnyAnswer {
         }
     }
 
-    /// The answer about a single number.
+    /// Converts an answer that is a single number.
     ///
     /// # Errors
     /// If the value has another shape.
@@ -183,13 +182,13 @@ impl AnyAnswer {
         }
     }
 
-    /// The error for a value of another shape than the caller needs.
+    /// The error for a value of an unexpected shape.
     pub fn unexpected_shape(&self) -> Error {
         let method = self.diagnostics.method;
         Error::argument("method", format!("the answer of `{method}` has another shape than expected"))
     }
 
-    /// The tensor of this name.
+    /// The tensor with this name.
     pub fn tensor(&self, name: &str) -> Option<&Tensor<'static>> {
         let AnyValue::Tensors(tensors) = &self.value else { return None };
         tensors.list.iter().find(|tensor| tensor.name() == name)

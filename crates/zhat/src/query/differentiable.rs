@@ -1,9 +1,9 @@
 //! Differentiable operations: a value, and a tape that gives its gradient.
 //!
 //! An operation f on the parameters θ of a model gives one number per item. Its tape turns a cotangent c,
-//! also one number per item, into the gradient of Σ_b c_b·f_b(θ), which has the shape of the model's factor
-//! marginals ([`HasFactorMarginals`]): for f = log Z these are the expected counts. Neural code needs nothing
-//! else: the backward pass of a layer is the tape's `vjp`. Where types are known at run time only there is
+//! also one number per item, into the gradient of Σ_b c_b·f_b(θ). The gradient has the shape of the model's
+//! factor marginals ([`HasFactorMarginals`]); for f = log Z and c = 1 it consists of the expected counts. The
+//! backward pass of a neural layer is the tape's `vjp`. If types are known only at run time, use
 //! [`crate::catalogue::differentiate`], whose gradients are named tensors.
 
 use super::HasFactorMarginals;
@@ -28,7 +28,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Operation; 4] =
         [Operation::LogPartition, Operation::Entropy, Operation::CrossEntropy, Operation::Kl];
 
@@ -42,7 +42,7 @@ impl Operation {
         }
     }
 
-    /// How many models it is about.
+    /// Number of models that the operation takes.
     pub fn models(self) -> usize {
         match self {
             Operation::LogPartition | Operation::Entropy => 1,
@@ -54,7 +54,7 @@ impl Operation {
 /// A method that differentiates operations on models of type `M`.
 ///
 /// Cost and guarantee of a value are those of the method's own query. A gradient takes about as much time
-/// again; what the tape keeps for it is part of the method's forecast for factor marginals.
+/// again; the memory of the tape is included in the method's forecast for factor marginals.
 ///
 /// ```
 /// use zhat::model::generate::{self, ChainShape};
@@ -69,13 +69,13 @@ impl Operation {
 /// # Ok::<(), zhat::Error>(())
 /// ```
 pub trait Differentiable<M: HasFactorMarginals>: Forecasts<M> {
-    /// The operations that it differentiates.
+    /// The operations that the method differentiates.
     const OPERATIONS: &'static [Operation];
 
     /// The value of an operation on one or two models, one number per item, and its tape.
     ///
     /// # Errors
-    /// Those of the query, and for an operation or a number of models that it does not take.
+    /// Those of the query; also for an operation or a number of models that the method does not support.
     fn differentiate(
         &self,
         operation: Operation,
@@ -83,8 +83,8 @@ pub trait Differentiable<M: HasFactorMarginals>: Forecasts<M> {
         run: &Run,
     ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)>;
 
-    /// The value of an operation and the gradients for a cotangent that is known beforehand, which may be
-    /// cheaper.
+    /// The value of an operation and its gradients for a cotangent that is known beforehand; this may be
+    /// cheaper than a tape.
     ///
     /// # Errors
     /// As [`Differentiable::differentiate`] and [`Tape::vjp`].
@@ -102,10 +102,10 @@ pub trait Differentiable<M: HasFactorMarginals>: Forecasts<M> {
     }
 }
 
-/// From a cotangent to one gradient per model.
+/// Maps a cotangent to one gradient per model.
 type Vjp<G> = dyn Fn(&[f64]) -> Result<Vec<G>> + Send + Sync;
 
-/// What an operation leaves for its gradient, of type `G`.
+/// The state that an operation keeps to compute its gradient, of type `G`.
 pub struct Tape<G>(Box<Vjp<G>>);
 
 impl<G> Tape<G> {
@@ -114,15 +114,15 @@ impl<G> Tape<G> {
         Tape(Box::new(vjp))
     }
 
-    /// The gradient of Σ_b cotangent_b · value_b, for each model of the operation.
+    /// The gradient of Σ_b cotangent_b · value_b with respect to each model of the operation.
     ///
     /// # Errors
-    /// For a cotangent of another length or with numbers that are not finite, and where the work is stopped.
+    /// If the cotangent has the wrong length or a number that is not finite, or the work is stopped.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<Vec<G>> {
         (self.0)(cotangent)
     }
 
-    /// The same with its gradients changed.
+    /// Applies a function to each gradient; its first argument is the index of the model.
     pub fn map<H: 'static>(self, change: impl Fn(usize, G) -> H + Send + Sync + 'static) -> Tape<H>
     where
         G: 'static,

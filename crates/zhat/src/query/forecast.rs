@@ -1,32 +1,32 @@
-//! What a method would cost and promise, said before it is run.
+//! Estimated cost and guarantee of a query, before it is run.
 
 use super::Query;
 use crate::answer::Promise;
 use crate::run::Run;
 
-/// What a query would take.
+/// Estimated cost of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Peak memory for tables, messages and samples, in bytes; the model itself is there already.
+    /// Peak memory for tables, messages and samples, in bytes, without the model itself.
     pub bytes: f64,
-    /// Rough wall-clock seconds on one thread.
+    /// Approximate wall-clock seconds on one thread.
     pub seconds: f64,
-    /// The kind of promise that the answer will carry.
+    /// The kind of guarantee that the answer will have.
     pub promise: Promise,
 }
 
 impl Forecast {
-    /// True if it keeps within the memory budget and the time horizon.
+    /// True if the query fits the memory budget and the time horizon.
     pub fn fits(&self, run: &Run, horizon: f64) -> bool {
         self.bytes <= run.memory() as f64 && self.seconds <= horizon
     }
 }
 
-/// `auto` looks this many seconds ahead where there is no time budget.
+/// Time horizon of `auto` without a time budget, in seconds.
 pub const DEFAULT_HORIZON: f64 = 600.0;
 
-/// A method that knows what it costs on models of type `M`. Every method in the catalogue does.
+/// A method that estimates its cost on models of type `M`. Every method in the catalogue does.
 pub trait Forecasts<M: ?Sized> {
-    /// What `query` would take; it must be cheap itself and never fail.
+    /// The estimated cost of `query`. The estimate itself must be cheap and must not fail.
     fn forecast(&self, model: &M, query: Query, run: &Run) -> Forecast;
 }

@@ -1,8 +1,8 @@
-//! The queries: one small trait each. A method implements those that it can answer.
+//! Queries: one small trait each. A method implements the traits of the queries that it answers.
 //!
-//! What an answer looks like is a property of the model: [`Answers`] says it for log Z and entropy,
-//! [`HasMarginals`], [`HasFactorMarginals`] and [`HasStates`] for the other queries. A model that has log Z
-//! only implements the first. Where model, query and method are chosen at run time, an answer is an
+//! The type of an answer is a property of the model: [`Answers`] defines it for log Z and entropy,
+//! [`HasMarginals`], [`HasFactorMarginals`] and [`HasStates`] for the other queries. A model with only log Z
+//! implements only the first. If model, query and method are chosen at run time, an answer is an
 //! [`AnyAnswer`].
 
 mod any;
@@ -33,7 +33,8 @@ pub trait HasMarginals: Answers {
     type Marginals;
 }
 
-/// The type of a model's factor marginals, which is also that of the gradient of log Z by its parameters.
+/// The type of a model's factor marginals, which is also the type of the gradient of log Z with respect to
+/// its parameters.
 pub trait HasFactorMarginals: Answers {
     /// One number for every parameter.
     type FactorMarginals;
@@ -73,23 +74,23 @@ pub trait Entropy<M: Answers + ?Sized> {
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
-/// How far one model is from another of the same shape, in nats.
+/// Divergences between two models of the same shape, in nats.
 pub trait Divergence<M: Answers + ?Sized> {
-    /// −Σₓ p(x) log q(x); +∞ where p has states that q does not have.
+    /// −Σₓ p(x) log q(x); +∞ if some state has p(x) > 0 and q(x) = 0.
     fn cross_entropy(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
 
-    /// KL(p ‖ q) = Σₓ p(x) log (p(x) / q(x)); +∞ where p has states that q does not have.
+    /// KL(p ‖ q) = Σₓ p(x) log (p(x) / q(x)); +∞ if some state has p(x) > 0 and q(x) = 0.
     fn kl(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
-/// The state of largest weight. The guarantee is about its score.
+/// The state of largest weight. The guarantee applies to its score.
 pub trait Map<M: HasStates + ?Sized> {
     /// Answers the query.
     fn map(&self, model: &M, run: &Run) -> Result<Answer<M::Best>>;
 }
 
-/// The k states of largest weight, best first; fewer if fewer have a weight. The guarantee is about their
-/// scores.
+/// The k states of largest weight, best first; fewer if fewer have positive weight. The guarantee applies to
+/// their scores.
 pub trait KBest<M: HasStates + ?Sized> {
     /// Finds `k` states.
     fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<M::Ranked>>;
@@ -101,7 +102,7 @@ pub trait Sample<M: HasStates + ?Sized> {
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<M::Samples>>;
 }
 
-/// The name of a query, where it is chosen at run time.
+/// A query that is chosen at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Query {
     /// [`LogPartition`].
@@ -121,7 +122,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// One of each, to go through them all.
+    /// One query of each kind.
     pub const ALL: [Query; 7] = [
         Query::LogPartition,
         Query::Marginals,
@@ -132,7 +133,7 @@ impl Query {
         Query::Sample(1),
     ];
 
-    /// The same query for another number of states, where that means anything.
+    /// The same query for another number of states; queries without a number of states are unchanged.
     pub fn with_count(self, count: usize) -> Query {
         match self {
             Query::KBest(_) => Query::KBest(count),
@@ -141,7 +142,7 @@ impl Query {
         }
     }
 
-    /// The number of states that are asked for; 0 where that means nothing.
+    /// The requested number of states; 0 for queries without one.
     pub fn count(self) -> usize {
         match self {
             Query::KBest(count) | Query::Sample(count) => count,
@@ -149,10 +150,9 @@ impl Query {
         }
     }
 
-    /// The same query for at most as many states as a model has: exp `log_count`, or some more. `k_best`
-    /// finds no more than that.
+    /// Limits `k_best` to the number of states of a model, exp `log_count`, or slightly more.
     pub(crate) fn at_most(self, log_count: f64) -> Query {
-        // The logarithm is rounded, so a little more is allowed.
+        // The logarithm is rounded, so the limit is slightly larger.
         let most = (log_count.exp() * (1.0 + 1e-9)).ceil();
         match self {
             Query::KBest(k) if (k as f64) > most => Query::KBest(most as usize),

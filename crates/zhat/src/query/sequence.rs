@@ -1,9 +1,8 @@
-//! What answers about sequences look like: one for each sequence of a batch, and gradients of the shared
-//! parameters.
+//! Values of answers about sequences: one per sequence of a batch, and gradients of the shared parameters.
 
 use crate::numeric::Real;
 
-/// P(xₜ = i) for every sequence, position and state: B×T×N, zero behind a sequence's end.
+/// P(xₜ = i) for every sequence, position and state: B×T×N, zero after the end of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeMarginals<F> {
     /// B, T and N.
@@ -21,14 +20,14 @@ impl<F: Real> NodeMarginals<F> {
 }
 
 /// The gradient of Σ_b c_b · value_b with respect to every parameter of a chain. For value = log Z and c = 1
-/// these are expected counts: node marginals, and edge marginals summed over positions and sequences.
+/// it consists of expected counts: node marginals, and edge marginals summed over positions and sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainGradient<F> {
-    /// N.
+    /// With respect to the start scores: N.
     pub start: Vec<F>,
-    /// B×T×N, zero behind a sequence's end.
+    /// With respect to the emissions: B×T×N, zero after the end of a sequence.
     pub emissions: Vec<F>,
-    /// In the form of the transitions.
+    /// With respect to the transitions, in their form.
     pub transitions: TransitionGradient<F>,
 }
 
@@ -39,9 +38,9 @@ pub enum TransitionGradient<F> {
     Shared(Vec<F>),
     /// (T−1)×N×N.
     PerStep(Vec<F>),
-    /// With respect to the embeddings, N×D each; `right` is `None` where the model has none of its own.
+    /// With respect to the embeddings, N×D each; `right` is `None` if the model has only left embeddings.
     Factored {
-        /// With respect to the left embeddings, or both where they are the same.
+        /// With respect to the left embeddings, or to both if they are the same.
         left: Vec<F>,
         /// With respect to the right embeddings.
         right: Option<Vec<F>>,
@@ -78,25 +77,29 @@ pub struct Segmentation {
 /// Sequences of states drawn from a batch of chains, the same number for each sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathSamples<S = Vec<usize>> {
-    /// For each sequence of the batch its samples.
+    /// The samples of each sequence of the batch.
     pub samples: Vec<Vec<S>>,
-    /// For each sequence of the batch the log weight of each sample, where they are draws from something else
-    /// than the model.
+    /// The log weights of the samples of each sequence, if they are drawn from a distribution other than the
+    /// model.
     pub log_weights: Option<Vec<Vec<f64>>>,
 }
 
-/// Relaxed samples: beside each path, drawn backward by the Gumbel-max trick, the softmaxes that its argmaxes were taken of. Of segments
-/// their rows stand at the last position of each segment; the others are zero.
+/// Relaxed samples: each path, drawn backward by the Gumbel-max trick, together with the softmaxes that
+/// correspond to its argmaxes. For segments, the rows of `states` and `lengths` are at the last position of
+/// each segment; the other rows are zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelaxedSamples<F, P = Vec<usize>> {
     /// B, the number of samples S, T and N.
     pub shape: [usize; 4],
-    /// L, 0 for chains.
+    /// The maximum segment length L; 0 for chains.
     pub longest: usize,
-    /// For each sequence of the batch its paths, or (state, length) of each segment; none where the sequence has none.
+    /// The paths of each sequence of the batch, or (state, length) of each segment; none if the sequence has
+    /// none.
     pub hard: Vec<Vec<P>>,
-    /// B×S×T×N: a probability vector for every position, or for the state of every segment; zero behind a sequence's end.
+    /// B×S×T×N: a probability vector for every position, or for the state of every segment; zero after the
+    /// end of a sequence.
     pub states: Vec<F>,
-    /// B×S×T×L: for every segment a probability vector of its length; length d is entry d − 1. Empty for chains.
+    /// B×S×T×L: a probability vector for the length of every segment, in which entry d − 1 is length d. Empty
+    /// for chains.
     pub lengths: Vec<F>,
 }

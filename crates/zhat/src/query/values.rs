@@ -35,7 +35,7 @@ impl Beliefs {
         &self.probabilities[self.offsets[v]..self.offsets[v + 1]]
     }
 
-    /// The same, to be written.
+    /// The probabilities of variable `v`'s states, mutable.
     pub fn variable_mut(&mut self, v: usize) -> &mut [f64] {
         &mut self.probabilities[self.offsets[v]..self.offsets[v + 1]]
     }
@@ -45,23 +45,23 @@ impl Beliefs {
         (0..self.len()).map(|v| self.variable(v))
     }
 
-    /// All probabilities, one variable after the other.
+    /// All probabilities, concatenated in variable order.
     pub fn as_slice(&self) -> &[f64] {
         &self.probabilities
     }
 
-    /// All probabilities, to be written.
+    /// All probabilities, mutable.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
         &mut self.probabilities
     }
 
-    /// Where each vector ends, and all probabilities.
+    /// The end of each vector, and all probabilities.
     pub(crate) fn into_parts(mut self) -> (Vec<usize>, Vec<f64>) {
         self.offsets.drain(..self.offsets.len().min(1));
         (self.offsets, self.probabilities)
     }
 
-    /// Scales every vector to sum to one; an all-zero vector is left alone.
+    /// Normalises every vector to sum 1; an all-zero vector is unchanged.
     pub(crate) fn normalise(&mut self) {
         for v in 0..self.len() {
             let vector = self.variable_mut(v);
@@ -79,13 +79,13 @@ impl AsRef<[f64]> for Beliefs {
     }
 }
 
-/// One probability table per factor: the axes are the factor's scope in its own order, row-major, the last
-/// fastest. A factor over no variable has the one entry 1.
+/// One probability table per factor, row-major: the axes are the variables of the factor's scope, in the
+/// order of the scope. A factor over no variables has the single entry 1.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FactorBeliefs(Beliefs);
 
 impl FactorBeliefs {
-    /// All-zero tables of the given numbers of entries.
+    /// All-zero tables with the given numbers of entries.
     pub fn with_sizes(sizes: &[usize]) -> Self {
         FactorBeliefs(Beliefs::zeros(sizes))
     }
@@ -105,7 +105,7 @@ impl FactorBeliefs {
         self.0.variable(f)
     }
 
-    /// The same, to be written.
+    /// The table of factor `f`, mutable.
     pub fn factor_mut(&mut self, f: usize) -> &mut [f64] {
         self.0.variable_mut(f)
     }
@@ -115,22 +115,22 @@ impl FactorBeliefs {
         self.0.iter()
     }
 
-    /// All probabilities, one factor after the other.
+    /// All probabilities, concatenated in factor order.
     pub fn as_slice(&self) -> &[f64] {
         self.0.as_slice()
     }
 
-    /// All probabilities, to be written.
+    /// All probabilities, mutable.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f64] {
         self.0.as_mut_slice()
     }
 
-    /// Where each table ends, and all probabilities.
+    /// The end of each table, and all probabilities.
     pub(crate) fn into_parts(self) -> (Vec<usize>, Vec<f64>) {
         self.0.into_parts()
     }
 
-    /// Scales every table to sum to one; an all-zero table is left alone.
+    /// Normalises every table to sum 1; an all-zero table is unchanged.
     pub(crate) fn normalise(&mut self) {
         self.0.normalise();
     }
@@ -151,28 +151,28 @@ pub struct BestState {
     pub score: f64,
 }
 
-/// States drawn from a model, and the law they follow.
+/// States drawn from a model, and the distribution they follow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     count: usize,
     variables: usize,
     states: Vec<usize>,
-    /// What they may be used for.
+    /// The distribution they follow.
     pub law: Law,
 }
 
-/// The law that samples follow.
+/// The distribution of samples.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Law {
     /// Independent draws from the model.
     Exact,
-    /// Independent draws from a proposal; sample s stands for the model with weight exp(log_weights\[s\]).
+    /// Independent draws from a proposal; sample s has the importance weight exp(log_weights\[s\]).
     Weighted {
         /// log of (model weight / proposal probability), one per sample.
         log_weights: Vec<f64>,
     },
-    /// Draws whose law is within this total-variation distance of the model.
+    /// Draws from a distribution within this total-variation distance of the model.
     Approximate {
         /// The distance.
         distance: f64,
@@ -180,7 +180,7 @@ pub enum Law {
 }
 
 impl Samples {
-    /// Wraps `count` states stored sample after sample.
+    /// Wraps `count` states, concatenated.
     pub(crate) fn new(count: usize, variables: usize, states: Vec<usize>, law: Law) -> Self {
         debug_assert_eq!(states.len(), count * variables);
         Samples { count, variables, states, law }
@@ -191,7 +191,7 @@ impl Samples {
         self.count
     }
 
-    /// True if there are none.
+    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -206,12 +206,12 @@ impl Samples {
         (0..self.count).map(|s| &self.states[s * self.variables..(s + 1) * self.variables])
     }
 
-    /// All states, sample after sample.
+    /// All states, concatenated.
     pub fn as_slice(&self) -> &[usize] {
         &self.states
     }
 
-    /// All states, sample after sample, taken out.
+    /// Consumes the samples and returns all states, concatenated.
     pub fn into_states(self) -> Vec<usize> {
         self.states
     }

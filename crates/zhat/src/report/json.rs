@@ -1,4 +1,4 @@
-//! Answers as JSON, written straight from where the numbers lie.
+//! JSON output of answers, streamed from the stored numbers without a copy.
 
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::{Data, Tensor};
 
-/// A number as JSON: infinities, for which JSON has no number, are the texts `"-inf"` and `"inf"`.
+/// A number as JSON; infinities, which JSON numbers cannot express, become the texts `"-inf"` and `"inf"`.
 pub fn number(x: f64) -> Value {
     match x {
         f64::NEG_INFINITY => "-inf".into(),
@@ -18,7 +18,7 @@ pub fn number(x: f64) -> Value {
     }
 }
 
-/// The object of an answer.
+/// The JSON object of an answer.
 pub(super) struct Object<'a>(pub &'a Report<'a>);
 
 impl Serialize for Object<'_> {
@@ -39,7 +39,7 @@ impl Serialize for Object<'_> {
     }
 }
 
-/// A number for one item, an array for more.
+/// A number for one item, an array for several.
 fn one_or_all(values: impl ExactSizeIterator<Item = f64>) -> Value {
     let mut values: Vec<Value> = values.map(number).collect();
     if values.len() == 1 { values.swap_remove(0) } else { Value::Array(values) }
@@ -77,7 +77,7 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
                 None => map.serialize_entry("states", &lists.pop().unwrap_or_default()),
             }
         }
-        // One object per line instead.
+        // Samples have one object per line instead.
         AnyValue::Samples(_) => Err(M::Error::custom("samples are written line by line")),
     }
 }
@@ -86,7 +86,7 @@ fn scored(model: &Model, best: &BestState) -> Value {
     json!({"value": number(best.score), model.state_form().name: state(model, &best.state)})
 }
 
-/// The numbers of a state; rows of several columns are arrays of their own.
+/// The numbers of a state; rows with several columns are nested arrays.
 pub(super) fn state(model: &Model, state: &[usize]) -> Value {
     match model.state_form().columns.len() {
         0 | 1 => json!(state),
@@ -116,7 +116,7 @@ fn tensors<M: SerializeMap>(model: &Model, found: &Tensors, map: &mut M) -> Resu
     Ok(())
 }
 
-/// Numbers of a tensor from one place to another.
+/// A range of the numbers of a tensor.
 struct Part<'a>(&'a Tensor<'a>, usize, usize);
 
 impl Serialize for Part<'_> {
@@ -131,7 +131,7 @@ impl Serialize for Part<'_> {
     }
 }
 
-/// Tensors by name: shape and values.
+/// Tensors by name, with shape and values.
 struct Named<'a>(&'a [Tensor<'static>]);
 
 impl Serialize for Named<'_> {
@@ -150,7 +150,7 @@ impl Serialize for Named<'_> {
     }
 }
 
-/// The rows of a ragged tensor: what the model says of each, and its numbers.
+/// The rows of a ragged tensor: the model's description of each row, and its numbers.
 struct Ragged<'a>(&'a Model, &'a Tensor<'static>);
 
 impl Serialize for Ragged<'_> {

@@ -1,8 +1,7 @@
-//! Answers in words and as JSON, whatever the kind of model.
+//! Text and JSON output of answers for all kinds of models.
 //!
-//! A value has one of a few shapes ([`AnyValue`]), and the model names its rows,
-//! columns and states ([`AnyModel`](crate::model::AnyModel)): so there is one printer and one JSON writer for
-//! all kinds.
+//! A value has one of a few shapes ([`AnyValue`]), and the model names its rows, columns and states
+//! ([`AnyModel`](crate::model::AnyModel)), so one text formatter and one JSON writer serve all kinds.
 //!
 //! ```
 //! use zhat::catalogue::{self, Choice, Settings};
@@ -32,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::query::{AnyAnswer, AnyValue};
 
-/// An answer that is to be shown.
+/// An answer to be printed.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     query: &'a str,
@@ -48,19 +47,19 @@ impl<'a> Report<'a> {
         Report { query, model, answer, members: Vec::new(), first_sample: 0 }
     }
 
-    /// Adds a member to the JSON object: the seed, the plan.
+    /// Adds a member to the JSON object, such as the seed or the plan.
     pub fn with_member(mut self, name: &'static str, value: Value) -> Self {
         self.members.push((name, value));
         self
     }
 
-    /// Says that these samples follow others that were shown before.
+    /// Sets the index of the first sample, for samples that continue earlier output.
     pub fn with_first_sample(mut self, first: usize) -> Self {
         self.first_sample = first;
         self
     }
 
-    /// In words: a number or a table, and below it the promise, the method and its figures. Samples are CSV.
+    /// Text: a number or a table, and below it the guarantee, the method and its figures. Samples are CSV.
     pub fn text(&self) -> String {
         match &self.answer.value {
             AnyValue::Samples(draws) => samples::csv(self, draws),
@@ -72,7 +71,7 @@ impl<'a> Report<'a> {
     /// `diagnostics`. Samples are one object per line.
     ///
     /// # Errors
-    /// For numbers that JSON cannot hold.
+    /// For numbers that JSON cannot express.
     pub fn json(&self) -> Result<String> {
         let text = match &self.answer.value {
             AnyValue::Samples(draws) => samples::json_lines(self, draws),

@@ -1,4 +1,4 @@
-//! Samples: CSV for people and spreadsheets, JSON lines for programs.
+//! Output of samples: CSV for people and spreadsheets, JSON lines for programs.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ use super::text::state_words;
 use crate::io::cell;
 use crate::query::{Draws, Law};
 
-/// The log weights of draws, where they have any.
+/// The log weights of samples, if they are weighted.
 fn weights(draws: &Draws) -> Option<&[f64]> {
     if let Law::Weighted { log_weights } = &draws.law { Some(log_weights) } else { None }
 }
 
-/// One line per sample. Rows of several columns stand in one cell; items of a batch are padded with empty
-/// cells.
+/// One line per sample. A row with several columns is written in one cell; items of a batch are padded with
+/// empty cells.
 pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
     let model = report.model;
     let (batch, form) = (model.batch(), model.state_form());

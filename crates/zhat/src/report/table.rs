@@ -2,8 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// A table with a header, two blanks between its columns; those from `right_from` on are aligned to the
-/// right.
+/// A table with a header and two spaces between columns; columns from `right_from` on are right-aligned.
 pub fn table(header: &[&str], rows: &[Vec<String>], right_from: usize) -> String {
     let mut widths: Vec<usize> = header.iter().map(|cell| cell.width()).collect();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Answers in words.
+//! Text output of answers.
 
 use super::words::footer;
 use super::{Report, promise, table};
@@ -8,14 +8,14 @@ use crate::model::Model;
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::Tensor;
 
-/// Up to this many entries of a row are all shown, of more the largest.
+/// A row with more entries than this shows only its largest entries.
 const MOST_ENTRIES: usize = 16;
-/// How many of the largest.
+/// Number of largest entries shown for such a row.
 const LARGEST_ENTRIES: usize = 8;
-/// A line about a whole tensor has this many of its largest entries.
+/// Number of largest entries shown for a whole tensor.
 const LARGEST_OF_TENSOR: usize = 3;
 
-/// The lines of an answer.
+/// The text of an answer.
 pub(super) fn text(report: &Report<'_>) -> String {
     match &report.answer.value {
         AnyValue::Number(value) => numbers(report, std::slice::from_ref(value)),
@@ -28,7 +28,7 @@ pub(super) fn text(report: &Report<'_>) -> String {
 }
 
 impl Report<'_> {
-    /// Value `i`, in units of `unit`: a bound is stated as a bound.
+    /// Value `i`, divided by `unit`; a bound is printed as a bound.
     fn stated(&self, value: f64, i: usize, unit: f64) -> String {
         self.answer.guarantee.item(i).stated(value, self.answer.diagnostics.rounding, unit)
     }
@@ -37,12 +37,12 @@ impl Report<'_> {
         footer(Some(&self.answer.guarantee), &self.answer.diagnostics)
     }
 
-    /// The footer without the promise, where every line has its own.
+    /// The footer without the guarantee, for output in which every line has its own.
     fn origin(&self) -> String {
         footer(None, &self.answer.diagnostics)
     }
 
-    /// One row per item of a batch: its number, its length, the cells, the promise.
+    /// One row per item of a batch: its number, its length, the cells and the guarantee.
     fn each_item(&self, lengths: &[usize], cells: impl Fn(usize) -> Vec<String>) -> Vec<Vec<String>> {
         let row = |(b, length): (usize, &usize)| {
             let mut row = vec![b.to_string(), length.to_string()];
@@ -54,7 +54,7 @@ impl Report<'_> {
     }
 }
 
-/// log Z, entropy or a divergence: a line for one, a table for a batch.
+/// log Z, entropy or a divergence: one line for a single model, a table for a batch.
 fn numbers(report: &Report<'_>, values: &[f64]) -> String {
     let (label, heading) = match report.query {
         "entropy" => ("entropy ", "entropy (nats)"),
@@ -96,7 +96,7 @@ fn tensors(report: &Report<'_>, found: &Tensors) -> String {
     format!("{shown}\n{radius}{}", report.footer())
 }
 
-/// The rows of a tensor with the model's names.
+/// The rows of a tensor, labelled with the model's names.
 fn rows(model: &Model, tensor: &Tensor<'_>) -> String {
     let (mut header, entries) = model.headings(tensor.name());
     let shape = tensor.shape();
@@ -117,14 +117,14 @@ fn rows(model: &Model, tensor: &Tensor<'_>) -> String {
     let (lengths, leading) = (model.batch().map(|batch| batch.lengths), shape.len().saturating_sub(1));
     let places: Vec<(usize, Vec<usize>)> = (0..tensor.rows())
         .map(|row| (row, if tensor.ends().is_some() { vec![row] } else { index(&shape[..leading], row) }))
-        // The padding behind the end of an item is not shown.
+        // Skip the padding after the end of an item.
         .filter(|(_, index)| match (lengths, index.as_slice()) {
             (Some(lengths), [item, position, ..]) => *position < lengths[*item],
             _ => true,
         })
         .collect();
     if shape.len() == 2 && tensor.ends().is_none() && shape[1] <= MOST_ENTRIES {
-        // The entries of all rows have the same names: a column for each.
+        // The entries of all rows have the same names, so each name is a column.
         let names: Vec<String> = (0..shape[1]).map(|e| model.entry_label(tensor.name(), 0, e)).collect();
         let heading_count = header.len();
         header.extend(names.iter().map(String::as_str));
@@ -177,7 +177,7 @@ fn overview(list: &[Tensor<'_>]) -> String {
     table(&header, &list.iter().map(row).collect::<Vec<_>>(), usize::MAX)
 }
 
-/// The indices of an entry.
+/// The index of an entry along each axis.
 fn index(shape: &[usize], entry: usize) -> Vec<usize> {
     let (mut rest, mut indices) = (entry, vec![0; shape.len()]);
     for (index, length) in indices.iter_mut().zip(shape).rev() {
@@ -187,7 +187,7 @@ fn index(shape: &[usize], entry: usize) -> Vec<usize> {
     indices
 }
 
-/// The places of the `count` numbers that are largest in size, largest first.
+/// The indices of the `count` numbers of largest absolute value, largest first.
 fn largest(values: &[f64], count: usize) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::with_capacity(count + 1);
     for i in 0..values.len() {
@@ -202,7 +202,7 @@ fn largest(values: &[f64], count: usize) -> Vec<usize> {
     found
 }
 
-/// `0 3 1`, or with the columns of a row joined: `0:2 3:1`.
+/// `0 3 1`, or `0:2 3:1` if a row has several columns.
 pub(super) fn state_words(model: &Model, state: &[usize]) -> String {
     let columns = model.state_form().columns.len().max(1);
     let row = |row: &[usize]| row.iter().map(usize::to_string).collect::<Vec<_>>().join(":");
@@ -253,7 +253,7 @@ fn ranked(report: &Report<'_>, found: &[Vec<BestState>]) -> String {
     format!("{shown}\n{}", report.footer())
 }
 
-/// One row per state, or where states are tables of variables one column per state.
+/// One row per state, or one column per state if states are tables of variables.
 fn single_ranked(model: &Model, list: &[BestState]) -> String {
     let lines: Option<Vec<Vec<String>>> = list
         .iter()

@@ -1,11 +1,11 @@
-//! The promise of an answer and how it was found, in words.
+//! Text for the guarantee of an answer and for its diagnostics.
 
 use serde_json::Value;
 
 use crate::answer::{Diagnostics, Guarantee};
 use crate::{decimal, units};
 
-/// The promise, with the rounding allowance of an exact answer.
+/// The guarantee, with the rounding allowance of an exact answer.
 pub fn promise(guarantee: &Guarantee, diagnostics: &Diagnostics) -> String {
     match guarantee {
         Guarantee::Exact if diagnostics.rounding > 0.0 => {
@@ -36,7 +36,7 @@ fn figure(name: &str, value: &Value) -> String {
     }
 }
 
-/// The lines below an answer: the promise, unless every line above has its own, and the method.
+/// The lines below an answer: the guarantee, unless every line above has its own, and the method.
 pub(super) fn footer(guarantee: Option<&Guarantee>, diagnostics: &Diagnostics) -> String {
     let mut facts: Vec<(&str, String)> = Vec::new();
     facts.extend(guarantee.map(|guarantee| ("promise", promise(guarantee, diagnostics))));

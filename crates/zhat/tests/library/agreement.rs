@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::support::oracle::Oracle;
 use crate::support::statistics::{ALARM, multinomial_tail};
-use crate::support::{EXACT, Method};
+use crate::support::{Method, exact_methods};
 use zhat::random::Streams;
 use zhat::{Beliefs, Error, FactorGraph, Guarantee, Law, Result, Run};
 
@@ -83,8 +83,8 @@ fn exact_methods_agree_with_plain_loops() {
     let run = Run::default();
     for (name, graph) in crate::support::small_models(210).into_iter().chain(crate::support::wide_models(4)) {
         let oracle = Oracle::new(&graph);
-        for (method, exact) in EXACT {
-            compare(&format!("{method}, {name}"), exact, &graph, &oracle, &run);
+        for (method, exact) in exact_methods() {
+            compare(&format!("{method}, {name}"), &*exact, &graph, &oracle, &run);
         }
     }
 }
@@ -112,17 +112,17 @@ fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
         assert_eq!(given.evidence(), sorted, "{name}: the evidence is remembered");
         assert_eq!(given.cardinalities(), graph.cardinalities(), "{name}: the variables stay");
         let oracle = Oracle::given(&graph, &evidence);
-        for (method, exact) in EXACT {
+        for (method, exact) in exact_methods() {
             let name = format!("{method}, {name} given {evidence:?}");
             if oracle.is_zero() {
                 impossible += 1;
-                for error in every_error(exact, &given, &run) {
+                for error in every_error(&*exact, &given, &run) {
                     assert!(matches!(error, Some(Error::ImpossibleEvidence { .. })), "{name}: {error:?}");
                 }
                 continue;
             }
             possible += 1;
-            compare(&name, exact, &given, &oracle, &run);
+            compare(&name, &*exact, &given, &oracle, &run);
             let beliefs = exact.marginals(&given, &run).unwrap().value;
             for &(v, s) in &evidence {
                 let one_hot = |i| if i == s { 1.0 } else { 0.0 };
@@ -160,12 +160,12 @@ fn a_zero_partition_is_an_error_for_every_query() {
     let run = Run::default();
     for (name, graph) in crate::support::zero_models() {
         assert!(Oracle::new(&graph).is_zero());
-        for (method, exact) in EXACT {
-            for error in every_error(exact, &graph, &run) {
+        for (method, exact) in exact_methods() {
+            for error in every_error(&*exact, &graph, &run) {
                 assert!(matches!(error, Some(Error::ZeroPartition)), "{method}, {name}: {error:?}");
             }
             let given = graph.condition(&[(0, 1)]).unwrap();
-            for error in every_error(exact, &given, &run) {
+            for error in every_error(&*exact, &given, &run) {
                 assert!(
                     matches!(error, Some(Error::ImpossibleEvidence { .. })),
                     "{method}, {name}: {error:?}"
@@ -189,7 +189,7 @@ fn samples_follow_the_model() {
     let run = Run::default().with_seed(11);
     for (name, graph) in crate::support::small_models(14) {
         let oracle = Oracle::new(&graph);
-        for (method, exact) in EXACT {
+        for (method, exact) in exact_methods() {
             let samples = exact.sample(&graph, 50_000, &run).unwrap().value;
             assert_eq!((samples.len(), &samples.law), (50_000, &Law::Exact));
             let p = multinomial_tail(&count(&oracle, samples.iter()), &oracle.probabilities());
@@ -205,7 +205,7 @@ fn samples_do_not_depend_on_the_ones_before() {
     let oracle = Oracle::new(&graph);
     let p = oracle.probabilities();
     let pairs: Vec<f64> = p.iter().flat_map(|first| p.iter().map(move |second| first * second)).collect();
-    for (method, exact) in EXACT {
+    for (method, exact) in exact_methods() {
         let samples = exact.sample(&graph, 100_000, &Run::default().with_seed(3)).unwrap().value;
         let drawn: Vec<usize> = samples
             .iter()
@@ -227,7 +227,7 @@ fn samples_do_not_depend_on_the_ones_before() {
 #[test]
 fn no_samples_are_no_trouble() -> Result<()> {
     for (name, graph) in crate::support::small_models(7) {
-        for (_, exact) in EXACT {
+        for (_, exact) in exact_methods() {
             let samples = exact.sample(&graph, 0, &Run::default())?.value;
             assert!(samples.is_empty() && samples.variables() == graph.variable_count(), "{name}");
         }

@@ -45,7 +45,8 @@ fn without_memory_for_the_exact_answer_every_interval_covers_it() {
         let run = Run::default().with_memory(1 << 20).with_time(std::time::Duration::from_secs(4));
         let mut steps = 0;
         let (mut last, mut gap) = ((f64::NEG_INFINITY, f64::INFINITY), f64::INFINITY);
-        let answer = CertifiedBounds { gap: 0.001 }
+        let answer = CertifiedBounds::default()
+            .gap(0.001)
             .tighten(&graph, &run, &mut |interval| {
                 assert!(
                     interval.low <= truth + rounding && truth - rounding <= interval.high,
@@ -73,7 +74,8 @@ fn a_wide_enough_gap_ends_the_work() {
     let run = Run::default().with_memory(16 << 20);
     let wide = 1e4;
     let mut gaps = Vec::new();
-    let answer = CertifiedBounds { gap: wide }
+    let answer = CertifiedBounds::default()
+        .gap(wide)
         .tighten(&graph, &run, &mut |interval| {
             gaps.push(interval.gap());
             true
@@ -82,6 +84,6 @@ fn a_wide_enough_gap_ends_the_work() {
     assert!(!answer.diagnostics.stopped_early);
     let (last, before) = gaps.split_last().unwrap();
     assert!(*last <= wide && before.iter().all(|gap| *gap > wide), "{gaps:?}");
-    let Err(error) = (CertifiedBounds { gap: -1.0 }).log_partition(&graph, &run) else { panic!() };
+    let Err(error) = (CertifiedBounds::default().gap(-1.0)).log_partition(&graph, &run) else { panic!() };
     assert!(matches!(&error, Error::Argument { name, .. } if name == "gap"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Paths of chains: the best, the k best, samples; and that threads change no bit.
 
-use crate::support::sequences::{FORMS, Listed, METHODS, SCORES, chain, flat, sized_chain};
+use crate::support::sequences::{FORMS, Listed, SCORES, chain, flat, methods, sized_chain};
 use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::{Elimination, ForwardBackward};
 use zhat::model::{FactorGraph, Transitions};
@@ -118,7 +118,7 @@ fn threads<F: Real>() {
         // Large enough that rows and products are shared out.
         let mut random = Streams::new(1, "threads").block(0);
         let chain: Chain<F> = sized_chain(&mut random, form, "plain", [110, 3, 480]);
-        for method in METHODS {
+        for method in methods() {
             let all = |threads: usize| {
                 let run = Run::default().with_threads(threads);
                 (

@@ -1,4 +1,5 @@
-//! Relaxed samples of chains: hard ones follow the law, soft ones have the right gradient.
+//! Relaxed samples of chains: hard samples follow the model's distribution, soft samples have the right
+//! gradient.
 
 use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat};
 use crate::support::statistics::{ALARM, multinomial_tail};
@@ -33,7 +34,7 @@ fn hard<F: Real>() {
                 let mut counts = vec![0; paths.len()];
                 for (s, path) in drawn.iter().enumerate() {
                     counts[paths.iter().position(|state| state == path).unwrap()] += 1;
-                    // The hard state is where the soft one is largest.
+                    // The hard state is the argmax of the soft state.
                     for (t, &state) in path.iter().enumerate() {
                         let row = &samples.states[((b * count + s) * steps + t) * states..][..states];
                         assert!(row.iter().all(|x| *x <= row[state]));
@@ -72,7 +73,7 @@ fn gradients_of_soft_samples_agree_with_differences() {
             let value = |chain: &Chain<f64>| -> f64 {
                 relaxed(chain).0.states.iter().zip(&cotangent).map(|(x, c)| x * c).sum()
             };
-            // A hard state may change within a difference; those seeds have nothing to compare.
+            // Skips seeds for which a hard state changes within the finite-difference step.
             let moved = |h: f64| {
                 let parameters: Vec<f64> = chain.parameters().iter().map(|x| x + h).collect();
                 relaxed(&chain.with_parameters(&parameters)).0.hard != samples.hard

@@ -1,7 +1,7 @@
 //! Exact answers about chains, against enumeration.
 
 use crate::support::sequences::{
-    FORMS, Listed, METHODS, SCORES, chain, close, cross_entropy, flat, sized_chain,
+    FORMS, Listed, SCORES, chain, close, cross_entropy, flat, methods, sized_chain,
 };
 use zhat::exact::{DivergenceTape, ForwardBackward};
 use zhat::numeric::Real;
@@ -29,7 +29,7 @@ fn chains<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>)) {
 fn log_partitions<F: Real>() {
     chains::<F>(12, |name, chain| {
         let want: Vec<f64> = (0..chain.batch()).map(|b| chain.log_partition(b)).collect();
-        for method in METHODS {
+        for method in methods() {
             let got = method.log_partition(chain, &Run::default()).unwrap();
             close(name, &got.value, &want, got.diagnostics.rounding);
             let (value, _) = method.log_partition_with_tape(chain, &Run::default()).unwrap();
@@ -59,7 +59,7 @@ fn node_marginals<F: Real>(chain: &Chain<F>) -> Vec<f64> {
 fn marginals<F: Real>() {
     chains::<F>(12, |name, chain| {
         let want = node_marginals(chain);
-        for method in METHODS {
+        for method in methods() {
             let got = method.marginals(chain, &Run::default()).unwrap();
             let values: Vec<f64> = got.value.values.iter().map(|x| x.to_f64()).collect();
             close(name, &values, &want, got.diagnostics.rounding);
@@ -96,7 +96,7 @@ fn gradients_of_log_z_agree_with_differences() {
     chains::<f64>(6, |name, chain| {
         let cotangent = cotangent(chain.batch());
         let want = chain.differences(|chain| weighted(&cotangent, |b| chain.log_partition(b)));
-        for method in METHODS {
+        for method in methods() {
             let (_, tape) = method.log_partition_with_tape(chain, &Run::default()).unwrap();
             let got = flat(&tape.vjp(&cotangent).unwrap());
             close(name, &got, &want, tolerance(&want));
@@ -109,7 +109,7 @@ fn entropies<F: Real>() {
         let want: Vec<f64> = (0..chain.batch()).map(|b| some(chain, b, chain.entropy(b))).collect();
         let got = ForwardBackward::default().entropy(chain, &Run::default()).unwrap();
         close(name, &got.value, &want, got.diagnostics.rounding);
-        for method in METHODS {
+        for method in methods() {
             let (value, _) = method.entropy_with_tape(chain, &Run::default()).unwrap();
             close(name, &value, &want, got.diagnostics.rounding);
         }
@@ -132,7 +132,7 @@ fn gradients_of_entropy_agree_with_differences() {
     chains::<f64>(6, |name, chain| {
         let cotangent = cotangent(chain.batch());
         let want = chain.differences(|chain| weighted(&cotangent, |b| some(chain, b, chain.entropy(b))));
-        for method in METHODS {
+        for method in methods() {
             let (_, tape) = method.entropy_with_tape(chain, &Run::default()).unwrap();
             let got = flat(&tape.vjp(&cotangent).unwrap());
             close(name, &got, &want, tolerance(&want));
@@ -184,7 +184,7 @@ fn divergences<F: Real>() {
         close(name, &got.value, &cross, got.diagnostics.rounding);
         let got = ForwardBackward::default().kl(p, q, &Run::default()).unwrap();
         close(name, &got.value, &kl, got.diagnostics.rounding);
-        for method in METHODS {
+        for method in methods() {
             let (value, _) = method.kl_with_tape(p, q, &Run::default()).unwrap();
             close(name, &value, &kl, got.diagnostics.rounding);
         }
@@ -212,7 +212,7 @@ fn gradients_of_divergences_agree_with_differences() {
             let want = q.differences(|q| weighted(&cotangent, |b| value(p, q, b)));
             close(&format!("{name}, to q"), &flat(&to_q), &want, tolerance(&want));
         };
-        for method in METHODS {
+        for method in methods() {
             check(method.cross_entropy_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).0);
             check(method.kl_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).1);
         }
@@ -232,7 +232,7 @@ fn longer_chains_say_the_same_with_checkpoints_and_in_single_precision() {
             let (entropy, tape) = method.entropy_with_tape(&chain, &run).unwrap();
             [log_z, flat(&gradient), entropy, flat(&tape.vjp(&cotangent).unwrap())]
         };
-        let [whole, windows] = METHODS.map(all);
+        let [whole, windows] = methods().map(all);
         for (one, other) in whole.iter().zip(&windows) {
             close(form, one, other, 1e-9);
         }

@@ -1,7 +1,7 @@
 //! KL and cross-entropy where p has paths that q forbids, however improbable they are.
 
 use crate::support::oracle::log_sum_exp;
-use crate::support::sequences::{self, Listed, METHODS};
+use crate::support::sequences::{self, Listed, methods};
 use zhat::exact::{ForwardBackward, Recorded};
 use zhat::model::{Chain, SemiMarkov};
 use zhat::numeric::Real;
@@ -58,7 +58,7 @@ where
     let mut counts = [0, 0];
     for own in [0.0, 1.0] {
         let want: Vec<f64> = (0..batch).map(|b| enumerated(p, q, b, own)).collect();
-        for method in METHODS {
+        for method in methods() {
             let answer = if own > 0.0 { method.kl(p, q, &run) } else { method.cross_entropy(p, q, &run) };
             let recorded = if own > 0.0 {
                 method.kl_with_tape(p, q, &run)

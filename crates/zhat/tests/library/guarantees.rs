@@ -2,8 +2,8 @@
 
 use std::ops::Add;
 
-use crate::support::EXACT;
 use crate::support::double_double::{Double, Truth, log_sum_exp};
+use crate::support::exact_methods;
 use crate::support::oracle::Oracle;
 use zhat::exact::Elimination;
 use zhat::model::generate;
@@ -15,7 +15,7 @@ const ZERO: f64 = f64::NEG_INFINITY;
 /// Holds all answers of the exact methods to their stated rounding, with no tolerance.
 fn hold(name: &str, graph: &FactorGraph, run: &Run) {
     let truth = Truth::new(graph);
-    for (method, exact) in EXACT {
+    for (method, exact) in exact_methods() {
         let check = |what: &str, want: Double, got: f64, rounding: f64| {
             let off = want.distance(got);
             assert!(
@@ -105,7 +105,7 @@ fn the_stated_rounding_covers_long_sums() {
     graph.add_factor(&[1], &second).unwrap();
     let sum = |rest: f64, log: f64| log_sum_exp(&[Double::ZERO, Double::from(rest).ln() + log.into()]);
     let want = sum(255.0, -50.0) + sum(39_999.0, -0.1);
-    for (method, exact) in EXACT {
+    for (method, exact) in exact_methods() {
         let z = exact.log_partition(&graph, &Run::default()).unwrap();
         let (off, stated) = (want.distance(z.value), z.diagnostics.rounding);
         assert!(off <= stated, "{method}: {}, off by {off:e}, stated {stated:e}", z.value);
@@ -255,7 +255,7 @@ fn enormous_scores_give_probabilities_or_an_error() {
     beyond.add_factor(&[0], &[9e304, 0.0]).unwrap();
     assert!(beyond.add_factor(&[0], &[9e304, 0.0]).is_err());
     for graph in [lopsided, beyond] {
-        for (method, exact) in EXACT {
+        for (method, exact) in exact_methods() {
             if let Ok(beliefs) = exact.marginals(&graph, &Run::default()) {
                 let beliefs = beliefs.value;
                 assert!(beliefs.as_slice().iter().all(|p| (0.0..=1.0).contains(p)), "{method}: {beliefs:?}");

@@ -1,4 +1,4 @@
-//! Importance sampling is unbiased: the weights are what they are said to be, and their means converge.
+//! Importance sampling is unbiased: the weights match their definition, and their means converge.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use zhat::{
     Entropy, FactorGraph, FactorMarginals, Law, LogPartition, Marginals, Promise, Run, Sample, Samples,
 };
 
-/// Models with loops and zeros whose states are few and all likely enough to be drawn.
+/// Models with cycles and zeros that have few states, all probable enough to be drawn.
 fn moderate_models() -> Vec<(String, FactorGraph)> {
     let grid = |rows, columns, torus| Grid { rows, columns, torus };
     let mut models = vec![
@@ -33,22 +33,22 @@ fn log_weights(samples: &Samples) -> &[f64] {
     log_weights
 }
 
-/// A model with everything known about a proposal for it.
+/// A model with the exact weights and probabilities of a proposal.
 struct Known<'g> {
     oracle: Oracle<'g>,
     partition: f64,
-    /// w(x) = weight of x / q(x) by index of the state; 0 where the model forbids x.
+    /// w(x) = exp(score(x)) / q(x), by index of the state; 0 if the model gives x weight zero.
     weights: Vec<f64>,
     index: HashMap<Vec<usize>, usize>,
 }
 
 impl<'g> Known<'g> {
-    /// Learns w(x) from draws: it is a function of the state, and every possible state is drawn.
+    /// Reads w(x) off the draws: it is a function of the state, and every possible state is drawn.
     fn new(graph: &'g FactorGraph, proposal: Proposal) -> Self {
         let oracle = Oracle::new(graph);
         let index: HashMap<Vec<usize>, usize> =
             oracle.states.iter().enumerate().map(|(i, state)| (state.clone(), i)).collect();
-        let method = ImportanceSampling { proposal, ..Default::default() };
+        let method = ImportanceSampling::default().proposal(proposal);
         let samples = method.sample(graph, 50_000, &Run::default().with_seed(1)).unwrap().value;
         let mut weights = vec![None; oracle.states.len()];
         for (state, log_weight) in samples.iter().zip(log_weights(&samples)) {
@@ -63,13 +63,13 @@ impl<'g> Known<'g> {
         Known { partition: oracle.log_partition().exp(), oracle, weights, index }
     }
 
-    /// q(x) = weight of x / w(x), 0 where the model forbids x.
+    /// q(x) = exp(score(x)) / w(x); 0 if the model gives x weight zero.
     fn proposal(&self) -> Vec<f64> {
         let q = |(score, weight): (&f64, &f64)| if *weight > 0.0 { score.exp() / weight } else { 0.0 };
         self.oracle.scores.iter().zip(&self.weights).map(q).collect()
     }
 
-    /// The exact mean of w·f, and how far the mean over n draws may lie from it.
+    /// The exact mean of w·f, and the radius around it for the mean over n draws.
     fn mean(&self, n: f64, f: impl Fn(&[usize], f64) -> f64) -> (f64, f64) {
         let (mut mean, mut square, mut range) = (0.0, 0.0, 0.0f64);
         for (((state, &score), &weight), q) in
@@ -92,9 +92,9 @@ fn weights_are_model_weight_over_proposal_probability() {
             // A probability is the exponential of a difference of two logarithms.
             let rounding = 4.0 * known.oracle.allowance();
             assert!(total <= 1.0 + rounding, "{name}, {proposal:?}: Σ q = {total}");
-            // What is left is spent on states that the model forbids: one cell for all of them.
+            // The remaining probability belongs to states of weight zero, which share one cell.
             q.push(if total > 1.0 - rounding { 0.0 } else { 1.0 - total });
-            let method = ImportanceSampling { proposal, ..Default::default() };
+            let method = ImportanceSampling::default().proposal(proposal);
             let samples = method.sample(&graph, 50_000, &Run::default().with_seed(2)).unwrap().value;
             let mut counts = vec![0; q.len()];
             for (state, log_weight) in samples.iter().zip(log_weights(&samples)) {
@@ -113,7 +113,7 @@ fn estimates_are_unbiased() {
     let seeds = 1000;
     for (name, graph) in moderate_models() {
         for proposal in PROPOSALS {
-            let method = ImportanceSampling { proposal, samples: 256, replicates: 4, ..Default::default() };
+            let method = ImportanceSampling::default().proposal(proposal).samples(256).replicates(4);
             let known = Known::new(&graph, proposal);
             let estimate =
                 |seed| method.log_partition(&graph, &base.clone().with_seed(seed)).unwrap().value.exp();
@@ -126,12 +126,12 @@ fn estimates_are_unbiased() {
 }
 
 #[test]
-fn weighted_samples_stand_for_the_model() {
+fn weighted_samples_follow_the_model() {
     let n = 100_000;
     for (name, graph) in moderate_models() {
         for proposal in PROPOSALS {
             let known = Known::new(&graph, proposal);
-            let method = ImportanceSampling { proposal, ..Default::default() };
+            let method = ImportanceSampling::default().proposal(proposal);
             let samples = method.sample(&graph, n, &Run::default().with_seed(3)).unwrap().value;
             assert_eq!(samples.variables(), graph.variable_count());
             for v in 0..2 {
@@ -154,10 +154,10 @@ fn marginals_and_entropy_converge() {
         for proposal in PROPOSALS {
             let known = Known::new(&graph, proposal);
             for samples in [1 << 12, 1 << 16] {
-                let method = ImportanceSampling { proposal, samples, ..Default::default() };
+                let method = ImportanceSampling::default().proposal(proposal).samples(samples);
                 let n = samples as f64;
                 let (z, z_radius) = known.mean(n, |_, _| 1.0);
-                // A quotient of two means, each within its radius.
+                // The error of a quotient of two means, each within its radius.
                 let quotient =
                     |mean: f64, radius: f64| (radius + (mean / z).abs() * z_radius) / (z - z_radius);
                 let beliefs = method.marginals(&graph, &run).unwrap();

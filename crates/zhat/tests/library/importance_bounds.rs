@@ -35,7 +35,11 @@ fn the_lower_bound_fails_no_more_often_than_its_confidence_allows() {
         let log_partition = oracle.log_partition() + oracle.allowance();
         for proposal in PROPOSALS {
             for (replicates, samples, confidence) in [(2, 2, 0.5), (3, 30, 0.3), (16, 16, 0.9)] {
-                let method = ImportanceSampling { proposal, samples, replicates, confidence };
+                let method = ImportanceSampling::default()
+                    .proposal(proposal)
+                    .samples(samples)
+                    .replicates(replicates)
+                    .confidence(confidence);
                 let fails = |seed: &u64| {
                     let z = method.log_partition(&graph, &base.clone().with_seed(*seed)).unwrap();
                     let Guarantee::Unbiased { low, confidence: stated, replicates: r, .. } = z.guarantee
@@ -59,7 +63,7 @@ fn bounds_on_the_best_score_always_hold() {
     for (name, graph) in crate::support::small_models(140).into_iter().chain(heavy_models()) {
         let oracle = Oracle::new(&graph);
         for proposal in PROPOSALS {
-            let method = ImportanceSampling { proposal, samples: 64, replicates: 2, ..Default::default() };
+            let method = ImportanceSampling::default().proposal(proposal).samples(64).replicates(2);
             let best = match method.map(&graph, &run) {
                 Ok(best) => best,
                 Err(error) => {
@@ -85,7 +89,7 @@ fn a_zero_partition_never_gets_a_finite_answer() {
     let run = Run::default();
     for (name, graph) in crate::support::zero_models() {
         for proposal in PROPOSALS {
-            let method = ImportanceSampling { proposal, samples: 4096, ..Default::default() };
+            let method = ImportanceSampling::default().proposal(proposal).samples(4096);
             // Samples cannot show that Z is 0 where looking at single factors does not.
             match method.log_partition(&graph, &run) {
                 Ok(z) => {
@@ -106,13 +110,13 @@ fn bad_arguments_are_named() {
     let graph = FactorGraph::new(vec![2, 2]).unwrap();
     let good = ImportanceSampling::default();
     let bad = [
-        ImportanceSampling { samples: 0, ..good },
-        ImportanceSampling { replicates: 1, ..good },
-        ImportanceSampling { replicates: 0, ..good },
-        ImportanceSampling { confidence: 1.5, ..good },
-        ImportanceSampling { confidence: 1.0, ..good },
-        ImportanceSampling { confidence: 0.0, ..good },
-        ImportanceSampling { confidence: f64::NAN, ..good },
+        good.samples(0),
+        good.replicates(1),
+        good.replicates(0),
+        good.confidence(1.5),
+        good.confidence(1.0),
+        good.confidence(0.0),
+        good.confidence(f64::NAN),
     ];
     for method in bad {
         let run = Run::default();

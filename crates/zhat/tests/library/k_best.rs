@@ -1,4 +1,4 @@
-//! The k best states, against a sorted list of all of them.
+//! The k best states, against the sorted list of all states.
 
 use zhat::exact::{Elimination, Enumeration};
 use zhat::numeric::rounding_allowance;
@@ -51,7 +51,7 @@ fn the_k_best_are_the_first_of_all_states() {
 }
 
 #[test]
-fn none_asked_for_is_none_given_and_zero_weight_is_an_error() {
+fn k_zero_gives_no_states_and_zero_weight_is_an_error() {
     let (_, graph) = crate::support::small_models(1).swap_remove(0);
     let mut zero = FactorGraph::new(vec![2]).unwrap();
     zero.add_factor(&[0], &[f64::NEG_INFINITY; 2]).unwrap();

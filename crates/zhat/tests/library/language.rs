@@ -238,13 +238,7 @@ fn what_is_certified_is_below_the_exact_likelihood_and_better_than_independent_w
     for context in [1, 2] {
         for objective in [Objective::Star, Objective::Spectral(Vec::new())] {
             for form in [Form::Products(3), Form::Rotated(3), Form::Full] {
-                let how = Training {
-                    form,
-                    objective: objective.clone(),
-                    l2: 1e-4,
-                    iterations: 60,
-                    ..Training::default()
-                };
+                let how = Training::default().form(form).objective(objective.clone()).l2(1e-4).iterations(60);
                 let (model, file) = learned(&text, context, &how);
                 let moments = file.counts(context).moments(model.vocabulary()).unwrap();
                 let score = model.evaluate(&moments, &Run::default()).unwrap();
@@ -280,7 +274,7 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
         (Form::Full, "Lbfgs"),
         (Form::Full, "Fista"),
     ] {
-        let how = Training { form, iterations: 25, ..Training::default() };
+        let how = Training::default().form(form).iterations(25);
         // The least memory that is enough is enough for FISTA only.
         let mut memory = if search == "Fista" { 1000 } else { 1 << 30 };
         let (whole, kept) = loop {
@@ -320,7 +314,7 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
 
 #[test]
 fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
-    let how = Training { form: Form::Products(2), iterations: 10, ..Training::default() };
+    let how = Training::default().form(Form::Products(2)).iterations(10);
     for (text, context) in [("word\n", 1), ("word\n", 5), ("a b\nb a\n", 7)] {
         let (model, file) = learned(text, context, &how);
         let moments = file.counts(context).moments(model.vocabulary()).unwrap();
@@ -334,7 +328,7 @@ fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
     let small = Run::default().with_memory(100);
     let error = train(&moments, &vocabulary, None, &how, None, &small, &mut |_| Ok(true)).unwrap_err();
     assert!(matches!(error, Error::OverBudget { .. }));
-    let bad = Training { form: Form::Rotated(0), ..how };
+    let bad = how.form(Form::Rotated(0));
     assert!(train(&moments, &vocabulary, None, &bad, None, &Run::default(), &mut |_| Ok(true)).is_err());
 }
 
@@ -355,7 +349,7 @@ fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interva
         (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
     let counts = own.counts(2);
     let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
-    let how = Training { form: Form::Full, iterations: 60, ..Training::default() };
+    let how = Training::default().form(Form::Full).iterations(60);
     let moments = counts.moments(&vocabulary).unwrap();
     let model = train(&moments, &vocabulary, None, &how, None, &run, &mut |_| Ok(true)).unwrap();
     let fresh = other.counts(2).moments(&vocabulary).unwrap();
@@ -364,7 +358,7 @@ fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interva
     let mut claims = 0;
     for levels in [Some(3), Some(20), None] {
         for seed in 0..2 {
-            let how = Annealed { levels, confidence: 1.0 - 1e-6, ..Annealed::default() };
+            let how = Annealed::default().levels(levels).confidence(1.0 - 1e-6);
             let found = model.annealed(&fresh, &how, &run.clone().with_seed(seed)).unwrap();
             let words = found.tokens as f64;
             let (low, high) = (found.lower / words, found.upper() / words);

@@ -42,7 +42,7 @@ fn fitted(likelihood: &Likelihood, how: &Fit) -> learn::Fitted {
     learn::fit(likelihood, how, None, &Run::default(), &mut |_| Ok(true)).unwrap()
 }
 
-/// Of a tree the maximum likelihood is −Σ H(v) + Σ I(edge).
+/// For a tree, the maximum log-likelihood per row is −Σ H(v) + Σ I(edge).
 #[test]
 fn trees_reach_the_closed_form() {
     for seed in 0..4 {
@@ -61,7 +61,7 @@ fn trees_reach_the_closed_form() {
         for optimizer in [Optimizer::Lbfgs, Optimizer::Fista] {
             let start = Start::Zero;
             let how =
-                Fit { l2: 1e-12, optimizer, start, iterations: 3000, tolerance: 1e-7, ..Default::default() };
+                Fit::default().l2(1e-12).optimizer(optimizer).start(start).iterations(3000).tolerance(1e-7);
             let found = fitted(&own, &how);
             assert_eq!(found.log_likelihood.guarantee, Guarantee::Exact);
             assert!(
@@ -73,7 +73,7 @@ fn trees_reach_the_closed_form() {
     }
 }
 
-/// The mushrooms' own tree: what is fitted from nothing is the closed form.
+/// The Chow–Liu tree of the mushroom data: a fit from zero reaches the closed form.
 #[test]
 fn mushrooms_reach_the_closed_form() {
     let Some(data) = crate::support::data("maximum likelihood of the mushrooms' tree") else { return };
@@ -87,17 +87,19 @@ fn mushrooms_reach_the_closed_form() {
     let own = likelihood(&statistics, &Structure::ChowLiu { more: 0 }, "exact");
     let found = fitted(&own, &Fit::default());
     assert!((found.log_likelihood.value - best).abs() < 1e-9, "{} {best}", found.log_likelihood);
-    // The penalty is next to nothing, so parameters are on their way to −∞.
-    let how = Fit { l2: 1e-9, start: Start::Zero, iterations: 300, ..Default::default() };
+    // The penalty is almost zero, so some parameters tend to −∞ and the fit is not exact.
+    let how = Fit::default().l2(1e-9).start(Start::Zero).iterations(300);
     let found = fitted(&own, &how).log_likelihood.value;
     assert!(found <= best + 1e-9 && found > best - 5e-3, "{found} {best}");
-    // Whatever the pairs, tree-reweighted messages cannot certify more than the tree.
+    // With any pairs added, tree-reweighted messages cannot certify more than the tree's likelihood at this
+    // start.
     let wide = likelihood(&statistics, &Structure::ChowLiu { more: 20 }, "trw");
     let certified = wide.value(&wide.start(Start::Forest), &Run::default()).unwrap().value;
     assert!(certified <= best && certified > best - 0.1, "{certified} {best}");
 }
 
-/// Where a pair has no table of its variables' own, the forest's closed form is in the pairs alone.
+/// If the variables of a pair have no tables of their own, the closed form of the forest is contained in the
+/// pair tables.
 #[test]
 fn forests_need_no_tables_of_single_variables() {
     let graph = generate::tree(6, 3, 1.0, 3).unwrap();
@@ -112,29 +114,28 @@ fn forests_need_no_tables_of_single_variables() {
         let value = |parameters: &[f64]| own.value(parameters, &Run::default()).unwrap().value;
         let closed = value(&own.closed_form().unwrap());
         assert!((closed - best).abs() < 1e-12, "{singles:?}: {closed} {best}");
-        // With half an occurrence more in each cell it is not the best any more, but better than
-        // independence.
+        // With a pseudocount of 1/2 per cell it is no longer optimal, but better than independence.
         let start = value(&own.start(Start::Forest));
         assert!(start < best && start > -entropies, "{singles:?}: {start} {best} {entropies}");
     }
 }
 
-/// With gradients that are estimates the fit ends between where it began and the exact one: at the end, what
-/// is left of the objective is less than what was gained.
+/// With estimated gradients, the fit ends between the start and the exact optimum: the remaining distance in
+/// the objective is less than the gain.
 #[test]
 fn estimated_gradients_lead_towards_the_best_model() {
     let graph = generate::random(8, 3, 14, 2, 0.8, 0.0, 2).unwrap();
     let statistics = draws(&graph, 3000, 1);
     let structure = Structure::ChowLiu { more: 7 };
     let exact = likelihood(&statistics, &structure, "exact");
-    let how = Fit { l2: 1.0 / 3000.0, iterations: 60, ..Default::default() };
+    let how = Fit::default().l2(1.0 / 3000.0).iterations(60);
     let run = Run::default();
-    // What is made as large as possible.
+    // The objective to maximise.
     let objective = |parameters: &[f64]| {
         let penalty = 0.5 * how.l2 * parameters.iter().map(|x| x * x).sum::<f64>();
         exact.value(parameters, &run).unwrap().value - penalty
     };
-    let best = fitted(&exact, &Fit { iterations: 1000, tolerance: 1e-9, ..how });
+    let best = fitted(&exact, &how.iterations(1000).tolerance(1e-9));
     let best = objective(&best.graph.factors().flat_map(|f| f.log_values.to_vec()).collect::<Vec<f64>>());
     let start = objective(&exact.start(Start::Forest));
     for (method, settings) in
@@ -153,7 +154,8 @@ fn estimated_gradients_lead_towards_the_best_model() {
     }
 }
 
-/// The gradient is that of the value, by finite differences; with penalties both optimisers end at the same point.
+/// The gradient agrees with finite differences of the value. With penalties, both optimisers reach the same
+/// point.
 #[test]
 fn gradients_and_optimisers_agree() {
     let graph = generate::random(6, 3, 9, 2, 0.7, 0.0, 5).unwrap();
@@ -173,8 +175,7 @@ fn gradients_and_optimisers_agree() {
         let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
         assert!((slope - gradient[i]).abs() < 1e-8, "{i}: {slope} {}", gradient[i]);
     }
-    let how =
-        |optimizer| Fit { l2: 0.01, optimizer, iterations: 5000, tolerance: 1e-7, ..Default::default() };
+    let how = |optimizer| Fit::default().l2(0.01).optimizer(optimizer).iterations(5000).tolerance(1e-7);
     let (one, other) = (fitted(&own, &how(Optimizer::Lbfgs)), fitted(&own, &how(Optimizer::Fista)));
     assert!(one.converged && other.converged);
     for (a, b) in one.graph.factors().zip(other.graph.factors()) {
@@ -182,29 +183,30 @@ fn gradients_and_optimisers_agree() {
     }
 }
 
-/// With l1 all pairs are offered, and those that have nothing to do with each other vanish.
+/// With an l1 penalty all pairs are candidates, and the tables of independent pairs become zero.
 #[test]
-fn l1_leaves_out_pairs() {
+fn l1_removes_independent_pairs() {
     let mut graph = FactorGraph::new(vec![2; 6]).unwrap();
     for (i, j) in [(0, 1), (1, 2), (3, 4)] {
         graph.add_factor(&[i, j], &[0.6, -0.6, -0.6, 0.6]).unwrap();
     }
     let statistics = draws(&graph, 20_000, 2);
     let own = likelihood(&statistics, &Structure::Complete, "exact");
-    let found = fitted(&own, &Fit { l1: 0.02, iterations: 3000, ..Default::default() });
+    let found = fitted(&own, &Fit::default().l1(0.02).iterations(3000));
     let mut used: Vec<Vec<usize>> = Vec::new();
     for factor in found.graph.factors() {
         if factor.scope.len() == 2 && factor.log_values.iter().any(|x| *x != 0.0) {
             used.push(factor.scope.to_vec());
         }
     }
-    // What is shrunk leaves some to do for the pair between, so (0, 2) may stay; what is independent may not.
+    // Shrinkage of (0, 1) and (1, 2) leaves some dependence to (0, 2), so that pair may stay; independent
+    // pairs may not.
     used.retain(|pair| *pair != [0, 2]);
     assert_eq!(used, [[0, 1], [1, 2], [3, 4]]);
 }
 
-/// Of n rows from the model, 2n·KL(truth, fit) is asymptotically χ² with as many degrees of freedom as there
-/// are free parameters: one a variable and one a pair. A rate of false alarms of 10⁻⁸ for each of three
+/// For n rows from the model, 2n·KL(truth, fit) is asymptotically χ² with as many degrees of freedom as there
+/// are free parameters: one per variable and one per pair. The false-alarm rate is 10⁻⁸ for each of three
 /// sizes.
 #[test]
 fn a_known_model_is_recovered() {
@@ -219,7 +221,7 @@ fn a_known_model_is_recovered() {
     for rows in [1000, 10_000, 100_000] {
         let statistics = draws(&graph, rows, 7);
         let own = likelihood(&statistics, &Structure::Edges(edges.clone()), "exact");
-        let found = fitted(&own, &Fit { l2: 1e-6, ..Default::default() });
+        let found = fitted(&own, &Fit::default().l2(1e-6));
         let fit = Oracle::new(&found.graph).probabilities();
         let divergence: f64 = truth.iter().zip(&fit).map(|(p, q)| p * (p / q).ln()).sum();
         let tail = chi_square_tail(2.0 * rows as f64 * divergence, freedom);
@@ -227,7 +229,7 @@ fn a_known_model_is_recovered() {
     }
 }
 
-/// By tree-reweighted messages the objective is a certified lower bound on the likelihood, at every step.
+/// With tree-reweighted messages the objective is a certified lower bound on the likelihood at every step.
 #[test]
 fn reweighted_messages_certify_the_likelihood() {
     let graph = generate::random(8, 2, 14, 2, 0.8, 0.0, 4).unwrap();
@@ -237,7 +239,7 @@ fn reweighted_messages_certify_the_likelihood() {
     let exact = likelihood(&statistics, &structure, "exact");
     let run = Run::default();
     let mut steps = 0;
-    let how = Fit { l2: 1e-3, iterations: 30, ..Default::default() };
+    let how = Fit::default().l2(1e-3).iterations(30);
     learn::fit(&own, &how, None, &run, &mut |now| {
         let bound = own.value(now.parameters(), &run)?;
         let Guarantee::Bounds { low, .. } = bound.guarantee else { panic!("{:?}", bound.guarantee) };
@@ -255,7 +257,7 @@ fn a_resumed_fit_has_the_same_bits() {
     let statistics = draws(&graph, 1000, 1);
     for (method, l1) in [("exact", 0.0), ("exact", 0.01), ("importance", 0.0)] {
         let own = likelihood(&statistics, &Structure::ChowLiu { more: 2 }, method);
-        let how = Fit { l1, l2: 0.01, iterations: 12, tolerance: 0.0, ..Default::default() };
+        let how = Fit::default().l1(l1).l2(0.01).iterations(12).tolerance(0.0);
         let whole = fitted(&own, &how);
         let mut kept = None;
         learn::fit(&own, &how, None, &Run::default(), &mut |now| {
@@ -275,7 +277,7 @@ fn a_resumed_fit_has_the_same_bits() {
         };
         stop_at(4);
         assert_eq!(stop_at(99).graph, whole.graph, "{method} {l1}, kept in a file");
-        let other = Fit { l2: 0.02, ..how };
+        let other = how.l2(0.02);
         let from = serde_json::from_str(&serde_json::to_string(&kept_of(&own, &how)).unwrap()).unwrap();
         assert!(learn::fit(&own, &other, Some(from), &Run::default(), &mut |_| Ok(true)).is_err());
     }
@@ -314,7 +316,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn tables_are_read_in_every_dress() {
+fn tables_are_read_in_every_format_variant() {
     let folder = Folder::new("dress");
     let run = Run::default();
     let plain = "colour,size\nred,1\nblue,2\nred,10\n?,2\nred,2\n";
@@ -344,7 +346,7 @@ fn tables_are_read_in_every_dress() {
     assert_eq!((found.columns().len(), found.rows()), (1, 2));
 }
 
-/// Many blocks, many threads, states that come late: the counts are those of one loop.
+/// Many blocks, many threads, and states that first occur late: the counts equal those of a single loop.
 #[test]
 fn large_tables_are_counted_in_parallel() {
     let folder = Folder::new("large");
@@ -442,7 +444,7 @@ fn rows_are_scored_and_filled_in() {
     assert!(error.contains("line 3") && error.contains("`7`") && error.contains("column b"), "{error}");
 }
 
-/// What occurs only in rows that are left out is no state of the model.
+/// A value that occurs only in dropped rows is not a state of the model.
 #[test]
 fn states_of_dropped_rows_are_dropped() {
     let folder = Folder::new("dropped");

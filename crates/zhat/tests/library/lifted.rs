@@ -1,4 +1,5 @@
-//! Bounds on cyclic sequence models, at every stop, against enumeration; no comparison has a tolerance of its own.
+//! Bounds on cyclic sequence models, at every iteration, against enumeration. Comparisons with the bounds
+//! have no tolerance.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use zhat::model::{Interactions, SequenceMrf};
 use zhat::random::{Stream, Streams};
 use zhat::{Error, Estimate, Forecasts, Guarantee, LogPartition, Observer, Query, Run};
 
-/// log Z state by state.
+/// log Z by enumeration.
 fn enumerated(model: &SequenceMrf) -> f64 {
     let (c, n) = (model.states(), model.length());
     let scores: Vec<f64> = (0..c.pow(n as u32))
@@ -58,7 +59,7 @@ impl Observer for Ends {
     }
 }
 
-/// All ends that were told on the way, and the last.
+/// All upper bounds that were reported during the run, and the final result.
 fn ends(method: &dyn LogPartition<SequenceMrf>, model: &SequenceMrf) -> Result<(Vec<f64>, Estimate), Error> {
     let observer = Arc::new(Ends::default());
     let run = Run::default().with_threads(1).with_observer(observer.clone());
@@ -68,16 +69,16 @@ fn ends(method: &dyn LogPartition<SequenceMrf>, model: &SequenceMrf) -> Result<(
 }
 
 #[test]
-fn both_bounds_are_above_log_z_at_every_stop() {
+fn both_bounds_are_above_log_z_at_every_iteration() {
     let mut random = Streams::new(9, "lifted").block(0);
     let mut tried = 0;
     for i in 0..400 {
         let size = [0.5, 3.0, 50.0, 1e4][i % 4];
         let model = random_model(&mut random, size, if i % 3 == 0 { 0.3 } else { 0.0 });
         let exact = enumerated(&model);
-        let star = Star { iterations: 8, ..Star::default() };
-        let steps = Star { descent: Descent::Subgradient, ..star };
-        let spectral = Spectral { iterations: 6, passes: 1 + i % 20, ..Spectral::default() };
+        let star = Star::default().iterations(8);
+        let steps = star.descent(Descent::Subgradient);
+        let spectral = Spectral::default().iterations(6).passes(1 + i % 20);
         for method in [&star as &dyn LogPartition<SequenceMrf>, &steps, &spectral] {
             match ends(method, &model) {
                 Ok((told, answer)) => {
@@ -104,7 +105,7 @@ fn both_bounds_are_above_log_z_at_every_stop() {
 }
 
 #[test]
-fn the_star_is_exact_without_interactions_and_the_spectral_bound_but_for_its_ends() {
+fn without_interactions_the_star_is_exact_and_the_spectral_bound_nearly_so() {
     let unary = vec![0.3, -1.5, 2.0, f64::NEG_INFINITY];
     let one = log_sum_exp(&unary);
     for (context, n) in [(1, 2), (1, 7), (2, 9), (3, 1_000_003)] {
@@ -133,7 +134,7 @@ fn with_one_distance_the_spectral_bound_is_within_log_c_for_any_length() {
 }
 
 #[test]
-fn a_periodic_matrix_and_one_that_cannot_return_are_bounded() {
+fn periodic_matrices_and_matrices_without_return_are_bounded() {
     let zero = f32::NEG_INFINITY;
     let swap = vec![zero, 1.0, 2.0, zero];
     let model = SequenceMrf::new(6, vec![0.0; 2], Interactions::Full(vec![swap.clone()])).unwrap();
@@ -141,7 +142,8 @@ fn a_periodic_matrix_and_one_that_cannot_return_are_bounded() {
     assert_eq!(exact, 9.0 + 2f64.ln());
     let bound = Spectral::default().log_partition(&model, &Run::default()).unwrap().value;
     assert!(bound >= exact && bound <= exact + 1e-6, "{bound}");
-    // An odd cycle cannot swap all the way around: the bound is finite, the exact answer is that there is none.
+    // On an odd cycle no state has a positive weight: the bound is finite, and the exact method reports Z =
+    // 0.
     let odd = SequenceMrf::new(5, vec![0.0; 2], Interactions::Full(vec![swap])).unwrap();
     assert!(Spectral::default().log_partition(&odd, &Run::default()).unwrap().value.is_finite());
     let error = TransferMatrix::default().log_partition(&odd, &Run::default()).unwrap_err();
@@ -149,7 +151,7 @@ fn a_periodic_matrix_and_one_that_cannot_return_are_bounded() {
 }
 
 #[test]
-fn time_that_is_up_and_threads_leave_certified_and_equal_answers() {
+fn results_are_certified_when_time_is_up_and_do_not_depend_on_threads() {
     let mut random = Streams::new(9, "lifted").block(2);
     let theta = || Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0], vec![0.1, 0.2, -3.0, 1.0]]);
     let model = SequenceMrf::new(9, vec![random.normal(), 0.1], theta()).unwrap();
@@ -168,21 +170,22 @@ fn time_that_is_up_and_threads_leave_certified_and_equal_answers() {
     assert!(matches!(answer.guarantee, Guarantee::Bounds { low: f64::NEG_INFINITY, .. }));
 }
 
-/// Both are above log Z and come down; L-BFGS is at the minimum of the same convex function, so it is below.
+/// Both bounds are above log Z and decrease. L-BFGS reaches the minimum of the same convex function, so its
+/// bound is lower.
 #[test]
-fn the_published_steps_come_down_towards_the_star_of_lbfgs() {
+fn the_published_steps_decrease_towards_the_star_of_lbfgs() {
     let mut random = Streams::new(9, "lifted").block(3);
     let theta: Vec<f32> = (0..16).map(|_| random.normal() as f32).collect();
     let model = SequenceMrf::new(12, vec![0.0, 0.5, -0.5, 1.0], Interactions::Full(vec![theta])).unwrap();
     let value = |descent, iterations| {
-        let star = Star { descent, iterations, tolerance: 1e-9 };
+        let star = Star::default().descent(descent).iterations(iterations).tolerance(1e-9);
         star.log_partition(&model, &Run::default()).unwrap().value
     };
     let quick = value(Descent::Lbfgs, 1000);
     let published = [0, 5, 50, 500, 5000].map(|iterations| value(Descent::Subgradient, iterations));
     assert!(published.windows(2).all(|pair| pair[1] <= pair[0]), "{published:?}");
     assert!(enumerated(&model) <= quick && quick <= published[4] + 1e-9, "{quick} {published:?}");
-    // At least as far as L-BFGS comes with two steps.
+    // At least as low as L-BFGS after two steps.
     assert!(published[4] < published[0] && published[4] <= value(Descent::Lbfgs, 2), "{quick} {published:?}");
 }
 
@@ -203,7 +206,7 @@ fn rotations_give_the_same_model_as_their_products() {
 }
 
 #[test]
-fn models_that_make_no_sense_are_refused() {
+fn invalid_models_are_refused() {
     let full = |n, numbers| Interactions::Full(vec![vec![numbers; n]]);
     let message = |n, unary: Vec<f64>, pairs| SequenceMrf::new(n, unary, pairs).unwrap_err().to_string();
     assert!(message(5, vec![], full(0, 0.0)).contains("one state"));
@@ -214,7 +217,7 @@ fn models_that_make_no_sense_are_refused() {
     assert!(message(5, vec![0.0], Interactions::Full(vec![])).contains("distance 1"));
     let embeddings = Interactions::LowRank { rank: 1, left: vec![f32::NEG_INFINITY], right: vec![vec![0.0]] };
     assert!(message(5, vec![0.0], embeddings).contains("must be finite"));
-    let shares = Spectral { shares: vec![0.5, 0.4], ..Spectral::default() };
+    let shares = Spectral::default().shares(vec![0.5, 0.4]);
     let model = SequenceMrf::new(5, vec![0.0], Interactions::Full(vec![vec![0.0]; 2])).unwrap();
     assert!(shares.log_partition(&model, &Run::default()).unwrap_err().to_string().contains("add up to 1"));
 }
@@ -236,7 +239,7 @@ fn as_a_factor_graph_it_has_the_same_partition_function() {
     }
     let long = SequenceMrf::new(1 << 40, vec![0.0; 10], Interactions::Full(vec![vec![0.0; 100]])).unwrap();
     assert!(long.to_factor_graph().unwrap_err().to_string().contains("values"));
-    // However long it is: 2⁴⁰ positions in 40 squarings.
+    // The length does not matter: 2⁴⁰ positions take 40 squarings.
     let z = TransferMatrix::default().log_partition(&long, &Run::default()).unwrap();
     assert!((z.value - (1u64 << 40) as f64 * 10f64.ln()).abs() <= z.diagnostics.rounding);
     assert!(z.diagnostics.rounding < 1e-12 * z.value, "{z}");
@@ -279,7 +282,7 @@ fn the_transfer_matrix_agrees_with_a_walk_around_the_cycle() {
             let model = SequenceMrf::new(n, unary, Interactions::Full(matrices)).unwrap();
             let exact = around(&model);
             let answers = [1usize, 3].map(|threads| {
-                // Little memory: no squaring.
+                // With little memory the method does not square matrices.
                 let memory = if threads == 1 { 1 << 30 } else { 4_000_000 };
                 let run = Run::default().with_threads(threads).with_memory(memory);
                 TransferMatrix::default().log_partition(&model, &run)
@@ -306,28 +309,28 @@ fn sizes_of_options_are_part_of_the_forecast() {
     let theta = Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0]]);
     let model = SequenceMrf::new(10, vec![0.0, 0.1], theta).unwrap();
     for replicates in [usize::MAX, 1_000_000_000_000] {
-        let how = Annealed { replicates, ..Annealed::default() };
+        let how = Annealed::default().replicates(replicates);
         let error = how.log_partition(&model, &Run::default()).unwrap_err();
         assert!(matches!(&error, Error::Argument { name, .. } if name == "replicates"), "{error}");
     }
     let bytes = |replicates| {
-        let how = Annealed { replicates, ..Annealed::default() };
+        let how = Annealed::default().replicates(replicates);
         how.forecast(&model, Query::LogPartition, &Run::default()).bytes
     };
     assert!(bytes(1_000_000) > bytes(8) + 8.0 * 999_992.0);
     let run = Run::default().with_time(Duration::from_millis(300));
     let methods: [Box<dyn LogPartition<SequenceMrf>>; 5] = [
-        Box::new(Annealed { levels: Some(1_000_000_000), ..Annealed::default() }),
-        Box::new(Annealed { levels: Some(1), replicates: 1_000_000, ..Annealed::default() }),
-        Box::new(Star { iterations: 1_000_000_000, tolerance: 0.0, ..Star::default() }),
-        Box::new(Spectral { iterations: 1_000_000_000, tolerance: 0.0, ..Spectral::default() }),
-        Box::new(Spectral { passes: 1_000_000_000, tolerance: 0.0, ..Spectral::default() }),
+        Box::new(Annealed::default().levels(Some(1_000_000_000))),
+        Box::new(Annealed::default().levels(Some(1)).replicates(1_000_000)),
+        Box::new(Star::default().iterations(1_000_000_000).tolerance(0.0)),
+        Box::new(Spectral::default().iterations(1_000_000_000).tolerance(0.0)),
+        Box::new(Spectral::default().passes(1_000_000_000).tolerance(0.0)),
     ];
     for (i, method) in methods.iter().enumerate() {
         let begin = std::time::Instant::now();
         let answer = method.log_partition(&model, &run);
         assert!(begin.elapsed().as_secs_f64() < 0.33 + 1.0);
-        // All but a walk that never ends have an answer.
+        // All have a result except the first, whose chain of levels never ends.
         assert_eq!(answer.is_ok(), i != 0, "{answer:?}");
     }
 }

@@ -71,7 +71,12 @@ fn no_bound_is_violated_at_any_stopping_point() {
         for structure in [Structure::Forest, Structure::Independent] {
             let mut last = ZERO;
             for iterations in [0, 1, 2, 5, 50] {
-                let method = MeanField { structure, iterations, restarts: 1, tolerance: 0.0, condition: 0 };
+                let method = MeanField::default()
+                    .structure(structure)
+                    .iterations(iterations)
+                    .restarts(1)
+                    .tolerance(0.0)
+                    .condition(0);
                 match method.log_partition(&graph, &run) {
                     Ok(z) => {
                         let low = low(&z.guarantee, z.value, z.diagnostics.rounding);
@@ -111,7 +116,7 @@ fn every_bound_on_the_way_holds_and_none_falls() {
         let graph = nasty(10_000 + seed);
         let truth = truth(&graph);
         for condition in [0, 2] {
-            let method = MeanField { restarts: 3, iterations: 20, condition, ..Default::default() };
+            let method = MeanField::default().restarts(3).iterations(20).condition(condition);
             let mut lows = Vec::new();
             let answer = method.lower_bounds(&graph, &run, &mut |bound| {
                 lows.push(bound.low);
@@ -226,9 +231,9 @@ fn everything_is_exact_on_forests() {
 fn models_of_weight_zero_are_found_out() {
     for (name, graph) in crate::support::zero_models() {
         for structure in [Structure::Forest, Structure::Independent] {
-            let method = MeanField { structure, ..Default::default() };
+            let method = MeanField::default().structure(structure);
             assert!(matches!(method.log_partition(&graph, &run()), Err(Error::ZeroPartition)), "{name}");
-            let method = MeanField { condition: 1, ..method };
+            let method = method.condition(1);
             assert!(matches!(method.log_partition(&graph, &run()), Err(Error::ZeroPartition)), "{name}");
         }
         assert!(
@@ -251,7 +256,7 @@ fn grid(side: usize, coupling: f64, seed: u64) -> FactorGraph {
 fn threads_do_not_change_a_bit() {
     let zeros = generate::random(300, 3, 500, 3, 1.0, 0.2, 5).unwrap();
     for graph in [grid(60, 0.7, 1), zeros] {
-        let method = MeanField { iterations: 7, ..Default::default() };
+        let method = MeanField::default().iterations(7);
         let all: Vec<_> = [1, 2, 5]
             .into_iter()
             .map(|threads| {
@@ -273,7 +278,7 @@ fn trees_are_better_than_single_variables_and_cases_better_still() {
         let graph = grid(10, 0.8, seed);
         let truth = zhat::exact::Elimination::default().log_partition(&graph, &run).unwrap().value;
         let bound = |structure, condition| {
-            let method = MeanField { structure, condition, ..Default::default() };
+            let method = MeanField::default().structure(structure).condition(condition);
             method.log_partition(&graph, &run).unwrap().value
         };
         let (single, trees) = (bound(Structure::Independent, 0), bound(Structure::Forest, 0));
@@ -301,9 +306,9 @@ fn a_short_run_still_has_a_bound() {
 fn bad_options_are_refused() {
     let graph = grid(3, 1.0, 0);
     for method in [
-        MeanField { tolerance: -1.0, ..Default::default() },
-        MeanField { tolerance: f64::NAN, ..Default::default() },
-        MeanField { condition: 60, ..Default::default() },
+        MeanField::default().tolerance(-1.0),
+        MeanField::default().tolerance(f64::NAN),
+        MeanField::default().condition(60),
     ] {
         let graph = if method.condition > 0 { &grid(10, 1.0, 0) } else { &graph };
         assert!(matches!(method.log_partition(graph, &run()), Err(Error::Argument { .. })));

@@ -12,10 +12,10 @@ use zhat::{
 };
 
 const ZERO: f64 = f64::NEG_INFINITY;
-/// Probabilities under this may be lost: `exp` has no subnormal results.
+/// Probabilities below this may be flushed to 0: `exp` has no subnormal results.
 const TINY: f64 = 1e-300;
 
-/// A forest of factors over 0 to 4 variables, with zeros, ties and scores of any size.
+/// A forest of factors over 0 to 4 variables, with zeros, ties and scores of any magnitude.
 fn random_forest(seed: u64) -> FactorGraph {
     let mut random = Streams::new(seed, "random forests").block(0);
     let n = 1 + random.below(7);
@@ -38,7 +38,7 @@ fn random_forest(seed: u64) -> FactorGraph {
     graph
 }
 
-/// Any graph of factors over 0 to 5 variables.
+/// A random graph of factors over 0 to 5 variables.
 fn random_graph(seed: u64) -> FactorGraph {
     let mut random = Streams::new(seed, "random graphs").block(0);
     let n = 2 + random.below(6);
@@ -69,7 +69,7 @@ fn add_random(
     graph.add_factor(scope, &values).unwrap();
 }
 
-/// An answer that must not have anything that is not a number.
+/// Asserts that a result contains no NaN and that an error is an expected one.
 fn well<T>(name: &str, answer: zhat::Result<zhat::Answer<T>>) -> Option<zhat::Answer<T>> {
     match answer {
         Ok(answer) => Some(answer),
@@ -169,10 +169,11 @@ fn a_long_chain_is_exact_to_its_allowance() {
     assert!((z.value - exact.value).abs() <= z.diagnostics.rounding + exact.diagnostics.rounding);
 }
 
-/// Where messages no longer change, factors and variables agree, and Σ_f ln b_f − Σ_i (d_i − 1) ln b_i is the score but for a
-/// constant: the two together say that it is a fixed point. The constant is the Bethe approximation of log Z.
+/// After convergence the beliefs of factors and variables agree, and Σ_f ln b_f − Σ_i (d_i − 1) ln b_i equals
+/// the score up to a constant. Together these characterise a fixed point. The constant is the Bethe
+/// approximation of log Z.
 #[test]
-fn what_converged_is_a_fixed_point() {
+fn converged_messages_are_a_fixed_point() {
     let mut converged = 0;
     for seed in 0..60 {
         let graph =
@@ -180,8 +181,7 @@ fn what_converged_is_a_fixed_point() {
                 .unwrap();
         let run = Run::default();
         for schedule in [Schedule::Parallel, Schedule::Residual] {
-            let method =
-                BeliefPropagation { schedule, tolerance: 1e-12, iterations: 5000, ..Default::default() };
+            let method = BeliefPropagation::default().schedule(schedule).tolerance(1e-12).iterations(5000);
             let z = method.log_partition(&graph, &run).unwrap();
             if !z.diagnostics.figures().any(|(name, value)| name == "converged" && value == true) {
                 continue;
@@ -225,30 +225,30 @@ fn what_converged_is_a_fixed_point() {
 }
 
 #[test]
-fn both_schedules_agree_and_say_what_they_cannot_promise() {
+fn both_schedules_agree_and_state_that_they_are_heuristic() {
     let grid = generate::ising(Grid { rows: 6, columns: 6, torus: true }, 0.3, 0.5, false, 3).unwrap();
     let run = Run::default();
     let ask = |schedule| {
-        let method = BeliefPropagation { schedule, tolerance: 1e-10, ..Default::default() };
+        let method = BeliefPropagation::default().schedule(schedule).tolerance(1e-10);
         method.log_partition(&grid, &run).unwrap()
     };
     let (parallel, residual) = (ask(Schedule::Parallel), ask(Schedule::Residual));
     assert!((parallel.value - residual.value).abs() < 1e-7);
     let Guarantee::Heuristic { reason } = parallel.guarantee else { panic!() };
     assert!(reason.contains("cycles") && reason.contains("converged in"), "{reason}");
-    let few = BeliefPropagation { iterations: 2, ..Default::default() };
+    let few = BeliefPropagation::default().iterations(2);
     let Guarantee::Heuristic { reason } = few.log_partition(&grid, &run).unwrap().guarantee else { panic!() };
     assert!(reason.contains("did not converge in 2"), "{reason}");
 }
 
 #[test]
-fn no_answer_is_not_a_number() {
+fn no_result_is_nan() {
     let models = (0..300).map(|seed| (format!("random {seed}"), random_graph(seed)));
     let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
     let run = Run::default();
     for (name, graph) in models.chain(crate::support::small_models(70)).chain(zero) {
         for schedule in [Schedule::Parallel, Schedule::Residual] {
-            let method = BeliefPropagation { schedule, iterations: 50, ..Default::default() };
+            let method = BeliefPropagation::default().schedule(schedule).iterations(50);
             if let Some(z) = well(&name, method.log_partition(&graph, &run)) {
                 assert!(z.value.is_finite(), "{name}: {z}");
             }
@@ -295,7 +295,7 @@ fn contradicting_evidence_is_impossible_evidence() {
 }
 
 #[test]
-fn the_bound_is_never_violated_wherever_it_stops() {
+fn the_bound_holds_after_any_number_of_iterations() {
     let run = Run::default();
     let models = (0..600).map(|seed| (format!("random {seed}"), random_graph(seed)));
     let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
@@ -306,7 +306,7 @@ fn the_bound_is_never_violated_wherever_it_stops() {
         possible += usize::from(!oracle.is_zero());
         for iterations in [0, 1, 2, 5, 30] {
             for damping in [0.0, 0.5] {
-                let method = TreeReweighted { iterations, damping, tolerance: 0.0, ..Default::default() };
+                let method = TreeReweighted::default().iterations(iterations).damping(damping).tolerance(0.0);
                 let mut last = f64::INFINITY;
                 let answer = method.improve(&graph, &run, |bound| {
                     assert!(
@@ -331,7 +331,7 @@ fn the_bound_is_never_violated_wherever_it_stops() {
 }
 
 #[test]
-fn the_bound_comes_down() {
+fn the_bound_decreases() {
     let run = Run::default();
     for seed in 0..20 {
         let grid = Grid { rows: 4, columns: 4, torus: seed % 2 == 0 };
@@ -340,7 +340,7 @@ fn the_bound_comes_down() {
         let naive: f64 = graph.factors().map(|factor| zhat::numeric::max(factor.log_values)).sum();
         let naive = naive + graph.log_state_count();
         let ask = |iterations| {
-            TreeReweighted { iterations, ..Default::default() }.log_partition(&graph, &run).unwrap().value
+            TreeReweighted::default().iterations(iterations).log_partition(&graph, &run).unwrap().value
         };
         let (first, last) = (ask(0), ask(400));
         assert!(last < first && last < naive, "seed {seed}: {last}, at first {first}, naively {naive}");
@@ -355,8 +355,8 @@ fn threads_do_not_change_a_bit() {
     for graph in [grid, potts] {
         let ask = |threads| {
             let run = Run::default().with_threads(threads);
-            let bp = BeliefPropagation { iterations: 10, ..Default::default() };
-            let trw = TreeReweighted { iterations: 20, ..Default::default() };
+            let bp = BeliefPropagation::default().iterations(10);
+            let trw = TreeReweighted::default().iterations(20);
             let numbers = [
                 bp.log_partition(&graph, &run).unwrap().value,
                 bp.entropy(&graph, &run).unwrap().value,
@@ -370,7 +370,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn it_stops_in_time_with_a_bound() {
+fn it_returns_a_bound_within_the_time_limit() {
     let grid = generate::ising(Grid { rows: 60, columns: 60, torus: false }, 1.0, 0.3, false, 1).unwrap();
     let run = Run::default().with_time(Duration::ZERO);
     let bound = TreeReweighted::default().log_partition(&grid, &run).unwrap();
@@ -380,10 +380,10 @@ fn it_stops_in_time_with_a_bound() {
     assert!(z.diagnostics.stopped_early && z.value.is_finite());
 }
 
-/// The largest error of a marginal, the largest difference between a variable and a table that has it, and
-/// the promise.
+/// The largest error of a marginal, the largest difference between a variable's marginal and that of a factor
+/// table containing it, and the promise.
 fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
-    let method = TreeReweighted { tolerance: 1e-14, iterations: 5000, ..Default::default() };
+    let method = TreeReweighted::default().tolerance(1e-14).iterations(5000);
     let beliefs = method.marginals(graph, &Run::default()).unwrap();
     let tables = method.factor_marginals(graph, &Run::default()).unwrap().value;
     let truth = Oracle::new(graph).marginals();
@@ -404,11 +404,11 @@ fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
     (error, apart, beliefs.guarantee.promise())
 }
 
-/// They are right without cycles, tables and variables agree with each other, and in a model of weak
-/// interactions they are right to first order: with a quarter of the interactions the error is a sixteenth, a
-/// quarter of it at most.
+/// The marginals are exact without cycles, and those of tables and variables agree. For weak interactions
+/// they are exact to first order: a quarter of the coupling gives about a sixteenth of the error, and the
+/// test requires less than a quarter.
 #[test]
-fn marginals_of_the_relaxed_problem_are_consistent_and_right_to_first_order() {
+fn tree_reweighted_marginals_are_consistent_and_exact_to_first_order() {
     for seed in 0..5 {
         let (error, apart, _) = relaxed_marginals(&generate::tree(8, 3, 1.0, seed).unwrap());
         assert!(error < 1e-12 && apart < 1e-12, "tree {seed}: {error:e} {apart:e}");
@@ -427,10 +427,10 @@ fn marginals_of_the_relaxed_problem_are_consistent_and_right_to_first_order() {
 fn options_out_of_range_are_errors() {
     let graph = FactorGraph::new(vec![2]).unwrap();
     let run = Run::default();
-    let bp = BeliefPropagation { damping: 1.0, ..Default::default() };
+    let bp = BeliefPropagation::default().damping(1.0);
     assert!(matches!(bp.log_partition(&graph, &run), Err(Error::Argument { .. })));
-    let trw = TreeReweighted { tolerance: f64::NAN, ..Default::default() };
+    let trw = TreeReweighted::default().tolerance(f64::NAN);
     assert!(matches!(trw.log_partition(&graph, &run), Err(Error::Argument { .. })));
-    let trw = TreeReweighted { forests: 0, ..Default::default() };
+    let trw = TreeReweighted::default().forests(0);
     assert!(matches!(trw.log_partition(&graph, &run), Err(Error::Argument { .. })));
 }

@@ -1,4 +1,4 @@
-//! Weighted mini-buckets: no bound is ever violated, and draws weigh no more than the bound allows.
+//! Weighted mini-buckets: the bounds always hold, and no sample weight exceeds the upper bound.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use zhat::{
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// A small model of any shape: arity 0 to 5, domains 1 to 4, zeros, ties and enormous scores.
+/// A small model of any shape: arity 0 to 5, 1 to 4 states, zeros, ties and huge scores.
 fn random_model(seed: u64) -> FactorGraph {
     let mut random = Streams::new(seed, "mini-bucket models").block(0);
     let n = 1 + random.below(9);
@@ -74,7 +74,7 @@ fn no_bound_is_violated_on_a_thousand_models() {
         let oracle = Oracle::new(&graph);
         for (j, iterations) in [0, 1, 2, 5, 20].into_iter().enumerate() {
             for i_bound in [(k + j) % 7, (k + 2 * j + 1) % 3] {
-                let method = WeightedMiniBuckets { i_bound: Some(i_bound), iterations, ..Default::default() };
+                let method = WeightedMiniBuckets::default().i_bound(Some(i_bound)).iterations(iterations);
                 let what = format!("{name}, i = {i_bound}, {iterations} iterations");
                 match method.log_partition(&graph, &run) {
                     Err(Error::ZeroPartition) => assert!(oracle.is_zero(), "{what}"),
@@ -103,7 +103,7 @@ fn every_report_is_certified_and_the_bounds_only_close() {
         }
         let (truth, slack) = (oracle.log_partition(), oracle.allowance());
         for i_bound in [1, 2, 3] {
-            let method = WeightedMiniBuckets { i_bound: Some(i_bound), ..Default::default() };
+            let method = WeightedMiniBuckets::default().i_bound(Some(i_bound));
             let (mut low, mut high) = (ZERO, f64::INFINITY);
             let answer = method
                 .tighten(&graph, &run, &mut |bounds| {
@@ -124,7 +124,7 @@ fn a_large_enough_i_bound_is_exact() {
     for (name, graph) in models(300) {
         let oracle = Oracle::new(&graph);
         for i_bound in [None, Some(12)] {
-            let method = WeightedMiniBuckets { i_bound, ..Default::default() };
+            let method = WeightedMiniBuckets::default().i_bound(i_bound);
             match method.log_partition(&graph, &run) {
                 Err(error) => assert!(oracle.is_zero(), "{name}: {error}"),
                 Ok(answer) => {
@@ -141,12 +141,12 @@ fn a_large_enough_i_bound_is_exact() {
 }
 
 #[test]
-fn larger_mini_buckets_and_more_sweeps_pay() {
+fn larger_mini_buckets_and_more_sweeps_tighten_the_bounds() {
     let grid = generate::ising(Grid { rows: 9, columns: 9, torus: false }, 1.0, 0.5, false, 3).unwrap();
     let run = Run::default();
     let truth = Elimination::default().log_partition(&grid, &run).unwrap().value;
     let gaps = |i_bound, iterations| {
-        let method = WeightedMiniBuckets { i_bound: Some(i_bound), iterations, ..Default::default() };
+        let method = WeightedMiniBuckets::default().i_bound(Some(i_bound)).iterations(iterations);
         let (low, high, _) = ends(&method.log_partition(&grid, &run).unwrap());
         (truth - low, high - truth)
     };
@@ -165,19 +165,20 @@ fn disconnected_models_add_up() {
             (0..3).for_each(|k| assert!(graph.add_factor(&[4 * k + u, 4 * k + v], &table).is_ok()));
         }
     }
-    let method = WeightedMiniBuckets { i_bound: Some(1), ..Default::default() };
+    let method = WeightedMiniBuckets::default().i_bound(Some(1));
     let run = Run::default();
     let (part, whole) =
         (method.log_partition(&one, &run).unwrap(), method.log_partition(&graph, &run).unwrap());
-    // Up to how far the sweeps have come.
+    // Equal up to the convergence of the sweeps.
     assert!((whole.value - 3.0 * part.value).abs() < 0.05, "{} {}", whole.value, part.value);
 }
 
 #[test]
-fn a_run_out_of_time_has_the_bounds_so_far() {
+fn a_run_out_of_time_returns_the_bounds_so_far() {
     let grid = generate::ising(Grid { rows: 30, columns: 30, torus: false }, 1.0, 0.5, false, 3).unwrap();
     let run = Run::default().with_time(Duration::from_millis(300));
-    let method = WeightedMiniBuckets { i_bound: Some(6), iterations: 1_000_000, tolerance: 0.0, lower: true };
+    let method =
+        WeightedMiniBuckets::default().i_bound(Some(6)).iterations(1_000_000).tolerance(0.0).lower(true);
     let answer = method.log_partition(&grid, &run).unwrap();
     assert!(answer.diagnostics.stopped_early);
     let (low, high, _) = ends(&answer);
@@ -189,8 +190,7 @@ fn weights_never_exceed_the_bound() {
     let run = crate::support::one_thread();
     for (name, graph) in models(240) {
         for (i_bound, iterations) in [(0, 0), (1, 3), (2, 10), (3, 1)] {
-            let method =
-                WeightedMiniBucketSampling { i_bound: Some(i_bound), iterations, ..Default::default() };
+            let method = WeightedMiniBucketSampling::default().i_bound(Some(i_bound)).iterations(iterations);
             let Ok(samples) = method.sample(&graph, 200, &run) else {
                 assert!(Oracle::new(&graph).is_zero(), "{name}");
                 continue;
@@ -210,7 +210,7 @@ fn weights_never_exceed_the_bound() {
     }
 }
 
-/// Models for statistics: some with rare large weights.
+/// Models for the statistical tests, some with rare large weights.
 fn hard_models() -> Vec<(&'static str, FactorGraph)> {
     let grid = |rows, columns, torus| Grid { rows, columns, torus };
     let models = vec![
@@ -230,8 +230,7 @@ fn the_estimate_is_unbiased() {
     for (name, graph) in hard_models() {
         let log_partition = Oracle::new(&graph).log_partition();
         for (i_bound, iterations) in [(1, 0), (2, 5)] {
-            let method =
-                WeightedMiniBucketSampling { i_bound: Some(i_bound), iterations, ..Default::default() };
+            let method = WeightedMiniBucketSampling::default().i_bound(Some(i_bound)).iterations(iterations);
             let samples = method.sample(&graph, 100_000, &run).unwrap();
             let high = samples.diagnostics.figures().find(|(name, _)| *name == "certified_high").unwrap().1;
             let Law::Weighted { log_weights } = &samples.value.law else { panic!("{:?}", samples.value.law) };
@@ -240,7 +239,7 @@ fn the_estimate_is_unbiased() {
             let mean = ratios.iter().sum::<f64>() / n;
             let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
             let range = (high.as_f64().unwrap() - log_partition).exp();
-            // The variance is that of the sample; twice it allows for what the sample does not show.
+            // Twice the empirical variance, to allow for rare large weights that the sample misses.
             let radius = bernstein_radius(n, 2.0 * variance, range, ALARM) + 1e-9;
             assert!((mean - 1.0).abs() <= radius, "{name}, i = {i_bound}: {mean} ± {radius}");
         }
@@ -248,20 +247,19 @@ fn the_estimate_is_unbiased() {
 }
 
 #[test]
-fn intervals_cover_as_often_as_they_say() {
+fn intervals_cover_with_their_stated_confidence() {
     let base = crate::support::one_thread();
     let runs = 300;
     for (name, graph) in hard_models() {
         let oracle = Oracle::new(&graph);
         let (truth, slack) = (oracle.log_partition(), oracle.allowance());
         for (samples, replicates, confidence) in [(4, 2, 0.5), (64, 8, 0.7), (600, 8, 0.9)] {
-            let method = WeightedMiniBucketSampling {
-                i_bound: Some(1),
-                iterations: 1,
-                samples,
-                replicates,
-                confidence,
-            };
+            let method = WeightedMiniBucketSampling::default()
+                .i_bound(Some(1))
+                .iterations(1)
+                .samples(samples)
+                .replicates(replicates)
+                .confidence(confidence);
             let misses = |seed: &u64| {
                 let answer = method.log_partition(&graph, &base.clone().with_seed(*seed)).unwrap();
                 let (low, high, stated) = ends(&answer);
@@ -276,25 +274,24 @@ fn intervals_cover_as_often_as_they_say() {
     }
 }
 
-/// Intervals cover but for 10⁻⁸ each and close in with more draws. Estimates and marginals keep within what
-/// Bernstein's inequality allows, by the certified bound on the weights and the moments of other draws: fewer
-/// than 2000 numbers at a rate of 2·10⁻¹⁰ each, 4·10⁻⁷ in all.
+/// Each interval misses with probability at most 10⁻⁸, and more draws narrow it. The errors of estimates and
+/// marginals stay within Bernstein's inequality, computed from the certified bound on the weights and the
+/// moments of other draws: fewer than 2000 numbers with a false-alarm rate of 2·10⁻¹⁰ each, 4·10⁻⁷ in total.
 #[test]
-fn intervals_close_in_and_marginals_come_near() {
+fn more_draws_narrow_intervals_and_marginals_are_close() {
     const EACH: f64 = 1e-10;
     let run = Run::default();
     let (mut numbers, mut close) = (0, 0);
     for (name, graph) in hard_models() {
         let oracle = Oracle::new(&graph);
         let (truth, slack) = (oracle.log_partition(), oracle.allowance());
-        let method =
-            WeightedMiniBucketSampling { i_bound: Some(3), confidence: 1.0 - ALARM, ..Default::default() };
+        let method = WeightedMiniBucketSampling::default().i_bound(Some(3)).confidence(1.0 - ALARM);
         let answer = method.log_partition(&graph, &run).unwrap();
         let (low, high, _) = ends(&answer);
         assert!(low <= truth + slack && truth - slack <= high, "{name}: {low} {truth} {high}");
-        let few = WeightedMiniBucketSampling { samples: method.samples / 64, ..method };
+        let few = method.samples(method.samples / 64);
         let few = ends(&few.log_partition(&graph, &run).unwrap());
-        // Where no bucket is split both are certified and the same.
+        // If no bucket is split, both intervals are certified and equal.
         let closer = if few.2 == 1.0 { high - low <= few.1 - few.0 } else { high - low < few.1 - few.0 };
         assert!(closer, "{name}: {low} to {high}, with fewer draws {few:?}");
 
@@ -331,21 +328,21 @@ fn intervals_close_in_and_marginals_come_near() {
             }
         }
     }
-    // A radius that says nothing would pass, too.
+    // A very large radius would pass every check above, so most radii must be small.
     assert!(numbers < 2000 && close * 10 > numbers * 8, "{close} of {numbers}");
 }
 
 #[test]
-fn zero_partitions_are_errors_or_bounded_by_nothing() {
+fn zero_partitions_are_errors_or_have_lower_bound_minus_infinity() {
     let run = Run::default();
     for (name, graph) in crate::support::zero_models() {
         for i_bound in [0, 1, 8] {
-            let method = WeightedMiniBuckets { i_bound: Some(i_bound), ..Default::default() };
+            let method = WeightedMiniBuckets::default().i_bound(Some(i_bound));
             match method.log_partition(&graph, &run) {
                 Ok(answer) => assert_eq!(ends(&answer).0, ZERO, "{name}"),
                 Err(error) => assert!(matches!(error, Error::ZeroPartition), "{name}: {error}"),
             }
-            let method = WeightedMiniBucketSampling { i_bound: Some(i_bound), ..Default::default() };
+            let method = WeightedMiniBucketSampling::default().i_bound(Some(i_bound));
             match method.log_partition(&graph, &run) {
                 Ok(answer) => assert_eq!((answer.value, ends(&answer).0), (ZERO, ZERO), "{name}"),
                 Err(error) => assert!(matches!(error, Error::ZeroPartition), "{name}: {error}"),
@@ -358,16 +355,11 @@ fn zero_partitions_are_errors_or_bounded_by_nothing() {
 fn bad_arguments_are_named() {
     let (graph, run) = (FactorGraph::new(vec![2, 2]).unwrap(), Run::default());
     for tolerance in [-1.0, f64::NAN] {
-        let method = WeightedMiniBuckets { tolerance, ..Default::default() };
+        let method = WeightedMiniBuckets::default().tolerance(tolerance);
         assert!(matches!(method.log_partition(&graph, &run), Err(Error::Argument { .. })));
     }
     let good = WeightedMiniBucketSampling::default();
-    let bad = [
-        WeightedMiniBucketSampling { samples: 0, ..good },
-        WeightedMiniBucketSampling { replicates: 1, ..good },
-        WeightedMiniBucketSampling { confidence: 1.0, ..good },
-        WeightedMiniBucketSampling { confidence: f64::NAN, ..good },
-    ];
+    let bad = [good.samples(0), good.replicates(1), good.confidence(1.0), good.confidence(f64::NAN)];
     for method in bad {
         assert!(matches!(method.log_partition(&graph, &run), Err(Error::Argument { .. })), "{method:?}");
     }

@@ -111,7 +111,7 @@ fn families_are_bracketed_within_the_error_asked_for() {
     for (family, bounds, truth) in families() {
         let model = family.on(bounds).unwrap();
         for error in [1.0, 1e-3, 1e-9] {
-            let z = MixedQuadrature { error, ..Default::default() }.log_partition(&model, &run).unwrap();
+            let z = MixedQuadrature::default().error(error).log_partition(&model, &run).unwrap();
             let (low, high) = ends(&z);
             assert!(low <= truth && truth <= high, "{family:?} {bounds:?}: {low} {truth} {high}");
             assert!(
@@ -149,7 +149,7 @@ fn models_of_several_variables_are_bracketed() {
     let run = Run::default();
     for (model, truth) in others() {
         for (degree, error) in [(1, 0.1), (2, 0.01), (5, 1e-6), (8, 1e-9)] {
-            let method = MixedQuadrature { error, degree, ..Default::default() };
+            let method = MixedQuadrature::default().error(error).degree(degree);
             let z = method.log_partition(&model, &run).unwrap();
             let (low, high) = ends(&z);
             assert!(low <= truth && truth <= high, "{truth}: {z}");
@@ -170,7 +170,7 @@ fn intervals_hold_however_early_the_work_ends() {
     }
     for (model, truth) in others() {
         for cells in [1, 2, 3, 7, 40] {
-            let method = MixedQuadrature { error: 0.0, cells, ..Default::default() };
+            let method = MixedQuadrature::default().error(0.0).cells(cells);
             let (low, high) = ends(&method.log_partition(&model, &Run::default()).unwrap());
             assert!(low <= truth && truth <= high, "{cells} cells: {low} {truth} {high}");
         }
@@ -219,10 +219,10 @@ fn random_models_agree_with_numerical_quadrature() {
     let run = Run::default();
     for seed in 0..120 {
         let model = random(seed);
-        let truth = GaussLegendre { error: 1e-10, ..Default::default() }.log_partition(&model, &run).unwrap();
+        let truth = GaussLegendre::default().error(1e-10).log_partition(&model, &run).unwrap();
         let slack = 1e-8;
         for (degree, error) in [(2, 0.5), (6, 1e-4)] {
-            let method = MixedQuadrature { error, degree, cells: 20_000, ..Default::default() };
+            let method = MixedQuadrature::default().error(error).degree(degree).cells(20_000);
             let (low, high) = ends(&method.log_partition(&model, &run).unwrap());
             assert!(
                 low <= truth.value + slack && truth.value - slack <= high,
@@ -239,10 +239,9 @@ fn draws_cover_the_truth_or_are_refused() {
     let (mut answered, mut refused) = (0, 0);
     for seed in 0..60 {
         let model = random(seed);
-        let truth = GaussLegendre { error: 1e-10, ..Default::default() }.log_partition(&model, &run).unwrap();
+        let truth = GaussLegendre::default().error(1e-10).log_partition(&model, &run).unwrap();
         for tuples in [false, true] {
-            let method =
-                MixedQuadrature { samples: 20_000, tuples, confidence: 1.0 - 1e-9, ..Default::default() };
+            let method = MixedQuadrature::default().samples(20_000).tuples(tuples).confidence(1.0 - 1e-9);
             match method.log_partition(&model, &run) {
                 Ok(z) => {
                     let (low, high) = ends(&z);
@@ -266,7 +265,7 @@ fn draws_cover_the_truth_or_are_refused() {
 fn draws_do_not_depend_on_the_number_of_threads() {
     let (model, _) = others().swap_remove(0);
     for samples in [0, 30_000] {
-        let method = MixedQuadrature { samples, error: 1e-6, ..Default::default() };
+        let method = MixedQuadrature::default().samples(samples).error(1e-6);
         let answer = |threads| method.log_partition(&model, &Run::default().with_threads(threads)).unwrap();
         assert_eq!(answer(1).value.to_bits(), answer(3).value.to_bits());
     }
@@ -281,7 +280,7 @@ fn many_states_are_refused_without_draws_and_answered_with_them() {
     let model = MixedModel::new(vec![Domain::States(4); 30], terms.collect()).unwrap();
     let error = MixedQuadrature::default().log_partition(&model, &Run::default()).unwrap_err();
     assert!(error.to_string().contains("samples"), "{error}");
-    let method = MixedQuadrature { samples: 100_000, confidence: 1.0 - 1e-9, ..Default::default() };
+    let method = MixedQuadrature::default().samples(100_000).confidence(1.0 - 1e-9);
     let z = method.log_partition(&model, &Run::default()).unwrap();
     let (low, high) = ends(&z);
     assert!(low < high && high - low < 0.05, "{z}");
@@ -295,16 +294,16 @@ fn models_without_anything_and_options_out_of_range() {
     assert!((GaussLegendre::default().log_partition(&empty, &run).unwrap().value - 1.5).abs() < 1e-12);
     let free = MixedModel::new(vec![Domain::States(3), Domain::Interval(0.0, 2.0)], vec![]).unwrap();
     for samples in [0, 100] {
-        let method = MixedQuadrature { samples, ..Default::default() };
+        let method = MixedQuadrature::default().samples(samples);
         let z = method.log_partition(&free, &run).unwrap();
         assert!((z.value - 6f64.ln()).abs() < 1e-9, "{z}");
     }
     for method in [
-        MixedQuadrature { degree: 0, ..Default::default() },
-        MixedQuadrature { degree: 41, ..Default::default() },
-        MixedQuadrature { cells: 0, ..Default::default() },
-        MixedQuadrature { error: f64::NAN, ..Default::default() },
-        MixedQuadrature { confidence: 1.0, ..Default::default() },
+        MixedQuadrature::default().degree(0),
+        MixedQuadrature::default().degree(41),
+        MixedQuadrature::default().cells(0),
+        MixedQuadrature::default().error(f64::NAN),
+        MixedQuadrature::default().confidence(1.0),
     ] {
         assert!(matches!(method.log_partition(&free, &run), Err(Error::Argument { .. })));
     }
@@ -325,10 +324,10 @@ fn simpson(f: &dyn Fn(f64) -> f64, ends: &[f64]) -> f64 {
 /// log Z of both methods, the certified interval being held to the truth.
 fn both(model: &MixedModel, truth: f64, slack: f64) {
     let run = Run::default();
-    let z = MixedQuadrature { error: 1e-7, ..Default::default() }.log_partition(model, &run).unwrap();
+    let z = MixedQuadrature::default().error(1e-7).log_partition(model, &run).unwrap();
     let (low, high) = ends(&z);
     assert!(low <= truth + slack && truth - slack <= high && high - low < 1e-6, "{low} {truth} {high}");
-    let reference = GaussLegendre { error: 1e-9, points: 2e6 }.log_partition(model, &run).unwrap();
+    let reference = GaussLegendre::default().error(1e-9).points(2e6).log_partition(model, &run).unwrap();
     assert!((reference.value - truth).abs() < 1e-8 + slack, "{reference} {truth}");
 }
 
@@ -373,8 +372,7 @@ fn distances_from_a_centre_alone_and_with_others() {
     // No closed form for a real power beside a logarithm: the interval is wide, and holds.
     let odd = vec![term(-1.0, &[(x, distance(1.0, 0.5))]), term(0.5, &[(x, Statistic::Log(1))])];
     let model = MixedModel::new(vec![Domain::Interval(0.5, 2.0)], odd).unwrap();
-    let z =
-        MixedQuadrature { cells: 500, ..Default::default() }.log_partition(&model, &Run::default()).unwrap();
+    let z = MixedQuadrature::default().cells(500).log_partition(&model, &Run::default()).unwrap();
     let truth = GaussLegendre::default().log_partition(&model, &Run::default()).unwrap().value;
     let (low, high) = ends(&z);
     assert!(low <= truth && truth <= high && high - low < 0.02, "{low} {truth} {high}");
@@ -384,7 +382,7 @@ fn distances_from_a_centre_alone_and_with_others() {
     let model =
         MixedModel::new(vec![Domain::Interval(-1.0, 2.0), Domain::Interval(-1.0, 1.0)], weak).unwrap();
     let exact = MixedQuadrature::default().log_partition(&model, &Run::default()).unwrap().value;
-    let drawn = MixedQuadrature { samples: 100_000, confidence: 1.0 - 1e-6, ..Default::default() };
+    let drawn = MixedQuadrature::default().samples(100_000).confidence(1.0 - 1e-6);
     let (low, high) = ends(&drawn.log_partition(&model, &Run::default()).unwrap());
     assert!(low <= exact && exact <= high && high - low < 0.1, "{low} {exact} {high}");
 }
@@ -406,7 +404,7 @@ fn counts_with_and_without_a_largest_value() {
     let (low, high) = ends(&MixedQuadrature::default().log_partition(&cut, &run).unwrap());
     let truth = (1.0 + 2.0 + 2.0 + 4.0 / 3.0f64).ln();
     assert!(low <= truth && truth <= high);
-    let drawn = MixedQuadrature { samples: 50_000, confidence: 1.0 - 1e-6, ..Default::default() };
+    let drawn = MixedQuadrature::default().samples(50_000).confidence(1.0 - 1e-6);
     let (low, high) = ends(&drawn.log_partition(&cut, &run).unwrap());
     assert!(low <= truth && truth <= high);
     let all = Family::Poisson { rate: 2.0 }.on((0.0, f64::INFINITY)).unwrap();
@@ -481,10 +479,10 @@ fn every_loop_looks_at_the_clock() {
     let terms = (0..6).map(|v| term(-1.0, &[distance(v), distance((v + 1) % 6)])).collect();
     let model = MixedModel::new(vec![Domain::Interval(-3.0, 3.0); 6], terms).unwrap();
     let methods: [Box<dyn LogPartition<MixedModel>>; 4] = [
-        Box::new(MixedQuadrature { degree: 40, cells: 1_000_000, error: 0.0, ..Default::default() }),
-        Box::new(MixedQuadrature { degree: usize::MAX, ..Default::default() }),
-        Box::new(MixedQuadrature { samples: u64::MAX, ..Default::default() }),
-        Box::new(GaussLegendre { points: f64::MAX, error: 0.0 }),
+        Box::new(MixedQuadrature::default().degree(40).cells(1_000_000).error(0.0)),
+        Box::new(MixedQuadrature::default().degree(usize::MAX)),
+        Box::new(MixedQuadrature::default().samples(u64::MAX)),
+        Box::new(GaussLegendre::default().points(f64::MAX).error(0.0)),
     ];
     for method in methods {
         let begin = std::time::Instant::now();

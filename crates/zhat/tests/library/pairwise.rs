@@ -1,4 +1,5 @@
-//! Pairwise graphs of many states: messages against enumeration, and estimates from a few states against the truth.
+//! Pairwise graphs with many states: message passing against enumeration, and randomized estimates against
+//! the exact value.
 
 use crate::support::oracle::{log_sum_exp, states as states_of};
 use zhat::messages::BeliefPropagation;
@@ -10,7 +11,8 @@ use zhat::randomized::{Selection, States};
 use zhat::sequence::TransitionGradient;
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Run, exact};
 
-/// A random graph: kind 0 to 2 a forest with shared, own and factored interactions, 3 to 5 the same with circles.
+/// A random graph. `seed % 6` in 0 to 2 gives a forest with shared, per-edge and factored interactions, 3 to
+/// 5 the same with cycles.
 fn random_graph<F: Real>(
     seed: u64,
     variables: usize,
@@ -23,7 +25,7 @@ fn random_graph<F: Real>(
     let mut edges = Vec::new();
     for v in 1..variables {
         let u = random.below(v);
-        // Some variables stand alone.
+        // Some variables have no edge.
         if random.uniform() < 0.9 {
             edges.push(if random.uniform() < 0.5 { (u, v) } else { (v, u) });
         }
@@ -78,7 +80,7 @@ fn forests_agree<F: Real>(tolerance: f64) {
                 "{seed}: {} {want}",
                 got.value
             );
-            // The gradient is the marginals, of the nodes and of the edges.
+            // The gradient consists of the marginals of nodes and edges.
             let beliefs = exact::Enumeration::default().factor_marginals(&whole, &run).unwrap().value;
             let gradient = bp.factor_marginals(&graph, &run).unwrap().value;
             let scale = tolerance * (1.0 + strength);
@@ -110,9 +112,9 @@ fn messages_on_forests_are_exact() {
     forests_agree::<f32>(2e-4);
 }
 
-/// log p̂ that is the same for every state at a fixed point of belief propagation, by the definition:
-/// score(x) less the logarithms of the beliefs of edges, plus those of variables as often as they are counted
-/// too much. It is the logarithm of Bethe's approximation of Z. The smallest and the largest over all states.
+/// The Bethe approximation of log Z, computed at every state: score(x) − Σ_edges ln b_uv + Σ_v (d_v − 1)·ln
+/// b_v. At a fixed point of belief propagation the value is the same for every state. Returns the minimum and
+/// the maximum over all states.
 fn bethe(graph: &PairwiseGraph<f64>, beliefs: &PairwiseGradient<f64>) -> (f64, f64) {
     let (states, edges) = (graph.states(), graph.edges());
     let TransitionGradient::PerStep(tables) = &beliefs.interactions else { panic!() };
@@ -129,9 +131,10 @@ fn bethe(graph: &PairwiseGraph<f64>, beliefs: &PairwiseGradient<f64>) -> (f64, f
     all.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
 }
 
-/// Nothing is promised, but messages that are at rest are a fixed point, and log Z is Bethe's at that point.
+/// With cycles there is no guarantee, but converged messages are a fixed point and log Z is the Bethe
+/// approximation there.
 #[test]
-fn on_circles_the_answer_is_bethes_and_all_chosen_states_give_the_same() {
+fn on_cycles_log_z_is_the_bethe_approximation_also_with_all_states_kept() {
     let run = Run::default();
     let mut checked = 0;
     for seed in 0..60 {
@@ -139,13 +142,13 @@ fn on_circles_the_answer_is_bethes_and_all_chosen_states_give_the_same() {
             continue;
         }
         let graph = random_graph::<f64>(seed, 5, 4, 0.0, 0.7);
-        let method = PairwisePropagation { tolerance: 1e-12, iterations: 10_000, ..Default::default() };
+        let method = PairwisePropagation::default().tolerance(1e-12).iterations(10_000);
         let bp = method.log_partition(&graph, &run).unwrap();
         assert!(matches!(bp.guarantee, Guarantee::Heuristic { .. }));
         assert!(bp.diagnostics.figures().any(|(name, value)| name == "converged" && value == true), "{seed}");
         let whole = graph.to_factor_graph().unwrap();
-        // Another program for the same fixed point, which is unique where interactions are this weak.
-        let other = BeliefPropagation { tolerance: 1e-12, iterations: 10_000, ..Default::default() };
+        // Another implementation for the same fixed point, which is unique for interactions this weak.
+        let other = BeliefPropagation::default().tolerance(1e-12).iterations(10_000);
         let want = other.log_partition(&whole, &run).unwrap().value;
         assert!((bp.value - want).abs() < 1e-9, "{seed}: {} {want}", bp.value);
         if matches!(graph.interactions(), Transitions::PerStep(_)) {
@@ -154,13 +157,11 @@ fn on_circles_the_answer_is_bethes_and_all_chosen_states_give_the_same() {
             assert!((low - bp.value).abs() < 1e-8 && (high - bp.value).abs() < 1e-8, "{seed}: {low} {high}");
             checked += 1;
         }
-        let all = RandomizedMessages {
-            states: States::Count(4),
-            replicates: 1,
-            tolerance: 1e-12,
-            iterations: 10_000,
-            ..Default::default()
-        };
+        let all = RandomizedMessages::default()
+            .states(States::Count(4))
+            .replicates(1)
+            .tolerance(1e-12)
+            .iterations(10_000);
         let got = all.log_partition(&graph, &run).unwrap().value;
         assert!((got - bp.value).abs() < 1e-9, "{seed}: {got} {}", bp.value);
         let marginals = all.marginals(&graph, &run).unwrap().value;
@@ -172,9 +173,8 @@ fn on_circles_the_answer_is_bethes_and_all_chosen_states_give_the_same() {
     assert_eq!(checked, 10);
 }
 
-/// z-tests: |z| < 6 for each of 60, a rate of false alarms of 2e-9 each and 1.2e-7 in all. A replicate that
-/// misses all states of positive weight is an estimate of 0 like any other, so every answer counts; none may
-/// be an error.
+/// 60 z-tests, |z| < 6 each: a false-alarm rate of 2e-9 each and 1.2e-7 in total. A replicate that misses all
+/// states of positive weight counts as an estimate of 0, so no run may return an error.
 #[test]
 fn estimates_on_forests_are_unbiased() {
     let mut tried = 0;
@@ -191,18 +191,16 @@ fn estimates_on_forests_are_unbiased() {
             GraphProposal::Guided,
         ] {
             for selection in [Selection::Threshold, Selection::Draws] {
-                let method = RandomizedMessages {
-                    states: States::Count(4),
-                    proposal,
-                    selection,
-                    top: Some(2),
-                    replicates: 1000,
-                    ..Default::default()
-                };
+                let method = RandomizedMessages::default()
+                    .states(States::Count(4))
+                    .proposal(proposal)
+                    .selection(selection)
+                    .top(Some(2))
+                    .replicates(1000);
                 let run = Run::default().with_seed(seed + 17);
                 let got = method.log_partition(&graph, &run).unwrap();
                 let Guarantee::Unbiased { relative_std_error, .. } = got.guarantee else { panic!() };
-                // Without a standard error, as where every replicate is 0, there would be nothing to compare.
+                // If every replicate were 0 there would be no standard error and nothing to compare.
                 assert!(relative_std_error < 1.0, "{seed} {proposal:?} {selection:?}: {got}");
                 let ratio = (got.value - want).exp();
                 let z = (ratio - 1.0) / relative_std_error.max(1e-9);
@@ -214,21 +212,17 @@ fn estimates_on_forests_are_unbiased() {
     assert_eq!(tried, 60);
 }
 
-/// Where all replicates miss, the estimate of Z is 0, the logarithm is −∞, and the answer says why.
+/// If all replicates miss, the estimate of Z is 0, its logarithm is −∞, and the result carries a warning.
 #[test]
-fn an_estimate_of_zero_is_an_answer() {
-    // One state of 400 has a weight, and proposals that know nothing keep two.
+fn an_estimate_of_zero_is_not_an_error() {
+    // One state of 400 has a positive weight, and the uniform proposal keeps two states.
     let mut nodes = vec![f64::NEG_INFINITY; 800];
     (nodes[137], nodes[400 + 211]) = (0.0, 0.0);
     let table = Transitions::Shared(vec![0.0; 160_000].into());
     let graph = PairwiseGraph::new(400, nodes.into(), vec![(0, 1)], table).unwrap();
-    let method = RandomizedMessages {
-        states: States::Count(2),
-        proposal: GraphProposal::Uniform,
-        replicates: 2,
-        ..Default::default()
-    };
-    // A hit has a probability of 4·(2/400)² at most, twice; the seed is one that misses.
+    let method =
+        RandomizedMessages::default().states(States::Count(2)).proposal(GraphProposal::Uniform).replicates(2);
+    // Each of the two replicates hits with probability at most 4·(2/400)²; the default seed misses.
     let z = method.log_partition(&graph, &Run::default()).unwrap();
     assert_eq!(z.value, f64::NEG_INFINITY);
     assert!(z.diagnostics.figures().any(|(name, _)| name == "warning"), "{z}");
@@ -255,12 +249,8 @@ fn guided_choices_need_fewer_states() {
         (GraphProposal::Guided, 200),
         (GraphProposal::Guided, 800),
     ] {
-        let method = RandomizedMessages {
-            states: States::Count(count),
-            proposal,
-            replicates: 12,
-            ..Default::default()
-        };
+        let method =
+            RandomizedMessages::default().states(States::Count(count)).proposal(proposal).replicates(12);
         let got = method.log_partition(&graph, &run).unwrap();
         let Guarantee::Unbiased { relative_std_error, .. } = got.guarantee else { panic!() };
         assert!((got.value - want).abs() < 8.0 * relative_std_error + 0.01, "{} {want}", got.value);
@@ -270,9 +260,9 @@ fn guided_choices_need_fewer_states() {
 }
 
 #[test]
-fn relaxed_samples_are_distributions_and_harden() {
+fn relaxed_samples_are_distributions_and_become_hard_at_low_temperature() {
     let graph = random_graph::<f64>(4, 6, 20, 0.0, 1.0);
-    let method = RandomizedMessages { states: States::Count(8), ..Default::default() };
+    let method = RandomizedMessages::default().states(States::Count(8));
     let warm = method.relaxed_samples(&graph, 5, 1.0, &Run::default()).unwrap();
     let cold = method.relaxed_samples(&graph, 5, 1e-3, &Run::default()).unwrap();
     for sample in warm.iter().chain(&cold) {
@@ -286,13 +276,14 @@ fn relaxed_samples_are_distributions_and_harden() {
 }
 
 #[test]
-fn without_edges_relaxed_samples_have_the_law_of_the_model() {
-    // At a low temperature the largest entry is a draw: χ² with 9 degrees of freedom, 1e-7 point 49.6.
+fn without_edges_relaxed_samples_follow_the_model() {
+    // At a low temperature the largest entry is an exact draw. χ² test with 9 degrees of freedom; the 1e-7
+    // quantile is 49.6.
     let scores: Vec<f64> = (0..10).map(|k| 0.3 * k as f64).collect();
     let graph =
         PairwiseGraph::new(10, scores.clone().into(), vec![], Transitions::Shared(vec![0.0; 100].into()))
             .unwrap();
-    let method = RandomizedMessages { states: States::Count(10), replicates: 1, ..Default::default() };
+    let method = RandomizedMessages::default().states(States::Count(10)).replicates(1);
     let samples = method.relaxed_samples(&graph, 5000, 1e-4, &Run::default()).unwrap();
     let mut counts = vec![0.0; 10];
     for sample in &samples {
@@ -309,10 +300,10 @@ fn without_edges_relaxed_samples_have_the_law_of_the_model() {
 }
 
 #[test]
-fn bits_do_not_depend_on_threads() {
+fn results_do_not_depend_on_threads() {
     for seed in [2u64, 5] {
         let graph = random_graph::<f32>(seed, 8, 100, 0.0, 1.0);
-        let method = RandomizedMessages { states: States::Count(70), ..Default::default() };
+        let method = RandomizedMessages::default().states(States::Count(70));
         let one = method.log_partition(&graph, &Run::default().with_threads(1)).unwrap().value;
         for threads in [2, 3] {
             let run = Run::default().with_threads(threads);
@@ -322,7 +313,7 @@ fn bits_do_not_depend_on_threads() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_said() {
+fn errors_name_the_fault_of_a_graph() {
     let tables = || Transitions::Shared(vec![0.0; 4].into());
     let error = |result: zhat::Result<PairwiseGraph>| result.unwrap_err().to_string();
     assert!(error(PairwiseGraph::new(2, vec![0.0; 3].into(), vec![], tables())).contains("V × N"));

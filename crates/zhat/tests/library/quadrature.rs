@@ -139,13 +139,11 @@ fn the_mean_is_the_sum_of_the_polynomial() {
             let (mean, variance, range) = analytic(&graph, &polynomial);
             for sampler in SAMPLERS {
                 let samples = if sampler == Sampler::Direct { 1 << 20 } else { 1 << 17 };
-                let method = PublishedQuadrature {
-                    degree: Some(degree),
-                    approximation,
-                    sampler,
-                    samples,
-                    ..Default::default()
-                };
+                let method = PublishedQuadrature::default()
+                    .degree(Some(degree))
+                    .approximation(approximation)
+                    .sampler(sampler)
+                    .samples(samples);
                 let estimate = match method.log_partition(&graph, &Run::default()) {
                     Ok(answer) => (answer.value - graph.log_state_count()).exp(),
                     Err(error) => {
@@ -168,7 +166,7 @@ fn the_mean_is_the_sum_of_the_polynomial() {
 fn pseudo_marginals_converge_to_the_marginals() {
     let graph = overlapping(0.05);
     let oracle = Oracle::new(&graph);
-    let method = PublishedQuadrature { degree: Some(4), samples: 1 << 22, ..Default::default() };
+    let method = PublishedQuadrature::default().degree(Some(4)).samples(1 << 22);
     let norms = Norms::of(&Cliques::new(&graph).unwrap());
     let polynomial = Polynomial::chebyshev(4, norms.interval()).unwrap();
     // Hoeffding for each sum, twice over for the ratio.
@@ -176,7 +174,7 @@ fn pseudo_marginals_converge_to_the_marginals() {
     let radius = range * (2.0 * (2.0 / ALARM).ln() / method.samples as f64).sqrt() + polynomial.error();
     let within = 3.0 * radius;
     for sampler in [Sampler::Direct, Sampler::Unranking] {
-        let method = PublishedQuadrature { sampler, ..method };
+        let method = method.sampler(sampler);
         let found = method.marginals(&graph, &Run::default()).unwrap();
         assert!(matches!(found.guarantee, Guarantee::Heuristic { .. }));
         for (v, want) in oracle.marginals().iter().enumerate() {
@@ -209,7 +207,7 @@ fn weighted_marginals_converge_to_the_marginals() {
         let log_partition = oracle.log_partition();
         for form in [Form::Width, Form::Tree] {
             let samples = 1 << 15;
-            let method = StochasticQuadrature { form, width: 2, samples, ..Default::default() };
+            let method = StochasticQuadrature::default().form(form).width(2).samples(samples);
             let found = method.marginals(&graph, &Run::default()).unwrap();
             let factors = method.factor_marginals(&graph, &Run::default()).unwrap();
             let drawn = method.sample(&graph, samples as usize, &Run::default().with_seed(1)).unwrap().value;
@@ -305,16 +303,12 @@ fn intervals_hold_at_their_confidence() {
         assert!(tail > ALARM, "{method:?}: {missed} of {promised} missed");
         total = (total.0 + promised, total.1 + missed);
     };
-    let base = StochasticQuadrature { width: 1, confidence: 0.8, replicates: 4, ..Default::default() };
-    checked(StochasticQuadrature { form: Form::Tree, samples: 64, ..base }, 1, &models);
-    checked(StochasticQuadrature { form: Form::Width, width: 2, samples: 512, ..base }, 2, &models[..100]);
-    checked(StochasticQuadrature { form: Form::Variables, samples: 256, ..base }, 3, &models[..100]);
-    checked(StochasticQuadrature { form: Form::Uniform, samples: 1000, ..base }, 4, &models[..200]);
-    checked(
-        StochasticQuadrature { form: Form::Tree, absorb: false, first_order: false, samples: 32, ..base },
-        5,
-        &models[..100],
-    );
+    let base = StochasticQuadrature::default().width(1).confidence(0.8).replicates(4);
+    checked(base.form(Form::Tree).samples(64), 1, &models);
+    checked(base.form(Form::Width).width(2).samples(512), 2, &models[..100]);
+    checked(base.form(Form::Variables).samples(256), 3, &models[..100]);
+    checked(base.form(Form::Uniform).samples(1000), 4, &models[..200]);
+    checked(base.form(Form::Tree).absorb(false).first_order(false).samples(32), 5, &models[..100]);
     assert!(total.0 > 1000, "{total:?}");
 }
 
@@ -339,18 +333,12 @@ fn weak_models(count: u64) -> Vec<(String, FactorGraph)> {
 #[test]
 fn published_promises_hold() {
     let models = weak_models(1000);
-    let method =
-        PublishedQuadrature { degree: Some(2), samples: 1 << 12, confidence: 0.8, ..Default::default() };
+    let method = PublishedQuadrature::default().degree(Some(2)).samples(1 << 12).confidence(0.8);
     let (promised, missed) = misses(&models, &method, 100);
     assert!(promised > 100, "{promised}");
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
-    let tuples = StochasticQuadrature {
-        form: Form::Tuples,
-        samples: 1 << 10,
-        confidence: 0.8,
-        replicates: 4,
-        ..Default::default()
-    };
+    let tuples =
+        StochasticQuadrature::default().form(Form::Tuples).samples(1 << 10).confidence(0.8).replicates(4);
     let (promised, missed) = misses(&models, &tuples, 200);
     assert!(promised > 900, "{promised}");
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
@@ -366,8 +354,8 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
         let want = Oracle::new(&graph).log_partition();
         let run = one_thread().with_seed(seed as u64).with_time(std::time::Duration::from_secs(2));
         let (published, ours) = (
-            PublishedQuadrature { epsilon: Some(0.2), ..Default::default() },
-            StochasticQuadrature { epsilon: Some(0.02), width: 1, ..Default::default() },
+            PublishedQuadrature::default().epsilon(Some(0.2)),
+            StochasticQuadrature::default().epsilon(Some(0.02)).width(1),
         );
         for (answer, epsilon) in
             [(published.log_partition(&graph, &run), 0.2), (ours.log_partition(&graph, &run), 0.02)]
@@ -389,8 +377,7 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
     }
     assert!(kept > 60, "{kept}");
     let grid = generate::ising(Grid { rows: 4, columns: 4, torus: false }, 0.1, 0.0, true, 0).unwrap();
-    let error = PublishedQuadrature { epsilon: Some(0.1), ..Default::default() }
-        .log_partition(&grid, &Run::default());
+    let error = PublishedQuadrature::default().epsilon(Some(0.1)).log_partition(&grid, &Run::default());
     let message = error.unwrap_err().to_string();
     assert!(message.starts_with("over budget: sccq-published needs 10^"), "{message}");
     let cliques = Cliques::new(&grid).unwrap();
@@ -398,13 +385,13 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
     assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e20);
     // A small error is within reach where the first order is exact.
     let easy = generate::ising(Grid { rows: 5, columns: 5, torus: false }, 0.1, 0.1, false, 0).unwrap();
-    let ours = StochasticQuadrature { epsilon: Some(1e-4), width: 2, ..Default::default() };
+    let ours = StochasticQuadrature::default().epsilon(Some(1e-4)).width(2);
     let answer = ours.log_partition(&easy, &Run::default()).unwrap();
     let (low, high, _) = answer.guarantee.interval(answer.value, 0.0).unwrap();
     let want = zhat::exact::Elimination::default().log_partition(&easy, &Run::default()).unwrap().value;
     assert!(low <= want && want <= high && high - low < 4e-4, "{answer} {want}");
     let hard = generate::ising(Grid { rows: 30, columns: 30, torus: false }, 1.0, 0.1, false, 0).unwrap();
-    let ours = StochasticQuadrature { epsilon: Some(0.01), width: 2, ..Default::default() };
+    let ours = StochasticQuadrature::default().epsilon(Some(0.01)).width(2);
     let error = ours.log_partition(&hard, &Run::default().with_time(std::time::Duration::from_secs(5)));
     let message = error.unwrap_err().to_string();
     assert!(message.contains("sccq needs") && message.contains("epsilon = 0.01"), "{message}");
@@ -419,16 +406,16 @@ fn the_same_bits_for_any_number_of_threads() {
         let mut found = Vec::new();
         for form in forms {
             let degree = if form == Form::Tuples { Some(6) } else { None };
-            let method = StochasticQuadrature { form, degree, width: 2, samples: 4096, ..Default::default() };
+            let method = StochasticQuadrature::default().form(form).degree(degree).width(2).samples(4096);
             let answer = method.log_partition(&grid, &run).map(|answer| (answer.value, answer.guarantee));
             found.push(answer.map_err(|error| error.to_string()));
         }
         for sampler in [Sampler::Direct, Sampler::Unranking] {
-            let method = PublishedQuadrature { sampler, samples: 1 << 15, ..Default::default() };
+            let method = PublishedQuadrature::default().sampler(sampler).samples(1 << 15);
             let answer = method.log_partition(&grid, &run).map(|answer| (answer.value, answer.guarantee));
             found.push(answer.map_err(|error| error.to_string()));
         }
-        let method = StochasticQuadrature { width: 2, samples: 4096, ..Default::default() };
+        let method = StochasticQuadrature::default().width(2).samples(4096);
         let beliefs = method.marginals(&grid, &run).unwrap().value;
         let samples = method.sample(&grid, 600, &run).unwrap().value;
         (format!("{found:?}"), beliefs, samples)
@@ -495,8 +482,7 @@ fn estimates_are_unbiased_with_and_without_the_exact_first_order() {
     let grid = generate::ising(Grid { rows: 3, columns: 3, torus: true }, 0.4, 0.3, false, 2).unwrap();
     let want = Oracle::new(&grid).log_partition();
     for first_order in [true, false] {
-        let method =
-            StochasticQuadrature { form: Form::Tree, first_order, samples: 256, ..Default::default() };
+        let method = StochasticQuadrature::default().form(Form::Tree).first_order(first_order).samples(256);
         let ratios: Vec<f64> = (0..200)
             .map(|seed| {
                 (method.log_partition(&grid, &one_thread().with_seed(seed)).unwrap().value - want).exp()
@@ -526,12 +512,12 @@ fn time_that_is_up_leaves_an_interval() {
     let grid = generate::ising(Grid { rows: 12, columns: 12, torus: false }, 0.4, 0.2, false, 4).unwrap();
     let exact = zhat::exact::Elimination::default().log_partition(&grid, &Run::default()).unwrap().value;
     let run = Run::default().with_time(std::time::Duration::from_millis(300));
-    let method = StochasticQuadrature { width: 2, samples: 1_000_000_000_000_000, ..Default::default() };
+    let method = StochasticQuadrature::default().width(2).samples(1_000_000_000_000_000);
     let answer = method.log_partition(&grid, &run).unwrap();
     assert!(answer.diagnostics.stopped_early);
     let (low, high, _) = answer.guarantee.interval(answer.value, 0.0).unwrap();
     assert!(low <= exact && exact <= high, "{answer} {exact}");
-    let published = PublishedQuadrature { samples: 1_000_000_000_000_000, ..Default::default() };
+    let published = PublishedQuadrature::default().samples(1_000_000_000_000_000);
     let weak = overlapping(0.01);
     let answer = published.log_partition(&weak, &run).unwrap();
     assert!(answer.diagnostics.stopped_early);

@@ -30,14 +30,12 @@ fn method<F: Real>(
     selection: Selection,
 ) -> RandomizedForward {
     let scores: Vec<f64> = chain.emissions().iter().map(|x| 0.5 * x.to_f64()).collect();
-    RandomizedForward {
-        states: States::Count(count),
-        proposal,
-        selection,
-        top: Some(count / 2),
-        scores: Some(scores.into()),
-        ..Default::default()
-    }
+    RandomizedForward::default()
+        .states(States::Count(count))
+        .proposal(proposal)
+        .selection(selection)
+        .top(Some(count / 2))
+        .scores(Some(scores.into()))
 }
 
 fn exact_with_all_states<F: Real>() {
@@ -100,7 +98,7 @@ fn estimates_are_unbiased_for_every_proposal() {
                 if want == f64::NEG_INFINITY {
                     panic!("the chain is of no use");
                 }
-                let method = RandomizedForward { replicates: 300, ..method(&chain, 3, proposal, selection) };
+                let method = method(&chain, 3, proposal, selection).replicates(300);
                 // The backward pass is one a run.
                 let mut ratios = Vec::new();
                 for seed in 0..20 {
@@ -126,7 +124,7 @@ fn a_sharp_guide_that_misses_paths_does_no_harm() {
         let chain = Chain::crf(states, emissions.into(), vec![6], Transitions::Shared(table.into())).unwrap();
         let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
         let two_pass = method(&chain, 4, Proposal::TwoPass, Selection::Threshold);
-        let two_pass = RandomizedForward { replicates: 100, ..two_pass };
+        let two_pass = two_pass.replicates(100);
         let mut ratios = Vec::new();
         for seed in 0..100 {
             let choice = two_pass.choose(&chain, &Run::default().with_seed(seed)).unwrap();
@@ -154,7 +152,7 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
         for (selection, proposal) in
             [(Selection::Threshold, Proposal::TwoPass), (Selection::Draws, Proposal::LocalGlobal)]
         {
-            let method = RandomizedForward { replicates: 3, ..method(chain, 3, proposal, selection) };
+            let method = method(chain, 3, proposal, selection).replicates(3);
             let cotangent = [0.7, -1.3, 2.0];
             let weighted = |values: Vec<f64>| -> f64 {
                 let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
@@ -182,8 +180,7 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
 fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
     larger_chains(|name, chain| {
         let run = Run::default().with_seed(4);
-        let method =
-            RandomizedForward { replicates: 2, ..method(chain, 3, Proposal::TwoPass, Selection::Threshold) };
+        let method = method(chain, 3, Proposal::TwoPass, Selection::Threshold).replicates(2);
         let choice = method.choose(chain, &run).unwrap();
         let (samples, tape) = choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap();
         let mut random = Streams::new(1, "cotangent").block(0);
@@ -231,8 +228,7 @@ fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
 fn entropy_is_that_of_the_weighted_paths() {
     larger_chains(|name, chain| {
         let run = Run::default();
-        let method =
-            RandomizedForward { replicates: 2, ..method(chain, 3, Proposal::Forward, Selection::Threshold) };
+        let method = method(chain, 3, Proposal::Forward, Selection::Threshold).replicates(2);
         let choice = method.choose(chain, &run).unwrap();
         let (got, _) = choice.entropy_with_tape(chain, &run).unwrap();
         for (b, &got) in got.iter().enumerate() {
@@ -274,10 +270,7 @@ fn samples_with_their_weights_stand_for_the_model() {
     assert!(likely.len() > 2);
     let mut ratios = vec![Vec::new(); likely.len()];
     for seed in 0..60 {
-        let method = RandomizedForward {
-            replicates: 100,
-            ..method(&chain, 2, Proposal::TwoPass, Selection::Threshold)
-        };
+        let method = method(&chain, 2, Proposal::TwoPass, Selection::Threshold).replicates(100);
         let drawn = method.sample(&chain, 203, &Run::default().with_seed(seed)).unwrap();
         assert_eq!(drawn.guarantee.promise(), Promise::Unbiased);
         let weights = drawn.value.log_weights.unwrap();
@@ -306,15 +299,13 @@ fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
     let chain = Chain::crf(states, emissions.clone().into(), vec![1], transitions).unwrap();
     let (top, draws) = (4, 3);
     const RUNS: usize = 40_000;
-    let method = RandomizedForward {
-        states: States::Count(top + draws),
-        top: Some(top),
-        proposal: Proposal::Given,
-        selection: Selection::Draws,
-        scores: Some(scores.clone().into()),
-        replicates: RUNS,
-        ..Default::default()
-    };
+    let method = RandomizedForward::default()
+        .states(States::Count(top + draws))
+        .top(Some(top))
+        .proposal(Proposal::Given)
+        .selection(Selection::Draws)
+        .scores(Some(scores.clone().into()))
+        .replicates(RUNS);
     let mut order: Vec<usize> = (0..states).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     let tail = &order[top..];
@@ -341,11 +332,7 @@ fn the_lower_bound_covers() {
     let mut random = Streams::new(12, "coverage").block(0);
     let chain: Chain<f64> = sized_chain(&mut random, "shared", "plain", [1, 5, 8]);
     let want = chain.log_partition(0);
-    let method = RandomizedForward {
-        replicates: 4,
-        confidence: 0.6,
-        ..method(&chain, 2, Proposal::Local, Selection::Draws)
-    };
+    let method = method(&chain, 2, Proposal::Local, Selection::Draws).replicates(4).confidence(0.6);
     const RUNS: u64 = 1000;
     let misses = (0..RUNS).filter(|&seed| {
         let answer = method.log_partition(&chain, &Run::default().with_seed(seed)).unwrap();
@@ -380,7 +367,7 @@ fn a_wanted_error_is_kept_by_draws_that_the_pilot_has_not_seen() {
     let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
     let mut ratios = Vec::new();
     for seed in 0..40 {
-        let method = RandomizedForward { error: Some(0.05), ..Default::default() };
+        let method = RandomizedForward::default().error(Some(0.05));
         let answer = method.log_partition(&chain, &Run::default().with_seed(seed)).unwrap();
         ratios.push((answer.value[0] - want).exp());
     }
@@ -430,11 +417,11 @@ fn options_that_make_no_sense_are_errors() {
         assert!(matches!(error, Error::Argument { .. }), "{error}");
     };
     let default = RandomizedForward::default;
-    fails(RandomizedForward { replicates: 0, ..default() });
-    fails(RandomizedForward { confidence: 1.0, ..default() });
-    fails(RandomizedForward { error: Some(0.0), ..default() });
-    fails(RandomizedForward { error: Some(0.1), selection: Selection::Top, ..default() });
-    fails(RandomizedForward { proposal: Proposal::Given, ..default() });
+    fails(default().replicates(0));
+    fails(default().confidence(1.0));
+    fails(default().error(Some(0.0)));
+    fails(default().error(Some(0.1)).selection(Selection::Top));
+    fails(default().proposal(Proposal::Given));
     let short = Some(vec![0.0; 1].into());
-    fails(RandomizedForward { proposal: Proposal::Given, scores: short, ..default() });
+    fails(default().proposal(Proposal::Given).scores(short));
 }

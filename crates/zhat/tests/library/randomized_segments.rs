@@ -29,14 +29,12 @@ fn method<F: Real>(
     selection: Selection,
 ) -> RandomizedForward {
     let scores: Vec<f64> = model.chain().emissions().iter().map(|x| 0.3 * x.to_f64()).collect();
-    RandomizedForward {
-        states: States::Count(count),
-        proposal,
-        selection,
-        top: Some(count / 2),
-        scores: Some(scores.into()),
-        ..Default::default()
-    }
+    RandomizedForward::default()
+        .states(States::Count(count))
+        .proposal(proposal)
+        .selection(selection)
+        .top(Some(count / 2))
+        .scores(Some(scores.into()))
 }
 
 /// Semi-Markov chains of more states than are kept.
@@ -121,7 +119,7 @@ fn estimates_are_unbiased_for_every_proposal() {
             let mut models = models.filter(|model| model.chain().lengths()[0] > 2);
             let model = models.find(|model| model.log_partition(0) > f64::NEG_INFINITY).unwrap();
             let want = model.log_partition(0);
-            let method = RandomizedForward { replicates: 200, ..method(&model, 3, proposal, selection) };
+            let method = method(&model, 3, proposal, selection).replicates(200);
             let mut ratios = Vec::new();
             for seed in 0..20 {
                 let choice = method.choose(&model, &Run::default().with_seed(seed)).unwrap();
@@ -139,10 +137,7 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
             let mut random = Streams::new(4, "segment gradients").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
             let run = Run::default();
-            let method = RandomizedForward {
-                replicates: 2,
-                ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
-            };
+            let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(2);
             let cotangent = [0.7, -1.3];
             let weighted = |values: Vec<f64>| -> f64 {
                 let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
@@ -166,8 +161,7 @@ fn entropy_is_that_of_the_weighted_segmentations() {
         let mut random = Streams::new(6, "segment entropy").block(k as u64);
         let model = larger(&mut random, form, "plain", k % 2 == 1, [1, 4, 5]);
         let run = Run::default();
-        let method =
-            RandomizedForward { replicates: 2, ..method(&model, 3, Proposal::Forward, Selection::Threshold) };
+        let method = method(&model, 3, Proposal::Forward, Selection::Threshold).replicates(2);
         let choice = method.choose(&model, &run).unwrap();
         let (got, _) = choice.entropy_with_tape(&model, &run).unwrap();
         let (mut logs, mut scores) = (Vec::new(), Vec::new());
@@ -204,10 +198,7 @@ fn samples_with_their_weights_stand_for_the_model() {
     assert!(likely.len() > 3);
     let mut ratios = vec![Vec::new(); likely.len()];
     for seed in 0..60 {
-        let method = RandomizedForward {
-            replicates: 100,
-            ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
-        };
+        let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(100);
         let drawn = method.sample(&model, 100, &Run::default().with_seed(seed)).unwrap();
         let weights = drawn.value.log_weights.unwrap();
         for (segments, weight) in drawn.value.samples[0].iter().zip(&weights[0]) {
@@ -261,10 +252,7 @@ fn relaxed_samples_are_differentiable_while_choice_and_segmentations_are_held() 
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
             let name = format!("{form} {scores}");
             let run = Run::default().with_seed(4);
-            let method = RandomizedForward {
-                replicates: 2,
-                ..method(&model, 2, Proposal::TwoPass, Selection::Threshold)
-            };
+            let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(2);
             let choice = method.choose(&model, &run).unwrap();
             let relaxed =
                 |model: &SemiMarkov<f64>| choice.relaxed_samples_with_tape(model, 3, 0.7, &run).unwrap();
@@ -328,10 +316,7 @@ fn hard_relaxed_samples_follow_the_weighted_law() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(9, "relaxed law").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [1, 4, 5]);
-            let method = RandomizedForward {
-                replicates: 1,
-                ..method(&model, 2, Proposal::Forward, Selection::Threshold)
-            };
+            let method = method(&model, 2, Proposal::Forward, Selection::Threshold).replicates(1);
             let run = Run::default().with_seed(5);
             let Ok(choice) = method.choose(&model, &run) else { continue };
             let (samples, _) = choice.relaxed_samples_with_tape(&model, 5000, 0.5, &run).unwrap();

@@ -1,4 +1,4 @@
-//! The benchmark models of `ZHAT_DATA`, against their published answers.
+//! The benchmark models of `ZHAT_DATA`, against their published results.
 
 use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Elimination;
@@ -27,9 +27,9 @@ fn partition_functions_and_marginals_agree_with_the_references() {
     }
 }
 
-/// Models whose tables would have 2^33 to 2^60 entries and more, were it not for their zeros.
+/// Models whose tables would have 2^33 to more than 2^60 entries if zeros were not exploited.
 #[test]
-fn zeros_bring_hard_models_into_reach() {
+fn zeros_make_hard_models_tractable() {
     let hard = ["linkage_21.uai", "linkage_27.uai", "log-1.cnf.uai", "log-3.cnf.uai", "logistics.a.cnf.uai"];
     let run = Run::default().with_memory(1 << 30);
     for reference in crate::support::references("hard models", f64::INFINITY) {

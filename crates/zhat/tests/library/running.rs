@@ -186,12 +186,12 @@ fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
     let model = dense();
     let graph = model.get::<FactorGraph>().unwrap();
     for proposal in [Proposal::Tree, Proposal::Uniform] {
-        let method = ImportanceSampling { proposal, samples: 3000, replicates: 12, ..Default::default() };
+        let method = ImportanceSampling::default().proposal(proposal).samples(3000).replicates(12);
         let run = Run::default().with_seed(9);
         let whole = method.log_partition(graph, &run)?;
         for cuts in [vec![0, 12], vec![0, 1, 12], vec![0, 5, 6, 7, 12], (0..=12).collect()] {
             let part = |cut: &[usize], threads| {
-                method.replicates(graph, cut[0]..cut[1], &run.clone().with_threads(threads))
+                method.run_replicates(graph, cut[0]..cut[1], &run.clone().with_threads(threads))
             };
             let mut merged = part(&cuts[..2], 1)?;
             for (i, cut) in cuts[1..].windows(2).enumerate() {
@@ -207,7 +207,7 @@ fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
 #[test]
 fn a_part_without_replicates_promises_nothing() {
     let graph = FactorGraph::new(vec![2, 2]).unwrap();
-    let part = ImportanceSampling::default().replicates(&graph, 3..3, &Run::default());
+    let part = ImportanceSampling::default().run_replicates(&graph, 3..3, &Run::default());
     if let Ok(z) = part.map(|part| part.log_partition()) {
         assert_eq!(z.value, f64::NEG_INFINITY);
     }
@@ -239,7 +239,7 @@ fn anytime_answers(
     proposal: Proposal,
     run: impl Fn() -> Run,
 ) -> Vec<Result<(bool, u64)>> {
-    let method = ImportanceSampling { proposal, samples: 1 << 40, replicates: 2, ..Default::default() };
+    let method = ImportanceSampling::default().proposal(proposal).samples(1 << 40).replicates(2);
     let told = |diagnostics: Diagnostics| {
         let samples = diagnostics.figures().find(|(name, _)| *name == "samples");
         (diagnostics.stopped_early, samples.and_then(|(_, value)| value.as_u64()).unwrap())

@@ -1,7 +1,7 @@
-//! Exact answers about semi-Markov chains, against the list of all segmentations.
+//! Exact queries on semi-Markov chains, against enumeration of all segmentations.
 
 use crate::support::sequences::{
-    FORMS, Listed, METHODS, SCORES, close, cross_entropy, flat_segments, semi_markov, sized_chain,
+    FORMS, Listed, SCORES, close, cross_entropy, flat_segments, methods, semi_markov, sized_chain,
 };
 use crate::support::statistics::{ALARM, multinomial_tail};
 use zhat::exact::ForwardBackward;
@@ -23,7 +23,7 @@ fn models<F: Real>(seeds: u64, mut check: impl FnMut(&str, &SemiMarkov<F>)) {
     }
 }
 
-/// −∞ for a sequence without a segmentation.
+/// `value`, or −∞ if the sequence has no segmentation of positive weight.
 fn some<F: Real>(model: &SemiMarkov<F>, b: usize, value: f64) -> f64 {
     if model.log_partition(b) == ZERO { ZERO } else { value }
 }
@@ -47,7 +47,7 @@ fn numbers<F: Real>() {
                 positions.enumerate().for_each(|(t, i)| want[(b * steps + t) * states + i] += p);
             }
         }
-        for method in METHODS {
+        for method in methods() {
             let got = method.marginals(model, &run).unwrap();
             let values: Vec<f64> = got.value.values.iter().map(|x| x.to_f64()).collect();
             close(name, &values, &want, got.diagnostics.rounding);
@@ -65,12 +65,12 @@ fn cotangent(batch: usize) -> Vec<f64> {
     (0..batch).map(|b| 1.5 - b as f64).collect()
 }
 
-/// Σ c_b x_b over the sequences that have a weight.
+/// Σ c_b x_b over the sequences with a positive weight.
 fn weighted(cotangent: &[f64], values: impl Fn(usize) -> f64) -> f64 {
     cotangent.iter().enumerate().map(|(b, c)| c * values(b)).filter(|x| x.is_finite()).sum()
 }
 
-/// 10⁻⁶ of the largest entry, at least of 1.
+/// 10⁻⁶ times the largest entry, or 10⁻⁶ if that is larger.
 fn tolerance(gradient: &[f64]) -> f64 {
     1e-6 * gradient.iter().fold(1.0, |a: f64, b| a.max(b.abs()))
 }
@@ -81,21 +81,22 @@ fn gradients_agree_with_differences() {
     models::<f64>(5, |name, model| {
         let cotangent = cotangent(model.batch());
         let want = model.differences(|model| weighted(&cotangent, |b| model.log_partition(b)));
-        for method in METHODS {
+        for method in methods() {
             let got = method.log_partition_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
             close(name, &flat_segments(&got), &want, tolerance(&want));
             let got = method.log_partition_and_gradient(model, &cotangent, &run).unwrap().1;
             close(name, &flat_segments(&got), &want, tolerance(&want));
         }
         let want = model.differences(|model| weighted(&cotangent, |b| some(model, b, model.entropy(b))));
-        for method in METHODS {
+        for method in methods() {
             let got = method.entropy_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
             close(name, &flat_segments(&got), &want, tolerance(&want));
         }
     });
 }
 
-/// The same shape with other numbers; zeros where p has them, or elsewhere.
+/// A model of the same shape with other numbers and, depending on the seed, zeros where p has them, elsewhere
+/// or nowhere.
 fn beside<F: Real>(p: &SemiMarkov<F>, seed: u64) -> SemiMarkov<F> {
     let parameters = p.parameters();
     let wave = |k: usize| ((k * k) as f64 + seed as f64).sin();
@@ -154,7 +155,7 @@ fn gradients_of_divergences_agree_with_differences() {
         let by_p = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).1));
         let by_q = q.differences(|q| weighted(&cotangent, |b| divergence(p, q, b).1));
         let crossed = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).0));
-        for method in METHODS {
+        for method in methods() {
             let (to_p, to_q) = method.kl_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
             close(&format!("{name}, to p"), &flat_segments(&to_p), &by_p, tolerance(&by_p));
             close(&format!("{name}, to q"), &flat_segments(&to_q), &by_q, tolerance(&by_q));
@@ -164,7 +165,7 @@ fn gradients_of_divergences_agree_with_differences() {
     });
 }
 
-/// A batch of five of 40 positions and 20 states, with segments of up to L positions.
+/// A batch of five sequences of up to 40 positions and 20 states, with segments of up to L positions.
 fn longer(form: &str, longest: usize, places: bool) -> SemiMarkov<f64> {
     let mut random = Streams::new(3, form).block(0);
     let chain: Chain<f64> = sized_chain(&mut random, form, "plain", [5, 40, 20]);
@@ -175,7 +176,7 @@ fn longer(form: &str, longest: usize, places: bool) -> SemiMarkov<f64> {
 }
 
 #[test]
-fn longer_models_say_the_same_with_checkpoints() {
+fn longer_models_give_the_same_results_with_checkpoints() {
     for (form, longest, places) in
         FORMS.iter().flat_map(|form| [(form, 1, false), (form, 3, true), (form, 9, false), (form, 60, false)])
     {
@@ -191,7 +192,7 @@ fn longer_models_say_the_same_with_checkpoints() {
             let gradients = [&gradient, &of_entropy, &to_p, &to_q].map(flat_segments);
             (vec![log_z, entropy, kl], gradients)
         };
-        let [whole, windows] = METHODS.map(all);
+        let [whole, windows] = methods().map(all);
         for (one, other) in whole.0.iter().zip(&windows.0).chain(whole.1.iter().zip(&windows.1)) {
             close(&format!("{form}, L = {longest}"), one, other, 1e-9);
         }
@@ -228,7 +229,7 @@ fn ranked<F: Real>() {
 }
 
 #[test]
-fn the_best_agree_with_enumeration() {
+fn the_k_best_segmentations_agree_with_enumeration() {
     ranked::<f64>();
     ranked::<f32>();
 }
@@ -293,7 +294,7 @@ fn threads_change_no_bit() {
                 method.sample(&model, 300, &run).unwrap().value,
             )
         };
-        for method in METHODS {
+        for method in methods() {
             let one = all(1, method);
             assert!(one == all(2, method) && one == all(3, method), "{form}");
         }

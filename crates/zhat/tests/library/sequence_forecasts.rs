@@ -1,4 +1,5 @@
-//! Forecasts of time for chains and semi-Markov chains: they grow as the algorithms do, and `auto` goes by them.
+//! Time forecasts for chains and semi-Markov chains: they grow with the cost of the algorithms, and `auto`
+//! chooses by them.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ const QUERIES: [Query; 6] = [
     Query::Sample(100),
 ];
 
-/// All scores are zero: forecasts look at shapes alone.
+/// All scores are zero, because forecasts depend only on shapes.
 fn model(size: Size) -> Model {
     let Size { states, steps, batch, longest, form } = size;
     let zeros = |count: usize| vec![0.0f32; count].into();
@@ -94,7 +95,7 @@ fn time_grows_with_every_size() {
     }
 }
 
-/// log₂ of what doubling does.
+/// Growth exponent of a doubled size: log₂ of the ratio.
 fn exponent(more: f64, less: f64) -> f64 {
     (more / less).log2()
 }
@@ -105,7 +106,8 @@ fn is_about(exponent: f64, wanted: f64, what: &str) {
 
 #[test]
 fn exact_time_grows_as_the_square_of_the_states_and_with_the_steps() {
-    // Enough sequences for products to count, not the reading of a table that fits the cache or does not.
+    // Enough sequences for matrix products to dominate the time, so that it does not depend on whether a
+    // table fits into the cache.
     let dense = |states| Size { states, steps: 32, batch: 64, ..DENSE };
     let factored = |states| Size { states, steps: 8, batch: 1, form: Form::Factored(32), ..DENSE };
     for query in QUERIES.into_iter().filter(|query| !matches!(query, Query::Sample(_))) {
@@ -117,7 +119,7 @@ fn exact_time_grows_as_the_square_of_the_states_and_with_the_steps() {
             is_about(exponent(of(long), of(dense(2000))), 1.0, &format!("steps {query:?}"));
         }
     }
-    // The rank: products with embeddings are all there is to it where it is large.
+    // For a large rank, products with embeddings dominate the time.
     let ranked = |rank| Size { form: Form::Factored(rank), ..factored(4000) };
     let growth = exponent(exact(ranked(1024), Query::LogPartition), exact(ranked(512), Query::LogPartition));
     is_about(growth, 1.0, "rank");
@@ -129,7 +131,7 @@ fn randomized_time_grows_as_states_kept_times_all_or_squared() {
     let of = |states, kept| randomized(size(states), Query::LogPartition, kept, 8);
     is_about(exponent(of(200_000, 1000), of(100_000, 1000)), 1.0, "all states");
     is_about(exponent(of(100_000, 4000), of(100_000, 2000)), 1.0, "states kept");
-    // Without messages to all states, a lattice of K² is what is left.
+    // Without messages to all states, the cost is that of a lattice of K² edges per step.
     let settings = |kept| vec![("states", kept), ("replicates", 8)];
     let squared = |kept| {
         let model = model(size(20_000));
@@ -143,7 +145,7 @@ fn randomized_time_grows_as_states_kept_times_all_or_squared() {
 }
 
 #[test]
-fn auto_is_exact_as_far_as_the_budget_goes_and_randomized_beyond() {
+fn auto_is_exact_within_the_budget_and_randomized_beyond_it() {
     let size = Size { states: 20_000, steps: 8, batch: 1, longest: 0, form: Form::Factored(32) };
     let model = model(size);
     let row = |method: &str| catalogue::rows(model.kind()).find(|row| row.method == method).unwrap();

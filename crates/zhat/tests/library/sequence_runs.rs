@@ -201,7 +201,7 @@ fn a_sequence_without_paths_has_no_entropy() {
     let none = with(vec![never; 4], 1);
     let mixed = with([vec![never; 4], vec![0.0; 4]].concat(), 2);
     for checkpoint in [false, true] {
-        let method = ForwardBackward { checkpoint };
+        let method = ForwardBackward::default().checkpoint(checkpoint);
         assert!(matches!(method.log_partition(&none, &run), Err(Error::ZeroPartition)));
         assert!(matches!(method.entropy(&none, &run), Err(Error::ZeroPartition)));
         assert!(matches!(method.entropy_with_tape(&none, &run), Err(Error::ZeroPartition)));

@@ -275,13 +275,11 @@ fn promises_hold_where_nobody_has_counted() {
     let (error, confidence) = (0.5, 0.75);
     let methods: [Method; 4] = [
         ("importance", |model, run| {
-            UniformImportance { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+            UniformImportance::default().error(0.5).confidence(0.75).log_partition(model, run)
         }),
-        ("tpa", |model, run| {
-            TootsiePop { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
-        }),
+        ("tpa", |model, run| TootsiePop::default().error(0.5).confidence(0.75).log_partition(model, run)),
         ("telescoped", |model, run| {
-            Telescoped { error: 0.5, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+            Telescoped::default().error(0.5).confidence(0.75).log_partition(model, run)
         }),
         ("count", |model, run| log_count(model.space(), 0.5, 0.75, run)),
     ];
@@ -321,18 +319,17 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
             let list = Listed::new(model);
             let truth = list.log_partition();
             let methods: [&dyn LogPartition<SpaceModel>; 4] = [
-                &UniformImportance { error: 0.5, confidence, ..Default::default() },
-                &TootsiePop { error: 0.9, confidence, ..Default::default() },
-                &Telescoped { error: 0.9, confidence, ..Default::default() },
-                &PublishedScheme { error: 0.9, confidence: 0.99999, ..Default::default() },
+                &UniformImportance::default().error(0.5).confidence(confidence),
+                &TootsiePop::default().error(0.9).confidence(confidence),
+                &Telescoped::default().error(0.9).confidence(confidence),
+                &PublishedScheme::default().error(0.9).confidence(0.99999),
             ];
             for method in methods {
                 let z = method.log_partition(model, &run).unwrap();
                 let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
                 assert!(low <= truth && truth <= high && low <= z.value && z.value <= high, "{z} {truth}");
             }
-            let annealed =
-                AnnealedSampling { particles: 4, replicates: 400, temperatures: 3, ..Default::default() };
+            let annealed = AnnealedSampling::default().particles(4).replicates(400).temperatures(3);
             let z = annealed.log_partition(model, &run).unwrap();
             let Guarantee::Unbiased { relative_std_error, low, .. } = z.guarantee else { panic!("{z}") };
             assert!((z.value - truth).exp_m1().abs() <= 6.0 * relative_std_error + 1e-9, "{z} {truth}");
@@ -343,7 +340,7 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
             assert!(low <= want && want <= high);
             // Perfect draws, by rejection of both kinds.
             for sampler in [Sampler::Auto, Sampler::Meta] {
-                let method = PerfectSampling { sampler, ..Default::default() };
+                let method = PerfectSampling::default().sampler(sampler);
                 let (law, places) = law(model);
                 let drawn = method.sample(model, 2000, &run).unwrap().value;
                 assert!(multinomial_tail(&counts(&drawn, &places), &law) > ALARM, "{model:?}");
@@ -451,9 +448,9 @@ fn spaces_of_ones_own() {
         assert!(low <= want && want <= high && high - low < 0.25, "{found}");
         let confidence = 1.0 - 1e-9;
         let methods: [&dyn LogPartition<SpaceModel>; 3] = [
-            &UniformImportance { error: 0.2, confidence, ..Default::default() },
-            &TootsiePop { error: 0.5, confidence, ..Default::default() },
-            &Telescoped { error: 0.5, confidence, ..Default::default() },
+            &UniformImportance::default().error(0.2).confidence(confidence),
+            &TootsiePop::default().error(0.5).confidence(confidence),
+            &Telescoped::default().error(0.5).confidence(confidence),
         ];
         for method in methods {
             let z = method.log_partition(&model, &run).unwrap();
@@ -507,7 +504,7 @@ fn conditions_that_fail_or_leave_nothing() {
         assert!(error.contains("too rare"), "{error}");
     }
     // Nothing seen: no lower end, and an upper one.
-    let few = UniformImportance { samples: 1 << 11, ..Default::default() };
+    let few = UniformImportance::default().samples(1 << 11);
     let z = few.log_partition(&empty, &run).unwrap();
     let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
     assert!(low == f64::NEG_INFINITY && high.is_finite() && z.value.is_finite(), "{z}");

@@ -1,4 +1,4 @@
-//! Combinatorial spaces: marginals and the k best, by every method that answers for them.
+//! Combinatorial spaces: marginals and the k best structures, by every method that supports them.
 
 use super::spaces::small;
 use crate::support::structures::{Listed, events};
@@ -44,7 +44,8 @@ fn marginals_are_the_probabilities_of_events() {
     }
 }
 
-/// Larger than enumeration goes: rows and columns sum to one, and E[d] is that of the closed form.
+/// Too large for enumeration: rows and columns sum to one, and for Hamming's distance the marginals agree
+/// with E[d].
 #[test]
 fn marginals_of_large_rankings() {
     let n = 60;
@@ -67,7 +68,7 @@ fn marginals_of_large_rankings() {
             }
         }
     }
-    // An order is as likely as its reverse at 0, and positions are uniform.
+    // With spread 0 all orders are equally likely, so positions are uniform.
     let flat = Scores::distance(Distance::Kendall, &reference, 0.0).unwrap();
     let model = SpaceModel::new(Permutations::new(n).unwrap(), flat).unwrap();
     let p = Oracle::default().marginals(&model, &run).unwrap().value.values;
@@ -75,11 +76,11 @@ fn marginals_of_large_rankings() {
 }
 
 #[test]
-fn marginals_by_draws_are_within_their_radius() {
+fn marginals_from_draws_are_within_their_radius() {
     let run = Run::default();
     for model in small(3, 0.6) {
         let truth = Listed::new(&model).marginals();
-        let method = PerfectSampling { error: 0.05, confidence: 1.0 - 1e-9, ..Default::default() };
+        let method = PerfectSampling::default().error(0.05).confidence(1.0 - 1e-9);
         let found = method.marginals(&model, &run).unwrap();
         let Guarantee::Bounds { low, high, confidence } = found.guarantee else { panic!() };
         assert!(low == 0.0 && high == found.value.radius && confidence == 1.0 - 1e-9);
@@ -96,12 +97,12 @@ fn marginals_by_draws_are_within_their_radius() {
 }
 
 #[test]
-fn entropies_by_draws_are_within_their_interval() {
+fn entropies_from_draws_are_within_their_interval() {
     let run = Run::default();
     for seed in 0..3 {
         for model in small(seed, 0.4) {
             let truth = Listed::new(&model).entropy();
-            let method = PerfectSampling { error: 0.5, confidence: 1.0 - 1e-9, ..Default::default() };
+            let method = PerfectSampling::default().error(0.5).confidence(1.0 - 1e-9);
             let found = method.entropy(&model, &run).unwrap();
             let Guarantee::Bounds { low, high, .. } = found.guarantee else { panic!("{found}") };
             assert!(low <= truth && truth <= high, "{}: {found} {truth}", name(&model));
@@ -114,9 +115,10 @@ fn scores(ranked: &[BestState]) -> Vec<f64> {
     ranked.iter().map(|best| best.score).collect()
 }
 
-/// Against the sorted list of all: scores agree, structures are those of the space, no two are the same.
+/// Compared with the sorted list of all structures: scores agree, structures belong to the space, and no two
+/// are equal.
 #[test]
-fn the_k_best_are_the_k_best() {
+fn the_k_best_agree_with_the_sorted_list() {
     let run = Run::default();
     for seed in 0..12 {
         for scale in [0.0, 1.0, 1e4] {
@@ -150,7 +152,8 @@ fn the_k_best_are_the_k_best() {
     }
 }
 
-/// Beyond enumeration: the first is the best, scores fall, and what one change makes of the best is not better than the second.
+/// Too large for enumeration: the first structure has the maximum score, scores do not increase, and
+/// structures are valid and distinct.
 #[test]
 fn the_k_best_of_large_models() {
     let run = Run::default();
@@ -179,13 +182,13 @@ fn the_k_best_of_large_models() {
             assert!(ranked[..i].iter().all(|other| other.state != one.state), "{kind}");
         }
     }
-    // Twenty labels of scores 1, 2, 4, …: the k best are those of the numbers from 2²⁰ − 1 down.
+    // Twenty labels with scores 1, 2, 4, …: the k best scores are 2²⁰ − 1, 2²⁰ − 2, ….
     let unary: Vec<f64> = (0..20).map(|i| f64::from(1 << i)).collect();
     let model = SpaceModel::new(Hypercube::new(20).unwrap(), Scores::Unary(unary)).unwrap();
     let ranked = Oracle::default().k_best(&model, 1000, &run).unwrap().value;
     let want: Vec<f64> = (0..1000).map(|k| f64::from((1 << 20) - 1 - k)).collect();
     assert_eq!(scores(&ranked), want);
-    // A path: subtrees are its beginnings.
+    // The subtrees of a path are its prefixes.
     let path: Vec<Option<usize>> = (0..2000).map(|v: usize| v.checked_sub(1)).collect();
     let model =
         SpaceModel::new(Subtrees::new(&path, false).unwrap(), Scores::Unary(vec![-1.0; 2000])).unwrap();
@@ -194,7 +197,7 @@ fn the_k_best_of_large_models() {
 }
 
 #[test]
-fn every_query_is_answered_for_every_space_and_refusals_say_what_works() {
+fn every_space_supports_every_query_and_refusals_give_a_reason() {
     let run = Run::default();
     for model in small(6, 1.0) {
         let model: Model = model.into();
@@ -207,7 +210,8 @@ fn every_query_is_answered_for_every_space_and_refusals_say_what_works() {
             }
         }
     }
-    // So many cycles that neither sums nor lists are possible: draws still say the marginals, the k best are refused.
+    // Too many cycles for exact sums or enumeration: marginals are estimated from draws, and k-best is
+    // refused.
     let links = Scores::links(40, &[(0, 1, 1.0), (3, 7, -1.0)]).unwrap();
     let model = SpaceModel::new(Cycles::new(40).unwrap(), links).unwrap();
     let model: Model = model.into();

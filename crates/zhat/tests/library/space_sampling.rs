@@ -45,7 +45,7 @@ fn perfect_draws_follow_the_model_and_take_as_long_as_theory_says() {
                     continue;
                 }
                 let number = 4000;
-                let method = PerfectSampling { sampler, ..Default::default() };
+                let method = PerfectSampling::default().sampler(sampler);
                 let answer = match method.sample(&model, number, &run.clone().with_seed(seed)) {
                     Err(Error::Argument { .. }) if sampler == Sampler::Coupling => continue,
                     other => other.unwrap(),
@@ -87,7 +87,7 @@ fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
     for (signs, coupling) in [(false, 1.5), (true, 0.4), (false, -0.8), (true, -0.2)] {
         let model = ising(7, 1.0, coupling, signs, &mut random);
         let (law, places) = law(&model);
-        let method = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+        let method = PerfectSampling::default().sampler(Sampler::Coupling);
         let answer = method.sample(&model, 12_000, &run).unwrap();
         let counts = counts(&answer.value, &places);
         assert!(multinomial_tail(&counts, &law) > ALARM, "{signs} {coupling}");
@@ -97,11 +97,11 @@ fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
     let model = ising(16, 1.0, 0.35, true, &mut random);
     assert!(model.spread() > 30.0);
     let truth = Oracle::default().log_partition(&model, &run).unwrap().value;
-    let method = Telescoped { error: 0.5, confidence: 1.0 - 1e-7, sampler: Sampler::Coupling };
+    let method = Telescoped::default().error(0.5).confidence(1.0 - 1e-7).sampler(Sampler::Coupling);
     covers(&method.log_partition(&model, &run).unwrap(), truth);
     // Strong repelling couplings never meet: out of time, not wrong.
     let model = ising(12, 0.1, -4.0, true, &mut random);
-    let method = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+    let method = PerfectSampling::default().sampler(Sampler::Coupling);
     let short = Run::default().with_time(Duration::from_millis(50));
     assert!(method.sample(&model, 10, &short).unwrap_err().is_unanswerable());
 }
@@ -112,7 +112,7 @@ fn approximate_draws_are_as_close_as_they_say() {
     let (law, places) = law(&model);
     let distance = 0.02;
     let answer =
-        PerfectSampling { distance, ..Default::default() }.sample(&model, 40_000, &Run::default()).unwrap();
+        PerfectSampling::default().distance(distance).sample(&model, 40_000, &Run::default()).unwrap();
     assert_eq!(answer.value.law, Law::Approximate { distance });
     assert_eq!(figure(&answer.diagnostics, "steps"), meta_steps(2.5, distance));
     assert!((1.0 - (-2.5f64).exp()).powf(meta_steps(2.5, distance)) <= distance);
@@ -199,7 +199,7 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
             own.iter_mut().zip(from).for_each(|(sum, p)| *sum += p / all.len() as f64);
         }
         assert!(variation(&own, &law(1.0)) <= distance);
-        let method = PerfectSampling { distance, ..Default::default() };
+        let method = PerfectSampling::default().distance(distance);
         let drawn = method.sample(&model, 40_000, &Run::default().with_seed(seed)).unwrap().value;
         let places = list.places();
         assert!(multinomial_tail(&counts(&drawn, &places), &own) > ALARM);
@@ -220,7 +220,7 @@ fn forecasts_know_what_is_out_of_reach() {
     let seconds =
         |model: &SpaceModel| UniformImportance::default().forecast(model, Query::LogPartition, &run).seconds;
     assert!(seconds(&mallows) > 1e5 && seconds(&flat) < 10.0, "{} {}", seconds(&mallows), seconds(&flat));
-    let draws = PerfectSampling { sampler: Sampler::Rejection, ..Default::default() };
+    let draws = PerfectSampling::default().sampler(Sampler::Rejection);
     assert!(draws.forecast(&mallows, Query::Sample(1), &run).seconds > 1e6);
 }
 
@@ -286,39 +286,35 @@ fn promise(
 #[test]
 fn the_telescoped_scheme_keeps_its_promise() {
     promise(1000, 0.5, 0.4, |model, run| {
-        Telescoped { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        Telescoped::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
 fn the_poisson_counts_keep_their_promise() {
     promise(1000, 0.5, 0.5, |model, run| {
-        TootsiePop { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        TootsiePop::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
 fn uniform_importance_sampling_keeps_its_promise() {
     promise(1000, 0.5, 0.4, |model, run| {
-        UniformImportance { error: 0.4, confidence: 0.75, ..Default::default() }.log_partition(model, run)
+        UniformImportance::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
 fn the_published_scheme_keeps_its_promise_once_corrected() {
     // Scores so small that a few levels are enough, and a few instances with more of them.
-    promise(1000, 0.1, 0.9, |model, run| {
-        PublishedScheme { error: 0.9, ..Default::default() }.log_partition(model, run)
-    });
-    promise(12, 0.5, 0.9, |model, run| {
-        PublishedScheme { error: 0.9, ..Default::default() }.log_partition(model, run)
-    });
+    promise(1000, 0.1, 0.9, |model, run| PublishedScheme::default().error(0.9).log_partition(model, run));
+    promise(12, 0.5, 0.9, |model, run| PublishedScheme::default().error(0.9).log_partition(model, run));
     // Draws that are only close to their laws (Theorem A.1).
     promise(100, 0.1, 0.9, |model, run| {
-        PublishedScheme { error: 0.9, approximate: true, ..Default::default() }.log_partition(model, run)
+        PublishedScheme::default().error(0.9).approximate(true).log_partition(model, run)
     });
     let model = one_of_each(3, 0.5).swap_remove(0);
-    let printed = PublishedScheme { error: 0.9, as_printed: true, ..Default::default() };
+    let printed = PublishedScheme::default().error(0.9).as_printed(true);
     let z = printed.log_partition(&model, &Run::default()).unwrap();
     assert_eq!(z.guarantee.promise(), Promise::Heuristic);
 }
@@ -331,12 +327,17 @@ fn confident_intervals_never_miss() {
     for seed in 0..3 {
         for model in small(seed, 1.0) {
             let truth = Listed::new(&model).log_partition();
-            let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
+            let z = UniformImportance::default()
+                .error(0.9)
+                .confidence(confidence)
+                .samples(1 << 11)
                 .log_partition(&model, &run)
                 .unwrap();
             covers(&z, truth);
             if model.spread() < 3.5 || matches!(model.scores(), Scores::Unary(_)) {
-                let z = TootsiePop { error: 0.9, confidence, ..Default::default() }
+                let z = TootsiePop::default()
+                    .error(0.9)
+                    .confidence(confidence)
                     .log_partition(&model, &run)
                     .unwrap();
                 covers(&z, truth);
@@ -344,7 +345,10 @@ fn confident_intervals_never_miss() {
         }
         for model in small(seed, 1e3) {
             let truth = Listed::new(&model).log_partition();
-            let z = UniformImportance { error: 0.9, confidence, samples: 1 << 11 }
+            let z = UniformImportance::default()
+                .error(0.9)
+                .confidence(confidence)
+                .samples(1 << 11)
                 .log_partition(&model, &run)
                 .unwrap();
             covers(&z, truth);
@@ -359,14 +363,12 @@ fn annealed_estimates_are_unbiased() {
     for model in small(1, 0.7) {
         let truth = Listed::new(&model).log_partition();
         for resample in [false, true] {
-            let method = AnnealedSampling {
-                particles: 4,
-                replicates: 600,
-                temperatures: 4,
-                sweeps: 0.5,
-                resample,
-                ..Default::default()
-            };
+            let method = AnnealedSampling::default()
+                .particles(4)
+                .replicates(600)
+                .temperatures(4)
+                .sweeps(0.5)
+                .resample(resample);
             let z = method.log_partition(&model, &run).unwrap();
             let Guarantee::Unbiased { relative_std_error, low, .. } = z.guarantee else { panic!("{z}") };
             let ratio = (z.value - truth).exp_m1();
@@ -405,7 +407,7 @@ fn gradients_are_within_their_radius() {
     for model in small(2, 0.6) {
         let truth = Listed::new(&model).gradient();
         let error = 0.25 * (1.0 + model.radius());
-        let method = PerfectSampling { error, confidence: 1.0 - 1e-9, ..Default::default() };
+        let method = PerfectSampling::default().error(error).confidence(1.0 - 1e-9);
         let found = method.factor_marginals(&model, &run).unwrap();
         let square: f64 = found.value.values.iter().zip(&truth).map(|(a, b)| (a - b) * (a - b)).sum();
         assert!(square.sqrt() <= found.value.radius, "{} {}", square.sqrt(), name(&model));
@@ -420,12 +422,11 @@ fn answers_do_not_depend_on_the_number_of_threads() {
             let run = Run::default().with_threads(threads).with_seed(11);
             let methods: [&dyn LogPartition<SpaceModel>; 4] = [
                 &Telescoped::default(),
-                &TootsiePop { error: 0.5, ..Default::default() },
+                &TootsiePop::default().error(0.5),
                 &UniformImportance::default(),
-                &AnnealedSampling { replicates: 4, ..Default::default() },
+                &AnnealedSampling::default().replicates(4),
             ];
-            let gradient =
-                PerfectSampling { error: 0.5, ..Default::default() }.factor_marginals(&model, &run).unwrap();
+            let gradient = PerfectSampling::default().error(0.5).factor_marginals(&model, &run).unwrap();
             let mut bits: Vec<u64> =
                 methods.iter().map(|m| m.log_partition(&model, &run).unwrap().value.to_bits()).collect();
             bits.extend(gradient.value.values.iter().map(|x| x.to_bits()));
@@ -470,17 +471,14 @@ fn time_options_and_callables_that_fail() {
     assert!(PerfectSampling::default().factor_marginals(&model, &run).is_err());
     let fine = SpaceModel::new(cube, Scores::Unary(vec![0.0; 3])).unwrap();
     for bad in [0.0, 1.0, f64::NAN] {
-        assert!(Telescoped { error: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
-        assert!(TootsiePop { confidence: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
-        assert!(UniformImportance { error: bad, ..Default::default() }.log_partition(&fine, &run).is_err());
-        assert!(
-            PerfectSampling { distance: bad - 0.5, ..Default::default() }.sample(&fine, 1, &run).is_err()
-                || bad == 1.0
-        );
+        assert!(Telescoped::default().error(bad).log_partition(&fine, &run).is_err());
+        assert!(TootsiePop::default().confidence(bad).log_partition(&fine, &run).is_err());
+        assert!(UniformImportance::default().error(bad).log_partition(&fine, &run).is_err());
+        assert!(PerfectSampling::default().distance(bad - 0.5).sample(&fine, 1, &run).is_err() || bad == 1.0);
     }
-    assert!(PublishedScheme { p: 2, ..Default::default() }.log_partition(&fine, &run).is_err());
-    assert!(AnnealedSampling { replicates: 1, ..Default::default() }.log_partition(&fine, &run).is_err());
-    let meta = PerfectSampling { sampler: Sampler::Coupling, ..Default::default() };
+    assert!(PublishedScheme::default().p(2).log_partition(&fine, &run).is_err());
+    assert!(AnnealedSampling::default().replicates(1).log_partition(&fine, &run).is_err());
+    let meta = PerfectSampling::default().sampler(Sampler::Coupling);
     assert!(matches!(meta.sample(&hard, 1, &run), Err(Error::Argument { .. })));
 }
 
@@ -504,7 +502,7 @@ fn without_scores_all_say_the_count() {
             &TootsiePop::default(),
             &UniformImportance::default(),
             &PublishedScheme::default(),
-            &AnnealedSampling { replicates: 2, particles: 2, ..Default::default() },
+            &AnnealedSampling::default().replicates(2).particles(2),
         ];
         for (k, method) in methods.iter().enumerate() {
             let z = method.log_partition(&model, &run).unwrap();

@@ -1,4 +1,5 @@
-//! Conditions on size, labels, vertices and links: exact counts, draws and answers against lists made here, and what ends in time.
+//! Conditions on size, labels, vertices and links: exact counts, draws and query results against enumeration
+//! in this file; time limits and cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use zhat::{
     Run, Sample,
 };
 
-/// Whether a structure meets conditions given as words.
+/// Whether a structure meets conditions given as text.
 fn meets(space: &Structures, y: &[u32], texts: &[String]) -> bool {
     let cycles = matches!(space, Structures::Cycles(_));
     let size = match space {
@@ -44,7 +45,7 @@ fn meets(space: &Structures, y: &[u32], texts: &[String]) -> bool {
     })
 }
 
-/// Some conditions at random, one of them on the size, which may be out of range.
+/// Random conditions, one of them on the size, which may be out of range.
 fn texts(space: &Structures, random: &mut Stream) -> Vec<String> {
     let n = space.as_space().width();
     let least = random.below(n + 1);
@@ -92,7 +93,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn every_answer_under_conditions_on_the_size_is_exact() {
+fn every_query_under_conditions_on_the_size_is_exact() {
     let run = Run::default();
     let oracle = Oracle::default();
     let (mut empty, mut some) = (0, 0);
@@ -163,7 +164,7 @@ fn every_answer_under_conditions_on_the_size_is_exact() {
                 let y: Vec<u32> = state.state.iter().map(|x| *x as u32).collect();
                 assert!(all.contains(&y), "{name} {y:?}");
             }
-            // The number of structures, their list, and uniform draws.
+            // The number of structures, their enumeration, and uniform draws.
             if let Some(log) = model.space().log_count() {
                 assert!(close(log, (all.len() as f64).ln()), "{name}");
             } else {
@@ -207,7 +208,7 @@ fn given(texts: &[&str]) -> Vec<Condition> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Closed forms far beyond any list.
+/// Closed forms for spaces far too large to enumerate.
 #[test]
 fn large_spaces_are_counted() {
     let run = Run::default();
@@ -230,23 +231,23 @@ fn large_spaces_are_counted() {
     let path = Subtrees::new(&parents, true).unwrap();
     let (count, _) = flat(path.into(), unary(5000), &["size 100 299"]);
     assert!(close(count, 200f64.ln()));
-    // Hamiltonian cycles, (n − 1)!/2, and those of four vertices through a certain one: C(29, 3)·3.
+    // There are (n − 1)!/2 Hamiltonian cycles, and C(29, 3)·3 cycles of four vertices through a given vertex.
     let none = |n: usize| Scores::links(n, &[]).unwrap();
     let (count, _) = flat(Cycles::new(30).unwrap().into(), none(30), &["size 30 30"]);
     let factorial: f64 = (2..30).map(|k| f64::from(k).ln()).sum();
     assert!(close(count, factorial - 2f64.ln()));
     let (count, _) = flat(Cycles::new(30).unwrap().into(), none(30), &["size 4 4", "chosen 5"]);
     assert!(close(count, (3654.0 * 3.0f64).ln()));
-    // Two blocks: 2^{n−1} − 1, and with a link one element fewer.
+    // There are 2^{n−1} − 1 partitions into two blocks; a link reduces n by one.
     let (count, _) = flat(Partitions::new(50).unwrap().into(), none(50), &["size 2 2"]);
     assert!(close(count, (2f64.powi(49) - 1.0).ln()));
     let (count, _) = flat(Partitions::new(50).unwrap().into(), none(50), &["size 2 2", "linked 3 9"]);
     assert!(close(count, (2f64.powi(48) - 1.0).ln()));
 }
 
-/// A condition on orders under Cayley's distance has no exact method, and the error says so.
+/// Cayley's distance with a condition on the order has no exact method, and the error says so.
 #[test]
-fn cayleys_distance_with_conditions_is_refused_in_words() {
+fn cayleys_distance_with_conditions_is_refused_with_a_reason() {
     let scores = Scores::distance(Distance::Cayley, &(0..30).collect::<Vec<_>>(), 1.0).unwrap();
     let model = SpaceModel::new(Permutations::new(30).unwrap(), scores).unwrap();
     let model: Model = model.restrict(given(&["at 3 0"])).unwrap().into();
@@ -255,7 +256,7 @@ fn cayleys_distance_with_conditions_is_refused_in_words() {
     assert!(error.to_string().contains("no exact method but enumeration"), "{error}");
 }
 
-/// Runs with this time and says how long it took.
+/// Runs `work` with this time budget and asserts that it was kept.
 fn within(seconds: f64, work: impl FnOnce(&Run) -> Result<()>) -> Result<()> {
     let run = Run::default().with_time(Duration::from_secs_f64(seconds)).with_threads(2);
     let started = Instant::now();
@@ -268,7 +269,7 @@ fn within(seconds: f64, work: impl FnOnce(&Run) -> Result<()>) -> Result<()> {
 #[test]
 fn every_loop_of_the_spaces_sees_the_clock() {
     let cube = |n: usize| SpaceModel::new(Hypercube::new(n).unwrap(), Scores::Unary(vec![0.1; n])).unwrap();
-    // Nothing is ever shown.
+    // No structure meets this condition.
     let never = cube(45).restrict([Condition::function(|_| Ok(false))]).unwrap();
     // A quick machine may have made all the tries that there are.
     let over = |result: Result<()>| {
@@ -278,13 +279,13 @@ fn every_loop_of_the_spaces_sees_the_clock() {
     over(within(0.2, |run| Enumeration::default().map(&never, run).map(drop)));
     over(within(0.2, |run| log_count(never.space(), 0.1, 0.9, run).map(drop)));
     over(within(0.2, |run| PerfectSampling::default().sample(&never, 3, run).map(drop)));
-    // Options without measure: the answer so far.
+    // Extreme options: the methods return the result so far.
     let links = Scores::links(7, &[(0, 1, 1.0), (2, 3, 0.5)]).unwrap();
     let cycles = SpaceModel::new(Cycles::new(7).unwrap(), links).unwrap();
     let many = [
-        AnnealedSampling { replicates: 1_000_000, ..Default::default() },
-        AnnealedSampling { sweeps: 1e9, ..Default::default() },
-        AnnealedSampling { temperatures: 1_000_000_000, ..Default::default() },
+        AnnealedSampling::default().replicates(1_000_000),
+        AnnealedSampling::default().sweeps(1e9),
+        AnnealedSampling::default().temperatures(1_000_000_000),
     ];
     for annealed in many {
         let found = within(0.2, |run| {
@@ -294,12 +295,12 @@ fn every_loop_of_the_spaces_sees_the_clock() {
         });
         assert!(found.is_ok(), "{found:?}");
     }
-    // A schedule of more levels than there are numbers.
-    let endless = Telescoped { error: 1e-9, confidence: 0.999_999_999_999, ..Default::default() };
+    // A schedule with more levels than can be counted.
+    let endless = Telescoped::default().error(1e-9).confidence(0.999_999_999_999);
     over(within(0.2, |run| endless.log_partition(&cycles, run).map(drop)));
     let rare = cycles.restrict(given(&["linked 0 1"])).unwrap();
     over(within(0.2, |run| endless.log_partition(&rare, run).map(drop)));
-    // A slow function: the clock is seen between its calls, in forecasts as well.
+    // With a slow user function, the time limit is checked between calls, in forecasts as well.
     let slow = |y: &[u32]| {
         std::thread::sleep(Duration::from_millis(15));
         Ok(f64::from(y[0]))
@@ -323,7 +324,7 @@ fn a_cancel_is_answered_at_once() {
             matches!(found, Err(Error::Interrupted | Error::NoAnswer(_)))
         },
         &|run| {
-            let annealed = AnnealedSampling { replicates: 1_000_000, ..Default::default() };
+            let annealed = AnnealedSampling::default().replicates(1_000_000);
             annealed.map(&cube, run).is_ok_and(|best| best.diagnostics.stopped_early)
         },
     ];
@@ -342,7 +343,7 @@ fn a_cancel_is_answered_at_once() {
     }
 }
 
-/// The chain of single flips on 2ⁿ states.
+/// The Metropolis chain of single flips on 2ⁿ states.
 fn flips(weights: &[f64], n: usize) -> Vec<Vec<(usize, f64)>> {
     let row = |z: usize| {
         let mut row: Vec<(usize, f64)> = (0..n)
@@ -355,9 +356,10 @@ fn flips(weights: &[f64], n: usize) -> Vec<Vec<(usize, f64)>> {
     (0..1 << n).map(row).collect()
 }
 
-/// The bounds by canonical paths hold for the spectral gap and the mixing time of chains that are small enough to know both.
+/// The canonical-path bounds on the spectral gap and the mixing time hold for chains small enough to compute
+/// both.
 #[test]
-fn canonical_paths_bound_the_chain_of_flips() {
+fn canonical_paths_bound_the_mixing_of_single_flips() {
     for seed in 0..12 {
         let mut random = Streams::new(seed, "flips").block(0);
         let n = 2 + random.below(4);
@@ -375,7 +377,7 @@ fn canonical_paths_bound_the_chain_of_flips() {
         let z = log_sum_exp(&scores);
         let law: Vec<f64> = scores.iter().map(|s| (s - z).exp()).collect();
         let chain = flips(&law, n);
-        // The second eigenvalue of the symmetric form by iteration; all eigenvalues are at least 0.
+        // The second eigenvalue of the symmetrised matrix by power iteration; all eigenvalues are at least 0.
         let mut vector: Vec<f64> = (0..1 << n).map(|_| random.normal()).collect();
         let mut second = 0.0;
         for _ in 0..4000 {

@@ -1,16 +1,16 @@
-//! An allocator that counts: for test files of their own, since it is the whole program's.
+//! A counting global allocator. It affects the whole program, so tests that use it need a separate test file.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The system's allocator, counting.
+/// The system allocator with a byte count.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is handed on to the system's allocator as it is.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -29,13 +29,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One test at a time, for they share the count.
+/// Lock that makes tests run one at a time, because they share the count.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(|broken| broken.into_inner())
 }
 
-/// What `work` gives, and the most bytes that it had allocated at a time.
+/// The result of `work` and its peak number of allocated bytes.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = USED.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Arithmetic with twice the digits: a number is the unevaluated sum of two doubles, relative error about 2⁻¹⁰⁰
-//! (Dekker 1971). Enough to see every rounding error of an answer in doubles.
+//! Double-double arithmetic: a number is the unevaluated sum of two doubles, with a relative error of about
+//! 2⁻¹⁰⁰ (Dekker 1971). Precise enough to measure every rounding error of a result in doubles.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -7,7 +7,7 @@ use zhat::FactorGraph;
 
 use super::oracle::states;
 
-/// high + low, |low| at most half a unit in the last place of high.
+/// high + low, where |low| is at most half a unit in the last place of high.
 #[derive(Clone, Copy, Debug)]
 pub struct Double {
     pub high: f64,
@@ -76,7 +76,8 @@ impl Double {
         Double { high: self.high * factor, low: self.low * factor }
     }
 
-    /// x = k·ln 2 + 1024·r, the series in r, ten squarings. For |x| ≤ 700; 0 below.
+    /// Writes x = k·ln 2 + 1024·r, sums the series in r and squares ten times. For |x| ≤ 700; returns 0
+    /// below.
     pub fn exp(self) -> Double {
         if self.high < -700.0 {
             return Double::ZERO;
@@ -88,7 +89,7 @@ impl Double {
         (0..10).fold(series, |power, _| power * power).scaled(k.exp2())
     }
 
-    /// One Newton step for exp y = x doubles the digits of the standard library's answer.
+    /// One Newton step for exp y = x doubles the number of correct digits of the standard library's result.
     pub fn ln(self) -> Double {
         let y = Double::from(self.high.ln());
         y + self * (-y).exp() - 1.0.into()
@@ -100,7 +101,7 @@ impl Double {
         Double::from(y) + (self - Double::from(y) * y.into()).over(2.0 * y)
     }
 
-    /// How far a double is from this number.
+    /// The distance between this number and a double.
     pub fn distance(self, x: f64) -> f64 {
         (self - x.into()).high.abs()
     }
@@ -114,14 +115,14 @@ pub fn log_sum_exp(terms: &[Double]) -> Double {
     Double::from(best) + sum.ln()
 }
 
-/// Every answer of a model that has a positive weight, by enumeration.
+/// Every query result for a model with Z > 0, by enumeration.
 pub struct Truth {
     pub log_partition: Double,
     pub entropy: Double,
     pub best: Double,
-    /// One list a variable.
+    /// One list per variable.
     pub marginals: Vec<Vec<Double>>,
-    /// One list a factor.
+    /// One list per factor.
     pub factor_marginals: Vec<Vec<Double>>,
 }
 
@@ -155,7 +156,7 @@ impl Truth {
     }
 }
 
-/// Where a table over `scope` has the entry of `state`.
+/// The index of the entry for `state` in a table over `scope`.
 fn entry(graph: &FactorGraph, scope: &[usize], state: &[usize]) -> usize {
     scope.iter().fold(0, |at, &v| at * graph.cardinalities()[v] + state[v])
 }

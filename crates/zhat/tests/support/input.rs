@@ -1,4 +1,5 @@
-//! What tests of bad input share: a small budget, and what must come of anything that is read.
+//! Helpers for tests of malformed input: a run with a small budget, and a check that every model that was
+//! parsed can be queried.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ pub fn names_a_line(error: &Error) -> bool {
     matches!(error, Error::Parse { line: 1.., .. }) && error.to_string().contains("line ")
 }
 
-/// A model that was read must be answered, or refused with a reason, within a small budget.
+/// Queries on a model that was parsed must succeed, or fail with a stated reason, within a small budget.
 pub fn answer(graph: &FactorGraph, run: &Run) {
-    let few = ImportanceSampling { samples: 16, replicates: 2, ..Default::default() };
+    let few = ImportanceSampling::default().samples(16).replicates(2);
     for z in [Elimination::default().log_partition(graph, run), few.log_partition(graph, run)] {
         match z {
             Ok(z) => {

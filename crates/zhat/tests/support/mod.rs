@@ -1,4 +1,4 @@
-//! What several test files need: the reference models, random small ones, an oracle and its statistics.
+//! Shared test helpers: reference models, small random models, an oracle and statistical tests.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 pub mod double_double;
@@ -16,7 +16,7 @@ use zhat::{
     Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Run, Sample, model::generate,
 };
 
-/// A method that answers everything about a factor graph.
+/// A method that supports every query on factor graphs.
 pub trait Method:
     LogPartition<FactorGraph>
     + Marginals<FactorGraph>
@@ -24,7 +24,7 @@ pub trait Method:
     + Map<FactorGraph>
     + Sample<FactorGraph>
 {
-    /// Itself, if it also knows the factors' marginals.
+    /// `self`, if the method also computes factor marginals.
     fn factors(&self) -> Option<&dyn FactorMarginals<FactorGraph>>;
 }
 
@@ -46,17 +46,19 @@ impl Method for zhat::exact::Search {
     }
 }
 
-/// What importance sampling can draw from.
+/// The proposals of importance sampling.
 pub const PROPOSALS: [Proposal; 2] = [Proposal::Tree, Proposal::Uniform];
 
-/// The methods that promise exact answers.
-pub const EXACT: [(&str, &dyn Method); 3] = [
-    ("elimination", &zhat::exact::Elimination {}),
-    ("search", &zhat::exact::Search {}),
-    ("enumeration", &zhat::exact::Enumeration {}),
-];
+/// The exact methods.
+pub fn exact_methods() -> [(&'static str, Box<dyn Method>); 3] {
+    [
+        ("elimination", Box::new(zhat::exact::Elimination::default())),
+        ("search", Box::new(zhat::exact::Search::default())),
+        ("enumeration", Box::new(zhat::exact::Enumeration::default())),
+    ]
+}
 
-/// The folder that `ZHAT_DATA` names; without it the caller's test says what it skips and passes.
+/// The folder named by `ZHAT_DATA`. If it is not set, the calling test prints what it skips and passes.
 pub fn data(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("ZHAT_DATA").map(PathBuf::from);
     if folder.is_none() {
@@ -117,7 +119,7 @@ impl Reference {
         )
     }
 
-    /// The file with another ending added.
+    /// The path of the model file with `ending` appended.
     pub fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".");
@@ -126,7 +128,7 @@ impl Reference {
     }
 }
 
-/// Small models of every shape that has ever made trouble, with a name each.
+/// Small named models of every shape that has caused errors before.
 pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
     let mut models = Vec::new();
     for seed in 0..count {
@@ -173,7 +175,8 @@ pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
         repeated.add_factor(&scope, &values).unwrap();
     }
     models.push(("repeated scopes".into(), repeated));
-    // Scopes against the order of the variables, a hole in each, and what is left of them when states die.
+    // Scopes not in variable order, each table with one zero, and their reductions after impossible states
+    // are removed.
     let mut backward = FactorGraph::new(vec![2, 3, 1, 2, 3]).unwrap();
     for (scope, dead) in [(vec![4, 2, 0, 1], 5), (vec![3, 1], 0), (vec![3, 4], 4), (vec![4], 2)] {
         let size = scope.iter().map(|&v: &usize| backward.cardinalities()[v]).product();
@@ -185,7 +188,8 @@ pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
     models
 }
 
-/// Complete graphs over variables of many sizes: one clique that holds everything, wide enough for tiles and threads.
+/// Complete graphs over variables of different cardinalities: one clique with all variables, large enough to
+/// exercise tiling and threads.
 pub fn wide_models(count: u64) -> Vec<(String, FactorGraph)> {
     let mut models = Vec::new();
     for seed in 0..count {
@@ -206,7 +210,8 @@ pub fn wide_models(count: u64) -> Vec<(String, FactorGraph)> {
     models
 }
 
-/// Models in which every state has weight zero: found at once, and only by looking at all variables.
+/// Models in which every state has weight zero: some are detected immediately, others only by considering all
+/// variables jointly.
 pub fn zero_models() -> Vec<(&'static str, FactorGraph)> {
     const ZERO: f64 = f64::NEG_INFINITY;
     let different = |graph: &mut FactorGraph, u: usize, v: usize, states: usize| {
@@ -221,7 +226,8 @@ pub fn zero_models() -> Vec<(&'static str, FactorGraph)> {
     clash.add_factor(&[0, 1], &[1.0, ZERO, ZERO, 2.0]).unwrap();
     clash.add_factor(&[0], &[0.0, ZERO]).unwrap();
     clash.add_factor(&[1], &[ZERO, 0.0]).unwrap();
-    // Two colours for a triangle, three for a complete graph of four: every pair by itself is fine.
+    // Two colours for a triangle, three for a complete graph on four vertices: every single pair can be
+    // satisfied.
     let mut triangle = FactorGraph::new(vec![2; 3]).unwrap();
     let mut complete = FactorGraph::new(vec![3; 5]).unwrap();
     for u in 0..4 {
@@ -241,7 +247,7 @@ pub fn zero_models() -> Vec<(&'static str, FactorGraph)> {
     ]
 }
 
-/// A run whose clones share one pool, made now.
+/// A run with one thread. The thread pool is created here, so all clones share it.
 pub fn one_thread() -> Run {
     let run = Run::default().with_threads(1);
     run.install(|| ());

@@ -1,10 +1,10 @@
-//! The naive oracle: plain loops over every state, `graph.score`, and the standard library's `exp` and `ln`. It shares
-//! nothing with the library's kernels, sweeps or reductions.
+//! Brute-force oracle: plain loops over every state with `graph.score` and the standard library's `exp` and
+//! `ln`. It shares no code with the library's kernels, sweeps or reductions.
 
 use zhat::FactorGraph;
 use zhat::numeric::rounding_allowance;
 
-/// Every state of a model, the last variable fastest.
+/// Every state of a model; the last variable changes fastest.
 pub fn states(graph: &FactorGraph) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &states in graph.cardinalities() {
@@ -33,7 +33,7 @@ impl<'g> Oracle<'g> {
         Oracle { graph, states, scores }
     }
 
-    /// The best score, −∞ if no state has a positive weight.
+    /// The maximum score; −∞ if no state has a positive weight.
     pub fn best(&self) -> f64 {
         self.scores.iter().fold(f64::NEG_INFINITY, |best, &score| best.max(score))
     }
@@ -46,7 +46,7 @@ impl<'g> Oracle<'g> {
         log_sum_exp(&self.scores)
     }
 
-    /// p(x) of every state.
+    /// p(x) for every state.
     pub fn probabilities(&self) -> Vec<f64> {
         let log_partition = self.log_partition();
         self.scores.iter().map(|score| (score - log_partition).exp()).collect()
@@ -62,7 +62,8 @@ impl<'g> Oracle<'g> {
         cardinalities.map(|(v, &states)| (0..states).map(|s| belief(v, s)).collect()).collect()
     }
 
-    /// The probabilities of the joint states of the scopes of a graph over the same variables.
+    /// For each factor of a graph over the same variables, the marginal probabilities of the joint states of
+    /// its scope.
     pub fn factor_marginals(&self, graph: &FactorGraph) -> Vec<Vec<f64>> {
         let probabilities = self.probabilities();
         let table = |factor: zhat::model::Factor<'_>| {
@@ -82,8 +83,8 @@ impl<'g> Oracle<'g> {
         pairwise_sum(&terms.map(|x| if x.exp() > 0.0 { -x * x.exp() } else { 0.0 }).collect::<Vec<f64>>())
     }
 
-    /// A bound on the rounding error of the oracle's own logarithms: a score adds all factors, the sum over states is a
-    /// tree of additions, and a few more operations come after it.
+    /// A bound on the rounding error of the oracle's logarithms: a score adds all factors, the sum over
+    /// states is a tree of additions, and a few more operations follow.
     pub fn allowance(&self) -> f64 {
         let depth = (self.states.len() as f64).log2().ceil();
         rounding_allowance(self.graph.factor_count() as f64 + depth + 8.0, magnitude(self.graph))
@@ -98,7 +99,7 @@ pub fn magnitude(graph: &FactorGraph) -> f64 {
     factors + graph.log_state_count()
 }
 
-/// log Σ exp, by the definition: −∞ of nothing and of nothing but −∞.
+/// log Σ exp by definition: −∞ for an empty list and for a list of −∞.
 pub fn log_sum_exp(logs: &[f64]) -> f64 {
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if top == f64::NEG_INFINITY {
@@ -108,7 +109,7 @@ pub fn log_sum_exp(logs: &[f64]) -> f64 {
     top + pairwise_sum(&weights).ln()
 }
 
-/// Sums halves, so that the error grows with the logarithm of the length only.
+/// Sums the halves recursively, so that the error grows only with the logarithm of the length.
 fn pairwise_sum(terms: &[f64]) -> f64 {
     if terms.len() < 3 {
         return terms.iter().sum();

@@ -1,4 +1,4 @@
-//! Random small chains and semi-Markov chains, and what enumeration says about them.
+//! Small random chains and semi-Markov chains, with query results by enumeration.
 
 use zhat::exact::ForwardBackward;
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
@@ -13,7 +13,7 @@ pub const FORMS: [&str; 4] = ["shared", "per-step", "factored", "two factors"];
 /// The kinds of scores.
 pub const SCORES: [&str; 4] = ["plain", "zeros", "extreme", "ties"];
 
-/// A model whose parameters are a list of numbers and whose states can be listed.
+/// A model with a flat parameter vector and an enumerable state space.
 pub trait Listed: Sized {
     /// A sequence of states, or a segmentation.
     type State: Clone + PartialEq + std::fmt::Debug;
@@ -21,7 +21,7 @@ pub trait Listed: Sized {
     fn batch(&self) -> usize;
     fn states(&self, b: usize) -> Vec<Self::State>;
     fn score(&self, b: usize, state: &Self::State) -> f64;
-    /// All parameters as doubles: start, emissions, transitions, segments.
+    /// All parameters as doubles, in the order start, emissions, transitions, segments.
     fn parameters(&self) -> Vec<f64>;
     /// The same model with other parameters.
     fn with_parameters(&self, parameters: &[f64]) -> Self;
@@ -44,7 +44,7 @@ pub trait Listed: Sized {
         cross_entropy(self, self, b)
     }
 
-    /// The central difference of `value` in every parameter that is finite, 0 for the others.
+    /// The central difference of `value` in every finite parameter; 0 for the others.
     fn differences(&self, value: impl Fn(&Self) -> f64) -> Vec<f64> {
         let step = 1e-4;
         let mut parameters = self.parameters();
@@ -167,7 +167,7 @@ impl<F: Real> Listed for SemiMarkov<F> {
     }
 }
 
-/// A gradient in the order of the parameters.
+/// The gradient as a flat vector, in the order of [`Listed::parameters`].
 pub fn flat<F: Real>(gradient: &ChainGradient<F>) -> Vec<f64> {
     let transitions: Vec<&[F]> = match &gradient.transitions {
         TransitionGradient::Shared(values) | TransitionGradient::PerStep(values) => vec![values],
@@ -201,7 +201,7 @@ pub fn chain<F: Real>(form: &str, scores: &str, seed: u64) -> Chain<F> {
     sized_chain(&mut random, form, scores, [batch, steps, states])
 }
 
-/// One of the given shape: B, T and N.
+/// A random batch of chains of the given shape B, T and N.
 pub fn sized_chain<F: Real>(
     random: &mut Stream,
     form: &str,
@@ -211,7 +211,7 @@ pub fn sized_chain<F: Real>(
     let lengths: Vec<usize> = (0..batch).map(|_| 1 + random.below(steps)).collect();
     let rank = 1 + random.below(3);
     let embeddings = |random: &mut Stream| {
-        // Products of embeddings as large as the other scores.
+        // Scales the embeddings so that their products are as large as the other scores.
         let factor = if scores == "extreme" { 70.0 } else { 1.0 };
         let values: Vec<F> = (0..states * rank).map(|_| F::from_f64(factor * random.normal())).collect();
         values.into()
@@ -242,11 +242,12 @@ pub fn semi_markov<F: Real>(form: &str, scores: &str, seed: u64) -> SemiMarkov<F
     SemiMarkov::new(chain, segments, longest).unwrap()
 }
 
-/// Both ways to spend memory.
-pub const METHODS: [ForwardBackward; 2] =
-    [ForwardBackward { checkpoint: false }, ForwardBackward { checkpoint: true }];
+/// Forward–backward with and without checkpoints.
+pub fn methods() -> [ForwardBackward; 2] {
+    [ForwardBackward::default().checkpoint(false), ForwardBackward::default().checkpoint(true)]
+}
 
-/// Every entry within `allowance` of the other list's.
+/// Asserts that every entry is within `allowance` of the corresponding entry of the other list.
 pub fn close(what: &str, got: &[f64], want: &[f64], allowance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (k, (a, b)) in got.iter().zip(want).enumerate() {

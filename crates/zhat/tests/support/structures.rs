@@ -1,6 +1,6 @@
-//! Combinatorial spaces written down a second time: lists of structures, conditions, parameters and features
-//! by plain loops. It reads the numbers of a model, and shares no list, no score, no distance and no sum with
-//! the library.
+//! Independent implementation of combinatorial spaces: structures, conditions, parameters and features by
+//! plain loops. It reads the numbers of a model and shares no enumeration, score, distance or sum with the
+//! library.
 
 use std::collections::HashMap;
 
@@ -31,12 +31,12 @@ pub fn structures(space: &Structures) -> Vec<Vec<u32>> {
     }
 }
 
-/// Zeros and ones.
+/// All vectors of n zeros and ones.
 fn subsets(n: usize) -> Vec<Vec<u32>> {
     (0..1u32 << n).map(|set| (0..n).map(|i| set >> i & 1).collect()).collect()
 }
 
-/// Every order of the items: each in turn is first.
+/// Every order of the items; each item in turn comes first.
 pub fn permutations(items: &[u32]) -> Vec<Vec<u32>> {
     if items.is_empty() {
         return vec![Vec::new()];
@@ -48,8 +48,8 @@ pub fn permutations(items: &[u32]) -> Vec<Vec<u32>> {
     (0..items.len()).flat_map(starting).collect()
 }
 
-/// Undirected cycles of at least three of n vertices as successors: the least vertex of the cycle goes to the
-/// smaller of its two neighbours, vertices that are not on it to themselves.
+/// Undirected cycles of at least three of n vertices as successors: the smallest vertex of the cycle maps to
+/// the smaller of its two neighbours, and vertices not on the cycle map to themselves.
 fn cycles(n: usize) -> Vec<Vec<u32>> {
     let mut all = Vec::new();
     for set in subsets(n) {
@@ -72,7 +72,7 @@ fn cycles(n: usize) -> Vec<Vec<u32>> {
     all
 }
 
-/// Set partitions as restricted growth strings: a new block has the next number.
+/// Set partitions as restricted growth strings: each new block gets the next number.
 fn partitions(n: usize) -> Vec<Vec<u32>> {
     let mut all: Vec<Vec<u32>> = vec![Vec::new()];
     for _ in 0..n {
@@ -85,7 +85,7 @@ fn partitions(n: usize) -> Vec<Vec<u32>> {
     all
 }
 
-/// Whether a structure meets a condition. A function is the test's own.
+/// Whether a structure meets a condition. A condition given as a function was defined by the test itself.
 fn meets(base: &Structures, condition: &Condition, y: &[u32]) -> bool {
     match condition {
         Condition::Is(event) => shows(base, *event, y),
@@ -103,7 +103,7 @@ fn meets(base: &Structures, condition: &Condition, y: &[u32]) -> bool {
     }
 }
 
-/// Whether a structure shows an event.
+/// Whether an event occurs in a structure.
 pub fn shows(base: &Structures, event: Event, y: &[u32]) -> bool {
     let cycles = matches!(base, Structures::Cycles(_));
     let place = |item: usize| y.iter().position(|own| *own as usize == item);
@@ -132,7 +132,7 @@ pub fn events(base: &Structures) -> Vec<Event> {
     }
 }
 
-/// The distance of an order to the one in which item i has the place `places[i]`, from its definition.
+/// The distance, by definition, between an order and the order in which item i has position `places[i]`.
 pub fn distance(distance: Distance, order: &[u32], places: &[u32]) -> f64 {
     let n = order.len();
     let wanted: Vec<usize> = order.iter().map(|item| places[*item as usize] as usize).collect();
@@ -142,7 +142,7 @@ pub fn distance(distance: Distance, order: &[u32], places: &[u32]) -> f64 {
             let inverted = |p: usize| (p + 1..n).filter(|q| wanted[p] > wanted[*q]).count();
             (0..n).map(inverted).sum::<usize>() as f64
         }
-        // Swaps that bring one item to its place each: the fewest that sort.
+        // Each swap brings one item to its position, which gives the minimum number of swaps.
         Distance::Cayley => {
             let (mut wanted, mut swaps) = (wanted, 0);
             for p in 0..n {
@@ -181,7 +181,7 @@ pub fn features(model: &SpaceModel, y: &[u32]) -> Vec<f64> {
         Scores::Links(_) => {
             pairs().filter(|(i, j)| i < j).map(|(i, j)| one(shows(base, Event::Linked(i, j), y))).collect()
         }
-        // One feature, whose parameter is 1: what the test's own function says.
+        // One feature with parameter 1: the value of the test's own function.
         Scores::Custom(own) => vec![own.score(y).unwrap()],
         other => panic!("no features of {}", other.name()),
     }
@@ -205,7 +205,7 @@ pub fn parameters(model: &SpaceModel) -> Vec<f64> {
 pub struct Listed {
     pub structures: Vec<Vec<u32>>,
     pub scores: Vec<f64>,
-    /// A bound on the rounding of the sums here: log Z and every score.
+    /// A bound on the rounding error of log Z and of every score computed here.
     pub allowance: f64,
     features: Vec<Vec<f64>>,
     base: Structures,
@@ -216,7 +216,7 @@ impl Listed {
         Self::of(model, structures(model.structures()))
     }
 
-    /// The same for a list that a test has made.
+    /// The same for a list of structures given by the test.
     pub fn of(model: &SpaceModel, structures: Vec<Vec<u32>>) -> Self {
         let theta = parameters(model);
         let features: Vec<Vec<f64>> = structures.iter().map(|y| features(model, y)).collect();
@@ -235,13 +235,13 @@ impl Listed {
         log_sum_exp(&self.scores)
     }
 
-    /// p(y) of every structure.
+    /// p(y) for every structure.
     pub fn law(&self) -> Vec<f64> {
         let log_partition = self.log_partition();
         self.scores.iter().map(|score| (score - log_partition).exp()).collect()
     }
 
-    /// Where each structure is in the list.
+    /// The index of each structure in the list.
     pub fn places(&self) -> HashMap<Vec<u32>, usize> {
         self.structures.iter().cloned().zip(0..).collect()
     }

@@ -54,6 +54,7 @@ pub enum Objective {
 /// How a model is learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Training {
     /// What the interactions are made of.
     pub form: Form,
@@ -69,7 +70,14 @@ pub struct Training {
     pub tolerance: f64,
 }
 
-options!(Training { l2: FROM_ZERO, iterations: ITERATIONS, patience: COUNT, tolerance: FROM_ZERO });
+options!(Training {
+    form: Form,
+    objective: Objective,
+    l2: f64 => FROM_ZERO,
+    iterations: usize => ITERATIONS,
+    patience: usize => COUNT,
+    tolerance: f64 => FROM_ZERO
+});
 
 impl Default for Training {
     fn default() -> Self {

@@ -41,12 +41,15 @@ const DEFAULT_SECONDS: f64 = 60.0;
 /// Certified bounds on log Z from every method that has some, tightened in turn.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct CertifiedBounds {
     /// Ends once the interval is this narrow, in nats.
     pub gap: f64,
 }
 
-options!(CertifiedBounds { gap: FROM_ZERO });
+options!(CertifiedBounds {
+    gap: f64 => FROM_ZERO
+});
 
 impl Default for CertifiedBounds {
     fn default() -> Self {

@@ -64,6 +64,7 @@ const DRAWS: usize = 4096;
 /// How an estimate is made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Annealed {
     /// L equal steps; by default a pilot chooses how many levels there are, and where.
     pub levels: Option<usize>,
@@ -74,9 +75,9 @@ pub struct Annealed {
 }
 
 options!(Annealed {
-    levels: Range::whole(1, 1_000_000_000),
-    replicates: Range::whole(1, 1_000_000),
-    confidence: INSIDE_UNIT
+    levels: Option<usize> => Range::whole(1, 1_000_000_000),
+    replicates: usize => Range::whole(1, 1_000_000),
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for Annealed {

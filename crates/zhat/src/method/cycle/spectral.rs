@@ -47,6 +47,7 @@ const LEAST_SHARE: f64 = 1e-6;
 /// The spectral bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Spectral {
     /// ρ₁, …, ρ_K; found with the rest if there are none.
     pub shares: Vec<f64>,
@@ -59,10 +60,10 @@ pub struct Spectral {
 }
 
 options!(Spectral {
-    shares: Range::closed(0.0, 1.0),
-    iterations: ITERATIONS,
-    passes: Range::whole(1, 1_000_000_000),
-    tolerance: FROM_ZERO
+    shares: Vec<f64> => Range::closed(0.0, 1.0),
+    iterations: usize => ITERATIONS,
+    passes: usize => Range::whole(1, 1_000_000_000),
+    tolerance: f64 => FROM_ZERO
 });
 
 impl Default for Spectral {

@@ -51,6 +51,7 @@ pub enum Descent {
 /// The star bound.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Star {
     /// Steps at most.
     pub iterations: usize,
@@ -60,7 +61,11 @@ pub struct Star {
     pub tolerance: f64,
 }
 
-options!(Star { iterations: ITERATIONS, tolerance: FROM_ZERO });
+options!(Star {
+    iterations: usize => ITERATIONS,
+    descent: Descent,
+    tolerance: f64 => FROM_ZERO
+});
 
 impl Default for Star {
     fn default() -> Self {

@@ -42,6 +42,7 @@ const RANGE: f64 = 600.0;
 /// The trace of a power of the transfer matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TransferMatrix {}
 
 options!(TransferMatrix {});

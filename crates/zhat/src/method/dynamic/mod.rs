@@ -1,7 +1,7 @@
-//! Dynamic programming on chains and semi-Markov chains: exact, and randomized.
+//! Dynamic programming on chains and semi-Markov chains: exact and randomized methods.
 
 pub mod forward_backward;
-// A public trait, `SequenceModel`, has hidden methods that take lattices; only this crate can call them.
+// The public trait `SequenceModel` has hidden methods that take lattices. Only this crate can call them.
 #[allow(private_interfaces)]
 pub(crate) mod lattice;
 pub mod randomized;

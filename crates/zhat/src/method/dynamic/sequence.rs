@@ -1,4 +1,4 @@
-//! Sequence models: what chains and semi-Markov chains have in common, and the lattices they give.
+//! The interface shared by chains and semi-Markov chains, and their lattices.
 
 use crate::error::Result;
 use crate::method::dynamic::lattice::{
@@ -13,7 +13,8 @@ use crate::query::sequence::{
 use crate::query::{Answers, HasFactorMarginals, HasMarginals, HasStates};
 use crate::run::Clock;
 
-/// A batch of sequences with a lattice: [`Chain`] or [`SemiMarkov`]. A chain has segments of one position.
+/// A batch of sequences with a lattice: [`Chain`] or [`SemiMarkov`]. In a chain, each segment has one
+/// position.
 pub trait SequenceModel:
     Answers<Number = Vec<f64>>
     + HasMarginals<Marginals = NodeMarginals<Self::Real>>
@@ -38,7 +39,7 @@ pub trait SequenceModel:
     /// Start, emissions and transitions.
     #[doc(hidden)]
     fn chain(&self) -> &Chain<Self::Real>;
-    /// L, 1 for a chain.
+    /// L; 1 for a chain.
     #[doc(hidden)]
     fn longest(&self) -> usize {
         1
@@ -48,12 +49,12 @@ pub trait SequenceModel:
     fn segment_scores(&self) -> Option<&Segments<Self::Real>> {
         None
     }
-    /// Those of the segments of sequence b of d positions from s on, one for each state.
+    /// Scores of the segments of sequence b with d positions from s on, one per state.
     #[doc(hidden)]
     fn segment_row(&self, _b: usize, _s: usize, _d: usize) -> &[Self::Real] {
         &[]
     }
-    /// Makes the lattice for `work`.
+    /// Builds the lattice and passes it to `work`.
     #[doc(hidden)]
     fn with_lattice<R>(
         &self,
@@ -72,20 +73,20 @@ pub trait SequenceModel:
     /// A path from its segments.
     #[doc(hidden)]
     fn drawn(segments: SegmentPath) -> Self::Drawn;
-    /// A path of sequence b with its score, −∞ for an empty one.
+    /// A path of sequence b with its score; −∞ for an empty path.
     #[doc(hidden)]
     fn scored(&self, b: usize, segments: SegmentPath) -> Self::Scored;
     /// The score of a path.
     #[doc(hidden)]
     fn score_of(path: &Self::Scored) -> f64;
 
-    /// The number of positions of the longest sequence.
+    /// The length of the longest sequence.
     #[doc(hidden)]
     fn positions(&self) -> f64 {
         self.chain().lengths().iter().max().map_or(0.0, |&longest| longest as f64)
     }
-    /// How far rounding may move log Z: every position adds up N terms in the model's precision, and L in
-    /// double precision.
+    /// A bound on the rounding error of log Z: each position sums N terms in the model's precision and L
+    /// terms in double precision.
     #[doc(hidden)]
     fn rounding(&self) -> f64 {
         let (states, steps, magnitude) = (self.chain().states(), self.positions(), self.largest_score());
@@ -106,11 +107,11 @@ pub trait SequenceModel:
     /// A bound on the entropy.
     #[doc(hidden)]
     fn largest_entropy(&self) -> f64 {
-        // Where there are segments, a cut or none and a state at every position.
+        // With segments, each position has a state and either ends a segment or does not.
         let choices = if Self::SEGMENTS { 2.0 } else { 1.0 };
         self.positions() * (choices * self.chain().states() as f64).ln()
     }
-    /// Numbers of the gradient with respect to transitions and segments.
+    /// Size of the gradient with respect to transitions and segment scores.
     #[doc(hidden)]
     fn parameters(&self) -> usize {
         let segments = match self.segment_scores() {
@@ -129,7 +130,7 @@ pub trait SequenceModel:
     }
 }
 
-/// The transitions of a model between all its states.
+/// The transitions between all states of a model.
 fn edges<F: Real>(chain: &Chain<F>) -> Edges<'_, F> {
     Edges { transitions: chain.transitions(), states: chain.states(), sets: None }
 }
@@ -170,7 +171,7 @@ impl<F: Real> SequenceModel for Chain<F> {
     }
 
     fn drawn(segments: SegmentPath) -> Vec<usize> {
-        // From a reference: a vector taken over would keep the memory of the pairs.
+        // Iterates by reference: `into_iter` would reuse, and keep, the larger allocation of the pairs.
         segments.iter().map(|segment| segment.0).collect()
     }
 

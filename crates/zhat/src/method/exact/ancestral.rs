@@ -1,5 +1,5 @@
-//! Fast draws from a model of small width: every conditional p(x_v | others) as a table of cumulative
-//! probabilities.
+//! Fast sampling from a model of small width: every conditional p(x_v | others) is stored as a table of
+//! cumulative probabilities.
 
 use super::bucket::Reduce;
 use super::tree::{Plan, Tree};
@@ -10,25 +10,26 @@ use crate::numeric::Pool;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// The conditionals of a swept tree, last eliminated variable first.
+/// The conditionals of a tree after the forward sweep, starting with the variable eliminated last.
 pub(crate) struct Ancestral {
     steps: Vec<Step>,
-    /// For each step and each state of its others the running sums of p(x_v | others) over x_v.
+    /// Cumulative sums of p(x_v | others) over x_v, for each step and each joint state of its other
+    /// variables.
     cumulative: Vec<f64>,
 }
 
 struct Step {
     variable: usize,
     states: usize,
-    /// Where its table starts.
+    /// Index in `cumulative` at which the table of this step starts.
     start: usize,
-    /// The others, with the distance in the table of one step of each.
+    /// The other variables of the clique and their strides in the table.
     others: Vec<(usize, usize)>,
 }
 
 impl Ancestral {
-    /// Sweeps through a graph of small width and tabulates its conditionals, which takes as much memory as
-    /// all cliques together. Also returns log Z.
+    /// Sweeps through a graph of small width and tabulates its conditionals. The tables take as much memory
+    /// as all cliques together. Also returns log Z.
     pub fn new(graph: &FactorGraph, order: Order, clock: &Clock<'_>) -> Result<(Self, f64)> {
         let tree = Tree::sweep(graph, Plan::new(graph, order), Reduce::Sum, true, clock)?;
         let mut sampler = Ancestral { steps: Vec::new(), cumulative: Vec::new() };
@@ -62,8 +63,8 @@ impl Ancestral {
             let row = step.others.iter().fold(step.start, |at, &(u, stride)| at + state[u] * stride);
             let cumulative = &self.cumulative[row..row + step.states];
             let point = random.uniform() * cumulative[step.states - 1];
-            // Below the total, so there is always one above it; a state of probability zero never is the
-            // first.
+            // `point` is below the total, so some cumulative sum exceeds it; the first one to do so never
+            // belongs to a state of probability zero.
             state[step.variable] = cumulative.iter().take_while(|&&sum| sum <= point).count();
         }
     }

@@ -1,12 +1,13 @@
-//! One step of variable elimination: the tables that meet at a variable v, over a clique (v, others).
+//! One step of variable elimination: combines the tables that contain a variable v, over the clique (v,
+//! others).
 //!
-//! All tables have their axes in elimination order, v first and slowest, so that for each state of v a table
-//! is contiguous over the others. The clique's own table is never formed: for a tile of the others' states
-//! the product of all tables is built in a buffer that stays in the cache, one state of v after the other,
-//! and added up right away. Small tables are first multiplied into one pattern over the tile's axes, so that
-//! a tile reads little more than the large tables.
+//! All tables have their axes in elimination order, with v first and slowest, so that for each state of v a
+//! table is contiguous over the other variables. The table of the clique is never formed. For a tile of joint
+//! states of the others, the product of all tables is computed in a buffer that stays in the cache, for one
+//! state of v at a time, and accumulated immediately. Small tables are first multiplied into one pattern over
+//! the tile's axes, so that a tile reads little more than the large tables.
 //!
-//! Products are taken in the linear domain where nothing can underflow, else in the logarithmic one.
+//! Products are computed in the linear domain if they cannot underflow, otherwise in the log domain.
 
 use std::borrow::Cow;
 
@@ -17,16 +18,16 @@ use crate::model::table;
 use crate::numeric::{self, Offsets};
 use crate::run::Clock;
 
-/// Entries of a tile: with one buffer a thread it stays in the first-level cache.
+/// Entries per tile. With one buffer per thread a tile stays in the first-level cache.
 const TILE: usize = 1024;
-/// Entries of the slabs of a tile, one a state of v, where all are needed at once.
+/// Entries in all slabs of a tile (one slab per state of v), where all slabs are needed at once.
 const SLABS: usize = 1 << 14;
-/// Fewer entries than this are not worth a second thread.
+/// Smaller problems are not worth a second thread.
 const PARALLEL: usize = 1 << 14;
-/// Entries of a pattern; it must stay in the second-level cache.
+/// Maximum number of entries of a pattern, chosen to fit the second-level cache.
 const PATTERN: usize = 1 << 15;
 
-/// What the numbers of a table are.
+/// Representation of the weights in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     /// Weights; tables are multiplied.
@@ -40,30 +41,31 @@ pub(crate) enum Domain {
 pub(crate) enum Reduce {
     /// Sums out v: Σ, or log Σ exp.
     Sum,
-    /// max, for the best state; logarithms only.
+    /// Maximises over v; log domain only.
     Max,
 }
 
-/// The tables of one variable.
+/// The tables that contain one variable v.
 pub(crate) struct Bucket<'a> {
     domain: Domain,
     states: usize,
     lengths: Vec<usize>,
     operands: Vec<Operand<'a>>,
-    /// Trailing axes are handled `block` entries at a time, with precomputed offsets.
+    /// The trailing axes are processed `block` entries at a time, with precomputed offsets.
     block: usize,
     outer_axes: usize,
-    /// Logarithms are summed as (Σ x^(1/w))^w; 1 for a plain sum.
+    /// Exponent w of the power sum (Σ x^(1/w))^w, in the log domain; 1 gives the plain sum.
     weight: f64,
 }
 
 struct Operand<'a> {
     values: Cow<'a, [f64]>,
-    /// How far a step of v moves.
+    /// Distance between consecutive states of v.
     variable_stride: usize,
-    /// How far a step on each of the others' axes moves; 0 where the table does not have the axis.
+    /// Distance between consecutive states along each of the other axes; 0 if the table does not have that
+    /// axis.
     strides: Vec<usize>,
-    /// Where the entries of one block are.
+    /// Positions of the entries of one block.
     inner: Inner,
 }
 
@@ -74,7 +76,8 @@ enum Inner {
 }
 
 impl<'a> Bucket<'a> {
-    /// A bucket of a variable with `states` states; `lengths` are those of the others, in order.
+    /// An empty bucket for a variable with `states` states; `lengths` are the numbers of states of the
+    /// others, in order.
     pub fn new(domain: Domain, states: usize, lengths: Vec<usize>) -> Self {
         let (mut block, mut outer_axes) = (1, lengths.len());
         while outer_axes > 0 && block < TILE {
@@ -84,14 +87,15 @@ impl<'a> Bucket<'a> {
         Bucket { domain, states, lengths, operands: Vec::new(), block, outer_axes, weight: 1.0 }
     }
 
-    /// Makes its sums, which must be of logarithms, power sums (Σ x^(1/w))^w. A zero under a negative power
-    /// leaves zero.
+    /// Replaces sums by power sums (Σ x^(1/w))^w; log domain only. With a negative power, a zero term makes
+    /// the sum zero.
     pub fn with_weight(mut self, weight: f64) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Adds a table over (v, scope) where `axes` says which of the others its further axes are, ascending.
+    /// Adds a table over (v, scope). `axes` gives the positions of its scope among the others, in ascending
+    /// order.
     pub fn push(&mut self, values: Cow<'a, [f64]>, axes: &[usize]) {
         let lengths: Vec<usize> = axes.iter().map(|&axis| self.lengths[axis]).collect();
         let mut strides = vec![0; self.lengths.len()];
@@ -114,17 +118,17 @@ impl<'a> Bucket<'a> {
         self.operands.push(Operand { values, variable_stride, strides, inner });
     }
 
-    /// What its numbers are.
+    /// The representation of the weights.
     pub fn domain(&self) -> Domain {
         self.domain
     }
 
-    /// The number of states of the others.
+    /// The number of joint states of the others.
     pub fn len(&self) -> usize {
         self.lengths.iter().product()
     }
 
-    /// Multiplies small tables into patterns; worth it for a bucket that is gone through as a whole.
+    /// Multiplies small tables into patterns. This pays off if the whole bucket is processed.
     pub fn with_patterns(mut self) -> Self {
         let work = self.len().saturating_mul(self.states);
         if self.states * self.block > work / 8 {
@@ -134,7 +138,7 @@ impl<'a> Bucket<'a> {
         let (small, mut large): (Vec<_>, Vec<_>) = std::mem::take(&mut self.operands)
             .into_iter()
             .partition(|operand| operand.values.len() <= PATTERN);
-        // A pattern's axes: those outer ones that its tables have, and all inner ones.
+        // The axes of a pattern: all inner axes, and the outer axes of its tables.
         let mut groups: Vec<(Vec<usize>, Vec<Operand<'a>>)> = Vec::new();
         let (lengths, slab) = (self.lengths.clone(), self.states * self.block);
         let size = |axes: &[usize]| axes.iter().fold(slab, |size, &axis| size.saturating_mul(lengths[axis]));
@@ -166,7 +170,7 @@ impl<'a> Bucket<'a> {
         self
     }
 
-    /// The product of `operands` as one table over v, the outer `axes` and all inner axes.
+    /// Adds the product of `operands` as one table over v, the outer `axes` and all inner axes.
     fn push_pattern(&mut self, axes: &[usize], operands: Vec<Operand<'a>>) {
         let kept: Vec<usize> = axes.iter().copied().chain(self.outer_axes..self.lengths.len()).collect();
         let mut own = Bucket {
@@ -194,7 +198,7 @@ impl<'a> Bucket<'a> {
         self.push_strided(Cow::Owned(pattern), len, strides);
     }
 
-    /// out(others) = Σ or max over v of the product of all tables, in the bucket's domain.
+    /// out(others) = Σ or max over v of the product of all tables, in the domain of the bucket.
     pub fn reduce(&self, reduce: Reduce, out: &mut [f64], clock: &Clock<'_>) -> Result<()> {
         let work = |block: usize, buffer: &mut Vec<f64>, out: &mut [f64]| -> Result<()> {
             clock.check()?;
@@ -252,8 +256,9 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// The whole clique: for each state of v a slab over the others. `finish(start, tile)` sees every tile of
-    /// the products once, for the others' states from `start` on.
+    /// Computes the table of the whole clique, as one slab over the others per state of v.
+    /// `finish(start, tile)` is called once for every tile of the product; `start` is the index of its first
+    /// joint state of the others.
     pub fn fill(
         &self,
         clique: &mut [f64],
@@ -277,7 +282,8 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// The product of all tables at a state of v and the others' states from `block·self.block + start` on.
+    /// The product of all tables at one state of v, for the joint states of the others from
+    /// `block·self.block + start` on.
     fn product(&self, state: usize, block: usize, start: usize, out: &mut [f64]) {
         let mut empty = true;
         for operand in &self.operands {

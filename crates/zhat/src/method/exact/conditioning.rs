@@ -1,11 +1,12 @@
-//! Cutset conditioning: exact inference in less memory, for more time.
+//! Cutset conditioning: exact inference that trades time for memory.
 //!
-//! Z = Σ_c Z(c): the states c of a few chosen variables, the cutset, are gone through one by one, and the
-//! rest, of smaller width, is solved by elimination each time. The cutset is chosen greedily: always the
-//! variable that leaves least to do, until the tables fit into the memory budget. Cases that zeros rule out
-//! are not entered.
+//! Z = Σ_c Z(c), where c runs over the joint states of a few chosen variables, the cutset. For each c the
+//! remaining model has smaller width and is solved by elimination. The cutset is chosen greedily: the
+//! variable that leaves the least work is added until the tables fit into the memory budget. Cases of weight
+//! zero are pruned.
 //!
-//! Time Π_{v in cutset} |domain of v| times that of the rest, memory within the budget. Exact.
+//! Time: Π_{v in cutset} |domain of v| times the time for the remaining model. Memory: within the budget.
+//! Exact.
 //!
 //! Reference: J. Pearl, *Probabilistic Reasoning in Intelligent Systems* (1988), section 4.4.2; A. Becker, D.
 //! Geiger, *A sufficiently fast algorithm for finding close to optimal clique trees*, Artificial Intelligence
@@ -45,31 +46,33 @@ use crate::run::{Clock, Run};
 use crate::units;
 
 const NAME: &str = "conditioning";
-/// Without a time budget, more seconds than this are not begun.
+/// Maximum estimated seconds of a query without a time budget.
 const HORIZON: f64 = 3600.0;
-/// More cases than this are not gone through.
+/// Maximum number of cases.
 const CASES: f64 = 1e6;
-/// Variables looked at for each that is taken.
+/// Number of candidates compared for each variable added to the cutset.
 const CANDIDATES: usize = 8;
 
-/// Exact inference by elimination, case by case of a cutset that makes it fit.
+/// Exact inference by elimination, for one joint state of a cutset at a time; the cutset is chosen so that
+/// the tables fit into memory.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Conditioning {}
 
 options!(Conditioning {});
 
-/// A cutset and what it leads to.
+/// A cutset, with the number of cases and the forecast that follow from it.
 struct Cutset {
     variables: Vec<usize>,
-    /// The order in which the rest is eliminated.
+    /// Elimination order of the remaining variables.
     order: Vec<usize>,
     cases: f64,
     forecast: Forecast,
 }
 
 impl Conditioning {
-    /// Chooses the cutset for the reduced graph; the forecast tells whether it is any good.
+    /// Chooses the cutset for the reduced graph. Its forecast tells whether the query is feasible.
     fn cutset(graph: &FactorGraph, prepared: &Prepared, query: Query, run: &Run) -> Cutset {
         let rest = &prepared.reduced.graph;
         let mut cutset = Cutset {
@@ -78,7 +81,7 @@ impl Conditioning {
             cases: 1.0,
             forecast: Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise: Promise::Exact },
         };
-        // No table shrinks by more than the number of cases.
+        // Conditioning divides the size of a table by at most the number of cases.
         let log2_table = prepared.order.as_ref().map_or_else(|log2| *log2, |order| order.log2_table);
         if 8.0 * log2_table.exp2() / CASES > run.memory() as f64 {
             return cutset;
@@ -107,7 +110,7 @@ impl Conditioning {
                 cutset.forecast.seconds = f64::INFINITY;
                 return cutset;
             }
-            // Of the most promising variables the one that leaves least to do.
+            // Add the candidate that leaves the fewest entries to process.
             let remains = |v: usize| Remains::after(&observed, order.as_ref().ok(), v);
             let best = heaviest(&weights, &cutset.variables).into_iter().filter_map(remains);
             let Some(next) = best.min_by(|a, b| a.entries().total_cmp(&b.entries())) else { return cutset };
@@ -127,7 +130,7 @@ impl Conditioning {
         Ok((prepared, cutset))
     }
 
-    /// Lets `work` go through the cases; `None` from it means that every case has weight zero.
+    /// Calls `work` with the cases. If it returns `None`, every case has weight zero.
     fn answer<T: Send>(
         graph: &FactorGraph,
         query: Query,
@@ -159,7 +162,7 @@ impl Conditioning {
     }
 }
 
-/// For each variable the entries of the tables that it is part of.
+/// For each variable, the total number of entries of the tables that contain it.
 fn table_weights(graph: &FactorGraph, order: &Order) -> Vec<f64> {
     let states = graph.cardinalities();
     let mut weights = vec![0.0; states.len()];
@@ -170,7 +173,7 @@ fn table_weights(graph: &FactorGraph, order: &Order) -> Vec<f64> {
     weights
 }
 
-/// The variables of largest weight that are not taken yet.
+/// The variables of largest weight that are not in the cutset yet.
 fn heaviest(weights: &[f64], taken: &[usize]) -> Vec<usize> {
     let mut free: Vec<usize> =
         (0..weights.len()).filter(|v| !taken.contains(v) && weights[*v] > 0.0).collect();
@@ -179,7 +182,7 @@ fn heaviest(weights: &[f64], taken: &[usize]) -> Vec<usize> {
     free
 }
 
-/// What is left when one more variable is observed.
+/// The graph and elimination order after one more variable is observed.
 struct Remains {
     v: usize,
     graph: FactorGraph,
@@ -187,7 +190,7 @@ struct Remains {
 }
 
 impl Remains {
-    /// In the order so far, or in a new one if that is better.
+    /// Keeps the current order unless a new greedy order has fewer entries.
     fn after(graph: &FactorGraph, order: Option<&Order>, v: usize) -> Option<Remains> {
         let graph = graph.condition(&[(v, 0)]).ok()?;
         let greedy = Order::greedy(&graph);
@@ -205,20 +208,20 @@ impl Remains {
     }
 }
 
-/// One case: the rest of the model after the sweep forward.
+/// One case: the remaining model after the forward sweep.
 struct Case {
-    /// Its number, were none ruled out.
+    /// Index among all cases, including the pruned ones.
     index: usize,
     tree: Tree,
-    /// From the rest to the graph that was conditioned.
+    /// Mapping from the remaining model to the conditioned graph.
     reduced: Reduced,
-    /// log of its weight, or its best score.
+    /// Log-weight of the case, or its best score.
     log_value: f64,
 }
 
 /// All cases of a cutset.
 struct Cases<'a> {
-    /// From the graph that is conditioned to the original one.
+    /// Mapping from the graph to be conditioned to the original graph.
     outer: &'a Reduced,
     cutset: &'a Cutset,
     reduce: Reduce,
@@ -227,7 +230,7 @@ struct Cases<'a> {
 }
 
 impl Cases<'_> {
-    /// Solves every case that zeros do not rule out, in order.
+    /// Solves every case that is not pruned, in order.
     fn for_each(&self, mut visit: impl FnMut(Case) -> Result<()>) -> Result<()> {
         self.descend(&self.outer.graph, 0, 0, &mut visit)
     }
@@ -255,7 +258,7 @@ impl Cases<'_> {
         Ok(())
     }
 
-    /// Adds to `total` what `part` gives for each case, weighted by the cases' weights up to a common factor;
+    /// Adds `part` of each case to `total`, weighted by the weight of the case up to a common factor. Returns
     /// false if every case has weight zero.
     fn add_weighted<P: AsRef<[f64]>>(
         &self,
@@ -313,7 +316,7 @@ impl LogPartition<FactorGraph> for Conditioning {
 }
 
 impl Marginals<FactorGraph> for Conditioning {
-    /// The cases' marginals, weighted by the cases' weights.
+    /// The marginals of the cases, weighted by the weights of the cases.
     fn marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<Beliefs>> {
         Self::answer(graph, Query::Marginals, run, |cases| {
             let conditioned = &cases.outer.graph;
@@ -329,7 +332,7 @@ impl Marginals<FactorGraph> for Conditioning {
 }
 
 impl FactorMarginals<FactorGraph> for Conditioning {
-    /// As for the variables.
+    /// Weighted like the marginals of the variables.
     fn factor_marginals(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<FactorBeliefs>> {
         Self::answer(graph, Query::FactorMarginals, run, |cases| {
             let conditioned = &cases.outer.graph;
@@ -386,7 +389,7 @@ impl Map<FactorGraph> for Conditioning {
 }
 
 impl Sample<FactorGraph> for Conditioning {
-    /// First which case each sample is in, then the samples of each case.
+    /// Draws the case of each sample first, then the samples within each case.
     fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
         Self::answer(graph, Query::Sample(count), run, |cases| {
             let mut logs = Vec::new();

@@ -1,7 +1,7 @@
-//! What elimination takes, before it is done.
+//! Forecast of the time and memory of elimination.
 //!
-//! The sweeps are rehearsed with the sizes of the buffers alone, so memory is known to the number; time is a
-//! sum of measured costs.
+//! The sweeps are simulated with buffer sizes only, so the memory forecast is exact. The time is a sum of
+//! measured costs.
 
 use crate::answer::Promise;
 use crate::model::FactorGraph;
@@ -16,12 +16,12 @@ use crate::method::cost::elimination::{
     AT_LEAST, OVERHEAD, PER_ENTRY_BOTH_WAYS, PER_FRESH, PER_READ, PER_SUM, PER_TABLE, PER_VARIABLE, THREADS,
 };
 
-/// More entries than any memory holds; they are not rehearsed.
+/// More entries than fit into any memory; such plans are not simulated.
 const OUT_OF_REACH: f64 = 1e16;
-/// Tables with more entries than this do not stay in the cache.
+/// Tables with more entries than this do not fit into the cache.
 const LARGE: usize = 1 << 15;
 
-/// What a query about `graph` would take, `reduced_bytes` being the size of the graph that the plan is for.
+/// Forecast for a query on `graph`; `reduced_bytes` is the size of the reduced graph that the plan is for.
 pub(super) fn forecast(
     plan: &Plan,
     query: Query,
@@ -54,11 +54,10 @@ pub(super) fn forecast(
     let extra_bytes = match query {
         Query::LogPartition => 0.0,
         Query::Marginals | Query::Entropy => 16.0 * states,
-        // The tables of the reduced and of the original graph, and one in another order with its list of
-        // places.
+        // The tables of the reduced and of the original graph, and one permuted table with its index list.
         Query::FactorMarginals => 16.0 * states + 5.0 * graph.bytes() as f64 + 8.0 * work.largest as f64,
         Query::Map => 16.0 * variables,
-        // A state, and the deviations from it at every variable.
+        // Each state, and its deviations at every variable.
         Query::KBest(k) => k as f64 * (24.0 * variables + 64.0 * states),
         Query::Sample(count) => 16.0 * count as f64 * (variables + 1.0),
     };
@@ -77,23 +76,23 @@ pub(super) fn forecast(
     }
 }
 
-/// What sweeps through a plan take: a rehearsal with the sizes of the buffers alone.
+/// Operation counts and buffer sizes of the sweeps through a plan.
 #[derive(Default)]
 struct Work {
     pool: Pool<usize>,
-    /// Numbers that there is room for, now and at the most.
+    /// Numbers allocated, currently and at the peak.
     alive: usize,
     peak: usize,
     /// Numbers whose memory is touched for the first time.
     fresh: f64,
-    /// Entries of all cliques, and of the largest.
+    /// Entries of all cliques together, and of the largest clique.
     entries: f64,
     largest: usize,
-    /// Reads of tables too large for the cache, by entry.
+    /// Entries read from tables that are too large for the cache.
     reads: f64,
-    /// Entries summed down for the children.
+    /// Entries summed to compute the marginals of the children.
     sums: f64,
-    /// Tables that meet in all cliques.
+    /// Number of tables in all cliques together.
     tables: f64,
 }
 
@@ -122,7 +121,7 @@ impl Work {
         self.tables += (plan.factors[i].len() + plan.children[i].len()) as f64;
     }
 
-    /// The sweep forward; returns the room of the messages.
+    /// Simulates the forward sweep. Returns the buffer sizes of the messages.
     fn forward(&mut self, plan: &Plan, keep: bool) -> Vec<usize> {
         let mut rooms = vec![0; plan.cardinalities.len()];
         for i in 0..rooms.len() {
@@ -135,9 +134,9 @@ impl Work {
         rooms
     }
 
-    /// The sweep backward.
+    /// Simulates the backward sweep.
     fn backward(&mut self, plan: &Plan, messages: Vec<usize>) {
-        // As in the sweep itself, a pool of its own.
+        // The backward sweep has its own pool.
         self.pool = Pool::default();
         let mut above = vec![0; messages.len()];
         for i in (0..messages.len()).rev() {

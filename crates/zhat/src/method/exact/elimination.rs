@@ -1,15 +1,16 @@
 //! Variable elimination.
 //!
 //! Z = Σ_{x_n} … Σ_{x_1} Π_f exp θ_f: the variables are summed out one by one. Eliminating v multiplies the
-//! tables that mention v and sums over its states; the result, a message m_v over the others that met there,
-//! goes to the bucket of whichever of them is eliminated next. The sums kept, everything else follows
-//! backwards: the conditional p(x_v | others) = exp(local_v − m_v) gives samples, all marginals (parent's
-//! clique marginal times conditional; the scope of every factor lies in a clique), and the entropy as Σ_v
-//! H(x_v | others), a sum of non-negative terms. The same sweep with max for log-sum-exp finds the best
-//! state.
+//! tables that contain v and sums over its states. The result is a message m_v over the other variables of
+//! these tables; it goes to the bucket of the one that is eliminated next. If the messages are kept, a
+//! backward sweep gives all other quantities. The conditional p(x_v | others) = exp(local_v − m_v) gives
+//! samples, all marginals (clique marginal of the parent times the conditional; the scope of every factor
+//! lies in a clique), and the entropy as Σ_v H(x_v | others), a sum of non-negative terms. The same forward
+//! sweep with max instead of log-sum-exp finds the best state.
 //!
-//! Time O(Σ_v |clique_v| · tables_v), memory the largest messages: exponential in the induced width.
-//! Exact; the rounding allowance is u·operations·magnitude as in [`crate::numeric::rounding_allowance`].
+//! Time O(Σ_v |clique_v| · tables_v); memory is that of the largest messages. Both are exponential in the
+//! induced width. Exact; the rounding allowance is u·operations·magnitude as in
+//! [`crate::numeric::rounding_allowance`].
 //!
 //! Reference: R. Dechter, *Bucket elimination: a unifying framework for reasoning*, Artificial Intelligence
 //! 113 (1999).
@@ -43,23 +44,24 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "elimination";
-/// Samples that share one random stream.
+/// Number of samples that share one random stream.
 const BLOCK: usize = 256;
-/// Exact inference by variable elimination in the best order that greedy rules find.
+/// Exact inference by variable elimination, in the best order found by greedy rules.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Elimination {}
 
 options!(Elimination {});
 
 impl Elimination {
-    /// The plan for a prepared graph, or the bytes that put it out of reach.
+    /// The plan for a prepared graph, or the bytes required if it is infeasible.
     fn plan(prepared: &Prepared) -> std::result::Result<Plan, f64> {
         let order = prepared.order.as_ref().map_err(|log2_entries| 8.0 * log2_entries.exp2())?;
         Ok(Plan::new(&prepared.reduced.graph, order.clone()))
     }
 
-    /// Sweeps forward and hands the tree to `finish`, which makes the value.
+    /// Sweeps forward and passes the tree to `finish`, which computes the result.
     fn answer<T: Send>(
         graph: &FactorGraph,
         query: Query,
@@ -94,8 +96,8 @@ impl Elimination {
     }
 }
 
-/// log Z of `graph` given the states of some variables, the others eliminated in this order; −∞ if that is
-/// impossible.
+/// log Z of `graph` given the states of some variables, with the others eliminated in this order; −∞ if the
+/// given states have weight zero.
 pub(crate) fn log_partition_given(
     graph: &FactorGraph,
     evidence: &[(usize, usize)],
@@ -111,7 +113,7 @@ pub(crate) fn log_partition_given(
     Ok(reduced.constant + tree.log_value)
 }
 
-/// The marginals of the variables, and of the factors if they are asked for, of a graph of small width.
+/// The marginals of the variables of a graph of small width, and on request of its factors.
 pub(crate) fn marginals_along(
     graph: &FactorGraph,
     order: Order,
@@ -123,14 +125,14 @@ pub(crate) fn marginals_along(
     Ok((backward.beliefs, backward.factors))
 }
 
-/// The rounding allowance: what every factor, state and elimination may add.
+/// The rounding allowance: the sum of the possible errors of all factors, states and eliminations.
 pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     numeric::rounding_allowance(graph.factor_count() as f64 + states, graph.magnitude())
 }
 
-/// The forecast for a graph that could not be prepared: too large, no time for it, or of weight zero, which
-/// is quickly said.
+/// The forecast for a graph whose preparation failed: the graph is too large, the time is over, or its weight
+/// is zero, in which case the query is fast.
 pub(super) fn unprepared(graph: &FactorGraph, error: &Error) -> Forecast {
     let too_large = matches!(error, Error::OverBudget { .. });
     Forecast {
@@ -205,7 +207,7 @@ impl KBest<FactorGraph> for Elimination {
             let states = tree.k_best(k, clock)?.into_iter().map(|state| reduced.expand_state(&state));
             let mut ranked: Vec<BestState> =
                 states.map(|state| BestState { score: graph.score(&state), state }).collect();
-            // Near ties can change places by rounding.
+            // Rounding can swap states of nearly equal score.
             ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
             Ok(ranked)
         })

@@ -1,10 +1,10 @@
-//! Enumeration of every state: the oracle of all tests.
+//! Enumeration of every state: the reference for all tests.
 //!
-//! Z = Σₓ exp score(x), term by term. The states are the leaves of a tree that fixes one variable a level; a
-//! factor is added to the score at the level of its last variable, so that a leaf costs a constant number of
-//! factors, and a branch of weight zero is not entered. A first walk finds the best score, a second one sums
-//! exp(score − best). The walk starts from fixed subtrees in parallel, joined in order: the same bits for any
-//! number of threads.
+//! Z = Σₓ exp score(x), term by term. The states are the leaves of a tree that fixes one variable per level.
+//! A factor is added to the score at the level of its last variable, so that a leaf costs a constant number
+//! of factors. Branches of weight zero are pruned. A first walk finds the best score, and a second one sums
+//! exp(score − best). A fixed set of subtrees is walked in parallel and combined in order, so the result is
+//! bitwise the same for any number of threads.
 //!
 //! Time O(|X|), memory O(variables). Exact.
 //!
@@ -36,16 +36,17 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "enumeration";
-/// The walk is cut into at least this many subtrees, where there are as many.
+/// The walk is split into at least this many subtrees if the model has that many.
 const SUBTREES: usize = 256;
-/// A variable with more states than this is not split into subtrees.
+/// Variables with more states than this are not split into subtrees.
 const LARGEST_SPLIT: usize = 64;
-/// A subtree this large is checked for cancellation on the way.
+/// Number of steps of a walk between checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// Exact inference by adding up every state.
+/// Exact inference by summing over every state.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Enumeration {}
 
 options!(Enumeration {});
@@ -53,20 +54,20 @@ options!(Enumeration {});
 /// The tree of states.
 struct States<'g> {
     graph: &'g FactorGraph,
-    /// The factors whose last variable stands at each level.
+    /// The factors whose last variable is at each level.
     factors: Vec<Vec<usize>>,
-    /// The variables fixed by the choice of a subtree.
+    /// The number of variables fixed by the choice of a subtree.
     prefix: usize,
     subtrees: usize,
 }
 
-/// What a walk through a subtree is for.
+/// Operations performed during a walk through a subtree.
 trait Visitor {
-    /// A state and its score.
+    /// Called with every state and its score.
     fn leaf(&mut self, score: f64, state: &[usize]);
-    /// The branch that `state` fixes up to `level` is done.
+    /// Called after the branch that `state` fixes up to `level` has been walked.
     fn leave(&mut self, _level: usize, _state: &[usize]) {}
-    /// True to walk no further.
+    /// Returns true to end the walk.
     fn is_done(&self) -> bool {
         false
     }
@@ -89,7 +90,7 @@ impl<'g> States<'g> {
         States { graph, factors, prefix, subtrees }
     }
 
-    /// What the factors that end at `level` add.
+    /// The sum of the factors whose last variable is at `level`.
     fn gain(&self, level: usize, state: &[usize]) -> f64 {
         let entry = |&f: &usize| {
             let factor = self.graph.factor(f);
@@ -154,7 +155,7 @@ impl<'g> States<'g> {
         Ok(())
     }
 
-    /// Walks through all subtrees with a visitor each, and returns the visitors in order.
+    /// Walks through all subtrees with one visitor each. Returns the visitors in order.
     fn walk_all<V: Visitor + Send>(
         &self,
         phase: &'static str,
@@ -175,7 +176,7 @@ impl<'g> States<'g> {
     }
 }
 
-/// Finds the best score and the first state that has it.
+/// Finds the best score and the first state that attains it.
 struct Best {
     score: f64,
     state: Vec<usize>,
@@ -191,7 +192,7 @@ impl Visitor for Best {
     }
 }
 
-/// Keeps the k best states, of ties the first.
+/// Keeps the k best states; among ties, the first ones.
 pub(crate) struct Ranked {
     k: usize,
     /// Best first.
@@ -227,12 +228,12 @@ impl Visitor for Ranked {
     }
 }
 
-/// Sums w = exp(score − best) and w·(score − best), and w by the states of variables or factors if there are
-/// beliefs.
+/// Sums w = exp(score − best) and w·(score − best). With beliefs, it also sums w for each state of a variable
+/// or factor.
 struct Mass<'a> {
     states: &'a States<'a>,
     best: f64,
-    /// By level the mass of the branch now walked; a finished branch is added to the one above it.
+    /// The mass of the current branch at each level. A finished branch is added to its parent.
     mass: Vec<f64>,
     weighted: CompensatedSum,
     beliefs: Option<Beliefs>,
@@ -262,7 +263,7 @@ impl Visitor for Mass<'_> {
     }
 }
 
-/// Notes the states at which the running sum of weights passes given points.
+/// Records the states at which the cumulative sum of weights passes given points.
 struct Pick<'a> {
     best: f64,
     mass: CompensatedSum,
@@ -288,10 +289,10 @@ impl Visitor for Pick<'_> {
     }
 }
 
-/// The sums of the whole model.
+/// Sums over the whole model.
 struct Total {
     best: BestState,
-    /// Σ exp(score − best), by subtree and in all.
+    /// Σ exp(score − best), for each subtree and in total.
     subtree_masses: Vec<f64>,
     mass: f64,
     weighted: f64,
@@ -324,7 +325,7 @@ impl Enumeration {
         Ok(Answer::exact(value, diagnostics))
     }
 
-    /// Both walks; `None` if every state has weight zero.
+    /// Performs both walks. Returns `None` if every state has weight zero.
     fn total(states: &States<'_>, query: Query, clock: &Clock<'_>) -> Result<Option<Total>> {
         let bests = states.walk_all("looking for the best state", clock, || Best {
             score: f64::NEG_INFINITY,
@@ -379,7 +380,7 @@ impl Enumeration {
         let per_query = match query.at_most(graph.log_state_count()) {
             Query::LogPartition | Query::Entropy => 0.0,
             Query::Marginals => (subtrees + 2.0) * states * 8.0,
-            // The sums of every subtree and in all; the expanded tables with a list of places.
+            // One set of sums per subtree and one in total; the expanded tables with an index list.
             Query::FactorMarginals => (subtrees + 4.0) * graph.bytes() as f64,
             Query::Map => 16.0 * n,
             Query::KBest(k) => (subtrees + 1.0) * k as f64 * (32.0 * n + 64.0),
@@ -388,7 +389,7 @@ impl Enumeration {
         graph.preparation_bytes() + subtrees * (256.0 + 32.0 * free) + 64.0 * n + per_query
     }
 
-    /// Draws samples by inverting the running sum of weights.
+    /// Draws samples by inverting the cumulative sum of weights.
     fn draw(
         total: &Total,
         states: &States<'_>,
@@ -400,7 +401,7 @@ impl Enumeration {
         let mut random = Streams::new(seed, "enumeration sample").block(0);
         let mut points: Vec<(f64, usize)> = (0..count).map(|s| (random.uniform() * total.mass, s)).collect();
         points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        // Cut the sorted points by subtree, each relative to where its subtree starts.
+        // Split the sorted points by subtree; each is relative to the start of its subtree.
         let mut work = Vec::new();
         let (mut start, mut taken) = (0.0, 0);
         let positive =
@@ -425,7 +426,8 @@ impl Enumeration {
                     last: Vec::new(),
                 };
                 states.walk(*subtree, clock, &mut pick)?;
-                // Rounding can leave points a crumb beyond the subtree's mass: they belong to its last state.
+                // Rounding can leave points slightly beyond the mass of the subtree; they belong to its last
+                // state.
                 for _ in 0..pick.points.len() {
                     pick.states.extend_from_slice(&pick.last);
                 }
@@ -451,7 +453,7 @@ impl Forecasts<FactorGraph> for Enumeration {
             Err(error) => return elimination::unprepared(graph, error),
         };
         let states = reduced.log_state_count().exp();
-        // A state visits the factors of the last level, and a share of those above.
+        // Each state evaluates the factors of the last level, and a share of those above.
         let last = States::new(reduced).factors.last().map_or(0, Vec::len) as f64;
         exact(Self::bytes(graph, reduced, query), AT_LEAST + states * SECONDS_PER_STATE * (1.0 + last))
     }
@@ -484,7 +486,7 @@ impl FactorMarginals<FactorGraph> for Enumeration {
 }
 
 impl Entropy<FactorGraph> for Enumeration {
-    /// H = ln Σw − Σ w·(score − best) / Σw: both terms are small, whatever the scores.
+    /// H = ln Σw − Σ w·(score − best) / Σw. Both terms stay small for scores of any size.
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         Self::answer(graph, Query::Entropy, run, |total, _, _, _| {
             Ok((total.mass.ln() - total.weighted / total.mass).max(0.0))

@@ -1,30 +1,31 @@
-//! From a table over a clique to one over some of its variables, and back.
+//! Marginalisation of a clique table to some of its variables, and multiplication by a table over them.
 
 use rayon::prelude::*;
 
 use crate::model::table;
 use crate::numeric::Offsets;
 
-/// Entries that are handled with one list of offsets.
+/// Number of entries that share one list of offsets.
 const BLOCK: usize = 512;
-/// Fewer entries than this are not worth a second thread.
+/// Smaller problems are not worth a second thread.
 const PARALLEL: usize = 1 << 14;
 
-/// The way from a table over (v, others) to one over (v, some of the others).
+/// Index mapping from a table over (v, others) to a table over (v, some of the others).
 pub(crate) struct Projection {
     states: usize,
-    /// Of the leading axes of the others, which are walked through; the trailing ones share a list of
+    /// Lengths of the leading axes of the others, which are iterated over. The trailing axes share a list of
     /// offsets.
     outer: Vec<usize>,
     strides: Vec<usize>,
     inner: Offsets,
     block: usize,
-    /// How far a step of v moves in the smaller table.
+    /// Distance between consecutive states of v in the smaller table.
     own: usize,
 }
 
 impl Projection {
-    /// `lengths` are those of v and the others; `axes` says which of the others are kept, ascending.
+    /// `lengths` are the numbers of states of v and the others; `axes` are the positions of the others that
+    /// are kept, in ascending order.
     pub fn new(lengths: &[usize], axes: &[usize]) -> Self {
         let (states, others) = (lengths[0], &lengths[1..]);
         let kept: Vec<usize> = axes.iter().map(|&axis| others[axis]).collect();
@@ -43,7 +44,7 @@ impl Projection {
         Projection { states, outer: others[..outer].to_vec(), strides, inner, block, own }
     }
 
-    /// Where each block of a slab begins in the smaller table.
+    /// Start of each block of a slab in the smaller table.
     fn bases(&self) -> impl Iterator<Item = usize> {
         let mut digits = vec![0; self.outer.len()];
         std::iter::from_fn(move || {
@@ -53,7 +54,7 @@ impl Projection {
         })
     }
 
-    /// Adds the clique, summed down, to `marginal`.
+    /// Sums the clique over the variables that are not kept and adds the result to `marginal`.
     pub fn sum(&self, clique: &[f64], marginal: &mut [f64]) {
         let work = |(slab, marginal): (&[f64], &mut [f64])| {
             for (base, chunk) in self.bases().zip(slab.chunks_exact(self.block)) {

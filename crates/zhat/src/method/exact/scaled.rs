@@ -1,31 +1,32 @@
-//! Tables of weights with their scale taken out, in the linear domain where that is safe.
+//! Tables of weights with a separate scale, in the linear domain if their range permits.
 
 use std::borrow::Cow;
 
 use super::bucket::Domain;
 use crate::numeric;
 
-/// Tables whose positive weights span more than e⁶⁰⁰ are kept as logarithms.
+/// Tables whose positive weights span a ratio of more than e⁶⁰⁰ are stored as logarithms.
 const LINEAR_SPAN: f64 = 600.0;
-/// Products of tables whose spans add up to less than this cannot underflow.
+/// Products of tables cannot underflow if the sum of their spans is below this.
 pub(crate) const PRODUCT_SPAN: f64 = 650.0;
 
-/// weights = exp(shift) · values, or exp(shift + values) for logarithms, the largest of `values` being 1 or 0.
+/// weights = exp(shift) · values, or exp(shift + values) in the log domain. The largest of `values` is 1 or 0
+/// respectively.
 #[derive(Clone, Debug)]
 pub(crate) struct Scaled {
     pub values: Vec<f64>,
     pub domain: Domain,
-    /// log of the largest weight; −∞ if all weights are zero.
+    /// Log of the largest weight; −∞ if all weights are zero.
     pub shift: f64,
-    /// ln(largest / least positive weight).
+    /// ln(largest / smallest positive weight).
     pub span: f64,
 }
 
 impl Scaled {
-    /// No table.
+    /// An empty table.
     pub const EMPTY: Scaled = Scaled { values: Vec::new(), domain: Domain::Linear, shift: 0.0, span: 0.0 };
 
-    /// From logarithms; they stay logarithms if `linear` is false or they span too much.
+    /// Converts from logarithms. The values stay logarithms if `linear` is false or their span is too large.
     pub fn from_log(mut values: Vec<f64>, linear: bool) -> Self {
         let shift = numeric::max(&values);
         if shift == f64::NEG_INFINITY {
@@ -47,7 +48,7 @@ impl Scaled {
         Scaled { values, domain, shift, span: -least }
     }
 
-    /// From weights that have not underflowed.
+    /// Converts from weights that have not underflowed.
     pub fn from_linear(mut values: Vec<f64>) -> Self {
         let (least, largest) = numeric::positive_range(&values);
         if largest <= 0.0 {
@@ -66,7 +67,7 @@ impl Scaled {
         }
     }
 
-    /// The values in a domain, converted if need be; the shift stays apart.
+    /// The values in the given domain, converted if necessary, without the shift.
     pub fn values_in(&self, domain: Domain) -> Cow<'_, [f64]> {
         if self.domain == domain {
             return Cow::Borrowed(&self.values);

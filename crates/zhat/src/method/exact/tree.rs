@@ -1,4 +1,5 @@
-//! The bucket tree of a factor graph under an elimination order: one sweep forward, everything else backward.
+//! The bucket tree of a factor graph under an elimination order: a forward sweep computes log Z, a backward
+//! sweep everything else.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,23 +17,23 @@ use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Entries summed by one thread at a time; a constant, so that sums do not depend on threads.
+/// Entries summed per task. It is constant, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 14;
 
 /// A factor graph with an elimination order.
 pub(crate) struct Plan {
     pub order: Order,
-    /// Where each variable stands in the order.
+    /// The position of each variable in the order.
     position: Vec<usize>,
-    /// For each position the factors whose first variable it is, with their scopes in elimination order.
+    /// For each position, the factors whose first variable is there, with their scopes in elimination order.
     pub factors: Vec<Vec<(usize, Vec<usize>)>>,
-    /// For each position the positions whose message it takes.
+    /// For each position, the positions that send their message to it.
     pub children: Vec<Vec<usize>>,
     pub cardinalities: Vec<usize>,
 }
 
 impl Plan {
-    /// For a graph and an order of all its variables.
+    /// `order` must contain all variables of the graph.
     pub fn new(graph: &FactorGraph, order: Order) -> Self {
         let n = graph.variable_count();
         let mut position = vec![0; n];
@@ -54,7 +55,7 @@ impl Plan {
         Plan { order, position, factors, children, cardinalities: graph.cardinalities().to_vec() }
     }
 
-    /// The number of states of the others at position `i`.
+    /// The number of joint states of the others at position `i`.
     pub fn message_len(&self, i: usize) -> usize {
         self.order.neighbours[i].iter().map(|&u| self.cardinalities[u]).product()
     }
@@ -65,13 +66,14 @@ impl Plan {
         (v, self.cardinalities[v])
     }
 
-    /// Which axes of a table over `others` the variables of `scope` are; both are in elimination order.
+    /// The axes of the variables of `scope` in a table over `others`; both are in elimination order.
     fn axes(&self, others: &[usize], scope: &[usize]) -> Vec<usize> {
         let axis = |&u: &usize| others.binary_search_by_key(&self.position[u], |&w| self.position[w]).ok();
         scope.iter().filter_map(axis).collect()
     }
 
-    /// The variables at position `i`, the eliminated one first, in elimination order.
+    /// The variables of the clique at position `i` in elimination order, starting with the eliminated
+    /// variable.
     fn clique(&self, i: usize) -> Vec<usize> {
         [&self.order.variables[i..=i], &self.order.neighbours[i]].concat()
     }
@@ -95,20 +97,20 @@ pub(crate) struct Tree {
     pub log_value: f64,
 }
 
-/// What the backward sweep gives.
+/// Results of the backward sweep.
 #[derive(Default)]
 pub(crate) struct Backward {
     /// P(x_v) for every variable.
     pub beliefs: Beliefs,
-    /// P(x_f) for every factor, if that was asked for.
+    /// P(x_f) for every factor, if requested.
     pub factors: FactorBeliefs,
-    /// The entropy, if that was asked for.
+    /// The entropy, if requested.
     pub entropy: f64,
 }
 
 impl Tree {
-    /// Sweeps forward. Without `keep` messages are freed as soon as they have been used and only `log_value`
-    /// can be asked for.
+    /// Performs the forward sweep. Without `keep`, messages are freed as soon as they have been used, and
+    /// only `log_value` is available afterwards.
     pub fn sweep(
         graph: &FactorGraph,
         plan: Plan,
@@ -126,7 +128,7 @@ impl Tree {
         for i in 0..n {
             clock.progress("eliminating variables", i as u64, n as u64);
             if !keep && tree.domain(i) == Domain::Log {
-                // In place, for nobody asks for them again.
+                // In place, because these messages are not used again.
                 for &child in &tree.plan.children[i] {
                     tree.messages[child].make_log();
                 }
@@ -151,8 +153,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The tables at position `i`, with the variables of each after v: its factors and its children's
-    /// messages.
+    /// The tables at position `i` (its factors and the messages of its children), each with its variables
+    /// other than v.
     fn tables(&self, i: usize) -> impl Iterator<Item = (&Scaled, &[usize])> {
         let factors = self.plan.factors[i].iter().map(|(f, scope)| (&self.factors[*f], &scope[1..]));
         let neighbours = &self.plan.order.neighbours;
@@ -187,12 +189,12 @@ impl Tree {
         self.plan.variable(i)
     }
 
-    /// The others at position `i` with their numbers of states, in the order of their axes.
+    /// The others at position `i` with their numbers of states, in the order of the axes.
     pub fn others(&self, i: usize) -> impl DoubleEndedIterator<Item = (usize, usize)> {
         self.plan.order.neighbours[i].iter().map(|&u| (u, self.plan.cardinalities[u]))
     }
 
-    /// P(x_v, others) at position `i` from P(others), one slab a state of v.
+    /// Computes P(x_v, others) at position `i` from P(others), as one slab per state of v.
     pub fn clique(
         &self,
         i: usize,
@@ -205,7 +207,8 @@ impl Tree {
         let mut clique = pool.take(self.plan.variable(i).1 * others.len());
         match bucket.domain() {
             Domain::Linear => {
-                // The product over the message is the conditional; where the message is 0 so is the product.
+                // The product divided by the message is the conditional. Where the message is 0, so is the
+                // product.
                 let scale = message.shift.exp();
                 for (p, &m) in others.iter_mut().zip(&message.values) {
                     *p = if m > 0.0 { *p / (m * scale) } else { 0.0 };
@@ -215,8 +218,8 @@ impl Tree {
                 })?;
             }
             Domain::Log => {
-                // The message again, unscaled: next to enormous scores its shift would not come off to the
-                // last bit.
+                // The message is recomputed without scaling: next to very large scores, subtracting its shift
+                // would lose the last bits.
                 let mut logs = pool.take(others.len());
                 bucket.reduce(Reduce::Sum, &mut logs, clock)?;
                 bucket.fill(&mut clique, clock, |start, tile| {
@@ -233,8 +236,8 @@ impl Tree {
         Ok(clique)
     }
 
-    /// Sweeps backward through all cliques, for variable marginals and what `query` asks for besides; `graph`
-    /// is what was swept forward.
+    /// Sweeps backward through all cliques. Computes the marginals of the variables and the quantities
+    /// requested by `query`; `graph` is the graph of the forward sweep.
     pub fn backward(mut self, graph: &FactorGraph, query: Query, clock: &Clock<'_>) -> Result<Backward> {
         let n = self.len();
         let (entropy, factors) = (query == Query::Entropy, query == Query::FactorMarginals);
@@ -244,7 +247,7 @@ impl Tree {
         }
         let mut total = CompensatedSum::default();
         let mut pool = Pool::default();
-        // The marginal of the others at each position, put there by the parent.
+        // The marginal of the others at each position, computed at the parent.
         let mut above: Vec<Vec<f64>> = vec![Vec::new(); n];
         for i in (0..n).rev() {
             clock.progress("computing marginals", (n - 1 - i) as u64, n as u64);
@@ -267,7 +270,8 @@ impl Tree {
             if factors {
                 self.factor_marginals(graph, i, &clique, &mut pool, &mut result.factors);
             }
-            // A child over the whole clique takes it as it is; the others get sums of it.
+            // One child whose scope is the whole clique takes over the buffer; the other children get
+            // marginals.
             let mut heir = None;
             for &child in &self.plan.children[i] {
                 if heir.is_none() && self.plan.message_len(child) == clique.len() {
@@ -290,8 +294,7 @@ impl Tree {
         Ok(result)
     }
 
-    /// P(x_f) for the factors at position `i`. The clique is first summed down to the variables that they are
-    /// about.
+    /// P(x_f) for the factors at position `i`. The clique is first marginalised to the union of their scopes.
     fn factor_marginals(
         &self,
         graph: &FactorGraph,
@@ -321,15 +324,15 @@ impl Tree {
         pool.give(sums);
     }
 
-    /// Sums a table over the variables `from` down to `scope`, which is the first of them and some others;
-    /// both are in elimination order. The sums are added to `marginal`.
+    /// Marginalises a table over the variables `from` to `scope` and adds the result to `marginal`. `scope`
+    /// consists of the first variable of `from` and some others; both are in elimination order.
     fn marginal(&self, from: &[usize], clique: &[f64], scope: &[usize], marginal: &mut [f64]) {
         let lengths: Vec<usize> = from.iter().map(|&u| self.plan.cardinalities[u]).collect();
         Projection::new(&lengths, &self.plan.axes(&from[1..], &scope[1..])).sum(clique, marginal);
     }
 
-    /// weights\[x_v\] ∝ the product of the tables at position `i`, the others being in their states;
-    /// logarithms if the sweep maximised.
+    /// weights\[x_v\] ∝ the product of the tables at position `i`, given the states of the others; logarithms
+    /// if the sweep maximised.
     fn local(&self, i: usize, state: &[usize], weights: &mut Vec<f64>) {
         let (_, states) = self.plan.variable(i);
         let domain = self.domain(i);
@@ -362,16 +365,16 @@ impl Tree {
         }
     }
 
-    /// The best state, of ties the lowest, after a maximising sweep.
+    /// The best state after a maximising sweep; among ties, the lowest.
     pub fn best(&self) -> Vec<usize> {
         let mut state = vec![0; self.len()];
         self.complete(&mut state, self.len(), |_, _, _| ());
         state
     }
 
-    /// Gives the variables at the positions below `from` their best states, the others being in theirs, and
-    /// tells for every other state of each by how much the best score would fall: `deviate(position, state,
-    /// loss)`.
+    /// Sets the variables at the positions below `from` to their best states given the others. For every
+    /// other state of each of them it calls `deviate(position, state, loss)`, where `loss` is the decrease of
+    /// the best score.
     fn complete(&self, state: &mut [usize], from: usize, mut deviate: impl FnMut(usize, usize, f64)) {
         let mut scores = Vec::new();
         for i in (0..from).rev() {
@@ -389,9 +392,9 @@ impl Tree {
 
     /// The k best states after a maximising sweep, best first (Lawler 1972).
     ///
-    /// The messages tell the exact best score of every partial state. So each state found is completed
-    /// greedily, and every deviation from it is the start of a part of the states whose best score is known;
-    /// the best such part is next.
+    /// The messages give the exact best score of every partial state. Each state found is completed greedily.
+    /// Every deviation from it starts a set of states whose best score is known; the best of these sets is
+    /// processed next.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<usize>>> {
         let mut heap = BinaryHeap::from([Deviation { loss: 0.0, from: 0, position: self.len(), state: 0 }]);
         let mut found: Vec<Vec<usize>> = Vec::new();
@@ -412,12 +415,13 @@ impl Tree {
     }
 }
 
-/// The states that agree with a state found on the positions above `position` and have `state` there.
+/// The set of states that agree with a previously found state at the positions above `position` and have
+/// `state` there.
 #[derive(PartialEq)]
 struct Deviation {
-    /// By how much their best score is below the best of all.
+    /// Difference between the best score of the set and the best score overall.
     loss: f64,
-    /// Which state found.
+    /// Index of the previously found state.
     from: usize,
     position: usize,
     state: usize,
@@ -426,7 +430,7 @@ struct Deviation {
 impl Eq for Deviation {}
 
 impl Ord for Deviation {
-    /// The smaller loss is the greater; ties in the order they were met.
+    /// Deviations with a smaller loss compare as greater; ties are in order of discovery.
     fn cmp(&self, other: &Self) -> Ordering {
         let order = other.loss.total_cmp(&self.loss).then(other.from.cmp(&self.from));
         order.then(self.position.cmp(&other.position)).then(other.state.cmp(&self.state))
@@ -439,7 +443,7 @@ impl PartialOrd for Deviation {
     }
 }
 
-/// A sum over fixed chunks, in parallel and the same for any number of threads.
+/// A sum over fixed chunks, computed in parallel, independent of the number of threads.
 fn chunked(values: &[f64], sum: fn(&[f64]) -> f64) -> f64 {
     if values.len() <= CHUNK {
         return sum(values);

@@ -62,6 +62,7 @@ pub enum Schedule {
 /// Belief propagation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BeliefPropagation {
     /// Which messages are renewed next, where there are cycles.
     pub schedule: Schedule,
@@ -73,7 +74,12 @@ pub struct BeliefPropagation {
     pub iterations: u64,
 }
 
-options!(BeliefPropagation { damping: DAMPING, tolerance: FROM_ZERO, iterations: ITERATIONS });
+options!(BeliefPropagation {
+    schedule: Schedule,
+    damping: f64 => DAMPING,
+    tolerance: f64 => FROM_ZERO,
+    iterations: u64 => ITERATIONS
+});
 
 impl Default for BeliefPropagation {
     fn default() -> Self {

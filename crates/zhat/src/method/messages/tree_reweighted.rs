@@ -67,6 +67,7 @@ const STEPS: usize = 1 << 24;
 /// Tree-reweighted belief propagation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TreeReweighted {
     /// Updates of every message, at the most.
     pub iterations: u64,
@@ -80,10 +81,10 @@ pub struct TreeReweighted {
 }
 
 options!(TreeReweighted {
-    iterations: ITERATIONS,
-    tolerance: FROM_ZERO,
-    forests: Range::whole(1, 1_000_000),
-    damping: DAMPING
+    iterations: u64 => ITERATIONS,
+    tolerance: f64 => FROM_ZERO,
+    forests: usize => Range::whole(1, 1_000_000),
+    damping: f64 => DAMPING
 });
 
 impl Default for TreeReweighted {

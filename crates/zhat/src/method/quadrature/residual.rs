@@ -79,6 +79,7 @@ pub enum Form {
 /// Quadrature of what a tractable base leaves over.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StochasticQuadrature {
     /// What is sampled.
     pub form: Form,
@@ -102,12 +103,15 @@ pub struct StochasticQuadrature {
 }
 
 options!(StochasticQuadrature {
-    width: COUNT,
-    degree: Range::whole(0, 1000),
-    samples: SAMPLES,
-    replicates: REPLICATES,
-    epsilon: INSIDE_UNIT,
-    confidence: INSIDE_UNIT
+    form: Form,
+    width: usize => COUNT,
+    absorb: bool,
+    first_order: bool,
+    degree: Option<usize> => Range::whole(0, 1000),
+    samples: u64 => SAMPLES,
+    replicates: usize => REPLICATES,
+    epsilon: Option<f64> => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for StochasticQuadrature {

@@ -49,6 +49,7 @@ const ROUND: usize = 1 << 16;
 /// Importance sampling from a spanning tree or the uniform distribution.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ImportanceSampling {
     /// What to draw from.
     pub proposal: Proposal,
@@ -60,7 +61,12 @@ pub struct ImportanceSampling {
     pub confidence: f64,
 }
 
-options!(ImportanceSampling { samples: SAMPLES, replicates: REPLICATES, confidence: INSIDE_UNIT });
+options!(ImportanceSampling {
+    proposal: Proposal,
+    samples: u64 => SAMPLES,
+    replicates: usize => REPLICATES,
+    confidence: f64 => INSIDE_UNIT
+});
 
 impl Default for ImportanceSampling {
     fn default() -> Self {
@@ -216,11 +222,11 @@ impl ImportanceSampling {
     /// use zhat::{LogPartition, Run, model::generate, montecarlo::ImportanceSampling};
     /// let model = generate::random(8, 2, 10, 2, 1.0, 0.0, 1)?;
     /// let (method, run) = (ImportanceSampling { samples: 640, ..Default::default() }, Run::default());
-    /// let parts = method.replicates(&model, 0..20, &run)?.merge(method.replicates(&model, 20..32, &run)?);
+    /// let parts = method.run_replicates(&model, 0..20, &run)?.merge(method.run_replicates(&model, 20..32, &run)?);
     /// assert_eq!(parts.log_partition().value, method.log_partition(&model, &run)?.value);
     /// # Ok::<(), zhat::Error>(())
     /// ```
-    pub fn replicates(&self, graph: &FactorGraph, range: Range<usize>, run: &Run) -> Result<Partial> {
+    pub fn run_replicates(&self, graph: &FactorGraph, range: Range<usize>, run: &Run) -> Result<Partial> {
         let drawn = self.draw(graph, range, Query::LogPartition, run, &run.start(NAME))?;
         Ok(self.partial(&drawn))
     }

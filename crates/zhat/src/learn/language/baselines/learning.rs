@@ -19,6 +19,7 @@ const ROWS: usize = 64;
 /// How a model is learned by stochastic gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Stochastic {
     /// K.
     pub context: usize,
@@ -38,12 +39,13 @@ pub struct Stochastic {
 }
 
 options!(Stochastic {
-    context: Range::whole(1, 1000),
-    rank: Range::whole(1, 1_000_000),
-    batch: Range::whole(1, 1_000_000_000),
-    rate: ABOVE_ZERO,
-    epochs: ITERATIONS,
-    patience: COUNT
+    context: usize => Range::whole(1, 1000),
+    rank: usize => Range::whole(1, 1_000_000),
+    batch: usize => Range::whole(1, 1_000_000_000),
+    rate: f64 => ABOVE_ZERO,
+    epochs: usize => ITERATIONS,
+    cyclic: bool,
+    patience: usize => COUNT
 });
 
 impl Default for Stochastic {

@@ -74,6 +74,7 @@ pub enum Structure {
 /// Mean field, structured or not.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MeanField {
     /// What stands together in q.
     pub structure: Structure,
@@ -89,10 +90,11 @@ pub struct MeanField {
 }
 
 options!(MeanField {
-    iterations: ITERATIONS,
-    tolerance: FROM_ZERO,
-    restarts: Range::whole(0, 1_000_000),
-    condition: COUNT
+    structure: Structure,
+    iterations: usize => ITERATIONS,
+    tolerance: f64 => FROM_ZERO,
+    restarts: usize => Range::whole(0, 1_000_000),
+    condition: usize => COUNT
 });
 
 impl Default for MeanField {

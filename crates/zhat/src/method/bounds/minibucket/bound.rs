@@ -77,6 +77,7 @@ const WEIGHT_RATE: f64 = 1.0;
 /// Certified bounds on both sides of log Z by weighted mini-buckets.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WeightedMiniBuckets {
     /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
     /// allow.
@@ -89,7 +90,12 @@ pub struct WeightedMiniBuckets {
     pub lower: bool,
 }
 
-options!(WeightedMiniBuckets { i_bound: COUNT, iterations: ITERATIONS, tolerance: FROM_ZERO });
+options!(WeightedMiniBuckets {
+    i_bound: Option<usize> => COUNT,
+    iterations: usize => ITERATIONS,
+    tolerance: f64 => FROM_ZERO,
+    lower: bool
+});
 
 impl Default for WeightedMiniBuckets {
     fn default() -> Self {

@@ -56,6 +56,7 @@ const SHARE: f64 = 0.5;
 /// Unbiased estimates of Z with an interval, from draws that the mini-bucket bound guides.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WeightedMiniBucketSampling {
     /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
     /// allow.
@@ -71,11 +72,11 @@ pub struct WeightedMiniBucketSampling {
 }
 
 options!(WeightedMiniBucketSampling {
-    i_bound: COUNT,
-    iterations: ITERATIONS,
-    samples: SAMPLES,
-    replicates: REPLICATES,
-    confidence: INSIDE_UNIT
+    i_bound: Option<usize> => COUNT,
+    iterations: usize => ITERATIONS,
+    samples: u64 => SAMPLES,
+    replicates: usize => REPLICATES,
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for WeightedMiniBucketSampling {

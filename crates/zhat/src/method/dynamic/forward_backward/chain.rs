@@ -1,4 +1,4 @@
-//! Chains: gradients with respect to their nodes.
+//! Gradients of chains with respect to start and emission scores.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::numeric::Real;
 use crate::query::sequence::ChainGradient;
 use crate::run::Clock;
 
-/// Rows of fewer numbers in all are not worth sharing out.
+/// Arrays with fewer numbers than this are processed by one thread.
 const PARALLEL: usize = 1 << 15;
 
 impl<F: Real> Recorded for Chain<F> {
@@ -47,7 +47,8 @@ impl<F: Real> Recorded for Chain<F> {
         })
     }
 
-    /// From messages in the linear domain, whose weights stand where the emissions' gradient will.
+    /// From messages in the linear domain. Their weights are stored in the buffer of the emissions' gradient,
+    /// which later overwrites them.
     fn linear_gradient(
         &self,
         lattice: &Lattice<'_, F>,
@@ -100,7 +101,8 @@ impl<F: Real> Recorded for Chain<F> {
         })
     }
 
-    /// The gradient with respect to the start scores is that of the first emissions, summed.
+    /// The gradient with respect to the start scores is the gradient of the first emissions, summed over
+    /// sequences.
     fn finish_gradient(&self, gradient: &mut ChainGradient<F>) {
         for rows in gradient.emissions.chunks_exact(self.steps() * self.states()) {
             gradient.start.iter_mut().zip(rows).for_each(|(x, &y)| *x += y);
@@ -108,7 +110,7 @@ impl<F: Real> Recorded for Chain<F> {
     }
 }
 
-/// Works on the rows of B×T×N numbers that stand at positions of the window.
+/// Calls `work` on each row of the B×T×N array `values` whose position lies in the window.
 fn each_node<F: Real>(
     lattice: &Lattice<'_, F>,
     window: &Range<usize>,

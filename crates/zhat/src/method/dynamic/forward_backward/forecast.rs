@@ -1,8 +1,8 @@
-//! How long the queries take.
+//! Time forecasts of the queries.
 //!
-//! A sweep multiplies B·T·N rows with N columns and passes over the matrix once a boundary: kept, it is read;
-//! made from tables or embeddings, its N² entries cost D multiplications and an exponential each. The rest
-//! goes with B·T·N.
+//! A sweep multiplies B·T rows of N numbers by an N×N matrix and passes over that matrix once per boundary. A
+//! stored matrix is read. A matrix computed from tables or embeddings costs D multiplications and one
+//! exponential for each of its N² entries. Everything else is proportional to B·T·N.
 
 use super::ForwardBackward;
 use super::recorded::Recorded;
@@ -20,46 +20,46 @@ use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
-/// Counts of what a lattice does.
+/// Size of a model and its lattice, as needed by the forecasts.
 pub struct Cost {
-    /// B·T over the positions that count.
+    /// B·T, counting only positions inside their sequence.
     pub rows: f64,
     /// N.
     pub states: f64,
-    /// T of the emissions' shape, and positions of the longest sequence.
+    /// T of the emissions' shape, and the length of the longest sequence.
     pub room: f64,
     pub steps: f64,
     /// B.
     pub batch: f64,
-    /// The bytes of a number.
+    /// Bytes per number.
     pub size: f64,
-    /// What products see of the transitions.
+    /// The transitions in the form that matrix products use.
     pub(super) matrices: Matrices,
     /// True if all boundaries have the same matrix.
     pub shared: bool,
-    /// Numbers of the transitions' gradient, and of the segments'.
+    /// Sizes of the gradients with respect to transitions and segment scores.
     pub parameters: f64,
     pub segment_parameters: f64,
     /// L, or 0 for a chain.
     pub longest: f64,
     /// ln of the number of paths or segmentations of the longest sequence.
     pub log_count: f64,
-    /// The options.
+    /// Options of the method and the run.
     pub checkpoint: bool,
     pub threads: f64,
 }
 
-/// What a query does, in units of one sweep.
+/// Work of a query, in units of one sweep.
 struct Work {
-    /// Rows that go through the matrix.
+    /// Rows multiplied by the matrix.
     products: f64,
-    /// Passes over the matrix at every boundary, where boundaries share it.
+    /// Passes over a shared matrix at each boundary.
     passes: f64,
-    /// Passes over it for many boundaries at a time.
+    /// Passes over the matrix that serve many boundaries at once.
     whole: f64,
-    /// Times that a message is looked at.
+    /// Passes over the messages.
     looks: f64,
-    /// Times that every segment is.
+    /// Passes over all segments.
     segments: f64,
 }
 
@@ -84,7 +84,7 @@ impl Cost {
         }
     }
 
-    /// The same for segments.
+    /// The same for a semi-Markov chain.
     pub fn of_segments<F: Real>(model: &SemiMarkov<F>, checkpoint: bool, threads: usize) -> Cost {
         let (Segments::Lengths(values) | Segments::Places(values)) = model.segments();
         Cost {
@@ -95,7 +95,7 @@ impl Cost {
         }
     }
 
-    /// B·T·N over the positions that count.
+    /// B·T·N, counting only positions inside their sequence.
     pub fn nodes(&self) -> f64 {
         self.rows * self.states
     }
@@ -109,12 +109,12 @@ impl Cost {
         (self.steps - 1.0).max(0.0)
     }
 
-    /// Numbers of the results that are as large as the model.
+    /// Size of the results that are as large as the model.
     pub fn outputs(&self, query: Query) -> f64 {
         let nodes = self.batch * self.room * self.states;
         match query {
             Query::FactorMarginals => nodes + self.parameters + self.segment_parameters,
-            // Those of segments are taken from a gradient.
+            // Marginals of segments are computed through the gradient.
             Query::Marginals if self.longest > 0.0 => nodes + self.parameters,
             Query::Marginals => nodes,
             _ => 0.0,
@@ -138,7 +138,7 @@ impl Cost {
             Query::Entropy if self.longest > 0.0 => work(8.0, 3.0, 2.0 * chunks, 16.0, 10.0),
             Query::Entropy => work(4.0, 2.0, windows.max(chunks), 8.0, 0.0),
         };
-        // Checkpoints: forward a second time, and backward on its own.
+        // Checkpoints need a second forward sweep and a separate backward sweep.
         if self.checkpoint && matches!(query, Query::Marginals | Query::FactorMarginals) {
             return Work {
                 products: work.products + 1.0,
@@ -150,7 +150,7 @@ impl Cost {
         work
     }
 
-    /// Seconds for matrices alone: to read them, or to make them.
+    /// Seconds for reading or computing the matrices.
     fn matrix_seconds(&self, work: &Work, query: Query) -> f64 {
         let entries = self.states * self.states;
         let (double, rank) = (self.size / 4.0, self.matrices.rank as f64);
@@ -159,7 +159,7 @@ impl Cost {
         if rank > 0.0 {
             let half = if self.matrices.symmetric { 0.5 } else { 1.0 };
             let multiplied = rank * PER_PRODUCT * double;
-            // A gradient takes two products more, a direction is made beside the matrix.
+            // A gradient needs two more products. A direction is computed along with the matrix.
             let whole = match query {
                 Query::FactorMarginals => half * (3.0 * multiplied + made),
                 _ => 2.0 * (multiplied + made),
@@ -177,7 +177,7 @@ impl Cost {
         tables * entries * made + if best { boundaries * read } else { 0.0 }
     }
 
-    /// Seconds for draws, and for entries of maxima.
+    /// Seconds for drawing samples and for the entries that maximisation compares.
     fn single_seconds(&self, query: Query) -> f64 {
         match query {
             Query::Map => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
@@ -188,7 +188,7 @@ impl Cost {
             }
             Query::Sample(count) => {
                 let blocks = count.div_ceil(BLOCK) as f64;
-                // Draws of a block that stand in the same state share their law.
+                // Samples in the same block and the same state share one distribution.
                 let laws = self.rows * blocks * (count.min(BLOCK) as f64).min(self.states);
                 let weight = PER_WEIGHT + if self.matrices.rank > 0 { PER_MADE_WEIGHT } else { 0.0 };
                 laws * self.states * weight + self.rows * count as f64 * PER_DRAW
@@ -203,7 +203,7 @@ impl Cost {
         let double = self.size / 4.0;
         let bytes = self.bytes(query);
         let outputs = self.size * self.outputs(query);
-        // Scratch is kept for the next query, unless it is too much.
+        // Scratch memory is reused by the next query unless it exceeds the pool.
         let scratch = bytes - outputs;
         let fresh = outputs + scratch.min(2.0 * (scratch - POOL_BYTES as f64).max(0.0));
         Forecast {
@@ -220,11 +220,11 @@ impl Cost {
     }
 }
 
-/// ln of the number of segmentations of the longest sequence; ∞ where there are more than anyone asks for.
+/// ln of the number of segmentations of the longest sequence; ∞ if there are more than any query can request.
 fn log_segmentations<F: Real>(model: &SemiMarkov<F>) -> f64 {
     const MANY: f64 = 1e20;
     let (states, length) = (model.chain().states() as f64, model.chain().lengths().iter().max().copied());
-    // How many there are of the last few numbers of positions, the nearest first.
+    // The number of segmentations of the most recent prefix lengths, longest prefix first.
     let mut counts = std::collections::VecDeque::from([1.0f64]);
     for _ in 0..length.unwrap_or(0) {
         let count = states * counts.iter().sum::<f64>();

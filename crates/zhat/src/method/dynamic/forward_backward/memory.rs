@@ -1,22 +1,21 @@
-//! How much memory the queries take: messages, results, the matrix where it is kept, and scratch for
-//! products.
+//! Memory forecasts of the queries: messages, results, the matrix if it is stored, and scratch for products.
 
 use super::forecast::Cost;
 use crate::method::dynamic::lattice::{BLOCK, BYTES_PER_CALL, BYTES_PER_ROW, Scratch, expectation_window};
 use crate::query::Query;
 
-/// Rows of a window for products through ln M: see `lattice::direction`.
+/// Rows per window in products with ln M; see `lattice::direction`.
 const WINDOW_ROWS: f64 = 128.0;
-/// States that one task of a maximum works on, and rows of a tile: see `lattice::best`.
+/// States per task of a maximisation, times rows per tile; see `lattice::best`.
 const MAXIMUM_TILE: f64 = (512 * 32) as f64;
 
 impl Cost {
-    /// Numbers of one layer of the whole batch.
+    /// Size of one layer (one position) of the whole batch.
     fn layer(&self) -> f64 {
         self.batch * self.states
     }
 
-    /// Numbers of messages that are kept, `rows` for each position and state.
+    /// Size of the messages that are kept, with `rows` numbers per position and state.
     fn kept(&self, rows: f64) -> f64 {
         if self.checkpoint {
             (rows + 2.0) * self.layer() * (self.window() + 2.0)
@@ -25,19 +24,20 @@ impl Cost {
         }
     }
 
-    /// Positions of a window, and those around it that segments reach into.
+    /// Positions of a window, plus the positions that segments of the window reach beyond it.
     fn window(&self) -> f64 {
         let longest = self.longest.clamp(0.0, self.steps);
         (self.steps * longest.max(1.0)).sqrt().ceil() + longest
     }
 
-    /// Numbers of the matrix and its shifts, and what finding these takes.
+    /// Size of the matrix and its shifts, plus scratch for computing the shifts.
     fn tables(&self) -> f64 {
         let tables = if self.shared { 1.0 } else { self.boundaries() };
         self.matrices.stored() + (3.0 * tables + 20.0 * self.threads) * self.states
     }
 
-    /// Scratch for a product of as many rows each way as there are sequences.
+    /// Scratch for the product of `down` messages per sequence with M and `across` messages per sequence with
+    /// Mᵀ.
     fn product(&self, down: f64, across: f64) -> Scratch {
         self.matrices.product((down * self.batch) as usize, (across * self.batch) as usize, false)
     }
@@ -52,7 +52,7 @@ impl Cost {
         self.matrices.gradient(self.matrices.gathered(pairs as usize), self.threads as usize)
     }
 
-    /// Scratch for products through M∘D of the rows of so many layers: copied, multiplied, copied back.
+    /// Scratch for products of the rows of `layers` layers with M∘D: copied, multiplied, copied back.
     fn directed(&self, layers: f64) -> Scratch {
         let pairs = if self.shared { layers * self.batch } else { self.batch };
         let count = self.matrices.gathered(pairs as usize);
@@ -60,7 +60,7 @@ impl Cost {
         copies.then(self.matrices.product(count, 0, true)).then(self.matrices.product(0, count, true))
     }
 
-    /// The bytes that segments take besides: terms of every thread, and marginals of all sequences in double
+    /// Additional bytes for segments: terms for each thread, and marginals of all sequences in double
     /// precision.
     fn segment_bytes(&self, marginals: bool) -> f64 {
         if self.longest == 0.0 {
@@ -78,8 +78,8 @@ impl Cost {
         bytes + BYTES_PER_CALL * self.threads
     }
 
-    /// The memory of a value and its gradient with `rows` kept for each position and state, and as many
-    /// models.
+    /// Memory of a value and its gradient for `models` models, with `rows` numbers kept per position and
+    /// state.
     pub fn gradient_bytes(&self, rows: f64, models: f64) -> f64 {
         let segments = if self.longest > 0.0 { 2.0 } else { 1.0 };
         let outputs = models * self.outputs(Query::FactorMarginals);
@@ -93,11 +93,11 @@ impl Cost {
         self.total(numbers, scratch, self.segment_bytes(true))
     }
 
-    /// The most that a query holds at a time.
+    /// Peak memory of a query.
     pub fn bytes(&self, query: Query) -> f64 {
         let (layer, outputs, segments) = (self.layer(), self.outputs(query), self.longest > 0.0);
         let buffers = |layers: f64| Scratch { rows: layers * layer, tiles: 0.0 };
-        // Messages of segments go into a position and out of it.
+        // Segments need two sets of messages: into a position and out of it.
         let both = if segments { 2.0 } else { 1.0 } * self.kept(2.0);
         let window = 4.0 * layer * (self.window() + 2.0);
         match query {
@@ -115,14 +115,14 @@ impl Cost {
                 self.total(outputs + both, scratch, self.segment_bytes(true))
             }
             Query::Entropy if segments => {
-                // Windows have at least as many rows as a product through ln M wants.
+                // A window has at least the number of rows required by a product with ln M.
                 let rows = (WINDOW_ROWS / self.batch.max(1.0) + self.longest).max(self.window());
                 let scratch = buffers(7.0).then(self.product(2.0, 2.0)).then(self.directed(rows));
                 self.total(8.0 * layer * (rows + 2.0) + window, scratch, self.segment_bytes(false))
             }
             Query::Entropy => {
                 let window = expectation_window(self.batch as usize, self.steps as usize, 1) as f64;
-                // A last window that is shorter does not fit the place of those before.
+                // A shorter last window does not fit into the allocation of the earlier ones.
                 let windows = if window < self.steps { 1.5 } else { 1.0 };
                 let rows = 2.0 * windows * layer * (window + 1.0).min(self.steps) + 2.0 * layer;
                 let scratch = buffers(7.0).then(self.product(2.0, 0.0)).then(self.directed(window));
@@ -131,8 +131,8 @@ impl Cost {
             Query::Map | Query::KBest(_) => {
                 let rows = if segments { 2.0 } else { 1.0 } * self.nodes() + 4.0 * layer;
                 let ways = match query {
-                    // Ways into the nodes that are asked: at most k of k·T; of the last one all, before they
-                    // are sorted out.
+                    // Alternatives of the nodes that are visited: at most k for each of k·T nodes, and all of
+                    // them for the node being processed, before they are selected.
                     Query::KBest(k) => {
                         let asked = k as f64 * self.steps * self.batch;
                         48.0 * (k as f64).min(self.states) * asked + 96.0 * self.threads * self.states
@@ -149,13 +149,14 @@ impl Cost {
                 } else {
                     (self.nodes(), self.product(0.0, 1.0))
                 };
-                // A segmentation grows as it is drawn, a path has its length from the start.
+                // The vector of a segmentation grows as it is drawn. The vector of a path is allocated at
+                // full length.
                 let each = if segments {
                     16.0 * (self.steps as usize).next_power_of_two() as f64
                 } else {
                     8.0 * self.rows / self.batch.max(1.0)
                 };
-                // Results are listed once more, one sequence after the other.
+                // Results are copied once into one list per sequence.
                 let listed = if segments { 16.0 } else { 8.0 };
                 let drawn = (self.threads * BLOCK as f64).min(count as f64);
                 let copies = self.steps * (count as f64 * listed + 16.0 * drawn);

@@ -1,21 +1,22 @@
 //! Forward–backward on chains and semi-Markov chains.
 //!
-//! Z = Σₓ exp score(x) over the N^T sequences of states is a product of matrices: messages are passed from
-//! position to position forward and backward, and everything else follows from them: node and edge marginals
-//! (the gradient of log Z), entropy and divergences with their gradients, the best path (max for sum), the k
-//! best (lazily, Jiménez & Marzal 1999), exact samples. Messages are exponentiated only to be multiplied with
-//! the transition matrix, for a whole batch at once; an entry that may have lost mass to underflow is summed
-//! again in the log domain, so nothing finite is ever lost.
+//! Z = Σₓ exp score(x) over the N^T sequences of states is a product of matrices. The algorithm passes
+//! messages forward and backward from position to position and derives from them node and edge marginals (the
+//! gradient of log Z), entropy and divergences with their gradients, the best path (max instead of sum), the
+//! k best paths (lazily, Jiménez & Marzal 1999) and exact samples. Messages are exponentiated only for the
+//! product with the transition matrix, which is computed for the whole batch at once. An entry that may have
+//! lost mass to underflow is recomputed in the log domain, so no finite value is lost.
 //!
-//! Time O(B·T·N²), factored transitions O(B·T·N²·D) without a table; memory O(B·T·N) beside the model and its
-//! matrix, or O(B·√(T·L)·N) for gradients with `checkpoint` (L = 1 for chains), at the price of one more
-//! sweep. Exact; the rounding allowance is that of the model's precision. A sequence of a batch without any
-//! path has log Z = −∞, entropy −∞ (and −∞ as its divergence from any other), no path, no sample and a zero
-//! gradient; if no sequence has one, as with a single sequence, that is the error `zero-partition`. Only
-//! `log_partition_with_tape` and `log_partition_and_gradient` give log Z = −∞ and a zero gradient even then.
+//! Time O(B·T·N²), or O(B·T·N²·D) for factored transitions, which need no table. Memory O(B·T·N) in addition
+//! to the model and its matrix, or O(B·√(T·L)·N) for gradients with `checkpoint` (L = 1 for chains), at the
+//! cost of one more sweep. The result is exact up to the rounding of the model's precision. If a sequence of
+//! a batch has no path, its log Z, its entropy and its divergence from any other distribution are −∞, it has
+//! no best path and no samples, and its gradient is zero. If no sequence has a path, the result is the error
+//! `zero-partition`, except that `log_partition_with_tape` and `log_partition_and_gradient` return log Z = −∞
+//! and a zero gradient.
 //!
-//! Differentiable operations are pairs: `…_with_tape` gives the value and a tape, `tape.vjp(cotangent)` the
-//! gradient of Σ cotangent·value.
+//! Differentiable operations come in pairs: `…_with_tape` returns the value and a tape, and
+//! `tape.vjp(cotangent)` returns the gradient of Σ cotangent·value.
 //!
 //! References: L. Rabiner, *A tutorial on hidden Markov models*, Proc. IEEE 77 (1989); D. Hernando, V.
 //! Crespi, G. Cybenko, *Efficient computation of the hidden Markov model entropy*, IEEE Trans. Inf. Theory 51
@@ -52,13 +53,14 @@ pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";
 
-/// Exact inference on chains and semi-Markov chains by messages forward and backward.
+/// Exact inference on chains and semi-Markov chains by forward and backward messages.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ForwardBackward {
-    /// Keeps messages of √T positions at a time (of √(T·L) for segments of length L) and computes the others
-    /// again: less memory for gradients.
+    /// Keep only the messages of √T positions at a time (√(T·L) for segments of length up to L) and recompute
+    /// the others: less memory for gradients.
     pub checkpoint: bool,
 }
 
-options!(ForwardBackward {});
+options!(ForwardBackward { checkpoint: bool });

@@ -1,4 +1,4 @@
-//! The best path, the k best and samples.
+//! Best path, k best paths and samples.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,8 +15,8 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 impl<M: Recorded> Map<M> for ForwardBackward {
-    /// Of equal paths the one whose last state is the smallest, then the one before it; of segments the
-    /// shortest last one. A sequence without a path has an empty one.
+    /// Ties: among equal paths, the one with the smallest last state wins, then the smallest state before it;
+    /// among segments, the shortest last one. A sequence without a path gets an empty one.
     fn map(&self, model: &M, run: &Run) -> Result<Answer<Vec<M::Scored>>> {
         answer(self, model, Query::Map, run, |clock| {
             model.with_lattice(clock, |lattice| {
@@ -39,7 +39,7 @@ impl<M: Recorded> KBest<M> for ForwardBackward {
                 let of = |b: usize| {
                     let paths = lattice.best_paths(&best, b, k, clock)?.into_iter();
                     let mut paths: Vec<M::Scored> = paths.map(|path| model.scored(b, path)).collect();
-                    // Near ties can change places by rounding.
+                    // Rounding can swap near ties.
                     paths.sort_by(|a, b| M::score_of(b).total_cmp(&M::score_of(a)));
                     Ok(paths)
                 };
@@ -68,7 +68,7 @@ impl<M: Recorded> Sample<M> for ForwardBackward {
     }
 }
 
-/// `count` draws for each sequence that has any, block by block; blocks have their own streams.
+/// `count` samples of each sequence that has a path, drawn in blocks. Each block has its own random stream.
 fn draw_all<S: Send>(
     batch: usize,
     count: usize,

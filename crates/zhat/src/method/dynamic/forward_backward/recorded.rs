@@ -1,5 +1,4 @@
-//! What the two kinds of sequence model have in common: values with gradients, and the queries that are these
-//! values.
+//! Values with gradients for both kinds of sequence model, and the queries that return these values.
 
 use super::forecast::Cost;
 use super::{ForwardBackward, NAME};
@@ -12,29 +11,29 @@ use crate::query::sequence::NodeMarginals;
 use crate::query::{Divergence, Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
-/// log of each model's probability, with a factor: what is expected under p.
+/// Coefficients of the log-probabilities whose expectation under p is computed.
 #[derive(Clone, Copy)]
 pub struct Factors {
-    /// Of log p.
+    /// Coefficient of log p.
     pub own: f64,
-    /// Of log q.
+    /// Coefficient of log q.
     pub other: f64,
 }
 
 /// A lattice and its messages.
 pub type Answered<'a, F> = (&'a Lattice<'a, F>, &'a Messages<F>);
 
-/// log Z of each sequence and, where they are kept, the messages.
+/// log Z of each sequence and, if they are kept, the messages.
 type Swept<F> = (Vec<f64>, Option<Messages<F>>);
 
 /// A kind of model that forward–backward differentiates: [`crate::Chain`] or [`crate::SemiMarkov`]. The
-/// gradient has the form of its factor marginals.
+/// gradient has the same form as its factor marginals.
 pub trait Recorded: SequenceModel {
-    /// What its queries cost.
+    /// Cost of its queries.
     #[doc(hidden)]
     fn cost(&self, checkpoint: bool, threads: usize) -> Cost;
 
-    /// Adds P(xₜ = i) for the positions of a window to B×T×N numbers.
+    /// Adds P(xₜ = i) for the positions of a window to the B×T×N array `values`.
     #[doc(hidden)]
     fn add_node_marginals(
         &self,
@@ -43,7 +42,8 @@ pub trait Recorded: SequenceModel {
         clock: &Clock<'_>,
         values: &mut [Self::Real],
     ) -> Result<()>;
-    /// Adds the gradient of Σ cotangent·log Z that a window has, except that with respect to the transitions.
+    /// Adds a window's contribution to the gradient of Σ cotangent·log Z, except with respect to the
+    /// transitions.
     #[doc(hidden)]
     fn add_marginals(
         &self,
@@ -53,7 +53,7 @@ pub trait Recorded: SequenceModel {
         clock: &Clock<'_>,
         gradient: &mut Self::FactorMarginals,
     ) -> Result<()>;
-    /// log Z and the whole gradient by a faster way, where there is one that loses nothing.
+    /// log Z and the whole gradient by a faster method, if there is one without loss of accuracy.
     #[doc(hidden)]
     fn linear_gradient(
         &self,
@@ -64,7 +64,7 @@ pub trait Recorded: SequenceModel {
     ) -> Result<Option<Vec<f64>>> {
         Ok(None)
     }
-    /// Adds the covariances of a direction, except those with the transitions.
+    /// Adds the covariances with a direction, except those of the transitions.
     #[doc(hidden)]
     fn add_covariances(
         &self,
@@ -75,7 +75,7 @@ pub trait Recorded: SequenceModel {
         clock: &Clock<'_>,
         gradient: &mut Self::FactorMarginals,
     ) -> Result<()>;
-    /// Adds cotangent·(E_p − E_q) of all but the transitions, for lattices of this shape.
+    /// Adds cotangent·(E_p − E_q) for all parameters except the transitions, for two lattices of this shape.
     #[doc(hidden)]
     fn add_differences(
         &self,
@@ -84,12 +84,12 @@ pub trait Recorded: SequenceModel {
         clock: &Clock<'_>,
         gradient: &mut Self::FactorMarginals,
     ) -> Result<()>;
-    /// Completes a gradient when all windows are in.
+    /// Completes a gradient after all windows have been added.
     #[doc(hidden)]
     fn finish_gradient(&self, _gradient: &mut Self::FactorMarginals) {}
 }
 
-/// The memory of a value with its gradient: `rows` kept for each position and state, for so many models.
+/// Memory of a value with its gradient for `models` models, with `rows` numbers kept per position and state.
 pub(super) fn gradient_bytes<M: Recorded>(
     model: &M,
     checkpoint: bool,
@@ -108,7 +108,7 @@ fn log_partitions<M: Recorded>(model: &M, clock: &Clock<'_>) -> Result<Vec<f64>>
     })
 }
 
-/// log Z and, without checkpoints, what its gradient needs.
+/// log Z and, without checkpoints, the messages that its gradient needs.
 pub(super) fn sweep<M: Recorded>(model: &M, checkpoint: bool, clock: &Clock<'_>) -> Result<Swept<M::Real>> {
     model.with_lattice(clock, |lattice| {
         if checkpoint {
@@ -119,7 +119,7 @@ pub(super) fn sweep<M: Recorded>(model: &M, checkpoint: bool, clock: &Clock<'_>)
     })
 }
 
-/// Calls `visit` with all messages, or with checkpoints with one window after the other; returns log Z.
+/// Calls `visit` with all messages, or with checkpoints with one window at a time. Returns log Z.
 fn visit_messages<F: Real>(
     lattice: &Lattice<'_, F>,
     checkpoint: bool,
@@ -134,7 +134,7 @@ fn visit_messages<F: Real>(
     Ok(messages.log_partition)
 }
 
-/// log Z and the gradient of Σ cotangent·log Z, from what was kept or from the start.
+/// log Z and the gradient of Σ cotangent·log Z, from the kept messages or from scratch.
 pub(super) fn gradient<M: Recorded>(
     model: &M,
     kept: Option<&Messages<M::Real>>,
@@ -167,7 +167,7 @@ pub(super) fn gradient<M: Recorded>(
     })
 }
 
-/// Makes the lattices of one or two models for `work`.
+/// Builds the lattices of one or two models and passes them to `work`.
 pub(super) fn with_direction<M: Recorded, R>(
     p: &M,
     q: Option<&M>,
@@ -184,7 +184,7 @@ pub(super) fn with_direction<M: Recorded, R>(
     })
 }
 
-/// E_p[own·log p + other·log q] alone, and log Z_p.
+/// E_p[own·log p + other·log q] without its gradient, and log Z_p.
 pub(super) fn expectation<M: Recorded>(
     p: &M,
     q: Option<&M>,
@@ -197,7 +197,8 @@ pub(super) fn expectation<M: Recorded>(
     })
 }
 
-/// The gradients of Σ cotangent·expectation with respect to p and q; without what was kept, with checkpoints.
+/// The gradients of Σ cotangent·expectation with respect to p and q. If nothing was kept, checkpoints are
+/// used.
 #[allow(clippy::type_complexity)]
 pub(super) fn direction_gradient<M: Recorded>(
     p: &M,
@@ -234,7 +235,7 @@ pub(super) fn direction_gradient<M: Recorded>(
     })
 }
 
-/// Asks for memory, does the work in the run's threads, and wraps what it finds.
+/// Requests memory, runs `work` in the threads of the run and wraps the result.
 pub(super) fn answer<M: Recorded, T: Send>(
     method: &ForwardBackward,
     model: &M,
@@ -255,13 +256,13 @@ pub(super) fn answer<M: Recorded, T: Send>(
     Ok(Answer::exact(value, diagnostics))
 }
 
-/// An error where no sequence has a weight.
+/// Returns an error if every sequence has Z = 0.
 pub(super) fn some_weight(log_partition: &[f64]) -> Result<()> {
     let none = log_partition.iter().all(|&log_z| log_z == f64::NEG_INFINITY);
     if none { Err(Error::ZeroPartition) } else { Ok(()) }
 }
 
-/// A cotangent is one finite number for each value.
+/// Checks that a cotangent has one finite number per value.
 pub(super) fn check_numbers<F: Real>(cotangent: &[F], expected: usize) -> Result<()> {
     if cotangent.len() != expected || cotangent.iter().any(|x| !x.to_f64().is_finite()) {
         let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
@@ -270,7 +271,7 @@ pub(super) fn check_numbers<F: Real>(cotangent: &[F], expected: usize) -> Result
     Ok(())
 }
 
-/// −∞ for sequences that p has no path for.
+/// Sets the value of each sequence without a path under p to −∞.
 pub(super) fn finite_models(mut values: Vec<f64>, log_partition: &[f64]) -> Vec<f64> {
     for (value, &log_z) in values.iter_mut().zip(log_partition) {
         if log_z == f64::NEG_INFINITY {
@@ -280,7 +281,7 @@ pub(super) fn finite_models(mut values: Vec<f64>, log_partition: &[f64]) -> Vec<
     values
 }
 
-/// An error where p and q cannot be compared.
+/// Returns an error if p and q cannot be compared.
 pub(super) fn check_shapes<M: Recorded>(p: &M, q: &M) -> Result<()> {
     if p.same_shape(q) {
         return Ok(());
@@ -334,7 +335,7 @@ impl<M: Recorded> Entropy<M> for ForwardBackward {
             some_weight(&log_partition)?;
             Ok(finite_models(values, &log_partition))
         })?;
-        // A score that moves by ε moves the entropy by ε·x·exp(−x) at most, for every state that there is.
+        // If a score changes by ε, the entropy changes by at most ε·x·exp(−x) for each state.
         entropy.diagnostics.rounding *= 2.0 * (1.0 + model.largest_entropy());
         Ok(entropy)
     }
@@ -363,7 +364,7 @@ fn divergence<M: Recorded>(
         some_weight(&log_partition)?;
         Ok(finite_models(values, &log_partition))
     })?;
-    // A change of p moves E_p[log q] by at most the range of log q.
+    // A change of p changes E_p[log q] by at most the range of log q.
     let (of_p, of_q) = (p.rounding(), q.rounding());
     value.diagnostics.rounding =
         2.0 * (1.0 + own) * of_p * (1.0 + 2.0 * q.largest_score()) + 2.0 * of_q * (1.0 + q.largest_entropy());

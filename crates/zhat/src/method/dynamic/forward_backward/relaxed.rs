@@ -11,7 +11,7 @@ use crate::query::sequence::RelaxedSamples;
 use crate::random::Streams;
 use crate::run::Run;
 
-/// What relaxed samples leave for their gradient: the messages; the noise is drawn again.
+/// Stored messages for the gradient of relaxed samples. The noise is regenerated.
 pub struct RelaxedTape<M: Recorded> {
     model: M,
     forward: PositionRows<M::Real>,
@@ -23,8 +23,8 @@ pub struct RelaxedTape<M: Recorded> {
 
 impl ForwardBackward {
     /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ,
-    /// softmax((log p̂ + noise)/τ), and what its gradient needs. The gradient takes the hard states of a
-    /// path, and the lengths of its segments, as constants.
+    /// softmax((log p̂ + noise)/τ), and a tape for its gradient. The gradient treats the hard states of a
+    /// path and the lengths of its segments as constants.
     #[allow(clippy::type_complexity)]
     pub fn relaxed_samples_with_tape<M: Recorded>(
         &self,
@@ -78,8 +78,8 @@ impl ForwardBackward {
 }
 
 impl<M: Recorded> RelaxedTape<M> {
-    /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents of their shapes, B×S×T×N and
-    /// B×S×T×L (none for a chain); what stands where no segment ends has no effect.
+    /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents with the shapes B×S×T×N and
+    /// B×S×T×L (empty for a chain). Cotangents at positions where no segment ends have no effect.
     pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
         let (model, chain, count) = (&self.model, self.model.chain(), self.count);
         let (steps, states, longest) = (chain.steps(), chain.states(), lengths_of(model));
@@ -129,7 +129,7 @@ impl<M: Recorded> RelaxedTape<M> {
     }
 }
 
-/// L, 0 where lengths are not drawn.
+/// L, or 0 if lengths are not drawn.
 fn lengths_of<M: Recorded>(model: &M) -> usize {
     if M::SEGMENTS { model.longest() } else { 0 }
 }
@@ -139,12 +139,12 @@ fn streams<M: Recorded>(run: &Run) -> Streams {
     Streams::new(run.seed(), purpose)
 }
 
-/// The stream of a sample.
+/// The random stream of a sample.
 fn block(b: usize, s: usize) -> u64 {
     ((b as u64) << 32) | s as u64
 }
 
-/// The samples of the sequences that have a path.
+/// The pairs (sequence, sample) of all sequences that have a path.
 fn wanted(log_partition: &[f64], count: usize) -> Vec<(usize, usize)> {
     let some = (0..log_partition.len()).filter(|&b| log_partition[b] > f64::NEG_INFINITY);
     some.flat_map(|b| (0..count).map(move |s| (b, s))).collect()

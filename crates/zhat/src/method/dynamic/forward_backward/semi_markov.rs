@@ -1,4 +1,4 @@
-//! Semi-Markov chains: gradients with respect to what their segments are made of.
+//! Gradients of semi-Markov chains with respect to start, emission and segment scores.
 
 use std::ops::Range;
 
@@ -89,8 +89,9 @@ fn add_marginals<F: Real>(
     })
 }
 
-/// Spreads what `weigh` says about the segments from every start of a window over the parameters that they
-/// have. Sequences are added up one after the other: the same bits for any number of threads.
+/// Distributes the weights that `weigh` assigns to the segments from each start of a window over the
+/// parameters of those segments. Sequences are added up in order, so the result has the same bits for any
+/// number of threads.
 fn each_start<F: Real>(
     model: &SemiMarkov<F>,
     window: &Range<usize>,
@@ -117,7 +118,7 @@ fn each_start<F: Real>(
             for (row, weights) in segments[from..].chunks_exact_mut(n).zip(&ends) {
                 row.iter_mut().zip(weights).for_each(|(x, w)| *x += w);
             }
-            // Position s + d lies in every segment that is longer than d.
+            // Position s + d lies in every segment longer than d.
             let mut covering = vec![0.0; n];
             for (d, weights) in ends.iter().enumerate().rev() {
                 covering.iter_mut().zip(weights).for_each(|(x, w)| *x += w);
@@ -140,7 +141,7 @@ fn each_start<F: Real>(
         let (c, at) = (cotangent[b], (b * chain.steps() + window.start) * n);
         add(to_start, &start, c);
         add(&mut to_emissions[at..], &emissions, c);
-        // Marginals have no use for those of segments.
+        // Node marginals do not need the gradient of the segment scores.
         if !to_segments.is_empty() {
             let at = if matches!(model.segments(), Segments::Places(_)) { at * longest } else { 0 };
             add(&mut to_segments[at..], &segments, c);

@@ -1,4 +1,4 @@
-//! Values with their gradients.
+//! Values with their gradients (tapes).
 
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
@@ -11,18 +11,18 @@ use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::Run;
 
-/// What log Z leaves for its gradient.
+/// Tape for the gradient of log Z.
 pub struct LogPartitionTape<M: Recorded> {
     model: M,
-    /// Without it, with checkpoints, it is computed again.
+    /// `None` with checkpoints: the messages are recomputed.
     kept: Option<Messages<M::Real>>,
     run: Run,
 }
 
-/// What entropy leaves for its gradient.
+/// Tape for the gradient of the entropy.
 pub struct EntropyTape<M: Recorded>(Expectation<M>);
 
-/// What cross-entropy or KL leaves for its gradients.
+/// Tape for the gradients of cross-entropy or KL divergence.
 pub struct DivergenceTape<M: Recorded>(Expectation<M>);
 
 /// An expectation under p.
@@ -31,13 +31,13 @@ struct Expectation<M: Recorded> {
     q: Option<M>,
     factors: Factors,
     values: Vec<f64>,
-    /// Without it, with checkpoints, it is computed again.
+    /// `None` with checkpoints: the messages are recomputed.
     kept: Option<Directed<M::Real>>,
     run: Run,
 }
 
 impl ForwardBackward {
-    /// log Z of each sequence, and what its gradient needs.
+    /// log Z of each sequence, and a tape for its gradient.
     pub fn log_partition_with_tape<M: Recorded>(
         &self,
         model: &M,
@@ -49,8 +49,7 @@ impl ForwardBackward {
         Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
     }
 
-    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b in one go, where both are wanted
-    /// at once.
+    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b, computed together.
     pub fn log_partition_and_gradient<M: Recorded>(
         &self,
         model: &M,
@@ -63,15 +62,15 @@ impl ForwardBackward {
         run.install(|| gradient(model, None, cotangent, self.checkpoint, &clock))
     }
 
-    /// The entropy of each sequence, and what its gradient needs; an error if no sequence has a path, −∞ for
-    /// those without one.
+    /// The entropy of each sequence, and a tape for its gradient. An error if no sequence has a path;
+    /// otherwise −∞ for sequences without one.
     pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
         let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
         Ok((values, EntropyTape(tape)))
     }
 
-    /// The cross-entropy −E_p[log q] of each sequence, and what its gradients need; an error if no sequence
-    /// has a path under p, −∞ for those without one.
+    /// The cross-entropy −E_p[log q] of each sequence, and a tape for its gradients. An error if no sequence
+    /// has a path under p; otherwise −∞ for sequences without one.
     pub fn cross_entropy_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -82,8 +81,8 @@ impl ForwardBackward {
         Ok((values, DivergenceTape(tape)))
     }
 
-    /// KL(p ‖ q) of each sequence, and what its gradients need; an error if no sequence has a path under p,
-    /// −∞ for those without one.
+    /// KL(p ‖ q) of each sequence, and a tape for its gradients. An error if no sequence has a path under p;
+    /// otherwise −∞ for sequences without one.
     pub fn kl_with_tape<M: Recorded>(
         &self,
         p: &M,
@@ -129,7 +128,7 @@ impl ForwardBackward {
 }
 
 impl<M: Recorded> LogPartitionTape<M> {
-    /// The gradient of Σ_b cotangent_b · log Z_b; sequences without a weight have none.
+    /// The gradient of Σ_b cotangent_b · log Z_b. Sequences with Z = 0 contribute nothing.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_numbers(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
@@ -145,8 +144,8 @@ impl<M: Recorded> EntropyTape<M> {
 }
 
 impl<M: Recorded> DivergenceTape<M> {
-    /// The gradients of Σ_b cotangent_b · value_b with respect to p and to q. Sequences whose value is not
-    /// finite have none.
+    /// The gradients of Σ_b cotangent_b · value_b with respect to p and q. Sequences whose value is not
+    /// finite contribute nothing.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, M::FactorMarginals)> {
         let (p, q) = self.0.vjp(cotangent)?;
         let missing = || Error::NoAnswer("there is no second model".into());
@@ -158,7 +157,7 @@ impl<M: Recorded> Expectation<M> {
     #[allow(clippy::type_complexity)]
     fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
         check_numbers(cotangent, self.p.chain().batch())?;
-        // Sequences without a finite value do not count.
+        // Sequences without a finite value contribute nothing.
         let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
         let cotangent: Vec<f64> = cotangent.iter().zip(&self.values).map(finite).collect();
         let clock = self.run.start(NAME);

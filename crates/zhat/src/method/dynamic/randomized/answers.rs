@@ -1,4 +1,4 @@
-//! The queries about chains and semi-Markov chains.
+//! Queries on chains and semi-Markov chains.
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 impl RandomizedForward {
-    /// Chooses states and hands them to `finish` for a value and a guarantee.
+    /// Chooses states and passes them to `finish`, which returns a value and a guarantee.
     fn answer<M: SequenceModel, T: Send>(
         &self,
         model: &M,
@@ -47,7 +47,7 @@ impl RandomizedForward {
         Ok(Answer { value, guarantee, diagnostics })
     }
 
-    /// The promise about log Ẑ, for each sequence.
+    /// The guarantee for log Ẑ, one per sequence.
     fn promise(&self, choice: &Choice, batch: usize, rounding: f64) -> Guarantee {
         if !self.is_unbiased() {
             return biased();
@@ -77,11 +77,11 @@ impl Choice {
         (0..self.batch()).filter(|&b| self.log_partition_of(b) == f64::NEG_INFINITY).collect()
     }
 
-    /// An error if all estimates are 0 and that is either proved, because all states were kept, or leaves
-    /// nothing to answer from.
+    /// Returns an error if all estimates are 0 and either Z = 0 is proved, because all states were kept, or
+    /// the query has no value at 0.
     ///
-    /// An estimate of 0 is a value like any other: without it the mean over seeds would be too large. A ratio
-    /// of two such estimates has no value.
+    /// An estimate of 0 is a valid value: without it, the mean over seeds would be too large. A ratio of two
+    /// such estimates has no value.
     pub(super) fn require<M: SequenceModel>(&self, model: &M, zero_is_a_value: bool) -> Result<()> {
         if self.missed().len() < self.batch() {
             return Ok(());
@@ -93,7 +93,7 @@ impl Choice {
         if zero_is_a_value { Ok(()) } else { Err(Error::NoAnswer(message.into())) }
     }
 
-    /// Names the sequences whose estimate is 0 without a proof that Z is.
+    /// A warning that names the sequences whose estimate is 0 without a proof that Z = 0.
     pub(super) fn warning<M: SequenceModel>(&self, model: &M) -> Option<String> {
         let missed = self.missed();
         if missed.is_empty() || self.count >= model.chain().states() {
@@ -114,7 +114,7 @@ impl Choice {
     }
 }
 
-/// A bound on the error of log Ẑ: every position adds up K terms in the model's precision.
+/// A bound on the rounding error of log Ẑ: each position sums K terms in the model's precision.
 fn rounding<M: SequenceModel>(model: &M, choice: &Choice) -> f64 {
     let chain = model.chain();
     let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
@@ -169,8 +169,8 @@ impl<M: SequenceModel> Entropy<M> for RandomizedForward {
 }
 
 impl<M: SequenceModel> Sample<M> for RandomizedForward {
-    /// Draws from the replicates in turn, with their weights: p(x)·Πₜ wₜ(xₜ)/p̂(x), which is Ẑ of the
-    /// replicate whatever x is. A sequence without a weight has no samples.
+    /// Samples from the replicates in turn. The weight p(x)·Πₜ wₜ(xₜ)/p̂(x) equals Ẑ of the replicate for
+    /// every x. A sequence with Ẑ = 0 has no samples.
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<PathSamples<M::Drawn>>> {
         self.answer(model, Query::Sample(count), run, |choice, rounding, clock| {
             let (samples, log_weights) = draw(model, choice, count, run, clock)?;
@@ -182,7 +182,7 @@ impl<M: SequenceModel> Sample<M> for RandomizedForward {
 
 type Drawn<M> = (Vec<Vec<<M as SequenceModel>::Drawn>>, Vec<Vec<f64>>);
 
-/// `count` paths of each sequence that has a weight, and their log weights.
+/// `count` paths of each sequence with Ẑ > 0, and their log weights.
 fn draw<M: SequenceModel>(
     model: &M,
     choice: &Choice,
@@ -200,7 +200,7 @@ fn draw<M: SequenceModel>(
         let replicates = logs.len();
         let of_replicate = |r: usize| -> Result<Vec<M::Drawn>> {
             let wanted = (count + replicates - 1 - r) / replicates;
-            // A replicate without a weight has no paths; any will do with a weight of zero.
+            // A replicate with Ẑᵣ = 0 has no paths. Its samples come from another one and get weight zero.
             let from = if logs[r] > f64::NEG_INFINITY { r } else { possible };
             let mut random = streams.block((r * batch + b) as u64);
             Restriction::new(model, b, &choice.supports(b)[from]).draw(wanted, &mut random, clock)

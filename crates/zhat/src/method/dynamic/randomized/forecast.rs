@@ -1,8 +1,8 @@
-//! What the queries cost.
+//! Time and memory forecasts of the queries.
 //!
-//! A replicate weighs all N states of every position, sends messages from the K chosen ones to all where the
-//! proposal needs them (K·N entries, L·K·N of segments), and then answers on a lattice of K states (K²
-//! entries, L·K² of segments).
+//! A replicate weighs all N states of each position. If the proposal needs messages, it computes them from
+//! the K chosen states to all states (K·N entries; L·K·N for segments). The query then runs on a lattice of K
+//! states (K² entries; L·K² for segments).
 
 use super::method::RandomizedForward;
 use super::proposal::Proposal;
@@ -20,21 +20,21 @@ use crate::query::Query;
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
-/// States that stand in a tile of messages, see `spread`.
+/// Numbers in a tile of messages; see `spread`.
 const TILE: f64 = (66 * 512) as f64;
 
-/// The counts behind a forecast.
+/// The sizes behind a forecast.
 struct Cost<'a, M: SequenceModel> {
     method: &'a RandomizedForward,
     model: &'a M,
-    /// N, B, the positions of all sequences, and T.
+    /// N, B, the total number of positions of all sequences, and T.
     all: f64,
     batch: f64,
     positions: f64,
     steps: f64,
-    /// L, 1 for a chain.
+    /// L; 1 for a chain.
     longest: f64,
-    /// K, and the states that may be left at a position.
+    /// K, and the number of states in which a segment may end at a position.
     kept: f64,
     left: f64,
     /// R.
@@ -48,7 +48,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
     fn new(method: &'a RandomizedForward, model: &'a M, run: &Run) -> Self {
         let (chain, longest) = (model.chain(), model.longest());
         let all = chain.states();
-        // How many states a wanted error takes is not known beforehand; the default is a guess.
+        // The number of states for a target error is not known in advance. The default is used as a guess.
         let kept = method.states.of(all);
         Cost {
             method,
@@ -71,18 +71,18 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
         self.method.proposal == Proposal::TwoPass
     }
 
-    /// Numbers of the results that are as large as the model.
+    /// Size of the results that are as large as the model.
     fn outputs(&self, query: Query) -> f64 {
         let nodes = self.batch * self.steps * self.all;
         match query {
-            // Those of segments are taken from a gradient.
+            // Marginals of segments are computed through the gradient.
             Query::Marginals if self.longest == 1.0 => nodes,
             Query::Marginals | Query::FactorMarginals => nodes + self.model.parameters() as f64,
             _ => 0.0,
         }
     }
 
-    /// Seconds to choose the states.
+    /// Seconds for choosing the states.
     fn choosing(&self, entry: f64, gathered: f64) -> f64 {
         let (pairs, transitions) = (self.positions - self.batch, self.model.chain().transitions());
         let (per_state, messages) = match self.method.proposal {
@@ -116,7 +116,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
             0 => PER_GATHERED,
             _ => 0.0,
         };
-        // Lattices of chosen states that are answered on, in units of one for log Ẑ.
+        // The number of lattices of chosen states that are processed, in units of one log Ẑ.
         let chain = self.longest == 1.0;
         let lattices = match query {
             Query::LogPartition => {
@@ -165,20 +165,20 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
         }
         if query == Query::FactorMarginals {
             scratch = scratch.then(matrices.gradient(1, self.threads as usize));
-            // Rows of the table that are added to by one thread, see `lattice::steps::gradient`.
+            // Table rows written by one thread; see `lattice::steps::gradient`.
             scratch.rows += (self.left * self.kept).min((8 << 20) as f64);
         }
         // Embeddings of both sides, and rows read for their maxima.
         let chosen = (self.matrices.rank + 18) as f64 * (self.left + self.kept) + (1 << 16) as f64;
         let numbers = rows * self.steps * self.left + scratch.numbers() + chosen;
-        // Where the states that are left stand among those entered.
+        // Indices of the end states in the sets of start states.
         let origins = if self.longest > 1.0 { 32.0 * self.steps * self.longest * self.left } else { 0.0 };
         self.size * numbers + origins
     }
 
     fn bytes(&self, query: Query) -> f64 {
         let groups = self.threads.min(self.batch);
-        // A thread that waits for others may take up another replicate in the meantime.
+        // A thread that waits for others may start another replicate meanwhile.
         let workers = self.threads.min(groups * self.replicates);
         let waiting =
             if self.threads > 1.0 { self.threads.min(groups * self.replicates - workers) } else { 0.0 };
@@ -195,14 +195,14 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
             self.replicates * self.positions
         };
         let drawn = match query {
-            // Of segments twice: as they grow, and as they stand.
+            // Segments are stored twice: in a growing vector and in the final result.
             Query::Sample(count) => {
                 let each = if self.longest > 1.0 { 48.0 } else { 24.0 };
                 count as f64 * (each * self.positions + 128.0 * self.batch)
             }
             _ => 0.0,
         };
-        // States are chosen first, each replicate with its lattice for log Ẑ; then the query is answered.
+        // States are chosen first, and each replicate uses a lattice for log Ẑ. The query runs afterwards.
         let first = guides + choosing + workers * self.lattice_bytes(Query::LogPartition);
         let then = self.size * self.outputs(query) + workers * self.lattice_bytes(query) + drawn;
         global

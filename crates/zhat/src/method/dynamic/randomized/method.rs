@@ -1,4 +1,4 @@
-//! The randomized forward algorithm: its options, its choices and its estimates.
+//! The randomized forward algorithm: options, choice of states and estimates.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,29 +22,29 @@ use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "randomized";
 
-/// Pilots start with this many states, and double them.
+/// Pilot runs start with this number of states and double it.
 const PILOT_STATES: usize = 32;
-/// Replicates of a pilot.
+/// Replicates per pilot run.
 const PILOT_REPLICATES: usize = 12;
-/// A pilot looks at this many sequences at most.
+/// Maximum number of sequences in a pilot run.
 const PILOT_SEQUENCES: usize = 8;
 
 /// Randomized dynamic programming on chains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RandomizedForward {
-    /// How many states are kept at each position: a count, or a part of all (but at least 64).
+    /// Number of states kept at each position: a count, or a fraction of all states (but at least 64).
     pub states: States,
-    /// The wanted standard error of Ẑ relative to Z. The states are then as many as a pilot run shows to be
-    /// needed.
+    /// Target standard error of Ẑ relative to Z. If given, a pilot run determines the number of states.
     pub error: Option<f64>,
-    /// Where likely states come from.
+    /// Proposal distribution for the choice of states.
     pub proposal: Proposal,
-    /// How they are chosen.
+    /// Selection rule.
     pub selection: Selection,
-    /// Of draws, how many states are taken for certain; all but one if not given.
+    /// For `draws`: number of states kept with certainty; by default all but one.
     pub top: Option<usize>,
-    /// Independent replicates; with one alone the standard error is unknown.
+    /// Number of independent replicates. With a single replicate, the standard error is unknown.
     pub replicates: usize,
     /// Confidence of the lower bound, between 0 and 1.
     pub confidence: f64,
@@ -54,11 +54,14 @@ pub struct RandomizedForward {
 }
 
 options!(RandomizedForward {
-    states: Range::CountOrFraction,
-    error: ABOVE_ZERO,
-    top: COUNT,
-    replicates: Range::whole(1, 1_000_000),
-    confidence: INSIDE_UNIT
+    states: States => Range::CountOrFraction,
+    error: Option<f64> => ABOVE_ZERO,
+    proposal: Proposal,
+    selection: Selection,
+    top: Option<usize> => COUNT,
+    replicates: usize => Range::whole(1, 1_000_000),
+    confidence: f64 => INSIDE_UNIT,
+    scores: Option<Values<f64>>
 } arrays { scores });
 
 impl Default for RandomizedForward {
@@ -76,24 +79,23 @@ impl Default for RandomizedForward {
     }
 }
 
-/// The states chosen for the sequences of a batch, by every replicate, and what the estimates are with them.
+/// The states chosen for the sequences of a batch by each replicate, and the resulting estimates.
 ///
-/// They are outside of every gradient: with them held fixed, all estimates are functions of the model's
-/// scores.
+/// Gradients treat them as constants: with fixed states, all estimates are functions of the model's scores.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// How many states were to be kept.
+    /// The target number of states.
     pub count: usize,
-    /// For each sequence, for each replicate.
+    /// For each sequence, one support per replicate.
     pub(super) supports: Vec<Vec<Support>>,
-    /// log Ẑᵣ for each sequence, for each replicate.
+    /// log Ẑᵣ of each replicate of each sequence.
     pub(super) log_estimates: Vec<Vec<f64>>,
     /// The largest |log w|.
     pub(super) largest_log_weight: f64,
 }
 
 impl Choice {
-    /// What each replicate chose for sequence b.
+    /// The states that each replicate chose for sequence b.
     pub fn supports(&self, b: usize) -> &[Support] {
         &self.supports[b]
     }
@@ -103,7 +105,7 @@ impl Choice {
         &self.log_estimates[b]
     }
 
-    /// log of the mean of the replicates' estimates, one for each sequence.
+    /// log of the mean of the replicates' estimates, one per sequence.
     pub fn log_partition(&self) -> Vec<f64> {
         (0..self.log_estimates.len()).map(|b| self.log_partition_of(b)).collect()
     }
@@ -123,7 +125,7 @@ impl Choice {
         self.log_estimates.first().map_or(0, Vec::len)
     }
 
-    /// Ẑᵣ/ΣẐ: how much the replicates of sequence b count; zeros if none has a weight.
+    /// Ẑᵣ/ΣẐ: the shares of the replicates of sequence b; zeros if all of them are 0.
     pub fn shares(&self, b: usize) -> Vec<f64> {
         let logs = &self.log_estimates[b];
         let total = numeric::log_sum_exp(logs);
@@ -134,10 +136,10 @@ impl Choice {
     }
 }
 
-/// What one replicate chose for a sequence, log Ẑ, and the largest |log w|.
+/// The support of one replicate for a sequence, its log Ẑ, and the largest |log w|.
 type Estimated = (Support, f64, f64);
 
-/// What the random numbers of a run are for; nothing that one of them decides is used by the other.
+/// Purpose of a random stream. The two purposes use independent random numbers.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
     Answer,
@@ -171,7 +173,7 @@ impl RandomizedForward {
         Err(Error::argument(format!("options of {NAME}"), message))
     }
 
-    /// Replicates that are worth making: those of a selection without randomness are all the same.
+    /// The number of replicates to run. A deterministic selection needs only one.
     pub(super) fn replicates_for(&self) -> usize {
         if self.selection == Selection::Top { 1 } else { self.replicates }
     }
@@ -180,16 +182,16 @@ impl RandomizedForward {
         Rule { selection: self.selection, count, top: self.top.unwrap_or(count - 1) }
     }
 
-    /// Chooses states and evaluates the estimates: `replicates` times, independently.
+    /// Chooses states and evaluates the estimates, `replicates` times independently.
     pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let clock = run.start(NAME);
         self.check_for(model)?;
-        // Entropy keeps the choices and nothing else that is large.
+        // Entropy stores the choices and nothing else that is large.
         run.require_memory(NAME, self.forecast(model, Query::Entropy, run).bytes)?;
         run.install(|| self.choices(model, true, run, &clock))
     }
 
-    /// The same; the supports are not kept if only log Ẑ is wanted.
+    /// The same. The supports are not kept if only log Ẑ is needed.
     pub(super) fn choices<M: SequenceModel>(
         &self,
         model: &M,
@@ -217,7 +219,7 @@ impl RandomizedForward {
         )
     }
 
-    /// The number of states with which the standard error is as wanted, by doubling.
+    /// The number of states that reaches the target standard error, found by doubling.
     fn pilot<M: SequenceModel>(
         &self,
         model: &M,
@@ -235,7 +237,7 @@ impl RandomizedForward {
             let choice =
                 self.estimate(model, proposals, &sequences, count, replicates, purpose, false, run, clock)?;
             let worst = choice.log_estimates.iter().map(|logs| spread(logs)).fold(0.0, f64::max);
-            // The spread of a few estimates is itself uncertain.
+            // Safety factor, because the spread of a few estimates is itself uncertain.
             if 1.5 * worst <= error * (self.replicates as f64).sqrt() {
                 break;
             }
@@ -265,10 +267,10 @@ impl RandomizedForward {
         let rule = self.rule(count);
         let (total, done) = (sequences.len().saturating_mul(replicates), AtomicUsize::new(0));
         let phase = if purpose == Purpose::Pilot { "pilot replicates" } else { "replicates" };
-        // The messages of one replicate are not told.
+        // No progress is reported within one replicate.
         let quiet = clock.quiet();
         let mut results: Vec<Vec<Estimated>> = Vec::with_capacity(sequences.len());
-        // In groups, so that no more backward messages are in memory than there are threads.
+        // In groups, so that at most one set of backward messages per thread is in memory.
         for group in sequences.chunks(run.threads()) {
             let of_group: Result<Vec<Vec<Estimated>>> = group
                 .par_iter()
@@ -298,7 +300,7 @@ impl RandomizedForward {
     }
 }
 
-/// The standard deviation of the estimates relative to their mean; ∞ if none has a weight.
+/// The standard deviation of the estimates relative to their mean; ∞ if all are 0.
 fn spread(log_estimates: &[f64]) -> f64 {
     let count = log_estimates.len() as f64;
     let log_mean = numeric::log_sum_exp(log_estimates) - count.ln();

@@ -1,29 +1,31 @@
-//! Randomized dynamic programming: the exact algorithm on a few states of each position, chosen at random.
+//! Randomized dynamic programming: the exact algorithm on a small random subset of the states at each
+//! position.
 //!
-//! For every sequence and position t a set Ωₜ of about K of the N states is chosen, with weights wₜ such that
-//! sums over it are unbiased. Then
+//! For each sequence and position t, a set Ωₜ of about K of the N states is chosen at random, with weights wₜ
+//! that make sums over it unbiased. Then
 //!
-//!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),   E\[Ẑ\] = Z,
+//! Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ), E\[Ẑ\] = Z,
 //!
-//! is the partition function of a lattice of K states a position, and all that is known about exact lattices
-//! follows for the estimate: its gradient, entropy log Ẑ − Ê\[score\], samples. The choice itself is outside
-//! of every gradient. `proposal` and `proposals` say which states are likely to matter, `select` chooses from
-//! that, `spread` takes messages from a few states to all, `restriction` is the lattice.
+//! is the partition function of a lattice with K states per position. The exact algorithms on this lattice
+//! give the gradient of the estimate, its entropy log Ẑ − Ê\[score\] and samples. Gradients treat the chosen
+//! states as constants. `proposal` and `proposals` estimate which states matter, `select` chooses among them,
+//! `spread` computes messages from a few states to all states, and `restriction` is the lattice.
 //!
-//! Time O(T·K²) a replicate, and O(T·K·N) for proposals from messages (`forward`, `two-pass`), which are
-//! worth it: their error is smaller by orders of magnitude. Memory O(T·K), and O(T·N) for `two-pass`.
+//! Time O(T·K²) per replicate, plus O(T·K·N) for proposals from messages (`forward`, `two-pass`). These are
+//! worth their cost: the error is smaller by orders of magnitude. Memory O(T·K), and O(T·N) for `two-pass`.
 //!
-//! log Ẑ from R replicates: unbiased for Z, with the standard error of the replicates and the lower bound of
-//! Markov's inequality that always holds. How many states a wanted error takes is found by pilot runs whose
-//! draws are thrown away: to look at the error of the draws that are used would bias them. Gradients,
-//! marginals and entropy are ratios of estimates: consistent, not unbiased. With the selection `top` nothing
-//! is promised: it leaves all but the likeliest states out.
+//! Ẑ is the mean of R replicates and is unbiased for Z. It comes with the standard error of the replicates
+//! and with a lower bound from Markov's inequality, which always holds. For a requested error, pilot runs
+//! determine the number of states. Their samples are discarded, because choosing the number by the error of
+//! the samples that are used would bias the estimate. Gradients, marginals and entropy are ratios of
+//! estimates: consistent, not unbiased. The selection `top` drops all but the likeliest states and has no
+//! guarantee.
 //!
-//! If every replicate misses all paths of positive weight, Ẑ = 0: log Ẑ is −∞, with a warning in the
-//! diagnostics. That is no error, because the mean over seeds would be biased without these values. There are
-//! no samples then. Marginals are zero and entropy is −∞ for such a sequence of a batch; if there is no other
-//! sequence, they have no estimate, which is the error `no-answer`. With all states kept Z = 0 is proved: the
-//! error `zero-partition`.
+//! If every replicate misses all paths of positive weight, then Ẑ = 0: log Ẑ is −∞, with a warning in the
+//! diagnostics. This is not an error, because the mean over seeds would be biased without these values. Such
+//! a sequence has no samples, zero marginals and entropy −∞. If this happens to all sequences of a batch,
+//! marginals and entropy return the error `no-answer`. If all states were kept, Z = 0 is proved and the error
+//! is `zero-partition`.
 //!
 //! References: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML
 //! (2022); P. Fearnhead, P. Clifford, *On-line inference for hidden Markov models via particle filters*, J.

@@ -1,21 +1,22 @@
-//! What states are likely to matter at each position of a sequence.
+//! Proposals: which states are likely to matter at each position of a sequence.
 //!
-//! The best proposal is the true marginal γₜ(i) = αₜ(i)·βₜ(i)/Z. In rising order of cost and quality:
+//! The best proposal is the true marginal γₜ(i) = αₜ(i)·βₜ(i)/Z. The proposals, in increasing order of cost
+//! and quality:
 //!
 //! - *uniform*;
 //! - *local*: the emissions (and at the first position the start scores);
-//! - *global*: how much a state has to do with others at all: ‖eᵢ‖₁ for embeddings, the sum of its row and
+//! - *global*: the total strength of a state's transitions: ‖eᵢ‖₁ for embeddings, the sum of its row and
 //!   column for tables;
 //! - *local-global*: half of each, both normalised (Fu, Cunningham & Lapata 2022, Eq. 34);
-//! - *given*: scores of the caller's;
-//! - *forward*: the running message α̂ₜ, taken to all N states at O(K·N) a step;
-//! - *two-pass*: first a backward pass in the same way, with random numbers of its own, then
-//!   q ∝ 0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is: β̂ can miss a state that only
-//!   unchosen states lead on from, and then sums would be biased.
+//! - *given*: scores supplied by the caller;
+//! - *forward*: the running message α̂ₜ, computed for all N states at O(K·N) per step;
+//! - *two-pass*: first a backward pass of the same kind with independent random numbers, then q ∝
+//!   0.95·α̂β̂/Σ + 0.05·α̂/Σ. The second term keeps q positive wherever α̂ is positive. Without it, β̂ could
+//!   be 0 for a state whose successors were all left out, and sums would be biased.
 //!
-//! An estimate is unbiased whatever the proposal, as long as q is positive where it must be and the draws at
-//! a position do not depend on those that made its proposal in any other way than through it. So replicates
-//! may share one backward pass.
+//! The estimate is unbiased for any proposal if q is positive wherever it must be, and if the samples at a
+//! position depend on the samples behind its proposal only through the proposal. Replicates may therefore
+//! share one backward pass.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,25 +29,24 @@ use crate::model::{Chain, Transitions};
 use crate::numeric::{self, Real};
 use crate::random::Streams;
 
-/// The part of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
+/// Weight of α̂β̂ in the two-pass proposal; the rest is α̂ alone.
 pub(super) const GUIDED: f64 = 0.95;
-/// The part of the uniform proposal in *global*, where a state that has nothing to do with others would be
-/// missed.
+/// Weight of the uniform proposal in *global*. Without it, a state without transitions would never be chosen.
 const FLOOR: f64 = 1e-3;
 
-/// Where the likely states come from.
+/// The proposal distribution over states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proposal {
-    /// All states alike.
+    /// All states with equal probability.
     Uniform,
     /// The emissions.
     Local,
-    /// The norms of the embeddings, or the sums of rows and columns.
+    /// The norms of the embeddings, or the sums of rows and columns of the table.
     Global,
-    /// Half of each.
+    /// Half local, half global.
     LocalGlobal,
-    /// The caller's scores.
+    /// Scores supplied by the caller.
     Given,
     /// The running forward message.
     Forward,
@@ -56,12 +56,12 @@ pub enum Proposal {
 }
 
 impl Proposal {
-    /// True if messages are taken to all states, at O(K·N) a step.
+    /// True if messages are computed for all states, at O(K·N) per step.
     pub fn needs_messages(self) -> bool {
         matches!(self, Proposal::Forward | Proposal::TwoPass)
     }
 
-    /// q at position t of sequence b, normalised: of the proposals that depend on the model alone.
+    /// q at position t of sequence b, normalised. Only for proposals that depend on the model alone.
     pub fn probabilities<F: Real>(self, chain: &Chain<F>, b: usize, t: usize) -> Result<Vec<f64>> {
         if self.needs_messages() || self == Proposal::Given {
             return Err(Error::argument("proposal", "depends on more than the model"));
@@ -74,14 +74,14 @@ impl Proposal {
     }
 }
 
-/// How many states to choose, and how.
+/// How many states are chosen, and by which rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// How.
+    /// The selection rule.
     pub selection: Selection,
-    /// How many.
+    /// The number of states.
     pub count: usize,
-    /// How many for certain, of draws.
+    /// The number of states kept with certainty by `draws`.
     pub top: usize,
 }
 
@@ -105,7 +105,7 @@ pub struct Support {
 }
 
 impl Support {
-    /// The choices at the positions of a sequence.
+    /// From the states chosen at each position of a sequence.
     pub fn new(positions: Vec<Chosen>) -> Self {
         Support { positions }
     }
@@ -115,7 +115,7 @@ impl Support {
         self.positions.len()
     }
 
-    /// True for no position.
+    /// True if there are no positions.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
@@ -131,13 +131,13 @@ impl Support {
         weights.filter(|w| w.is_finite()).fold(0.0, |largest, weight| f64::max(largest, weight.abs()))
     }
 
-    /// True if no state was possible at some position, so that the estimate is 0.
+    /// True if no state was possible at some position, so the estimate is 0.
     pub fn is_impossible(&self) -> bool {
         self.positions.iter().any(|chosen| chosen.states.is_empty())
     }
 }
 
-/// The messages of the chosen states with their weights, the largest 0.
+/// The log messages of the chosen states plus their log weights, shifted so that the largest is 0.
 pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     let pairs = chosen.states.iter().zip(&chosen.log_weights);
     let logs: Vec<f64> = pairs.map(|(&i, w)| message[i as usize].to_f64() + w).collect();
@@ -146,8 +146,8 @@ pub(crate) fn weighted<F: Real>(message: &[F], chosen: &Chosen) -> Vec<F> {
     logs.iter().map(|x| F::from_f64(x - shift)).collect()
 }
 
-/// log(part·p/Σp + (1 − part)·q/Σq) for logarithms of p and q, entry by entry in the log domain: either may
-/// vanish beside the other. If p is zero everywhere it is left out, and likewise q.
+/// log(part·p/Σp + (1 − part)·q/Σq), given log p and log q. Computed entry by entry in the log domain,
+/// because either term may vanish relative to the other. If p or q is zero everywhere, it is left out.
 pub(crate) fn mixture(mut p: Vec<f64>, q: &[f64], part: f64) -> Vec<f64> {
     let (log_p, log_q) = (numeric::log_sum_exp(&p), numeric::log_sum_exp(q));
     if log_p == f64::NEG_INFINITY {
@@ -175,7 +175,7 @@ pub(super) fn global<F: Real>(chain: &Chain<F>, entries: &ChainEntries<'_, F>) -
     global_scores(entries, chain.steps() - 1)
 }
 
-/// The same for so many tables.
+/// The same for the first `tables` tables.
 pub(crate) fn global_scores<F: Real>(entries: &ChainEntries<'_, F>, tables: usize) -> Vec<f64> {
     let states = entries.states;
     let mut logs = match entries.transitions {

@@ -1,11 +1,12 @@
 //! The proposals for the positions of a model, and the states chosen from them.
 //!
-//! Of a semi-Markov chain the states are those that a segment may start in. With inₛ(j) what leads into a
-//! segment of state j that starts at s, localₛ(j) = Σ_d exp score(s, d, j) and followₛ(j) = Σ_d exp score(s,
-//! d, j)·β_{s+d}(j), the best proposal is in·follow. *local* is local, *forward* in·local, *two-pass*
-//! 0.95·in·follow/Σ + 0.05·in·local/Σ. Segments that end at t are those from the last L sets, so the states
-//! that are left there are the union of these sets. On a chain local is the emission, and it stands in the
-//! message already: one row goes from position to position, without sums over segments.
+//! In a semi-Markov chain, the chosen states are those in which a segment may start. Let inₛ(j) be the total
+//! weight that enters a segment of state j starting at s, localₛ(j) = Σ_d exp score(s, d, j), and
+//! followₛ(j) = Σ_d exp score(s, d, j)·β_{s+d}(j). The best proposal is in·follow. *local* is local,
+//! *forward* is in·local, and *two-pass* is 0.95·in·follow/Σ + 0.05·in·local/Σ. Segments that end at t start
+//! in one of the last L sets, so the states in which they end are the union of these sets. In a chain, local
+//! is the emission, which the message already includes: one row is passed from position to position, without
+//! sums over segments.
 //!
 //! Time O(T·L·K·N) for proposals from messages, memory O(T·N).
 
@@ -26,9 +27,9 @@ pub(super) struct Proposals<'a, M: SequenceModel> {
     model: &'a M,
     entries: ChainEntries<'a, M::Real>,
     proposal: Proposal,
-    /// log of the global proposal, normalised; empty where it is not needed.
+    /// log of the global proposal, normalised; empty if not needed.
     global: Vec<f64>,
-    /// B×T×N, the caller's.
+    /// B×T×N scores supplied by the caller.
     scores: &'a [f64],
 }
 
@@ -43,7 +44,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         Proposals { model, entries, proposal, global, scores }
     }
 
-    /// log Σ_d exp(score(s, d, j) + after(d)(j)) for every state, without the start scores.
+    /// log Σ_d exp(score(s, d, j) + after(d)(j)) for each state j, without the start scores.
     fn follow<'m>(&self, b: usize, s: usize, after: impl Fn(usize) -> Option<&'m [M::Real]>) -> Vec<f64>
     where
         M::Real: 'm,
@@ -65,8 +66,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         sums
     }
 
-    /// The log scores of the states at position t without what comes before it: of segments those of all
-    /// lengths together.
+    /// The log scores of the states at position t without the weight that enters them. For segments, summed
+    /// over all lengths.
     fn local(&self, b: usize, t: usize) -> Vec<f64> {
         if M::SEGMENTS {
             return self.follow(b, t, |_| None);
@@ -74,8 +75,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         self.model.chain().emission(b, t).iter().map(|x| x.to_f64()).collect()
     }
 
-    /// log q at position t of sequence b, up to a constant. `message` is the running message forward: of a
-    /// chain with the emission.
+    /// log q at position t of sequence b, up to a constant. `message` is the running forward message; in a
+    /// chain it includes the emission.
     pub fn at(&self, b: usize, t: usize, message: &[M::Real], guide: &[M::Real]) -> Vec<f64> {
         let chain = self.model.chain();
         let local = || {
@@ -110,13 +111,13 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         }
     }
 
-    /// Backward messages of sequence b for every position and state, each position up to a constant: β, of
-    /// segments follow.
+    /// Backward messages of sequence b for each position and state, up to a constant per position: β for
+    /// chains, follow for segments.
     pub fn guide(&self, b: usize, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Vec<M::Real>> {
         let chain = self.model.chain();
         let (states, length) = (chain.states(), chain.lengths()[b]);
         let mut guide = vec![M::Real::default(); length * states];
-        // What follows from leaving each of the next L positions, the nearest first, all relative to one
+        // Messages from leaving each of the next L positions, nearest first, all relative to the same
         // constant.
         let mut after: VecDeque<Vec<M::Real>> = VecDeque::from([vec![M::Real::default(); states]]);
         for s in (0..length).rev() {
@@ -144,8 +145,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             }
             let mut before = vec![M::Real::NEG_INFINITY; states];
             spread::backward(&self.entries, s - 1, &chosen.states, &sent, &mut before);
-            // The messages that were sent are relative to the largest of them, those that wait to the last
-            // constant.
+            // The new messages are relative to their largest entry, the stored ones to the previous constant.
+            // This shifts the stored ones to the new constant.
             let sent = largest_sent(&message, &chosen) + shift;
             after.iter_mut().for_each(|waiting| lower(waiting, sent));
             after.push_front(before);
@@ -154,7 +155,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         Ok(guide)
     }
 
-    /// Chooses the states of sequence b for one replicate.
+    /// The states of sequence b for one replicate.
     pub fn support(
         &self,
         b: usize,
@@ -182,7 +183,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             clock.check()?;
             let guide = guide.get(t * states..(t + 1) * states).unwrap_or_default();
             let log_proposal = self.at(b, t, &message, guide);
-            // The proposal is what is known about a state's score, the guide about what is left to come.
+            // The proposal measures the score of a state, and the guide measures the total weight of its
+            // continuations.
             let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
             let order = match self.proposal {
                 Proposal::TwoPass => Order::Bands(&features),
@@ -214,8 +216,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
         Ok(Support::new(positions))
     }
 
-    /// The states j that are left at t, in ascending order, and log Σ_s exp(inₛ(j) + log w + score(s, t, j)),
-    /// the largest 0. All messages that wait are then relative to the same constant.
+    /// The states j in which a segment may end at t, in ascending order, and log Σ_s exp(inₛ(j) + log w +
+    /// score(s, t, j)), shifted so that the largest is 0. Stored messages are shifted to the same constant.
     fn leave(&self, b: usize, t: usize, starts: &mut VecDeque<Start<M::Real>>) -> (Vec<u32>, Vec<M::Real>) {
         let mut left: Vec<u32> = starts.iter().flat_map(|start| &start.chosen.states).copied().collect();
         left.sort_unstable();
@@ -235,14 +237,14 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
     }
 }
 
-/// The states that segments may start in at s, and the messages into them.
+/// The states in which segments may start at s, and the messages into them.
 struct Start<F> {
     s: usize,
     chosen: Chosen,
     message: Vec<F>,
 }
 
-/// The score of a segment of a state from s to t, without the start score.
+/// The score of a segment of one state from s to t, without the start score.
 pub(super) fn segment_score<M: SequenceModel>(model: &M, b: usize, s: usize, t: usize, state: usize) -> f64 {
     let emissions: f64 = (s..=t).map(|u| model.chain().emission(b, u)[state].to_f64()).sum();
     emissions + model.segment_row(b, s, t + 1 - s)[state].to_f64()
@@ -256,12 +258,13 @@ fn lower<F: Real>(x: &mut [F], shift: f64) {
     x.iter_mut().for_each(|x| *x = F::from_f64(x.to_f64() - shift));
 }
 
-/// x, 0 if it is not finite.
+/// x, or 0 if x is not finite.
 fn finite(x: f64) -> f64 {
     if x.is_finite() { x } else { 0.0 }
 }
 
-/// Where nothing is possible: one state that has no weight, because a layer of a lattice has at least one.
+/// If no state is possible, returns one state with weight zero, because a layer of a lattice needs at least
+/// one.
 fn at_least_one(chosen: Chosen) -> Chosen {
     if chosen.states.is_empty() {
         return Chosen { states: vec![0], log_weights: vec![f64::NEG_INFINITY] };
@@ -269,7 +272,7 @@ fn at_least_one(chosen: Chosen) -> Chosen {
     chosen
 }
 
-/// What `weighted` takes out of the messages of the chosen states.
+/// The shift that `weighted` subtracts from the messages of the chosen states.
 fn largest_sent<F: Real>(message: &[F], chosen: &Chosen) -> f64 {
     let pairs = chosen.states.iter().zip(&chosen.log_weights);
     finite(pairs.map(|(&i, w)| message[i as usize].to_f64() + w).fold(f64::NEG_INFINITY, f64::max))

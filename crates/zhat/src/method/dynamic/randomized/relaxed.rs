@@ -1,11 +1,11 @@
 //! Relaxed samples from the chosen states, and their gradient.
 //!
 //! Backward sampling with Gumbel noise (Fu, Cunningham & Lapata 2022, Algorithm 4): x̂ₜ = argmaxᵢ(log p̂(i |
-//! x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a draw from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) its relaxation. The weights
-//! are in p̂ (the paper's Eq. 23 and 26 leave them out, but then p̂ does not sum to one). Of a semi-Markov
-//! chain each segment takes its state and then its length in this way. Only states that may be left have a
-//! value, so samples are sparse: memory O(T·K) each. Sample s is drawn from replicate s mod R and stands for
-//! the model with the weight Ẑ of that replicate.
+//! x̂ₜ₊₁) + gᵢ) over i ∈ Ωₜ is a sample from p̂, and x̃ₜ = softmax((log p̂ + g)/τ) is its relaxation. p̂
+//! includes the weights (Eq. 23 and 26 of the paper leave them out, but then p̂ does not sum to one). In a
+//! semi-Markov chain, the state and then the length of each segment are drawn this way. Only states in which
+//! a segment may end have a value, so samples are sparse: memory O(T·K) per sample. Sample s is drawn from
+//! replicate s mod R, and its weight is Ẑ of that replicate.
 
 use rayon::prelude::*;
 
@@ -18,37 +18,37 @@ use crate::numeric::Real;
 use crate::random::Streams;
 use crate::run::Run;
 
-/// A relaxed sample: for each position, or for each segment, some states, and the lengths of segments, with
-/// values that sum to one.
+/// A relaxed sample: for each position (or segment), values of some states that sum to one; for each segment,
+/// also values of its lengths that sum to one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SparsePath<F, P = Vec<usize>> {
-    /// The path that it relaxes, or (state, length) of each segment.
+    /// The path that is relaxed, or (state, length) of each segment.
     pub hard: P,
-    /// Where the states of each position or segment begin; one number more than there are.
+    /// Index of the first entry of each position or segment, followed by the total number of entries.
     pub offsets: Vec<usize>,
     /// The state of each entry.
     pub states: Vec<u32>,
     /// The value of each entry.
     pub values: Vec<F>,
-    /// Where the lengths of each segment begin; one number more than there are segments.
+    /// Index of the first length of each segment, followed by the total number of lengths.
     pub length_offsets: Vec<usize>,
-    /// The values of lengths 1, 2, … of each segment; none of a chain.
+    /// The values of lengths 1, 2, … of each segment; empty for a chain.
     pub lengths: Vec<F>,
 }
 
 /// Relaxed samples of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseSamples<F, P = Vec<usize>> {
-    /// For each sequence its samples; none where it has no weight.
+    /// The samples of each sequence; none if its estimate is 0.
     pub samples: Vec<Vec<SparsePath<F, P>>>,
-    /// For each sequence the log weight of each sample.
+    /// The log weight of each sample of each sequence.
     pub log_weights: Vec<Vec<f64>>,
 }
 
-/// The cotangent of a sample: of its `values` and of its `lengths`.
+/// The cotangents of the `values` and of the `lengths` of a sample.
 pub type SparseCotangent<F> = (Vec<F>, Vec<F>);
 
-/// Where the values of a sample stand.
+/// Positions of the values of a sample.
 struct Outline {
     /// The last position of each segment.
     ends: Vec<usize>,
@@ -57,14 +57,13 @@ struct Outline {
 }
 
 impl Outline {
-    /// The number of values of states and of lengths.
+    /// The numbers of state values and of length values.
     fn sizes(&self) -> [usize; 2] {
         [&self.offsets, &self.length_offsets].map(|offsets| offsets.last().copied().unwrap_or(0))
     }
 }
 
-/// What relaxed samples leave for their gradient: the states that were chosen; messages and noise are
-/// computed again.
+/// Tape for the gradient of relaxed samples: the chosen states. Messages and noise are recomputed.
 pub struct RelaxedTape<M: SequenceModel> {
     model: M,
     choice: Choice,
@@ -74,13 +73,12 @@ pub struct RelaxedTape<M: SequenceModel> {
     run: Run,
 }
 
-/// Relaxed samples, and what their gradient needs.
+/// Relaxed samples, and a tape for their gradient.
 type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel>::Drawn>, RelaxedTape<M>);
 
 impl RandomizedForward {
-    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and what its
-    /// gradient needs. The gradient takes the hard states of a path, and the lengths of its segments, as
-    /// constants.
+    /// `count` samples of each sequence with their relaxation at a positive temperature τ, and a tape for the
+    /// gradient. The gradient treats the hard states of a path and the lengths of its segments as constants.
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -92,7 +90,7 @@ impl RandomizedForward {
     }
 }
 
-/// The replicate that a sample is drawn from and the stream of its noise.
+/// A sample, the replicate from which it is drawn, and the random stream of its noise.
 pub(super) struct SampleSource {
     pub s: usize,
     pub replicate: usize,
@@ -100,7 +98,7 @@ pub(super) struct SampleSource {
 }
 
 impl Choice {
-    /// Samples from these states, with what their gradient needs.
+    /// Samples from these states, with a tape for their gradient.
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -111,7 +109,7 @@ impl Choice {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
-        // A state and its value, for every state that was chosen.
+        // A state and its value for each chosen state.
         let positions: f64 = model.chain().lengths().iter().map(|&length| length as f64).sum();
         let each = (4 + size_of::<M::Real>()) as f64 * self.count as f64 + 64.0;
         run.require_memory(NAME, count as f64 * positions * each)?;
@@ -138,7 +136,7 @@ impl Choice {
         Ok((SparseSamples { samples, log_weights }, tape))
     }
 
-    /// Draws the samples of all sequences: `draw` gives those of one replicate.
+    /// Draws the samples of all sequences; `draw` returns the samples of one replicate.
     pub(super) fn draw_samples<S: Send>(
         &self,
         batch: usize,
@@ -157,14 +155,14 @@ impl Choice {
         run.install(|| (0..batch).into_par_iter().map(of_sequence).collect())
     }
 
-    /// The log weight of each of so many samples of sequence b.
+    /// The log weights of `count` samples of sequence b.
     pub(super) fn log_weights(&self, b: usize, count: usize) -> Vec<f64> {
         let logs = self.log_estimates(b);
         (0..count).map(|s| logs[s % logs.len()]).collect()
     }
 
-    /// Which samples of sequence b each replicate has to draw; none if no replicate has a weight. Those of a
-    /// replicate without a weight come from another one: their own weight is zero.
+    /// The samples of sequence b that each replicate draws; empty if all replicates are 0. If a replicate is
+    /// 0, its samples are drawn from another one; their weight is zero.
     pub(super) fn sources(&self, b: usize, count: usize) -> Vec<Vec<SampleSource>> {
         let logs = self.log_estimates(b);
         let Some(possible) = logs.iter().position(|&log| log > f64::NEG_INFINITY) else {
@@ -180,7 +178,7 @@ impl Choice {
     }
 }
 
-/// A sample from its segments, the last first.
+/// A sample from its segments, which are listed last to first.
 fn sparse<M: SequenceModel>(
     restriction: &Restriction<'_, M>,
     mut segments: Vec<RelaxedSegment<M::Real>>,
@@ -208,13 +206,13 @@ fn streams<M: SequenceModel>(run: &Run) -> Streams {
 }
 
 impl<M: SequenceModel> RelaxedTape<M> {
-    /// The states that were chosen.
+    /// The chosen states.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The gradient of Σ cotangent·values, for a cotangent of the lengths of `values` and of `lengths` for
-    /// each sequence and sample.
+    /// The gradient of Σ cotangent·values. The cotangents have the lengths of `values` and `lengths` for each
+    /// sequence and sample.
     pub fn vjp(&self, cotangent: &[Vec<SparseCotangent<M::Real>>]) -> Result<M::FactorMarginals> {
         self.check(cotangent)?;
         let mut gradient = self.model.zero_gradient();
@@ -228,7 +226,7 @@ impl<M: SequenceModel> RelaxedTape<M> {
         })
     }
 
-    /// Adds the gradient of the samples that one replicate has drawn for sequence b.
+    /// Adds the gradient of the samples that one replicate drew for sequence b.
     fn add_gradient(
         &self,
         b: usize,

@@ -1,19 +1,19 @@
-//! A sequence on the states that were chosen.
+//! A sequence restricted to the chosen states.
 //!
-//! With the chosen states and their weights held fixed the estimate is
+//! For fixed states and weights, the estimate is
 //!
-//!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
+//! Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
 //!
-//! the partition function of a lattice of K states a position whose node scores are emissions plus log
-//! weights. Everything known about exact lattices holds for it: gradient, entropy, samples. Time O(T·K²) a
-//! sequence, memory O(T·K).
+//! the partition function of a lattice with K states per position whose node scores are emissions plus log
+//! weights. The exact algorithms give its gradient, entropy and samples. Time O(T·K²) per sequence, memory
+//! O(T·K).
 //!
-//! Of a semi-Markov chain Ωₛ are the states in which a segment may start at s, with a weight for each
-//! segment; a segment that ends at t is left in one of the states of the last L sets. Time O(T·L·K²).
+//! In a semi-Markov chain, Ωₛ is the set of states in which a segment may start at s, with one weight per
+//! segment. A segment that ends at t has a state from one of the last L sets. Time O(T·L·K²).
 //!
-//! Entropy is log Ẑ − Ê[score]. On a chain that is the expectation of −log p̂(x) + Σₜ log wₜ(xₜ). With
-//! segments it is taken as log Ẑ − log Z′ + E[−log q], q being the same lattice without weights and Z′ its
-//! partition function.
+//! The entropy is log Ẑ − Ê[score]. On a chain this is the expectation of −log p̂(x) + Σₜ log wₜ(xₜ). With
+//! segments it is computed as log Ẑ − log Z′ + E[−log q], where q is the same lattice without weights and Z′
+//! is its partition function.
 
 use super::proposal::Support;
 use super::proposals::segment_score;
@@ -26,15 +26,16 @@ use crate::numeric::Real;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Where a state that is left does not stand among those entered.
+/// Marks a state that is not in the set of start states.
 const ABSENT: u32 = u32::MAX;
 
-/// Sequence b of a model on its chosen states. All but `log_partition` need some at every position.
+/// Sequence b of a model, restricted to its chosen states. All methods except `log_partition` need at least
+/// one state at each position.
 pub(super) struct Restriction<'a, M: SequenceModel> {
     model: &'a M,
     b: usize,
     support: &'a Support,
-    /// Of segments: the states that may be left, and how they are entered.
+    /// For segments: the states in which a segment may end, and their indices in the sets of start states.
     ends: Vec<SegmentEnd>,
     weighted: bool,
 }
@@ -42,15 +43,15 @@ pub(super) struct Restriction<'a, M: SequenceModel> {
 /// The segments that end at a position.
 #[derive(Clone)]
 struct SegmentEnd {
-    /// The states that may be left.
+    /// The states in which a segment may end here.
     left: Vec<u32>,
-    /// By t − s: for every state left at t its number in Ωₛ, 0 where it is not there.
+    /// By t − s: for each state in `left`, its index in Ωₛ, or 0 if it is not there.
     origins: Vec<Vec<u32>>,
-    /// The same with `ABSENT`.
+    /// The same, with `ABSENT` instead of 0.
     places: Vec<Vec<u32>>,
 }
 
-/// What is added up over a lattice: marginals, or the covariances of a direction.
+/// The quantity summed over a lattice: marginals, or covariances with a direction.
 #[derive(Clone, Copy)]
 enum Weights<'a, F: Real> {
     Marginals(&'a Lattice<'a, F>, &'a Messages<F>),
@@ -82,12 +83,12 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         Restriction { ends: self.ends.clone(), weighted: false, ..*self }
     }
 
-    /// The states that may be left at t.
+    /// The states in which a segment may end at t.
     pub fn left(&self, t: usize) -> &[u32] {
         if M::SEGMENTS { &self.ends[t].left } else { &self.support.at(t).states }
     }
 
-    /// The state of the model behind number k of those that may be left at t.
+    /// The model's state for index k of `left(t)`.
     pub fn state(&self, t: usize, k: usize) -> usize {
         self.left(t)[k] as usize
     }
@@ -117,7 +118,8 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         work(&Lattice::new(&[support.len()], &nodes, &*steps, edges))
     }
 
-    /// Calls `work` with the direction of entropy, see above. The weights are in p̂, not in the score.
+    /// Calls `work` with the direction of the entropy (see the module documentation). The weights belong to
+    /// p̂, not to the score.
     fn with_direction<R>(&self, work: impl FnOnce(&Direction<'_, M::Real>) -> R) -> R {
         if M::SEGMENTS {
             let plain = self.without_weights();
@@ -132,7 +134,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         self.with_lattice(|p| work(&Direction { p, own: -1.0, other: None, extra: Some(&extra) }))
     }
 
-    /// log Ẑ; −∞ if there are no states at some position, or no weight.
+    /// log Ẑ; −∞ if some position has no states, or if no path has positive weight.
     pub fn log_partition(&self, clock: &Clock<'_>) -> Result<f64> {
         if self.support.is_impossible() {
             return Ok(f64::NEG_INFINITY);
@@ -149,7 +151,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         })
     }
 
-    /// Adds `factor` times the marginals to B×T×N numbers.
+    /// Adds `factor` times the marginals to the B×T×N array `marginals`.
     pub fn add_marginals(&self, factor: f64, clock: &Clock<'_>, marginals: &mut [M::Real]) -> Result<()> {
         let (steps, states) = (self.model.chain().steps(), self.model.chain().states());
         self.with_lattice(|lattice| {
@@ -178,7 +180,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         })
     }
 
-    /// Adds `factor` times the gradient of Ĥ and `also` times that of log Ẑ.
+    /// Adds `factor` times the gradient of Ĥ and `also` times the gradient of log Ẑ.
     pub fn add_entropy_gradient(
         &self,
         factor: f64,
@@ -200,7 +202,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         })
     }
 
-    /// Calls `add` with every segment (first and last position, state) and `factor` times its weight.
+    /// Calls `add` with each segment (first and last position, state) and `factor` times its weight.
     fn each_segment(
         &self,
         weights: Weights<'_, M::Real>,
@@ -238,12 +240,12 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         }
     }
 
-    /// Draws from p̂.
+    /// Samples from p̂.
     pub fn draw(&self, count: usize, random: &mut Stream, clock: &Clock<'_>) -> Result<Vec<M::Drawn>> {
         self.with_lattice(|lattice| {
             let backward = lattice.sweep_backward(clock)?;
             let mut drawn = Vec::with_capacity(count);
-            // A block at a time, so that the clock is seen.
+            // One block at a time, so that the time limit is checked.
             for first in (0..count).step_by(BLOCK) {
                 for mut path in lattice.draw(&backward, 0, BLOCK.min(count - first), random, clock)? {
                     let mut open = 0;
@@ -258,7 +260,8 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
         })
     }
 
-    /// The scores of the segments s…t for each state left at t; −∞ for those that cannot have started at s.
+    /// The scores of the segments s…t for each state in `left`; −∞ for states in which no segment can start
+    /// at s.
     fn scores(&self, s: usize, t: usize) -> Vec<f64> {
         let (chosen, end) = (self.support.at(s), &self.ends[t]);
         let score = |(&state, &place): (&u32, &u32)| {
@@ -268,7 +271,7 @@ impl<'a, M: SequenceModel> Restriction<'a, M> {
             let start = if s == 0 { self.model.chain().start()[state as usize].to_f64() } else { 0.0 };
             let weight = chosen.log_weights[place as usize];
             let score = segment_score(self.model, self.b, s, t, state as usize) + start;
-            // A state that stands for none has no weight either way.
+            // The placeholder state (weight zero) keeps its weight even without weights.
             score + if self.weighted || weight == f64::NEG_INFINITY { weight } else { 0.0 }
         };
         end.left.iter().zip(&end.places[t - s]).map(score).collect()

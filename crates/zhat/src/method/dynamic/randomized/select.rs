@@ -1,20 +1,21 @@
-//! Choosing a few of many states so that weighted sums over the chosen are unbiased.
+//! Random selection of a few states such that weighted sums over them are unbiased.
 //!
-//! A proposal q ≥ 0 over N states says how much each is likely to matter. A selection is a set Ω of about K
+//! A proposal q ≥ 0 over N states estimates the importance of each state. A selection is a set Ω of about K
 //! states with weights w such that E[Σ_{i∈Ω} wᵢ fᵢ] = Σᵢ fᵢ for every f that vanishes where q does.
 //!
-//! - *Threshold* (Fearnhead & Clifford 2003): with c such that Σᵢ min(1, qᵢ/c) = K, every state with qᵢ ≥ c
-//!   is kept with weight 1; of the others, state i is chosen with probability qᵢ/c and weight c/qᵢ, by
-//!   systematic sampling: steps of length 1 from a random start through the probabilities laid end to end. No
-//!   state comes twice. Where q is proportional to f the sum has no variance at all, and where f/q changes
-//!   slowly in the order in which the states are laid out it has little.
-//! - *Draws* (Fu, Cunningham & Lapata 2022): the K₁ states of largest q with weight 1, and K₂ = K − K₁
-//!   independent draws from the others, each of weight S/(K₂ qᵢ) with S the sum of q over the others. The
-//!   paper leaves S out; without it the sum is not unbiased.
-//! - *Top*: the K states of largest q and nothing else. Biased: it always leaves something out.
+//! - *Threshold* (Fearnhead & Clifford 2003): let c satisfy Σᵢ min(1, qᵢ/c) = K. Each state with qᵢ ≥ c is
+//!   kept with weight 1. Each other state i is chosen with probability qᵢ/c and gets weight c/qᵢ, by
+//!   systematic sampling: steps of length 1 from a random start through the cumulative probabilities. No
+//!   state is chosen twice. If q is proportional to f, the sum has zero variance; if f/q varies slowly in the
+//!   order of the states, the variance is small.
+//! - *Draws* (Fu, Cunningham & Lapata 2022): the K₁ states with the largest q get weight 1; K₂ = K − K₁
+//!   independent draws from the others get weight S/(K₂ qᵢ) each, where S is the sum of q over the others.
+//!   The paper omits S; without it the sum is biased.
+//! - *Top*: the K states with the largest q and no others. Biased, because the remaining terms are always
+//!   dropped.
 //!
-//! Proposals are given as logarithms, up to a constant; −∞ is never chosen. If no more than K states are
-//! possible, all are taken with weight 1. Time O(N) expected (and O(K log K) for draws), memory O(N).
+//! Proposals are given as logarithms, up to a constant; −∞ is never chosen. If at most K states are possible,
+//! all of them are chosen with weight 1. Time O(N) expected (and O(K log K) for draws), memory O(N).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,21 +26,21 @@ use crate::random::Stream;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// The likely ones for certain, the others by systematic sampling.
+    /// The likely states with certainty, the others by systematic sampling.
     #[default]
     Threshold,
-    /// The most likely ones for certain, and independent draws from the others.
+    /// The most likely states with certainty, and independent draws from the others.
     Draws,
-    /// The most likely ones only: biased.
+    /// Only the most likely states; biased.
     Top,
 }
 
-/// States chosen from a proposal, in ascending order, each once, and the logarithms of their weights.
+/// States chosen from a proposal, in ascending order without repetition, and the logarithms of their weights.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     /// The states.
     pub states: Vec<u32>,
-    /// log wᵢ, 0 for those that were certain.
+    /// log wᵢ; 0 for states kept with certainty.
     pub log_weights: Vec<f64>,
 }
 
@@ -56,14 +57,14 @@ impl Chosen {
     }
 }
 
-/// In what order systematic sampling goes through the states.
+/// The order in which systematic sampling traverses the states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order<'a> {
-    /// As they are numbered: nothing is known about them.
+    /// By state number, if nothing is known about the states.
     Number,
     /// By their proposals.
     Proposal,
-    /// In bands of similar features, by their proposals within a band, up and down in turn.
+    /// In bands of similar features. Within each band by proposal, alternately ascending and descending.
     Bands(&'a [f64]),
 }
 
@@ -73,7 +74,7 @@ impl Selection {
         self != Selection::Top
     }
 
-    /// Chooses about `count` ≥ 1 states; of draws, `top` < `count` are taken for certain.
+    /// Chooses about `count` ≥ 1 states. `draws` keeps `top` < `count` of them with certainty.
     ///
     /// ```
     /// use zhat::random::Streams;
@@ -88,7 +89,7 @@ impl Selection {
         self.choose_in(Order::Number, log_proposal, count, top, random)
     }
 
-    /// The same with systematic sampling in some order.
+    /// The same, with systematic sampling in the given order.
     pub(crate) fn choose_in(
         self,
         order: Order<'_>,
@@ -124,7 +125,7 @@ fn possible_states(log_proposal: &[f64]) -> Vec<u32> {
     states.filter(|&i| log_proposal[i as usize] > f64::NEG_INFINITY).collect()
 }
 
-/// Puts the `count` states of largest proposal first, of equal ones those that come first.
+/// Moves the `count` states with the largest proposal to the front. Ties go to the lower state number.
 fn largest_first(order: &mut [u32], log_proposal: &[f64], count: usize) {
     if count > 0 && count < order.len() {
         let key = |i: u32| log_proposal[i as usize];
@@ -132,14 +133,14 @@ fn largest_first(order: &mut [u32], log_proposal: &[f64], count: usize) {
     }
 }
 
-/// More than `count` states are possible.
+/// Requires that more than `count` states are possible.
 fn threshold(log_proposal: &[f64], mut count: usize, order: Order<'_>, random: &mut Stream) -> Chosen {
     let mut chosen = Chosen::default();
     let mut shift = numeric::max(log_proposal);
     let mut proposal: Vec<f64> = log_proposal.iter().map(|q| q - shift).collect();
     numeric::exp_in_place(&mut proposal);
-    // Where the scores lie so far apart that all but a few proposals vanish beside the largest, those few are
-    // certain and the others are weighed among themselves.
+    // If the scores are so far apart that all but a few proposals underflow relative to the largest, those
+    // few are kept with certainty and the others are compared among themselves.
     loop {
         let positive = proposal.iter().filter(|&&q| q > 0.0).count();
         if positive > count {
@@ -184,14 +185,14 @@ fn threshold(log_proposal: &[f64], mut count: usize, order: Order<'_>, random: &
     chosen
 }
 
-/// Puts states that are alike side by side.
+/// Sorts the states so that similar ones are adjacent.
 fn arrange(states: &mut [u32], order: Order<'_>, log_proposal: &[f64], inclusion: impl Fn(u32) -> f64) {
     match order {
         Order::Number => {}
         Order::Proposal => sort_by(states, log_proposal),
         Order::Bands(features) => {
             sort_by(states, features);
-            // As many bands as members of each that will be chosen.
+            // The number of bands equals the expected number of chosen states per band.
             let total: f64 = states.iter().map(|&i| inclusion(i)).sum();
             let width = total / total.sqrt().ceil().max(1.0);
             let (mut sum, mut end, mut start, mut upward) = (0.0, width, 0, true);
@@ -209,8 +210,7 @@ fn arrange(states: &mut [u32], order: Order<'_>, log_proposal: &[f64], inclusion
     }
 }
 
-/// Sorts by a key for each state, in single precision: it is an order among neighbours that is wanted, and
-/// soon.
+/// Sorts by a key per state, in single precision: speed matters more here than an exact order.
 fn sort_by(states: &mut [u32], keys: &[f64]) {
     let rank = |i: u32| {
         let bits = (keys[i as usize] as f32).to_bits();
@@ -222,11 +222,11 @@ fn sort_by(states: &mut [u32], keys: &[f64]) {
     states.iter_mut().zip(&ranks).for_each(|(state, &rank)| *state = rank as u32);
 }
 
-/// The c with Σᵢ min(1, qᵢ/c) = `count`, of which more are positive.
+/// The c with Σᵢ min(1, qᵢ/c) = `count`. More than `count` of the qᵢ must be positive.
 ///
-/// The left side falls as c grows, so one look at it tells on which side of c a pivot lies. With a pivot
-/// above c all larger numbers are counted, with one below c all smaller ones are added up, and the search
-/// goes on among the rest, as in quickselect.
+/// The left side decreases in c, so one evaluation tells on which side of c a pivot lies. If the pivot is
+/// above c, all larger numbers are counted; if it is below c, all smaller ones are summed. The search
+/// continues among the rest, as in quickselect.
 fn inclusion_level(proposal: &[f64], count: usize) -> f64 {
     let mut rest: Vec<f64> = proposal.iter().copied().filter(|&q| q > 0.0).collect();
     let (mut above, mut below) = (0, 0.0);
@@ -252,7 +252,7 @@ fn inclusion_level(proposal: &[f64], count: usize) -> f64 {
     below / (count - above) as f64
 }
 
-/// More than `count` > `top` states are possible.
+/// Requires that more than `count` > `top` states are possible.
 fn draws(log_proposal: &[f64], top: usize, count: usize, random: &mut Stream) -> Chosen {
     let mut order = possible_states(log_proposal);
     largest_first(&mut order, log_proposal, top);
@@ -279,7 +279,7 @@ fn draws(log_proposal: &[f64], top: usize, count: usize, random: &mut Stream) ->
         }
         last = if q > 0.0 { Some(i as usize) } else { last };
     }
-    // Rounding can leave a point behind the last state.
+    // Rounding can place a point beyond the last state.
     if let (Some(i), true) = (last, taken < number) {
         chosen.push(i, log_scale + ((number - taken) as f64).ln() - log_proposal[i]);
     }
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::random::Streams;
 
-    /// P(K ≥ k) + P(K ≤ k) bounded: 2·exp(−n·KL(k/n, p)), Chernoff's bound on both sides.
+    /// Bound on P(K ≥ k) + P(K ≤ k): 2·exp(−n·KL(k/n, p)), from Chernoff's bound on both sides.
     fn binomial_bound(n: f64, k: f64, p: f64) -> f64 {
         let term = |a: f64, b: f64| if a > 0.0 { a * (a / b).ln() } else { 0.0 };
         2.0 * (-n * (term(k / n, p) + term(1.0 - k / n, 1.0 - p))).exp()
@@ -311,7 +311,7 @@ mod tests {
         ]
     }
 
-    /// A state whose weight is wᵢ whenever it is chosen adds no bias if and only if it is chosen with
+    /// A state that has weight wᵢ whenever it is chosen adds no bias if and only if it is chosen with
     /// probability 1/wᵢ.
     #[test]
     fn states_are_chosen_as_often_as_their_weights_say() {
@@ -348,7 +348,8 @@ mod tests {
                         assert!(binomial_bound(RUNS as f64, hits[i], p) > 1e-9, "{name} {count} {i}");
                     }
                 }
-                // What was never seen has a small chance; what was seen has nearly all of K.
+                // States that were never chosen have a small total probability; the others account for nearly
+                // all of K.
                 assert!(
                     expected <= count as f64 + 1e-9 && expected > count as f64 - 0.05,
                     "{name} {expected}"

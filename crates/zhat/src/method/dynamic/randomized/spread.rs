@@ -1,24 +1,24 @@
 //! Messages from a few states to all states.
 //!
-//!   forward:  out(j) = log Σ_{i∈Ω} exp(message(i) + log-transition(i, j)) for every j,
-//!   backward: out(i) = log Σ_{j∈Ω} exp(log-transition(i, j) + message(j)) for every i.
+//! forward: out(j) = log Σ_{i∈Ω} exp(message(i) + log-transition(i, j)) for every j, backward: out(i) = log
+//! Σ_{j∈Ω} exp(log-transition(i, j) + message(j)) for every i.
 //!
-//! K·N exponentials, tile by tile, each sum shifted by its own largest term, so that nothing finite is lost.
-//! Memory: one tile a thread.
+//! Time: K·N exponentials, computed tile by tile. Each sum is shifted by its own largest term, so no finite
+//! value is lost. Memory: one tile per thread.
 
 use rayon::prelude::*;
 
 use crate::method::dynamic::lattice::{Entries, Index};
 use crate::numeric::Real;
 
-/// A tile has this many rows and columns at most: it stays in the second cache.
+/// Maximum number of rows and columns of a tile, chosen so that it fits into the L2 cache.
 const ROWS: usize = 64;
 const COLUMNS: usize = 512;
 
-/// Rows that one task does; its tile has as many columns as states are chosen.
+/// Rows per task. The tile has one column per chosen state.
 const BACKWARD_ROWS: usize = 64;
 
-/// What the states `rows`, with their `messages`, send through table t to every state after it.
+/// Forward messages from the states `rows` through table t to all states.
 pub(crate) fn forward<F: Real>(
     entries: &dyn Entries<F>,
     t: usize,
@@ -37,7 +37,7 @@ pub(crate) fn forward<F: Real>(
             for (rows, messages) in rows.chunks(ROWS).zip(messages.chunks(ROWS)) {
                 let tile = &mut tile[..rows.len() * width];
                 entries.fill(t, Index::List(rows), Index::Range(columns.clone()), tile);
-                // `out` holds the largest term so far, which the sums are relative to.
+                // `out` holds the largest term so far. The sums are relative to it.
                 shifts.copy_from_slice(out);
                 for (row, &message) in tile.chunks_exact(width).zip(messages) {
                     F::raise_to(out, row, -message);
@@ -65,7 +65,7 @@ pub(crate) fn forward<F: Real>(
     );
 }
 
-/// What the states `columns`, with their `messages`, send back through table t to every state before it.
+/// Backward messages from the states `columns` through table t to all states.
 pub(crate) fn backward<F: Real>(
     entries: &dyn Entries<F>,
     t: usize,

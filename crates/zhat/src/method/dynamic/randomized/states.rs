@@ -1,25 +1,25 @@
-//! How many states to keep: a count, or a part of all.
+//! The number of states to keep: a count, or a fraction of all states.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::options::{Range, Ranged};
 
-/// A part of the states is never fewer than this many: fewer save no time and cost much accuracy.
+/// Minimum number of states for a fraction: fewer save no time and cost much accuracy.
 const LEAST: usize = 64;
 
-/// How many states are kept at each position.
+/// The number of states kept at each position.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub enum States {
-    /// This many.
+    /// This number of states.
     Count(usize),
-    /// This part of all, between 0 and 1, but at least 64.
+    /// This fraction of all states, between 0 and 1, but at least 64 states.
     Fraction(f64),
 }
 
 impl States {
-    /// How many that is of `all`.
+    /// The resulting number of states out of `all`.
     pub fn of(self, all: usize) -> usize {
         let count = match self {
             States::Count(count) => count,

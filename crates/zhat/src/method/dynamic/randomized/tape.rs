@@ -1,8 +1,8 @@
 //! Estimates with their gradients. The chosen states and their weights are constants.
 //!
-//! From R replicates log Ẑ is the logarithm of their mean, so its gradient is the mean of theirs with shares
-//! sᵣ = Ẑᵣ/ΣẐ. Entropy is Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score] with the gradient Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log Ẑᵣ), Êᵣ =
-//! log Ẑᵣ − Ĥᵣ.
+//! log Ẑ is the logarithm of the mean of R replicates, so its gradient is the mean of their gradients with
+//! shares sᵣ = Ẑᵣ/ΣẐ. The entropy is Ĥ = log Ẑ − Σᵣ sᵣ Êᵣ[score]. Its gradient is Σᵣ sᵣ (∇Ĥᵣ − (Êᵣ − Ê)·∇log
+//! Ẑᵣ) with Êᵣ = log Ẑᵣ − Ĥᵣ.
 
 use rayon::prelude::*;
 
@@ -15,24 +15,24 @@ use crate::query::Forecasts;
 use crate::query::{Differentiable, Operation, Tape, not_differentiable};
 use crate::run::{Clock, Run};
 
-/// What log Ẑ leaves for its gradient: the states that were chosen.
+/// Tape for the gradient of log Ẑ: the chosen states.
 pub struct LogPartitionTape<M: SequenceModel> {
     model: M,
     choice: Choice,
     run: Run,
 }
 
-/// What Ĥ leaves for its gradient.
+/// Tape for the gradient of Ĥ.
 pub struct EntropyTape<M: SequenceModel> {
     model: M,
     choice: Choice,
-    /// Ĥᵣ for each sequence, for each replicate.
+    /// Ĥᵣ of each replicate of each sequence.
     entropies: Vec<Vec<f64>>,
     run: Run,
 }
 
 impl RandomizedForward {
-    /// log Ẑ of each sequence, and what its gradient needs.
+    /// log Ẑ of each sequence, and a tape for its gradient.
     pub fn log_partition_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -43,8 +43,8 @@ impl RandomizedForward {
         Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
     }
 
-    /// Ĥ of each sequence, and what its gradient needs; −∞ for sequences without a weight, an error if none
-    /// has any.
+    /// Ĥ of each sequence, and a tape for its gradient; −∞ for sequences with Ẑ = 0, and an error if all
+    /// sequences have Ẑ = 0.
     pub fn entropy_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -57,8 +57,8 @@ impl RandomizedForward {
 }
 
 impl Choice {
-    /// The same states and weights with the scores of another chain of the same shape: estimates as functions
-    /// of the scores.
+    /// The same states and weights with the scores of another chain of the same shape. This makes estimates
+    /// functions of the scores.
     pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
@@ -82,7 +82,7 @@ impl Choice {
         Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
     }
 
-    /// Ĥ of each sequence with these states, and what its gradient needs; −∞ for sequences without a weight.
+    /// Ĥ of each sequence with these states, and a tape for its gradient; −∞ for sequences with Ẑ = 0.
     pub fn entropy_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -97,12 +97,12 @@ impl Choice {
 }
 
 impl<M: SequenceModel> LogPartitionTape<M> {
-    /// The states that were chosen.
+    /// The chosen states.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The gradient of Σ_b cotangent_b · log Ẑ_b; sequences without a weight have none.
+    /// The gradient of Σ_b cotangent_b · log Ẑ_b. Sequences with Ẑ = 0 contribute nothing.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
@@ -111,12 +111,12 @@ impl<M: SequenceModel> LogPartitionTape<M> {
 }
 
 impl<M: SequenceModel> EntropyTape<M> {
-    /// The states that were chosen.
+    /// The chosen states.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The gradient of Σ_b cotangent_b · Ĥ_b; sequences without a weight have none.
+    /// The gradient of Σ_b cotangent_b · Ĥ_b. Sequences with Ẑ = 0 contribute nothing.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
         check_cotangent(cotangent, self.model.chain().batch())?;
         let clock = self.run.start(NAME);
@@ -140,7 +140,7 @@ impl<M: SequenceModel> EntropyTape<M> {
 }
 
 impl Choice {
-    /// Ĥ of sequence b from those of its replicates; −∞ if it has no weight.
+    /// Ĥ of sequence b from the entropies of its replicates; −∞ if Ẑ = 0.
     pub(super) fn entropy(&self, b: usize, entropies: &[f64]) -> f64 {
         let shares = self.shares(b);
         let log_partition = self.log_partition_of(b);
@@ -152,13 +152,13 @@ impl Choice {
     }
 }
 
-/// Êᵣ[score] of the replicates of sequence b; 0 where they have no weight.
+/// Êᵣ[score] of the replicates of sequence b; 0 for replicates with Ẑᵣ = 0.
 fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
     let pairs = choice.log_estimates(b).iter().zip(entropies);
     pairs.map(|(&log, entropy)| if log > f64::NEG_INFINITY { log - entropy } else { 0.0 }).collect()
 }
 
-/// Ĥᵣ for each sequence, for each replicate; 0 for those without a weight.
+/// Ĥᵣ of each replicate of each sequence; 0 for replicates with Ẑᵣ = 0.
 pub(super) fn entropies<M: SequenceModel>(
     model: &M,
     choice: &Choice,
@@ -176,8 +176,8 @@ pub(super) fn entropies<M: SequenceModel>(
     (0..model.chain().batch()).into_par_iter().map(of_sequence).collect()
 }
 
-/// The gradient of Σ_b cotangent_b · log Ẑ_b, replicate after replicate, so that its bits do not depend on
-/// the threads.
+/// The gradient of Σ_b cotangent_b · log Ẑ_b. Replicates are added in order, so the bits do not depend on the
+/// number of threads.
 pub(super) fn gradient<M: SequenceModel>(
     model: &M,
     choice: &Choice,
@@ -191,7 +191,7 @@ pub(super) fn gradient<M: SequenceModel>(
     Ok(gradient)
 }
 
-/// Calls `work` with every replicate that has a weight, and its share times the cotangent.
+/// Calls `work` with each replicate that has Ẑᵣ > 0, and with its share times the cotangent.
 pub(super) fn each_share(
     choice: &Choice,
     cotangent: &[f64],
@@ -207,7 +207,7 @@ pub(super) fn each_share(
     Ok(())
 }
 
-/// A cotangent is one finite number for each value.
+/// Checks that a cotangent has one finite number per value.
 fn check_cotangent(cotangent: &[f64], expected: usize) -> Result<()> {
     if cotangent.len() != expected || cotangent.iter().any(|x| !x.is_finite()) {
         let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());

@@ -1,18 +1,18 @@
-//! Variables that log Z can do without.
+//! Barren variables: variables that can be removed without changing log Z.
 //!
-//! Let S be the variables that only factor f mentions. If Σ_{x_S} exp θ_f is the same for all states of f's
-//! other variables, it is a constant factor of Z, and f and S can be left out. That may leave a variable to a
-//! single other factor, so it goes on until nothing changes; in which order makes no difference. In a
-//! Bayesian network f is the table of a leaf that was not observed, its rows sum to one, and in the end
-//! everything goes that has no observed descendant.
+//! Let S be the variables that occur in factor f only. If Σ_{x_S} exp θ_f is the same for all states of the
+//! other variables of f, it is a constant factor of Z, and f and S can be removed. This may leave a variable
+//! in a single other factor, so the step is repeated until nothing changes; the result does not depend on the
+//! order. In a Bayesian network f is the table of an unobserved leaf, whose rows sum to one, and in the end
+//! all variables without observed descendants are removed.
 //!
-//! Elimination finds the same sums, but in an order chosen for a graph in which f still joins its variables.
-//! Other queries are about all variables, so this is for log Z only.
+//! Elimination computes the same sums, but in an order chosen for a graph in which f still connects its
+//! variables. Other queries involve all variables, so barren variables are removed for log Z only.
 //!
-//! Cost: one look at every value, and one more at a factor's each time a variable is left to it alone. Sums
-//! count as the same if they differ by no more than 2u·Σ_{v in S} (states of v + 5) of (1 + their size), u =
-//! 2⁻⁵³. Their midpoint is taken, so half of that and the rounding of a sum are lost at most: less than what
-//! the rounding allowance has for eliminating S.
+//! Cost: every value is read once, and the values of a factor once more each time a variable is left in that
+//! factor alone. Sums are considered equal if they differ by at most 2u·Σ_{v in S} (states of v + 5) times (1
+//! + their magnitude), u = 2⁻⁵³. Their midpoint is used, so the error is at most half of that plus the
+//! rounding error of a sum. This is less than the rounding allowance for eliminating S.
 //!
 //! Reference: R. D. Shachter, *Evaluating influence diagrams*, Operations Research 34 (1986).
 
@@ -20,17 +20,17 @@ use super::order::Stop;
 use crate::model::{FactorGraph, table};
 use crate::numeric::CompensatedSum;
 
-/// What can be left out of a graph.
+/// The parts of a graph that can be removed.
 pub(super) struct Barren {
-    /// By variable and by factor: whether it can.
+    /// For each variable and for each factor, whether it can be removed.
     pub variables: Vec<bool>,
     pub factors: Vec<bool>,
-    /// What it contributes to log Z.
+    /// Contribution of the removed parts to log Z.
     pub constant: f64,
 }
 
-/// The factors not left out that mention a variable: how many, and the sum of their numbers, which names the
-/// last one.
+/// The number of remaining factors that contain a variable, and the sum of their indices, which identifies
+/// the last one.
 #[derive(Clone, Copy, Default)]
 struct Mentions {
     count: usize,
@@ -38,7 +38,7 @@ struct Mentions {
 }
 
 impl Barren {
-    /// Finds all that can be left out; what it has found so far if it has to stop.
+    /// Finds everything that can be removed. If it has to stop, it returns the part found so far.
     pub fn of(graph: &FactorGraph, stop: Stop<'_>) -> Self {
         let mut mentions = vec![Mentions::default(); graph.variable_count()];
         for (f, factor) in graph.factors().enumerate() {
@@ -77,8 +77,8 @@ impl Barren {
     }
 }
 
-/// log Σ exp θ_f over the axes marked `own`, if it is the same for all states of the others; an entry by
-/// itself must be the same to the bit.
+/// log Σ exp θ_f over the axes marked `own`, if it is the same for all states of the other variables. If no
+/// axis is marked, the entries must be identical.
 fn constant_sum(graph: &FactorGraph, f: usize, own: &[bool]) -> Option<f64> {
     let factor = graph.factor(f);
     let lengths = graph.lengths(factor.scope);
@@ -104,7 +104,7 @@ fn constant_sum(graph: &FactorGraph, f: usize, own: &[bool]) -> Option<f64> {
     }
 }
 
-/// log Σ exp with an error that does not grow with the number of terms; `None` for −∞.
+/// log Σ exp with an error that does not grow with the number of terms; `None` if the result is −∞.
 fn log_sum_exp(terms: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let shift = terms.clone().fold(f64::NEG_INFINITY, f64::max);
     let sum: CompensatedSum = terms.map(|x| (x - shift).exp()).collect();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn all_without_an_observed_descendant_goes() {
-        // 0 → 1 → 2 → 3 and 0 → 4; 1 is observed by a table that is not one of the network.
+        // 0 → 1 → 2 → 3 and 0 → 4; variable 1 is observed through a table that is not part of the network.
         let mut graph = FactorGraph::new(vec![2, 2, 3, 2, 2]).unwrap();
         graph.add_factor(&[0], &log(&[0.3, 0.7])).unwrap();
         graph.add_factor(&[0, 1], &log(&[0.1, 0.9, 0.6, 0.4])).unwrap();
@@ -151,7 +151,7 @@ mod tests {
             graph.add_factor(&[0], &[0.3, 0.2]).unwrap();
             assert_eq!(left(&Barren::of(&graph, &|| false)).contains(&1), stays, "{gap}");
         }
-        // One row without any weight: the sums are 1, 1 and 0.
+        // One row has zero weight: the sums are 1, 1 and 0.
         let mut graph = FactorGraph::new(vec![3, 2]).unwrap();
         graph.add_factor(&[0, 1], &log(&[0.5, 0.5, 0.25, 0.75, 0.0, 0.0])).unwrap();
         graph.add_factor(&[0], &[0.1, 0.2, 0.3]).unwrap();

@@ -1,13 +1,13 @@
-//! What zeros rule out, and what follows from it.
+//! Domain reduction by arc consistency and probing.
 //!
-//! A state of a variable is dead if some factor gives it −∞ whatever its neighbours do. Dead states are
-//! removed until nothing changes (**generalised arc consistency**). Then every state is tried out
-//! (**probing**, or singleton consistency): if it leads to a contradiction it is dead too, and where every
-//! state of v leaves another variable just one state, and there are as many of these as of v's, the two are
-//! one variable under two names.
+//! A state of a variable is dead if some factor is −∞ for it, whatever the states of the neighbours. Dead
+//! states are removed until nothing changes (**generalised arc consistency**). Then every state is assigned
+//! tentatively (**probing**, or singleton consistency). If this leads to a contradiction, the state is dead
+//! too. If every state of v leaves another variable w exactly one state, and both have the same number of
+//! states, then v and w are equivalent and can be merged.
 //!
-//! Cost: the tables with zeros, times the few rounds it takes; probing, the same for every state, is cut
-//! short where that would be long. Nothing of weight above zero is ever removed.
+//! Cost: the size of the tables with zeros times the number of rounds, which is small. Probing costs the same
+//! for every state and is cut short if it takes too long. States of positive weight are never removed.
 //!
 //! Reference: R. Debruyne, C. Bessière, *Some practicable filtering techniques for the constraint
 //! satisfaction problem*, IJCAI 1997.
@@ -15,37 +15,37 @@
 use super::order::Stop;
 use crate::model::{FactorGraph, table};
 
-/// Entries that probing may look at: a fraction of a second.
+/// Maximum number of entries visited by probing: a fraction of a second.
 const PROBING: usize = 50_000_000;
-/// What looking at a factor takes besides, in entries.
+/// Overhead of visiting a factor, in entries.
 const REVISION: usize = 8;
 
-/// Two variables of which each determines the other.
+/// Two variables that determine each other.
 #[derive(Debug, PartialEq)]
 pub(super) struct Twin {
     pub v: usize,
     pub w: usize,
-    /// The state of w for each living state of v.
+    /// The state of w for each live state of v.
     pub states: Vec<usize>,
 }
 
-/// The states that may have weight, under removal and its undoing.
+/// The states that may have positive weight; removals can be undone.
 pub(super) struct Domains<'a> {
     graph: &'a FactorGraph,
     alive: Vec<Vec<bool>>,
     counts: Vec<usize>,
-    /// For each variable the factors with zeros that have it.
+    /// For each variable, the factors with zeros that contain it.
     touching: Vec<Vec<usize>>,
-    /// For each factor its number of zeros.
+    /// The number of zeros of each factor.
     zeros: Vec<usize>,
     queue: Vec<usize>,
     queued: Vec<bool>,
-    /// The states removed, last one last.
+    /// The removed states, in order of removal.
     trail: Vec<(usize, usize)>,
-    /// Entries looked at.
+    /// Number of entries visited.
     steps: usize,
     stop: Stop<'a>,
-    /// True once the work had to stop; then nothing that was found can be relied on.
+    /// True if the work was interrupted; then none of the results are valid.
     pub stopped: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Domains<'a> {
             stopped: false,
         };
         for (f, factor) in graph.factors().enumerate() {
-            // A factor without zeros can never rule anything out.
+            // A factor without zeros never rules out a state.
             domains.zeros[f] = factor.log_values.iter().filter(|&&value| value == f64::NEG_INFINITY).count();
             if domains.zeros[f] > 0 {
                 if factor.scope.is_empty() {
@@ -80,7 +80,7 @@ impl<'a> Domains<'a> {
         domains.propagate().then_some(domains)
     }
 
-    /// The states of a variable that are alive.
+    /// The live states of a variable.
     pub fn states(&self, v: usize) -> Vec<usize> {
         (0..self.alive[v].len()).filter(|&s| self.alive[v][s]).collect()
     }
@@ -101,7 +101,7 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// Brings back the states removed since the trail had this length.
+    /// Restores the states removed since the trail had this length.
     fn undo(&mut self, length: usize) {
         for (v, s) in self.trail.drain(length..) {
             self.alive[v][s] = true;
@@ -109,7 +109,7 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// Removes what has no support until nothing changes; false if a variable has no state left.
+    /// Removes states without support until nothing changes; false if a variable has no state left.
     fn propagate(&mut self) -> bool {
         let mut consistent = true;
         while let Some(f) = self.queue.pop() {
@@ -123,8 +123,8 @@ impl<'a> Domains<'a> {
     /// Removes the states that a factor does not support.
     fn revise(&mut self, f: usize) -> bool {
         let factor = self.graph.factor(f);
-        // A state of the largest domain meets the fewest combinations of the others; fewer zeros than that
-        // rule nothing out.
+        // A state of the variable with the largest domain occurs in the fewest combinations of the others.
+        // With fewer zeros than that, the factor supports every state.
         let product: usize = factor.scope.iter().map(|&v| self.counts[v]).product();
         let most = factor.scope.iter().map(|&v| self.counts[v]).max().unwrap_or(1);
         self.steps += REVISION + factor.scope.len();
@@ -154,8 +154,8 @@ impl<'a> Domains<'a> {
         true
     }
 
-    /// Tries out every state. `None` if a variable has no state left, else the pairs found; states that die
-    /// later may have made some of them void.
+    /// Probes every state. Returns `None` if a variable has no state left, otherwise the pairs found. States
+    /// that were removed later may invalidate some of the pairs.
     pub fn probe(&mut self) -> Option<Vec<Twin>> {
         let concerned: Vec<usize> =
             (0..self.counts.len()).filter(|&v| self.counts[v] > 1 && !self.touching[v].is_empty()).collect();
@@ -175,10 +175,10 @@ impl<'a> Domains<'a> {
     }
 
     fn probe_variable(&mut self, v: usize, twins: &mut Vec<Twin>) -> Option<()> {
-        // The variables that every state so far leaves one state, with these states.
+        // The variables for which every state probed so far leaves exactly one state, with these states.
         let mut fixed: Option<Vec<(usize, Vec<usize>)>> = None;
         for s in self.states(v) {
-            // What a state before it led to may have ruled it out.
+            // Probing an earlier state may have removed this one.
             if !self.alive[v][s] {
                 continue;
             }

@@ -1,10 +1,11 @@
-//! Why a model has no state of positive weight: the factors and the evidence that contradict each other.
+//! Explains why a model has no state of positive weight: finds the factors and evidence that contradict each
+//! other.
 //!
-//! A set of factors is contradictory if arc consistency over it leaves some variable without a state. From a
-//! contradictory set the one half is left out if the other alone is contradictory; otherwise a least part of
-//! each half is looked for while the rest stays. What is left over is *minimal*: without any one of its
-//! factors arc consistency finds no contradiction. With c factors left of m this takes O(c·log(m/c)) passes
-//! of arc consistency.
+//! A set of factors is contradictory if arc consistency over it leaves some variable without a state. A
+//! contradictory set is reduced recursively: if one half alone is contradictory, the other half is discarded;
+//! otherwise a minimal part of each half is determined with the rest held fixed. The result is *minimal*:
+//! without any one of its factors, arc consistency finds no contradiction. With c of m factors left this
+//! takes O(c·log(m/c)) passes of arc consistency.
 //!
 //! Reference: U. Junker, *QuickXplain: preferred explanations and relaxations for over-constrained problems*,
 //! AAAI (2004).
@@ -15,23 +16,23 @@ use super::consistency::Domains;
 use crate::error::Result;
 use crate::model::FactorGraph;
 
-/// Models of more entries and states than this are not looked into: it would take longer than some seconds.
+/// Models with more entries and states than this are not analysed, because it would take more than a few
+/// seconds.
 const ENTRIES: usize = 5_000_000;
-/// So many factors are named in a message.
+/// Maximum number of factors named in a message.
 const NAMED: usize = 6;
 
-/// Factors that no state satisfies together, none of which can be left out.
+/// A minimal set of factors that no state satisfies together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Their numbers, ascending.
+    /// The indices of the factors, in ascending order.
     pub factors: Vec<usize>,
-    /// The evidence that they depend on, as pairs of a variable and its state.
+    /// The evidence involved in the contradiction, as pairs of a variable and its state.
     pub evidence: Vec<(usize, usize)>,
 }
 
 impl FactorGraph {
-    /// A contradiction between factors, if arc consistency finds one; `None` says nothing, as Z may be 0 all
-    /// the same.
+    /// A contradiction between factors, if arc consistency finds one. `None` does not imply Z > 0.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -64,8 +65,8 @@ impl FactorGraph {
         Some(Contradiction { factors, evidence })
     }
 
-    /// A least part of `among` that contradicts `kept`; `kept` is as it was afterwards. `grown`: `kept` has
-    /// changed since it was looked at.
+    /// A minimal part of `among` that contradicts `kept`; `kept` is restored before returning. `grown` is
+    /// true if `kept` has changed since it was last checked.
     fn least(&self, kept: &mut Vec<usize>, among: &[usize], grown: bool) -> Result<Vec<usize>> {
         if grown && self.contradicts(kept)? {
             return Ok(Vec::new());
@@ -93,7 +94,7 @@ impl FactorGraph {
         Ok(Domains::new(&part, &|| false).is_none())
     }
 
-    /// What contradicts what, in words.
+    /// Describes the contradiction in words.
     pub(crate) fn explain(&self, found: &Contradiction) -> String {
         let state =
             |&(v, s): &(usize, usize)| format!("{} = {}", self.variable_name(v), self.state_name(v, s));
@@ -118,7 +119,7 @@ impl FactorGraph {
         text
     }
 
-    /// Whether a factor only says what was observed.
+    /// Whether a factor only encodes an observation.
     fn is_observation(&self, f: usize) -> bool {
         let scope = self.factor(f).scope;
         scope.len() == 1 && self.evidence().iter().any(|&(v, _)| v == scope[0])

@@ -1,11 +1,11 @@
-//! The graph as exact methods take it: prepared once for a kind of query, then kept in the run's [`Cache`].
+//! Preparation of a graph for exact methods, done once per kind of query and stored in the run's [`Cache`].
 //!
-//! 1. What zeros and evidence decide is taken out ([`Reduced`]). Trying out every state, which finds more, is
-//!    for graphs that would take some time without it.
-//! 2. For log Z, barren variables are left out ([`barren`]).
-//! 3. Tables are cut into products of smaller ones ([`simplify`]), but not where their own marginals are
-//!    asked for.
-//! 4. An elimination order is looked for ([`elimination_order`]).
+//! 1. Everything determined by zeros and evidence is removed ([`Reduced`]). Probing every state finds more,
+//!    but is used only for graphs that would take some time without it.
+//! 2. For log Z, barren variables are removed ([`barren`]).
+//! 3. Tables are split into products of smaller ones ([`simplify`]), unless the marginals of the factors are
+//!    requested.
+//! 4. A search finds an elimination order ([`elimination_order`]).
 
 mod barren;
 mod consistency;
@@ -28,34 +28,33 @@ use crate::model::{Factor, FactorGraph};
 use crate::query::Query;
 use crate::run::{Clock, Run};
 
-/// What lists of states take at the most while a query is answered.
+/// Maximum bytes per state for lists of states during a query.
 const BYTES_PER_STATE: f64 = 32.0;
-/// Graphs whose tables have fewer entries than this are done before trying out states could pay: some
-/// milliseconds.
+/// Graphs whose tables have fewer entries than this are solved in milliseconds, so probing does not pay off.
 const EASY: f64 = 3e6;
 
-/// The graph without what is decided, and an elimination order of it.
+/// The reduced graph and an elimination order for it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub reduced: Reduced,
-    /// The order, or log2 of the entries of the table that put it out of reach.
+    /// The order, or log2 of the number of entries of the table that makes elimination infeasible.
     pub order: std::result::Result<Order, f64>,
-    /// What trials have shown that a search would take, without its trace and with it.
+    /// Estimated cost of a search from trial runs, without its trace and with it.
     pub trials: [OnceLock<Trial>; 2],
 }
 
-/// What work of unknown length would take, going by the first part of it.
+/// Estimated cost of work of unknown length, extrapolated from its first part.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub seconds: f64,
     pub bytes: f64,
-    /// What it found, if it came to the end.
+    /// The result, if the trial ran to completion.
     pub answer: Option<Estimate>,
 }
 
-// What is cached for a graph. `None` stands for Z = 0.
+// Values cached per graph. `None` stands for Z = 0.
 
-/// The graph without what zeros and evidence decide.
+/// The graph without the parts determined by zeros and evidence.
 struct Decided(Option<Arc<Reduced>>);
 
 /// For queries about variables.
@@ -68,7 +67,7 @@ struct ForFactors(Option<Arc<Prepared>>);
 struct ForLogPartition(Option<Arc<Prepared>>);
 
 /// An elimination order of all variables, cached for graphs that differ in their tables only; `None` if all
-/// orders are out of reach.
+/// orders are infeasible.
 struct SharedOrder(Option<Vec<usize>>);
 
 /// A graph that is being prepared.
@@ -114,7 +113,7 @@ impl Preparation<'_> {
         let find = || {
             let Some(reduced) = self.decided()? else { return Ok(None) };
             let Some(variables) = self.for_variables()? else { return Ok(None) };
-            // Where nothing was cut, the factors are whole.
+            // If no factor was split, the tables are still those of the original factors.
             let same = |(old, new): (Factor<'_>, Factor<'_>)| old.scope == new.scope;
             let (whole, cut) = (&reduced.graph, &variables.reduced.graph);
             if whole.factor_count() == cut.factor_count() && whole.factors().zip(cut.factors()).all(same) {
@@ -137,7 +136,7 @@ impl Preparation<'_> {
         self.cached(|| find().map(ForLogPartition)).map(|found| found.0.clone())
     }
 
-    /// With an elimination order; an error if there was no time to look for it to the end.
+    /// Adds an elimination order. Returns an error if there was no time to complete the search for it.
     fn ordered(&self, reduced: Reduced) -> Result<Arc<Prepared>> {
         let shared = self.shared_order()?;
         let order = match shared.as_ref().and_then(|shared| shared.0.as_ref()) {
@@ -151,7 +150,8 @@ impl Preparation<'_> {
         Ok(Arc::new(Prepared { reduced, order, trials: Default::default() }))
     }
 
-    /// The order for all graphs with the same scopes, if the graph is one of several; whatever their tables.
+    /// The order shared by all graphs with the same scopes, whatever their tables, if the graph is one of
+    /// several.
     fn shared_order(&self) -> Result<Option<Arc<SharedOrder>>> {
         let Some(structure) = self.graph.shared_structure() else { return Ok(None) };
         let find = || {
@@ -164,7 +164,7 @@ impl Preparation<'_> {
 }
 
 /// `None` for a model without any state of positive weight; an error if the work was stopped before that was
-/// clear.
+/// known.
 fn possible(reduced: Result<Reduced>) -> Result<Option<Reduced>> {
     match reduced {
         Err(error) if error.is_stop() => Err(error),
@@ -172,21 +172,22 @@ fn possible(reduced: Result<Reduced>) -> Result<Option<Reduced>> {
     }
 }
 
-/// How hard a graph is for exact methods, after evidence and zeros.
+/// Difficulty of a graph for exact methods, after evidence and zeros have been taken into account.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difficulty {
-    /// Variables that are left.
+    /// Number of remaining variables.
     pub free: usize,
-    /// Variables that log Z can do without, such as those of a Bayesian network without observed descendants.
+    /// Number of variables that can be removed without changing log Z, such as those without observed
+    /// descendants in a Bayesian network.
     pub barren: usize,
-    /// The width of the best order found; `None` if all are out of reach.
+    /// The width of the best order found; `None` if all orders are infeasible.
     pub width: Option<usize>,
-    /// log2 of the entries of the largest table.
+    /// log2 of the number of entries of the largest table.
     pub log2_table: f64,
 }
 
 impl FactorGraph {
-    /// Bytes that preparing takes: lists of the states, reduced copies, the places of a factor's entries,
+    /// Memory of the preparation in bytes: lists of states, reduced copies, entry indices of a factor,
     /// neighbourhoods.
     pub(crate) fn preparation_bytes(&self) -> f64 {
         let states: f64 = self.cardinalities().iter().map(|&states| states as f64).sum();
@@ -194,8 +195,8 @@ impl FactorGraph {
         neighbours + BYTES_PER_STATE * states + 3.5 * self.bytes() as f64
     }
 
-    /// The graph as exact methods take it for a query; an error if that is over the budget, or if it is
-    /// already clear that Z = 0.
+    /// The graph prepared for a query. Returns an error if this is over the budget, or if it is already clear
+    /// that Z = 0.
     pub(crate) fn prepared_for(
         &self,
         query: Query,
@@ -214,8 +215,8 @@ impl FactorGraph {
         prepared?.ok_or_else(|| self.zero_error())
     }
 
-    /// How hard exact answers about all variables are; `None` if it would take too much memory to say, or if
-    /// Z = 0.
+    /// Difficulty of exact queries about all variables; `None` if determining it would take too much memory,
+    /// or if Z = 0.
     ///
     /// ```
     /// # use zhat::{Run, model::generate};

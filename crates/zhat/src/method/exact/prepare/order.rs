@@ -1,14 +1,14 @@
-//! In which order to eliminate the variables.
+//! Search for an elimination order.
 //!
-//! Eliminating v joins all its neighbours; the table that takes has as many entries as v and its neighbours
-//! have joint states. Finding the best order is NP-hard; greedy rules do well, none always. So several are
-//! raced: fewest new edges (**min-fill**), new edges weighted by their domains, smallest table; first as they
-//! are, then with noise in their costs, some from the start and some from a point of the best order so far,
-//! until more search would cost more than it can save. The work is counted in steps, not seconds, so the
-//! outcome is always the same.
+//! Eliminating v connects all its neighbours and needs a table with one entry per joint state of v and its
+//! neighbours. Finding the best order is NP-hard. Greedy rules do well, but none is always best, so several
+//! are compared: fewest new edges (**min-fill**), new edges weighted by their domains, and smallest table.
+//! They are run first without randomness, then with noise in their costs; the noisy runs start from scratch
+//! or from a point of the best order so far. The search ends when more of it would cost more than it can
+//! save. The work is counted in steps, not seconds, so the result is reproducible.
 //!
-//! Variables whose neighbours are all joined go first, once for all runs. Fill counts are kept up to date
-//! edge by edge: one intersection of two neighbourhoods a new edge.
+//! Variables whose neighbours are all connected to each other are eliminated first, once for all runs. Fill
+//! counts are updated edge by edge, with one intersection of two neighbourhoods per new edge.
 //!
 //! Reference: K. Kask, A. Gelfand, L. Otten, R. Dechter, *Pushing the power of stochastic greedy ordering
 //! schemes for inference in graphical models*, AAAI 2011.
@@ -21,42 +21,42 @@ use rayon::prelude::*;
 use crate::model::FactorGraph;
 use crate::random::{Stream, Streams};
 
-/// An elimination order and what it costs.
+/// An elimination order and its cost.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The variables, first eliminated first.
+    /// The variables in order of elimination.
     pub variables: Vec<usize>,
-    /// For each eliminated variable its neighbours at that moment, in order of their elimination.
+    /// For each variable, its neighbours at the time of its elimination, in order of their elimination.
     pub neighbours: Vec<Vec<usize>>,
-    /// The most neighbours any variable had: the induced width.
+    /// The largest number of neighbours of any variable when it is eliminated: the induced width.
     pub width: usize,
     /// log2 of the number of entries of the largest table.
     pub log2_table: f64,
-    /// The entries of all tables together.
+    /// The total number of entries of all tables.
     pub entries: f64,
 }
 
 impl Order {
-    /// The order of one min-fill run: quick, and often good.
+    /// The order of one min-fill run: fast, and often good.
     pub(crate) fn greedy(graph: &FactorGraph) -> Result<Order, f64> {
         Greedy::new(graph, Rule::Fill, &|| false)
             .finish(Rule::Fill, None, Limits::entries(f64::INFINITY), &|| false)
             .outcome
     }
 
-    /// The same however large its tables, for who wants to know about the structure; `None` if it takes too
-    /// many steps.
+    /// The min-fill order without a limit on table sizes, for analysing the structure of the graph; `None` if
+    /// it takes too many steps.
     pub(crate) fn structure(graph: &FactorGraph, stop: Stop<'_>) -> Option<Order> {
         let limits = Limits { entries: f64::INFINITY, log2_table: f64::INFINITY, steps: HOPELESS_STEPS };
         Greedy::new(graph, Rule::Fill, stop).finish(Rule::Fill, None, limits, stop).outcome.ok()
     }
 
-    /// What eliminating all variables in a given order takes.
+    /// Computes the cost of eliminating all variables in a given order.
     pub(crate) fn along(graph: &FactorGraph, variables: Vec<usize>) -> Order {
         let n = variables.len();
         let mut position = vec![0; n];
         variables.iter().enumerate().for_each(|(i, &v)| position[v] = i);
-        // For each position the variables, by position, of all tables that meet there.
+        // For each position, the positions of the variables of all tables in its bucket.
         let mut met: Vec<Vec<usize>> = vec![Vec::new(); n];
         for factor in graph.factors() {
             let scope: Vec<usize> = factor.scope.iter().map(|&v| position[v]).collect();
@@ -86,36 +86,39 @@ impl Order {
     }
 }
 
-/// Whether the search for an order has to end.
+/// Tells whether the search for an order has to stop.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// A greedy rule: which variable goes next.
+/// A greedy rule, which selects the next variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// The fewest new edges.
+    /// Minimises the number of new edges.
     Fill,
-    /// New edges, each weighted by the product of its ends' domains.
+    /// Minimises the number of new edges, each weighted by the product of the domain sizes at its ends.
     WeightedFill,
-    /// The smallest table.
+    /// Minimises the size of the table.
     Table,
 }
 
-/// Orders whose tables have over 2^60 entries are out of reach; the search for them ends there.
+/// Orders with a table of more than 2^60 entries are infeasible; a run ends when it reaches this limit.
 pub(crate) const LOG2_LIMIT: f64 = 60.0;
-/// A step of the search (a neighbour looked at) takes about this much of the time of a table's entry.
+/// Time of one step of the search (visiting one neighbour), relative to the time per table entry.
 const STEPS_PER_ENTRY: f64 = 0.05;
-/// Steps that are never affordable: a few seconds.
+/// Maximum number of steps: a few seconds.
 const STEPS: f64 = 4e8;
-/// The same where no order is in sight whose tables could ever be held: some tenths of a second.
+/// Maximum number of steps if no order found so far has tables that would fit into memory: some tenths of a
+/// second.
 const HOPELESS_STEPS: f64 = 2e7;
 const HOPELESS_LOG2: f64 = 44.0;
-/// A tenth of the steps that a second has.
+/// A tenth of the number of steps per second.
 const STEPS_PER_SECOND: f64 = 1e7;
-/// Runs that are made side by side; a constant, so that the outcome does not depend on threads.
+/// Number of runs per parallel batch. It is constant, so that the result does not depend on the number of
+/// threads.
 const BATCH: u64 = 8;
 const BATCHES: u64 = 1000;
 
-/// Races the greedy rules; `Err(log2 entries)` if the best order found has a table of more than 2^60 entries.
+/// Compares the greedy rules. Returns `Err(log2 entries)` if the best order found has a table of more than
+/// 2^60 entries.
 ///
 /// ```
 /// use zhat::exact::elimination_order;
@@ -128,9 +131,9 @@ pub fn elimination_order(graph: &FactorGraph) -> Result<Order, f64> {
     order_within(graph, None, &|| false)
 }
 
-/// The same in about a tenth of so many seconds, if one greedy run is not longer than that; counted in steps,
-/// so that the outcome does not depend on the machine. Once it must stop, the best order so far is the
-/// outcome; without one, an infinite table.
+/// Like [`elimination_order`], but limited to about a tenth of the given seconds, unless a single greedy run
+/// takes longer. The limit is counted in steps, so that the result does not depend on the machine. If the
+/// search has to stop, it returns the best order so far, or an infinite table if there is none.
 pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop<'_>) -> Result<Order, f64> {
     let most = seconds.map_or(STEPS, |seconds| STEPS.min(seconds * STEPS_PER_SECOND));
     let plain = Greedy::new(graph, Rule::Fill, stop);
@@ -146,7 +149,7 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
     if steps + each > affordable(&best) {
         return best.outcome;
     }
-    // Where all domains are alike the weights change nothing.
+    // If all domains have the same size, the weights have no effect.
     let alike = graph.cardinalities().windows(2).all(|pair| pair[0] == pair[1]);
     let weighted = (!alike).then(|| Greedy::new(graph, Rule::WeightedFill, stop));
     let streams = Streams::new(0, "elimination order");
@@ -162,7 +165,7 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
                 _ => (&plain, Rule::Fill),
             };
             let mut greedy = start.clone();
-            // Half of the runs leave the best order so far at some point of it.
+            // Half of the runs start with a random prefix of the best order so far.
             if let (Some(random), Ok(best), true) = (&mut random, &best.outcome, i % 2 == 1) {
                 greedy.follow(&best.variables[..random.below(best.variables.len())]);
             }
@@ -179,7 +182,7 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
     best.outcome
 }
 
-/// What one greedy run found, and the steps it took.
+/// The order found by one greedy run, and the number of steps.
 struct Attempt {
     outcome: Result<Order, f64>,
     steps: f64,
@@ -190,7 +193,7 @@ impl Attempt {
         self.outcome.as_ref().ok().map(|order| order.entries)
     }
 
-    /// A run that costs more than this is of no use.
+    /// Runs that cost more than this are useless.
     fn bound(&self) -> f64 {
         self.entries().unwrap_or(f64::INFINITY)
     }
@@ -205,33 +208,33 @@ impl Attempt {
     }
 }
 
-/// What makes a greedy run give up.
+/// Limits at which a greedy run gives up.
 struct Limits {
-    /// Entries of all tables together.
+    /// Total entries of all tables.
     entries: f64,
     log2_table: f64,
     steps: f64,
 }
 
 impl Limits {
-    /// As many entries, none of its tables out of reach.
+    /// A limit on the total entries; no table may be infeasible.
     fn entries(entries: f64) -> Self {
         Limits { entries, log2_table: LOG2_LIMIT, steps: f64::INFINITY }
     }
 }
 
-/// A greedy run under way.
+/// The state of a greedy run.
 #[derive(Clone)]
 struct Greedy {
     fill: Fill,
     order: Order,
-    /// Where each variable stands in the order; those not yet eliminated nowhere.
+    /// The position of each variable in the order; `usize::MAX` for variables not eliminated yet.
     position: Vec<usize>,
 }
 
 impl Greedy {
-    /// After eliminating, again and again, the variables whose neighbours are all joined: no order does
-    /// better with them.
+    /// Repeatedly eliminates the variables whose neighbours are all connected to each other, which is optimal
+    /// for them.
     fn new(graph: &FactorGraph, rule: Rule, stop: Stop<'_>) -> Self {
         let n = graph.variable_count();
         let order = Order {
@@ -258,7 +261,7 @@ impl Greedy {
         greedy
     }
 
-    /// log2 of the entries of the table that eliminating `v` takes.
+    /// log2 of the number of entries of the table for eliminating `v`.
     fn log2_table(&self, v: usize) -> f64 {
         let log2 = |u: usize| self.fill.log2_states[u];
         log2(v) + self.fill.neighbours(v).into_iter().map(log2).sum::<f64>()
@@ -285,11 +288,11 @@ impl Greedy {
         }
     }
 
-    /// Eliminates the rest, within limits.
+    /// Eliminates the remaining variables within limits.
     fn finish(mut self, rule: Rule, mut random: Option<Stream>, limits: Limits, stop: Stop<'_>) -> Attempt {
         self.fill.rule = rule;
         let noise = random.as_mut().map_or(0.0, |random| random.uniform().powi(2));
-        // What orders the heap: the cost with some noise, then chance.
+        // Sort key of the heap: the noisy cost, then a random number.
         let mut rank = move |cost: u64| match &mut random {
             Some(random) => {
                 ((cost as f64 * (1.0 + noise * random.uniform())) as u64, random.below(1 << 32) as u32)
@@ -320,28 +323,30 @@ impl Greedy {
     }
 }
 
-/// The graph of variables not yet eliminated, with the weight of the edges that eliminating each would add.
+/// The graph of the variables not eliminated yet, with the weight of the edges that eliminating each would
+/// add.
 #[derive(Clone)]
 struct Fill {
     rule: Rule,
-    /// Sorted neighbour lists; eliminated variables stay in them until they are the larger part.
+    /// Sorted neighbour lists. Eliminated variables stay in a list until they are the larger part of it.
     adjacent: Vec<Vec<usize>>,
     eliminated: Vec<bool>,
-    /// Neighbours that are not eliminated.
+    /// Number of neighbours that are not eliminated.
     degree: Vec<usize>,
     log2_states: Vec<f64>,
-    /// log2 states of the variable and its neighbours together, in units of 2⁻²⁰ so that sums are exact.
+    /// Sum of the log2 numbers of states of the variable and its neighbours, in units of 2⁻²⁰ so that sums
+    /// are exact.
     table: Vec<u64>,
-    /// An edge a–b weighs weight(a)·weight(b).
+    /// An edge a–b has weight weight(a)·weight(b).
     weight: Vec<u64>,
-    /// The weight of all neighbours.
+    /// The total weight of the neighbours of each variable.
     around: Vec<u64>,
     fill: Vec<u64>,
-    /// Neighbours looked at so far.
+    /// Number of neighbours visited so far.
     steps: u64,
 }
 
-/// How many times more neighbours than its neighbour a hub has.
+/// A variable is a hub for its neighbour if it has this many times as many neighbours.
 const HUB: usize = 16;
 
 fn units(log2: f64) -> u64 {
@@ -361,7 +366,7 @@ impl Fill {
             list.sort_unstable();
             list.dedup();
         }
-        // Capped, so that sums of products stay far from overflow.
+        // Capped, so that sums of products cannot overflow.
         let heavy =
             |&states: &usize| if rule == Rule::WeightedFill { (states as u64).min(1 << 12) } else { 1 };
         let weight: Vec<u64> = graph.cardinalities().iter().map(heavy).collect();
@@ -376,18 +381,18 @@ impl Fill {
         let fill = adjacent
             .iter()
             .map(|list| {
-                // What is not counted is not used either.
+                // After a stop the fill counts are not used.
                 if stop() {
                     return 0;
                 }
-                // Twice the weight of all pairs of neighbours, less that of the pairs that are joined.
+                // Twice the weight of all pairs of neighbours, minus that of the connected pairs.
                 list.iter().for_each(|&u| marked[u] = true);
                 let (mut total, mut squares, mut joined) = (0, 0, 0);
                 for &u in list {
                     total += weight[u];
                     squares += weight[u] * weight[u];
                     let own = &adjacent[u];
-                    // Of a hub the few others are looked up instead of all its neighbours looked at.
+                    // For a hub, look up the few others in its list instead of scanning the whole list.
                     let hub = own.len() > HUB * list.len();
                     let common: u64 = if hub {
                         let joined = list.iter().filter(|&w| own.binary_search(w).is_ok());
@@ -417,7 +422,7 @@ impl Fill {
         }
     }
 
-    /// What the rule minimises, ties by degree.
+    /// The quantity that the rule minimises; ties are broken by degree.
     fn cost(&self, v: usize) -> u64 {
         match self.rule {
             Rule::Fill | Rule::WeightedFill => (self.fill[v] << 16) + (self.degree[v] as u64).min(0xffff),
@@ -430,7 +435,7 @@ impl Fill {
         self.adjacent[v].iter().copied().filter(|&u| !self.eliminated[u]).collect()
     }
 
-    /// Joins the neighbours of `v`, takes `v` out, and returns the variables whose cost changed.
+    /// Connects the neighbours of `v`, removes `v`, and returns the variables whose cost changed.
     fn eliminate(&mut self, v: usize) -> Vec<usize> {
         let neighbours = self.neighbours(v);
         let mut changed = neighbours.clone();
@@ -444,8 +449,8 @@ impl Fill {
             }
         }
         self.eliminated[v] = true;
-        // v's neighbours are now a clique, so v lacks an edge to those of u's neighbours that are not v's,
-        // nor v.
+        // The neighbours of v are now a clique. For a neighbour u, the missing edges at v were those to the
+        // neighbours of u that are neither v nor neighbours of v.
         for &u in &neighbours {
             let beyond = self.around[u] + self.weight[u] - self.around[v] - self.weight[v];
             self.fill[u] -= self.weight[v] * beyond;
@@ -464,8 +469,8 @@ impl Fill {
         changed
     }
 
-    /// Adds the edge a–b: it no longer is missing between their common neighbours' pairs, and each end gets a
-    /// new neighbour that lacks an edge to all of its others that are not common.
+    /// Adds the edge a–b. It is no longer missing for the common neighbours of a and b. Each end gets a new
+    /// neighbour, which has no edge to those neighbours of that end that are not common.
     fn join(&mut self, a: usize, b: usize, changed: &mut Vec<usize>) {
         let (weight_a, weight_b) = (self.weight[a], self.weight[b]);
         let mut common = 0;
@@ -499,7 +504,7 @@ mod tests {
     use super::*;
     use crate::model::generate::{self, Grid};
 
-    /// Weighted fill from the definition.
+    /// Weighted fill, computed from the definition.
     fn plain_fill(fill: &Fill, v: usize) -> u64 {
         let list = fill.neighbours(v);
         let missing = |a: usize, b: usize| {

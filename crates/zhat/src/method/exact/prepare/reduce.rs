@@ -1,9 +1,9 @@
-//! A factor graph without what is already decided.
+//! Reduction of a factor graph by evidence and zeros.
 //!
-//! States that zeros rule out are removed ([`Domains`]); variables left with one state are substituted, two
-//! variables of which each determines the other become one, and factors left with no variable become a
-//! constant. Z is unchanged, and observed variables vanish. Cost: the sum of the table sizes, and what
-//! finding the states takes.
+//! States ruled out by zeros are removed ([`Domains`]). Variables with a single remaining state are
+//! substituted, two variables that determine each other are merged into one, and factors without remaining
+//! variables become a constant. Z is unchanged, and observed variables disappear. Cost: the sum of the table
+//! sizes, plus the cost of finding the states.
 
 use super::barren::Barren;
 use super::consistency::{Domains, Twin};
@@ -15,41 +15,41 @@ use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs, Samples};
 use crate::run::Clock;
 
-/// The reduced graph and the way back.
+/// The reduced graph and the mapping back to the original variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduced {
-    /// The graph over the free variables, each with two states or more, all alive. Its factors are the
-    /// original ones that have a free variable, in order, with the axes of their free variables in order,
-    /// each once; unless it is simplified.
+    /// The graph over the free variables, each with at least two states, all of them live. Unless it is
+    /// simplified, its factors are the original ones that contain a free variable, in the original order;
+    /// their axes are the free variables in order, each once.
     pub graph: FactorGraph,
-    /// What the decided part contributes to every log weight.
+    /// Contribution of the determined part to every log-weight.
     pub constant: f64,
-    /// How many free variables were left out because log Z can do without them. Then there is no way back.
+    /// Number of free variables removed as barren. If it is positive, there is no mapping back.
     pub barren: usize,
-    /// For each original variable its state for each state of the free variable that it is.
+    /// For each original variable, its state for each state of the free variable that represents it.
     states: Vec<Vec<usize>>,
-    /// For each original variable the number in `graph` of the one that it is, if it is free.
+    /// For each original variable, the index in `graph` of the variable that represents it, if it is free.
     index: Vec<Option<usize>>,
 }
 
-/// Factors between two looks at the clock.
+/// Number of factors between checks of the clock.
 const LOOK: usize = 1 << 10;
 
 impl Reduced {
-    /// Reduces `graph` by arc consistency alone; an error if that already shows Z = 0.
+    /// Reduces `graph` by arc consistency alone; returns an error if that already shows Z = 0.
     pub fn new(graph: &FactorGraph) -> Result<Self> {
         let domains = Domains::new(graph, &|| false).ok_or_else(|| graph.zero_error())?;
         Self::from_domains(graph, &domains, Vec::new(), &|| Ok(()))
     }
 
-    /// The same; also an error if the work has to stop.
+    /// Like [`new`](Self::new); also returns an error if the work has to stop.
     pub fn within(graph: &FactorGraph, clock: &Clock<'_>) -> Result<Self> {
         let stop = || clock.must_stop();
         let domains = Domains::new(graph, &stop).ok_or_else(|| graph.zero_error())?;
         Self::from_domains(graph, &domains, Vec::new(), &|| clock.check())
     }
 
-    /// Also tries out every state: more is found, at a higher cost.
+    /// Also probes every state, which finds more at a higher cost.
     pub fn probed(graph: &FactorGraph, clock: &Clock<'_>) -> Result<Self> {
         let stop = || clock.must_stop();
         let mut domains = Domains::new(graph, &stop).ok_or_else(|| graph.zero_error())?;
@@ -66,7 +66,7 @@ impl Reduced {
         check()?;
         let n = graph.variable_count();
         let mut states: Vec<Vec<usize>> = (0..n).map(|v| domains.states(v)).collect();
-        // The variable that each one is; no chains.
+        // The representative of each variable; a representative always represents itself.
         let mut same: Vec<usize> = (0..n).collect();
         let mut is_followed = vec![false; n];
         for Twin { v, w, states: own } in twins {
@@ -105,8 +105,8 @@ impl Reduced {
         Ok(reduced)
     }
 
-    /// The free variables in a scope of `original`, each once, and for all their states the place in a table
-    /// over the scope.
+    /// The free variables in a scope of `original`, each once, and the index in a table over the scope for
+    /// each of their joint states.
     fn places(&self, original: &FactorGraph, scope: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let (mut free, mut steps): (Vec<usize>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         let mut start = 0;
@@ -126,11 +126,11 @@ impl Reduced {
         (free, table::sums(start, steps))
     }
 
-    /// The same with its tables cut into products of smaller ones; then they no longer are the original
-    /// factors. As it is if the work has to stop.
+    /// A copy whose tables are split into products of smaller ones; they are no longer the original factors.
+    /// Returned unchanged if the work has to stop.
     pub fn simplified(&self, stop: Stop<'_>) -> Self {
         let mut simple = self.clone();
-        // Only scores near the end of the number range cannot be cut.
+        // Splitting fails only for scores near the end of the number range.
         if let Ok(Some((graph, constant))) = simplify::simplified(&self.graph, stop) {
             simple.graph = graph;
             simple.constant += constant;
@@ -138,7 +138,8 @@ impl Reduced {
         simple
     }
 
-    /// Leaves out what [`Barren`] finds, log Z being the same; false if that is nothing.
+    /// Removes the variables and factors found by [`Barren`], which leaves log Z unchanged. Returns false if
+    /// there are none.
     pub fn leave_out_barren(&mut self, stop: Stop<'_>) -> bool {
         let barren = Barren::of(&self.graph, stop);
         if !barren.factors.contains(&true) && !barren.variables.contains(&true) {
@@ -151,18 +152,18 @@ impl Reduced {
         true
     }
 
-    /// The number in the reduced graph of an original variable, if it is free.
+    /// The index of an original variable in the reduced graph, if it is free.
     pub fn index(&self, v: usize) -> Option<usize> {
         self.index[v]
     }
 
-    /// A state of the original variables from one of the free ones.
+    /// Converts a state of the free variables to a state of the original variables.
     pub fn expand_state(&self, state: &[usize]) -> Vec<usize> {
         let own = self.states.iter().zip(&self.index);
         own.map(|(states, index)| states[index.map_or(0, |k| state[k])]).collect()
     }
 
-    /// Beliefs about the original variables from those about the free ones.
+    /// Converts beliefs about the free variables to beliefs about the original variables.
     pub fn expand_beliefs(&self, original: &FactorGraph, beliefs: &Beliefs) -> Beliefs {
         let mut expanded = Beliefs::zeros(original.cardinalities());
         for (v, (states, index)) in self.states.iter().zip(&self.index).enumerate() {
@@ -175,9 +176,9 @@ impl Reduced {
         expanded
     }
 
-    /// Beliefs about the scopes of the factors of `original` from those about the factors of the reduced
-    /// graph. `original` is what was reduced, or what became it by observing variables: then scopes are
-    /// longer, the free part is the same.
+    /// Converts beliefs about the factors of the reduced graph to beliefs about the factors of `original`.
+    /// `original` is the graph that was reduced, or the graph from which that one was obtained by observing
+    /// variables; in the latter case scopes are longer, with the same free variables.
     pub fn expand_factor_beliefs(&self, original: &FactorGraph, beliefs: &FactorBeliefs) -> FactorBeliefs {
         let mut expanded = FactorBeliefs::zeros(original);
         let mut tables = beliefs.iter();
@@ -190,7 +191,7 @@ impl Reduced {
         expanded
     }
 
-    /// Samples of the original variables from samples of the free ones.
+    /// Converts samples of the free variables to samples of the original variables.
     pub fn expand_samples(&self, samples: Samples) -> Samples {
         let mut expanded = Vec::with_capacity(samples.len() * self.states.len());
         for state in samples.iter().filter(|_| !self.states.is_empty()) {
@@ -236,7 +237,7 @@ mod tests {
         assert!(matches!(Reduced::new(&constant), Err(Error::ZeroPartition)));
     }
 
-    /// Every state of positive weight, with its score.
+    /// All states of positive weight, with their scores.
     fn support(graph: &FactorGraph) -> Vec<(Vec<usize>, f64)> {
         let (mut state, mut found) = (vec![0; graph.variable_count()], Vec::new());
         loop {
@@ -250,8 +251,8 @@ mod tests {
         }
     }
 
-    /// A random model with many zeros; some pairs of its variables determine each other, some directly, some
-    /// through others.
+    /// A random model with many zeros, in which some pairs of variables determine each other, directly or
+    /// through other variables.
     fn hard_model(seed: u64) -> FactorGraph {
         let mut random = Streams::new(seed, "hard models").block(0);
         let mut graph = FactorGraph::new(vec![2, 3, 2, 3, 2, 2, 3]).unwrap();

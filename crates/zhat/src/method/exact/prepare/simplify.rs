@@ -1,13 +1,13 @@
-//! Tables cut into products of smaller ones.
+//! Splits tables into products of smaller ones.
 //!
-//! A table that does not change along an axis needs no such axis. And where x_a and x_b are independent given
-//! the rest of a table, θ(x_a, x_b, r) = α(x_a, r) + β(x_b, r), it is a product of two tables, neither of
-//! which has both: the edge a–b goes. A switch is the case in point: "y = x₀ if s = 0, else x₁" is (s ≠ 0 or
-//! y = x₀)·(s ≠ 1 or y = x₁), so genes that a selector chooses between need not stand in one table. Fewer
-//! edges, smaller cliques; the graph is the same function.
+//! An axis along which a table is constant is removed. If x_a and x_b are independent given the rest of a
+//! table, θ(x_a, x_b, r) = α(x_a, r) + β(x_b, r), the table is a product of two tables, neither of which
+//! contains both, and the edge a–b disappears. A typical case is a switch: "y = x₀ if s = 0, else x₁" is (s ≠
+//! 0 or y = x₀)·(s ≠ 1 or y = x₁), so genes that a selector chooses between need not share a table. This
+//! leaves fewer edges and smaller cliques; the graph represents the same function.
 //!
-//! Cost: at most (number of axes)² looks at every table, less by an early exit where the first slice shows it
-//! is not so. The two sides may differ by 4 units in the last place of each value, which the rounding
+//! Cost: at most (number of axes)² passes over every table, and less if the first slice already shows that it
+//! cannot be split. The two sides may differ by 4 units in the last place of each value, which the rounding
 //! allowance of the methods covers.
 
 use super::order::Stop;
@@ -16,15 +16,14 @@ use crate::model::{FactorGraph, table};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// A table on its way to becoming a factor.
+/// A table before it is added as a factor.
 struct Table {
     scope: Vec<usize>,
     lengths: Vec<usize>,
     values: Vec<f64>,
 }
 
-/// The same function with its tables cut as small as may be, and the constant that comes off; none if it has
-/// to stop.
+/// The same function with its tables split as far as possible, and the constant term; none if it has to stop.
 pub(super) fn simplified(graph: &FactorGraph, stop: Stop<'_>) -> Result<Option<(FactorGraph, f64)>> {
     let mut simple = FactorGraph::new(graph.cardinalities().to_vec())?;
     let mut constant = 0.0;
@@ -53,7 +52,7 @@ pub(super) fn simplified(graph: &FactorGraph, stop: Stop<'_>) -> Result<Option<(
 }
 
 impl Table {
-    /// Without the axes along which it does not change.
+    /// Removes the axes along which the table is constant.
     fn essential(mut self) -> Self {
         let mut axis = 0;
         while axis < self.scope.len() {
@@ -72,19 +71,20 @@ impl Table {
         self
     }
 
-    /// Two tables that it is the product of, each without a variable that the other has.
+    /// Splits the table into two factors, each without a variable that the other has.
     fn cut(&self) -> Option<(Table, Table)> {
         let axes = self.scope.len();
         (0..axes).flat_map(|a| (a + 1..axes).map(move |b| (a, b))).find_map(|(a, b)| self.cut_between(a, b))
     }
 
-    /// α without b and β without a, if x_a and x_b are independent given the rest.
+    /// Splits the table into α without b and β without a, if x_a and x_b are independent given the rest.
     fn cut_between(&self, a: usize, b: usize) -> Option<(Table, Table)> {
         let strides = table::strides(&self.lengths);
         let (stride_a, stride_b) = (strides[a], strides[b]);
         let (states_a, states_b) = (self.lengths[a], self.lengths[b]);
         let digits = |place: usize| (place / stride_a % states_a, place / stride_b % states_b);
-        // The place of an entry that is not zero for each state of the rest, and that state's number.
+        // `rest` numbers the states of the remaining variables; `pivots` holds the index of a non-zero entry
+        // for each of these states.
         let rest = |place: usize| {
             let (outer, middle) = (place / (stride_a * states_a), place % stride_a / (stride_b * states_b));
             (outer * (stride_a / (stride_b * states_b)) + middle) * stride_b + place % stride_b
@@ -148,7 +148,7 @@ mod tests {
         graph.factors().map(|factor| factor.scope.to_vec()).collect()
     }
 
-    /// The scores of both graphs are the same everywhere.
+    /// Asserts that both graphs have the same score for every state.
     fn assert_same(graph: &FactorGraph, simple: &FactorGraph, constant: f64) {
         let mut state = vec![0; graph.variable_count()];
         loop {
@@ -205,7 +205,7 @@ mod tests {
         let mut random = Streams::new(3, "simplify").block(0);
         for _ in 0..300 {
             let mut graph = FactorGraph::new(vec![2, 3, 2, 2]).unwrap();
-            // A product of random tables with zeros, given as one.
+            // A product of random tables with zeros, given as a single table.
             let parts: [&[usize]; 3] = [&[0, 1], &[1, 2, 3], &[0, 3]];
             let mut product = FactorGraph::new(vec![2, 3, 2, 2]).unwrap();
             for scope in parts {

@@ -81,6 +81,7 @@ const FEW_ENTRIES: f64 = 1e6;
 /// Exact inference by search through the states, for models with many zeros.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Search {}
 
 options!(Search {});

@@ -29,6 +29,7 @@ const MISSED: &str = "every replicate missed all states of positive weight, so t
 /// Belief propagation on a pairwise graph: exact on a forest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PairwisePropagation {
     /// How much of a message stays as it was, on a graph with circles: 0 to 1.
     pub damping: f64,
@@ -39,9 +40,9 @@ pub struct PairwisePropagation {
 }
 
 options!(PairwisePropagation {
-    damping: DAMPING,
-    tolerance: FROM_ZERO,
-    iterations: Range::whole(1, 1_000_000_000)
+    damping: f64 => DAMPING,
+    tolerance: f64 => FROM_ZERO,
+    iterations: usize => Range::whole(1, 1_000_000_000)
 });
 
 impl Default for PairwisePropagation {
@@ -53,6 +54,7 @@ impl Default for PairwisePropagation {
 /// Belief propagation between a few states of each variable, chosen at random.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RandomizedMessages {
     /// How many states are kept of each variable: a count, or a part of all (but at least 64).
     pub states: States,
@@ -75,13 +77,15 @@ pub struct RandomizedMessages {
 }
 
 options!(RandomizedMessages {
-    states: Range::CountOrFraction,
-    top: COUNT,
-    replicates: Range::whole(1, 1_000_000),
-    confidence: INSIDE_UNIT,
-    damping: DAMPING,
-    tolerance: FROM_ZERO,
-    iterations: Range::whole(1, 1_000_000_000)
+    states: States => Range::CountOrFraction,
+    proposal: GraphProposal,
+    selection: Selection,
+    top: Option<usize> => COUNT,
+    replicates: usize => Range::whole(1, 1_000_000),
+    confidence: f64 => INSIDE_UNIT,
+    damping: f64 => DAMPING,
+    tolerance: f64 => FROM_ZERO,
+    iterations: usize => Range::whole(1, 1_000_000_000)
 });
 
 impl Default for RandomizedMessages {
@@ -242,7 +246,7 @@ impl PairwisePropagation {
 
 impl RandomizedMessages {
     /// Replicates that are worth making: those of a selection without randomness are all the same.
-    fn replicates(&self) -> usize {
+    fn distinct_replicates(&self) -> usize {
         if self.selection == Selection::Top { 1 } else { self.replicates }
     }
 
@@ -259,7 +263,7 @@ impl RandomizedMessages {
         let pilot = Streams::new(run.seed(), "randomized messages pilot");
         let proposals = Proposals::new(graph, self.proposal, rule, &pilot, clock)?;
         let streams = Streams::new(run.seed(), "randomized messages");
-        let (replicates, done) = (self.replicates(), AtomicUsize::new(0));
+        let (replicates, done) = (self.distinct_replicates(), AtomicUsize::new(0));
         // The messages of one replicate are not told.
         let quiet = clock.quiet();
         let replicate = |r: usize| {
@@ -476,8 +480,8 @@ impl<F: Real> Forecasts<PairwiseGraph<F>> for RandomizedMessages {
         let choices = variables * (24.0 * count + 64.0);
         let unbiased = graph.is_forest() && self.selection.is_unbiased() && query == Query::LogPartition;
         Forecast {
-            seconds: (guide + seconds + chosen) * (self.replicates() as f64 + 1.0),
-            bytes: (bytes + choices) * self.replicates() as f64 + proposals + outputs(graph, query),
+            seconds: (guide + seconds + chosen) * (self.distinct_replicates() as f64 + 1.0),
+            bytes: (bytes + choices) * self.distinct_replicates() as f64 + proposals + outputs(graph, query),
             promise: if unbiased { Promise::Unbiased } else { Promise::Heuristic },
         }
     }

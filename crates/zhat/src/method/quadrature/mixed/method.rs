@@ -43,6 +43,7 @@ pub(super) const NUMERICAL: &str = "ln(1 − x) has no closed form: χ by numeri
 /// Quadrature of a polynomial close to exp, for mixed models.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MixedQuadrature {
     /// How wide the interval about log Z may be, in nats; without draws.
     pub error: f64,
@@ -59,11 +60,12 @@ pub struct MixedQuadrature {
 }
 
 options!(MixedQuadrature {
-    error: FROM_ZERO,
-    degree: Range::whole(1, cells::MOST_DEGREE as u64),
-    cells: Range::whole(1, 1_000_000_000),
-    samples: Range::whole(0, 1_000_000_000_000_000),
-    confidence: INSIDE_UNIT
+    error: f64 => FROM_ZERO,
+    degree: usize => Range::whole(1, cells::MOST_DEGREE as u64),
+    cells: usize => Range::whole(1, 1_000_000_000),
+    samples: u64 => Range::whole(0, 1_000_000_000_000_000),
+    tuples: bool,
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for MixedQuadrature {

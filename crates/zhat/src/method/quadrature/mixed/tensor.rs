@@ -34,6 +34,7 @@ const MOST_POINTS: f64 = 1e15;
 /// Gauss–Legendre quadrature on a grid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct GaussLegendre {
     /// Halves the panels until log Z moves by less than this, in nats.
     pub error: f64,
@@ -41,7 +42,10 @@ pub struct GaussLegendre {
     pub points: f64,
 }
 
-options!(GaussLegendre { error: FROM_ZERO, points: Range::closed(1.0, 1e15) });
+options!(GaussLegendre {
+    error: f64 => FROM_ZERO,
+    points: f64 => Range::closed(1.0, 1e15)
+});
 
 impl Default for GaussLegendre {
     fn default() -> Self {

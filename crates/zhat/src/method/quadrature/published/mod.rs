@@ -74,6 +74,7 @@ pub enum Approximation {
 /// Stochastic Clenshaw–Curtis quadrature as it was published.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PublishedQuadrature {
     /// The polynomial's degree; none for what `epsilon` needs, or 3.
     pub degree: Option<usize>,
@@ -91,10 +92,12 @@ pub struct PublishedQuadrature {
 }
 
 options!(PublishedQuadrature {
-    degree: Range::whole(0, 1000),
-    samples: SAMPLES,
-    epsilon: INSIDE_UNIT,
-    confidence: INSIDE_UNIT
+    degree: Option<usize> => Range::whole(0, 1000),
+    approximation: Approximation,
+    sampler: Sampler,
+    samples: u64 => SAMPLES,
+    epsilon: Option<f64> => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for PublishedQuadrature {

@@ -43,6 +43,7 @@ const LEFT: f64 = 0.01;
 /// Particles that are led from the uniform law to the model.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct AnnealedSampling {
     /// Particles of one replicate.
     pub particles: usize,
@@ -59,11 +60,12 @@ pub struct AnnealedSampling {
 }
 
 options!(AnnealedSampling {
-    particles: Range::whole(1, 1_000_000),
-    replicates: REPLICATES,
-    temperatures: Range::whole(0, 1_000_000_000),
-    sweeps: Range::closed(0.0, 1e9),
-    confidence: INSIDE_UNIT
+    particles: usize => Range::whole(1, 1_000_000),
+    replicates: usize => REPLICATES,
+    temperatures: usize => Range::whole(0, 1_000_000_000),
+    sweeps: f64 => Range::closed(0.0, 1e9),
+    resample: bool,
+    confidence: f64 => INSIDE_UNIT
 });
 
 impl Default for AnnealedSampling {

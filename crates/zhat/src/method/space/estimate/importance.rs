@@ -37,6 +37,7 @@ const FIRST: u64 = 4;
 /// Weights of uniform draws.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct UniformImportance {
     /// ε: draws go on until the interval is no wider than ln((1 + ε)/(1 − ε)).
     pub error: f64,
@@ -46,7 +47,11 @@ pub struct UniformImportance {
     pub samples: u64,
 }
 
-options!(UniformImportance { error: INSIDE_UNIT, confidence: INSIDE_UNIT, samples: SAMPLES });
+options!(UniformImportance {
+    error: f64 => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT,
+    samples: u64 => SAMPLES
+});
 
 impl Default for UniformImportance {
     fn default() -> Self {

@@ -37,6 +37,7 @@ const BLOCK: u64 = 256;
 /// The published scheme.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PublishedScheme {
     /// ε.
     pub error: f64,
@@ -52,7 +53,14 @@ pub struct PublishedScheme {
     pub sampler: Sampler,
 }
 
-options!(PublishedScheme { error: INSIDE_UNIT, confidence: INSIDE_UNIT, p: Range::whole(3, 1000) });
+options!(PublishedScheme {
+    error: f64 => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT,
+    p: u32 => Range::whole(3, 1000),
+    as_printed: bool,
+    approximate: bool,
+    sampler: Sampler
+});
 
 impl Default for PublishedScheme {
     fn default() -> Self {

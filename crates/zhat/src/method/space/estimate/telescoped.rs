@@ -31,6 +31,7 @@ const BLOCK: u64 = 64;
 /// One exact draw a level, median of k runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Telescoped {
     /// ε: Ẑ is within a factor 1 ± ε of Z.
     pub error: f64,
@@ -40,7 +41,11 @@ pub struct Telescoped {
     pub sampler: Sampler,
 }
 
-options!(Telescoped { error: INSIDE_UNIT, confidence: INSIDE_UNIT });
+options!(Telescoped {
+    error: f64 => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT,
+    sampler: Sampler
+});
 
 impl Default for Telescoped {
     fn default() -> Self {

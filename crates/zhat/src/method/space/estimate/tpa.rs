@@ -32,6 +32,7 @@ const BLOCK: u64 = 4;
 /// Poisson counts of random walks in β.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TootsiePop {
     /// ε: the interval reaches about ln(1 + ε) to both sides.
     pub error: f64,
@@ -41,7 +42,11 @@ pub struct TootsiePop {
     pub sampler: Sampler,
 }
 
-options!(TootsiePop { error: INSIDE_UNIT, confidence: INSIDE_UNIT });
+options!(TootsiePop {
+    error: f64 => INSIDE_UNIT,
+    confidence: f64 => INSIDE_UNIT,
+    sampler: Sampler
+});
 
 impl Default for TootsiePop {
     fn default() -> Self {

@@ -59,6 +59,7 @@ pub(crate) const NAME: &str = "oracle";
 /// The exact method that suits the space and its scores.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Oracle {}
 
 options!(Oracle {});

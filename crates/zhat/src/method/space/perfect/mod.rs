@@ -43,6 +43,7 @@ const MOST_TRIES: f64 = 1e7;
 /// Exact draws, and the gradient of log Z from them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PerfectSampling {
     /// How draws are made.
     pub sampler: Sampler,
@@ -54,7 +55,12 @@ pub struct PerfectSampling {
     pub confidence: f64,
 }
 
-options!(PerfectSampling { distance: DAMPING, error: ABOVE_ZERO, confidence: INSIDE_UNIT });
+options!(PerfectSampling {
+    sampler: Sampler,
+    distance: f64 => DAMPING,
+    error: f64 => ABOVE_ZERO,
+    confidence: f64 => INSIDE_UNIT
+});
 
 impl Default for PerfectSampling {
     fn default() -> Self {
