@@ -1,7 +1,7 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, Sharpness, TransitionForm};
+use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, Sharpness, TransitionForm};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -56,7 +56,7 @@ pub fn random(
     seed: u64,
 ) -> PyResult<Model> {
     let (variables, states, factors, arity) = sizes;
-    build(py, || generate::random(variables, states, factors, arity, strength, zeros, seed))
+    build(py, || generate::random(&GraphShape { variables, states, factors, arity, strength, zeros }, seed))
 }
 
 /// See `zhat.generate.bayes`.

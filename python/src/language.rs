@@ -7,16 +7,16 @@ use std::time::Instant;
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use zhat::io::write_atomically;
-use zhat::language::file::{
+use zhat::cycle::Annealed;
+use zhat::internal::io::write_atomically;
+use zhat::learn::language::file::{
     parse_any_language_model, read_any_language_model, read_checkpoint, write_any_language_model,
     write_checkpoint,
 };
-use zhat::language::text;
-use zhat::language::{
+use zhat::learn::language::text;
+use zhat::learn::language::{
     self, AnyLanguageModel, Counts, Fold, Stochastic, Training, Vocabulary, train_log_bilinear, train_pseudo,
 };
-use zhat::lifted::Annealed;
 use zhat::{Error, Result};
 
 use crate::array;
@@ -109,7 +109,7 @@ pub fn train_language_model(
         let kept = checkpoint.as_ref().map(|(path, every)| (path.as_path(), *every));
         let from = kept.map(|kept| kept.0).filter(|path| path.exists()).map(read_checkpoint).transpose()?;
         let (mut steps, mut best, mut last) = (Vec::new(), 0, Instant::now());
-        let mut watch = |now: &language::Checkpoint| {
+        let mut watch = |now: &language::TrainingCheckpoint| {
             let progress = now.progress();
             steps.push((progress.iteration, progress.train, progress.valid));
             best = progress.best;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use zhat::catalogue::{self, Choice, Settings};
 use zhat::io::table::{Encoding, Missing, TableOptions};
 use zhat::learn::read_statistics;
-use zhat::learn::{self, Checkpoint, Column, Fit, Fitted, Likelihood, Structure};
+use zhat::learn::{self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Structure};
 use zhat::{Cache, Estimate, FactorGraph, Query};
 
 use crate::error::{self, Failure};
@@ -136,7 +136,7 @@ pub fn fit(
     let cache = Cache::default();
     let (fitted, history): (Fitted, Vec<f64>) = run.supervise_sharing(py, &cache, move |run| {
         let mut history = Vec::new();
-        let mut watch = |now: &Checkpoint| {
+        let mut watch = |now: &FitCheckpoint| {
             history.push(now.progress().objective);
             Ok(true)
         };

@@ -24,8 +24,9 @@ use std::io::Write;
 
 use pyo3::prelude::*;
 use zhat::catalogue;
-use zhat::numeric::simd::{self, Level};
-use zhat::{Guarantee, Query, decimal, platform, units};
+use zhat::internal::numeric::simd::{self, Level};
+use zhat::internal::{decimal, platform, units};
+use zhat::{Guarantee, Query};
 
 use error::Failure;
 

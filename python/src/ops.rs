@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zhat::Error;
 use zhat::catalogue::{self, Settings};
+use zhat::dynamic::RandomizedForward;
 use zhat::query::{Operation, Tensors};
-use zhat::randomized::RandomizedForward;
 
 use crate::answer::arrays;
 use crate::array;

@@ -2,8 +2,8 @@
 
 use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use zhat::messages::RandomizedMessages;
 use zhat::model::PairwiseGraph;
-use zhat::pairwise::RandomizedMessages;
 
 use crate::array::{self, Precision, handed_over};
 use crate::either;

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
-use zhat::exact::ForwardBackward;
-use zhat::query::{AnyValue, IntoValue, Tensors};
-use zhat::randomized::{RandomizedForward, SparsePath, SparseSamples};
-use zhat::sequence::RelaxedSamples;
+use zhat::dynamic::{
+    ForwardBackward, RandomizedForward, SequenceModel, SparseCotangent, SparsePath, SparseSamples,
+};
+use zhat::query::{AnyValue, IntoValue, RelaxedSamples, Tensors};
 use zhat::{Chain, Error, SemiMarkov};
 
 use crate::array::{Precision, handed_over};
@@ -40,19 +40,55 @@ impl CotangentOf for f64 {
 /// For each sequence an array with one path per row.
 type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
 
-/// For each sequence its paths as the rows of an array.
-fn paths<'py>(py: Python<'py>, lengths: &[usize], drawn: &[Vec<Vec<usize>>]) -> PyResult<Paths<'py>> {
-    let each = |(drawn, &length): (&Vec<Vec<usize>>, &usize)| {
-        let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
-        handed_over(py, flat, &[drawn.len(), length])
-    };
-    drawn.iter().zip(lengths).map(each).collect()
+/// The sampled paths as arrays.
+#[derive(IntoPyObject)]
+pub enum Hard<'py> {
+    /// For each sequence, one path per row.
+    Paths(Paths<'py>),
+    /// For each sequence and sample, one segment per row: (state, length).
+    Segments(Vec<Paths<'py>>),
 }
 
-/// One row (state, length) per segment.
-fn segments<'py>(py: Python<'py>, segments: &[(usize, usize)]) -> PyResult<Bound<'py, PyArrayDyn<i64>>> {
-    let flat = segments.iter().flat_map(|&(state, length)| [state as i64, length as i64]).collect();
-    handed_over(py, flat, &[segments.len(), 2])
+/// A sampled path of one kind of sequence model.
+trait HardPath: Sized {
+    /// The samples of each sequence as arrays; `lengths` are those of the sequences.
+    fn arrays<'py>(py: Python<'py>, lengths: &[usize], drawn: &[Vec<Self>]) -> PyResult<Hard<'py>>;
+    /// The last position of each segment; a chain has segments of one position.
+    fn ends(&self) -> Vec<i64>;
+}
+
+impl HardPath for Vec<usize> {
+    fn arrays<'py>(py: Python<'py>, lengths: &[usize], drawn: &[Vec<Self>]) -> PyResult<Hard<'py>> {
+        let each = |(drawn, &length): (&Vec<Self>, &usize)| {
+            let flat = drawn.iter().flatten().map(|&state| state as i64).collect();
+            handed_over(py, flat, &[drawn.len(), length])
+        };
+        Ok(Hard::Paths(drawn.iter().zip(lengths).map(each).collect::<PyResult<_>>()?))
+    }
+
+    fn ends(&self) -> Vec<i64> {
+        (0..self.len() as i64).collect()
+    }
+}
+
+impl HardPath for Vec<(usize, usize)> {
+    fn arrays<'py>(py: Python<'py>, _: &[usize], drawn: &[Vec<Self>]) -> PyResult<Hard<'py>> {
+        let one = |segments: &Self| {
+            let flat = segments.iter().flat_map(|&(state, length)| [state as i64, length as i64]).collect();
+            handed_over(py, flat, &[segments.len(), 2])
+        };
+        let each = |drawn: &Vec<Self>| drawn.iter().map(one).collect::<PyResult<_>>();
+        Ok(Hard::Segments(drawn.iter().map(each).collect::<PyResult<_>>()?))
+    }
+
+    fn ends(&self) -> Vec<i64> {
+        let mut end = -1;
+        let last = |segment: &(usize, usize)| {
+            end += segment.1 as i64;
+            end
+        };
+        self.iter().map(last).collect()
+    }
 }
 
 /// A gradient as named tensors.
@@ -63,30 +99,9 @@ fn named<G: IntoValue<M>, M>(gradient: G, model: &M) -> Tensors {
     }
 }
 
-/// What is drawn.
-#[derive(IntoPyObject)]
-pub enum Hard<'py> {
-    /// For each sequence a path a row.
-    Paths(Paths<'py>),
-    /// For each sequence and sample a segment a row.
-    Segments(Vec<Paths<'py>>),
-}
-
-/// (state, length) of each segment of each sample of each sequence.
-type Segmentations = Vec<Vec<Vec<(usize, usize)>>>;
-
-impl<'py> Hard<'py> {
-    fn segments(py: Python<'py>, drawn: &Segmentations) -> PyResult<Self> {
-        let of_sequence =
-            |drawn: &Vec<Vec<(usize, usize)>>| drawn.iter().map(|one| segments(py, one)).collect();
-        Ok(Hard::Segments(drawn.iter().map(of_sequence).collect::<PyResult<_>>()?))
-    }
-}
-
 /// Dense relaxed samples and their tape; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Dense<'py> {
-    /// For each sequence its paths, or for each sample its segments.
     hard: Hard<'py>,
     /// (B, count, T, N).
     soft: Bound<'py, PyAny>,
@@ -110,7 +125,7 @@ pub struct Sparse<'py> {
     tape: Tape,
 }
 
-/// Relaxed samples of a chain, or of a semi-Markov chain, from all its states.
+/// Relaxed samples of a chain or a semi-Markov chain from all its states.
 #[pyfunction]
 pub fn relaxed_sample<'py>(
     py: Python<'py>,
@@ -120,64 +135,45 @@ pub fn relaxed_sample<'py>(
     run: &Bound<'py, Run>,
 ) -> PyResult<Dense<'py>> {
     either!(model, Chain, chain => dense(py, chain, count, temperature, run), {
-        either!(model, SemiMarkov, semi => dense_segments(py, semi, count, temperature, run), {
+        either!(model, SemiMarkov, semi => dense(py, semi, count, temperature, run), {
             Err(not_a_sequence())
         })
     })
 }
 
-fn dense<'py, F: CotangentOf>(
+fn dense<'py, M>(
     py: Python<'py>,
-    chain: &Chain<F>,
+    model: &M,
     count: usize,
     temperature: f64,
     run: &Bound<'py, Run>,
-) -> PyResult<Dense<'py>> {
-    let (cancel, own, lengths) = (Arc::<AtomicBool>::default(), chain.clone(), chain.lengths().to_vec());
-    let chain = chain.clone();
+) -> PyResult<Dense<'py>>
+where
+    M: SequenceModel<Real: CotangentOf, Drawn: HardPath, FactorMarginals: IntoValue<M>> + 'static,
+{
+    let (cancel, own, model) = (Arc::<AtomicBool>::default(), model.clone(), model.clone());
     let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
-        ForwardBackward::default().relaxed_samples_with_tape(&chain, count, temperature, run)
-    })?;
-    let backward: Arc<Backward> = Arc::new(move |c| Ok(vec![named(tape.vjp(F::weights(c)?, &[])?, &own)]));
-    let RelaxedSamples { shape, hard, states, .. } = samples;
-    Ok(Dense {
-        hard: Hard::Paths(paths(py, &lengths, &hard)?),
-        soft: handed_over(py, states, &shape)?.into_any(),
-        lengths: None,
-        tape: Tape::new(backward, run, cancel),
-    })
-}
-
-fn dense_segments<'py, F: CotangentOf>(
-    py: Python<'py>,
-    semi: &SemiMarkov<F>,
-    count: usize,
-    temperature: f64,
-    run: &Bound<'py, Run>,
-) -> PyResult<Dense<'py>> {
-    let (cancel, own) = (Arc::<AtomicBool>::default(), semi.clone());
-    let semi = semi.clone();
-    let (samples, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
-        ForwardBackward::default().relaxed_samples_with_tape(&semi, count, temperature, run)
+        ForwardBackward::default().relaxed_samples_with_tape(&model, count, temperature, run)
     })?;
     let RelaxedSamples { shape, longest, hard, states, lengths } = samples;
-    let at = states.len();
-    // The cotangents of both stand one behind the other.
-    let backward: Arc<Backward> = Arc::new(move |c| {
-        let weights = F::weights(c)?;
-        let (of_states, of_lengths) = weights.split_at(at.min(weights.len()));
+    let (hard, split) = (M::Drawn::arrays(py, own.chain().lengths(), &hard)?, states.len());
+    // The cotangents of states and lengths are concatenated.
+    let backward: Arc<Backward> = Arc::new(move |cotangent| {
+        let weights = M::Real::weights(cotangent)?;
+        let (of_states, of_lengths) = weights.split_at(split.min(weights.len()));
         Ok(vec![named(tape.vjp(of_states, of_lengths)?, &own)])
     });
     let [batch, samples, steps, _] = shape;
+    let lengths = M::SEGMENTS.then(|| handed_over(py, lengths, &[batch, samples, steps, longest]));
     Ok(Dense {
-        hard: Hard::segments(py, &hard)?,
+        hard,
         soft: handed_over(py, states, &shape)?.into_any(),
-        lengths: Some(handed_over(py, lengths, &[batch, samples, steps, longest])?.into_any()),
+        lengths: lengths.transpose()?.map(Bound::into_any),
         tape: Tape::new(backward, run, cancel),
     })
 }
 
-/// The same from states chosen at random; `settings` is a JSON object.
+/// Relaxed samples from states chosen at random; `settings` is a JSON object.
 #[pyfunction]
 pub fn sparse_relaxed_sample<'py>(
     py: Python<'py>,
@@ -191,84 +187,41 @@ pub fn sparse_relaxed_sample<'py>(
     let method = randomized(settings, scores)?;
     let drawn = (count, temperature);
     either!(model, Chain, chain => sparse(py, chain, method, drawn, run), {
-        either!(model, SemiMarkov, semi => sparse_segments(py, semi, method, drawn, run), {
+        either!(model, SemiMarkov, semi => sparse(py, semi, method, drawn, run), {
             Err(not_a_sequence())
         })
     })
 }
 
-fn sparse<'py, F: CotangentOf>(
+fn sparse<'py, M>(
     py: Python<'py>,
-    chain: &Chain<F>,
+    model: &M,
     method: RandomizedForward,
     (count, temperature): (usize, f64),
     run: &Bound<'py, Run>,
-) -> PyResult<Sparse<'py>> {
-    let (cancel, own, lengths) = (Arc::<AtomicBool>::default(), chain.clone(), chain.lengths().to_vec());
-    let chain = chain.clone();
+) -> PyResult<Sparse<'py>>
+where
+    M: SequenceModel<Real: CotangentOf, Drawn: HardPath, FactorMarginals: IntoValue<M>> + 'static,
+{
+    let (cancel, own, model) = (Arc::<AtomicBool>::default(), model.clone(), model.clone());
     let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
-        method.relaxed_samples_with_tape(&chain, count, temperature, run)
-    })?;
-    let SparseSamples { samples, log_weights } = drawn;
-    let (mut index, mut values, mut hard, mut sizes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (b, samples) in samples.into_iter().enumerate() {
-        sizes.push(samples.iter().map(|sample| sample.values.len()).collect::<Vec<usize>>());
-        for (s, sample) in samples.iter().enumerate() {
-            for (t, ends) in sample.offsets.windows(2).enumerate() {
-                for &state in &sample.states[ends[0]..ends[1]] {
-                    index.extend([b as i64, s as i64, t as i64, i64::from(state)]);
-                }
-            }
-            values.extend_from_slice(&sample.values);
-        }
-        hard.push(samples.into_iter().map(|sample| sample.hard).collect());
-    }
-    let backward: Arc<Backward> = Arc::new(move |cotangent| {
-        let mut rest = F::weights(cotangent)?;
-        let mut take = |&size: &usize| (taken(&mut rest, size), Vec::new());
-        let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
-            sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
-        Ok(vec![named(tape.vjp(&nested)?, &own)])
-    });
-    let entries = values.len();
-    Ok(Sparse {
-        hard: Hard::Paths(paths(py, &lengths, &hard)?),
-        index: handed_over(py, index, &[entries, 4])?,
-        values: PyArray1::from_vec(py, values).into_any(),
-        length_index: None,
-        lengths: None,
-        log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
-        tape: Tape::new(backward, run, cancel),
-    })
-}
-
-fn sparse_segments<'py, F: CotangentOf>(
-    py: Python<'py>,
-    semi: &SemiMarkov<F>,
-    method: RandomizedForward,
-    (count, temperature): (usize, f64),
-    run: &Bound<'py, Run>,
-) -> PyResult<Sparse<'py>> {
-    let (cancel, own) = (Arc::<AtomicBool>::default(), semi.clone());
-    let semi = semi.clone();
-    let (drawn, tape) = run.get().supervise_with(py, cancel.clone(), move |run| {
-        method.relaxed_samples_with_tape(&semi, count, temperature, run)
+        method.relaxed_samples_with_tape(&model, count, temperature, run)
     })?;
     let SparseSamples { samples, log_weights } = drawn;
     let (mut index, mut values, mut hard) = (Vec::new(), Vec::new(), Vec::new());
     let (mut length_index, mut lengths, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     for (b, samples) in samples.into_iter().enumerate() {
-        let of = |sample: &SparsePath<F, Vec<(usize, usize)>>| (sample.values.len(), sample.lengths.len());
-        sizes.push(samples.iter().map(of).collect::<Vec<(usize, usize)>>());
+        let size = |sample: &SparsePath<_, _>| (sample.values.len(), sample.lengths.len());
+        sizes.push(samples.iter().map(size).collect::<Vec<(usize, usize)>>());
         for (s, sample) in samples.iter().enumerate() {
-            let mut end = -1;
-            for (m, segment) in sample.hard.iter().enumerate() {
-                end += segment.1 as i64;
+            for (m, end) in sample.hard.ends().into_iter().enumerate() {
                 for &state in &sample.states[sample.offsets[m]..sample.offsets[m + 1]] {
                     index.extend([b as i64, s as i64, end, i64::from(state)]);
                 }
-                for d in 0..sample.length_offsets[m + 1] - sample.length_offsets[m] {
-                    length_index.extend([b as i64, s as i64, end, d as i64]);
+                if M::SEGMENTS {
+                    for d in 0..sample.length_offsets[m + 1] - sample.length_offsets[m] {
+                        length_index.extend([b as i64, s as i64, end, d as i64]);
+                    }
                 }
             }
             values.extend_from_slice(&sample.values);
@@ -277,23 +230,25 @@ fn sparse_segments<'py, F: CotangentOf>(
         hard.push(samples.into_iter().map(|sample| sample.hard).collect());
     }
     let (entries, length_entries) = (values.len(), lengths.len());
-    // The cotangents of both stand one behind the other.
+    let hard = M::Drawn::arrays(py, own.chain().lengths(), &hard)?;
+    // The cotangents of values and lengths are concatenated.
     let backward: Arc<Backward> = Arc::new(move |cotangent| {
-        let weights = F::weights(cotangent)?;
+        let weights = M::Real::weights(cotangent)?;
         let (mut of_values, mut of_lengths) = weights.split_at(entries.min(weights.len()));
         let mut take = |&(values, lengths): &(usize, usize)| {
             (taken(&mut of_values, values), taken(&mut of_lengths, lengths))
         };
-        let nested: Vec<Vec<(Vec<F>, Vec<F>)>> =
+        let nested: Vec<Vec<SparseCotangent<M::Real>>> =
             sizes.iter().map(|sizes| sizes.iter().map(&mut take).collect()).collect();
         Ok(vec![named(tape.vjp(&nested)?, &own)])
     });
+    let length_index = M::SEGMENTS.then(|| handed_over(py, length_index, &[length_entries, 4]));
     Ok(Sparse {
-        hard: Hard::segments(py, &hard)?,
+        hard,
         index: handed_over(py, index, &[entries, 4])?,
         values: PyArray1::from_vec(py, values).into_any(),
-        length_index: Some(handed_over(py, length_index, &[length_entries, 4])?),
-        lengths: Some(PyArray1::from_vec(py, lengths).into_any()),
+        length_index: length_index.transpose()?,
+        lengths: M::SEGMENTS.then(|| PyArray1::from_vec(py, lengths).into_any()),
         log_weights: log_weights.into_iter().map(|logs| PyArray1::from_vec(py, logs)).collect(),
         tape: Tape::new(backward, run, cancel),
     })

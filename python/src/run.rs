@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zhat::{Cache, Observer, units};
+use zhat::internal::units;
+use zhat::{Cache, Observer};
 
 use crate::error::{self, Failure};
 

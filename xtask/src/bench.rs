@@ -1,11 +1,12 @@
-//! `cargo xtask bench exact | bounds | chain`: zhat beside other tools.
+//! `cargo xtask bench exact | bounds | chain`: compares zhat with other tools.
 
 use std::path::PathBuf;
 
 use crate::environment;
 use crate::shell::{Outcome, Step, root};
 
-/// `bench/NAME/run.py` with the program, in an environment with what `bench/NAME/requirements.txt` lists.
+/// Runs `bench/NAME/run.py` with the program, in an environment with the packages of
+/// `bench/NAME/requirements.txt`.
 fn beside(name: &str, args: &[&str]) -> Outcome {
     Step::cargo(&["build", "--release", "--package", "zhat-cli", "--locked"]).run()?;
     let environment = environment::with(&[&format!("bench/{name}/requirements.txt")])?;
@@ -24,7 +25,7 @@ pub fn bounds(args: &[&str]) -> Outcome {
     beside("bounds", &[&["--results", &results], args].concat())
 }
 
-/// What zhat's chains are compared with, and what builds zhat into the same environment.
+/// The packages that zhat's chains are compared with, and the tools that build zhat in the same environment.
 const CHAIN_REQUIREMENTS: &str = "bench/chain/requirements.txt";
 
 pub fn chain(args: &[&str]) -> Outcome {
@@ -37,7 +38,7 @@ pub fn chain(args: &[&str]) -> Outcome {
     Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat()).run()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 fn target() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty());
     chosen.map_or_else(|| root().join("target"), |path| root().join(path))

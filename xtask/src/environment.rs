@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::shell::{Outcome, Step, root};
 
-/// The environment with the packages of some requirements files, made if need be; a change of the files or of
-/// Python makes a new one.
+/// The environment with the packages of some requirements files, created if needed. A change of the files or
+/// of Python creates a new one.
 pub fn with(requirements: &[&str]) -> Outcome<PathBuf> {
     let mut pinned = Vec::new();
     for file in requirements {

@@ -1,4 +1,4 @@
-//! `cargo xtask fresh`: what a stranger would see, on a machine that has never met the project.
+//! `cargo xtask fresh`: runs the README's commands in a fresh clone with a minimal environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::shell::{Outcome, Step, root};
 /// The README's two commands.
 const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
 
-/// What a bare environment keeps: how to reach the network and in which language to speak.
+/// Environment variables that are kept: network access, locale, data folder and toolchain.
 const KEPT: [&str; 14] = [
     "LANG",
     "LC_ALL",
@@ -49,7 +49,7 @@ pub fn run() -> Outcome {
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Leaves a command nothing but toolchain, Python, C compiler and network.
+/// Reduces the environment of a command to the toolchain, Python, the C compiler and network access.
 fn strip(command: &mut Command, folder: &Path, clone: &Path, path: &str) {
     command.current_dir(clone).env_clear().env("PATH", path).env("HOME", folder);
     command.env("CARGO_HOME", folder.join("cargo")).env("XDG_CACHE_HOME", folder.join("cache"));
@@ -63,8 +63,8 @@ fn strip(command: &mut Command, folder: &Path, clone: &Path, path: &str) {
     }
 }
 
-/// The folders of cargo and of the real Python (a version manager's stand-in would need its own home), then
-/// the rest.
+/// The folders of cargo and of the actual Python executable (a version manager's shim would need its own
+/// home), then the system folders.
 fn search_path() -> Outcome<String> {
     let python = Step::new("python3", &["-c", "import sys; print(sys.executable)"]).output()?;
     let cargo = Step::new("sh", &["-c", "command -v cargo"]).output()?;

@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask test | fresh | readme | bench | data`.
+//! Developer tasks of the workspace: `cargo xtask test | fresh | readme | bench | data`.
 
 mod bench;
 mod data;

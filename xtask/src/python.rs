@@ -1,4 +1,4 @@
-//! The Python package: pinned tools, the wheel, its tests.
+//! The Python package: pinned tools, build and tests.
 
 use std::path::Path;
 
@@ -6,26 +6,27 @@ use crate::environment;
 use crate::report::unexpected_skips;
 use crate::shell::{Outcome, Step, root};
 
-/// The pinned tools; a change of this file makes a new environment.
+/// The pinned tools; a change of this file creates a new environment.
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
 
-/// PyTorch, which only the tests of `zhat.torch` need: from the index that pip is set up with, on some
-/// systems gigabytes.
+/// PyTorch, which only the tests of `zhat.torch` need. It comes from the package index configured for pip and
+/// can take gigabytes.
 const TORCH: &str = "python/requirements-torch.txt";
 
-/// With `ci` a test that is skipped fails the run, unless it needs the benchmark models and there are none.
+/// Runs the linters and tests of the package. With `ci` a skipped test fails the run, unless it needs
+/// benchmark models that are not available.
 pub fn test(ci: bool, has_data: bool) -> Outcome {
     let environment = environment::with(&[REQUIREMENTS])?;
     tool(&environment, "ruff", &["format", "--check", ".", "../bench"]).run()?;
     tool(&environment, "ruff", &["check", ".", "../bench"]).run()?;
     develop(&environment)?;
     tool(&environment, "mypy", &["--strict", "zhat"]).run()?;
-    // The tests of `zhat.torch` have a part of their own.
+    // The tests of `zhat.torch` are run separately, by `test_torch`.
     let expected: &[&str] = if has_data { &["PyTorch"] } else { &["PyTorch", "ZHAT_DATA"] };
     pytest(&environment, &[], ci.then_some(expected))
 }
 
-/// Runs pytest; where skipped tests are told of, those for other reasons than the expected ones are an error.
+/// Runs pytest. If `expected` is given, tests that are skipped for any other reason are an error.
 fn pytest(environment: &Path, args: &[&str], expected: Option<&[&str]>) -> Outcome {
     let all = [&["-m", "pytest", "-q", "-rs"], args].concat();
     let step = tool(environment, "python", &all);
@@ -37,13 +38,13 @@ fn pytest(environment: &Path, args: &[&str], expected: Option<&[&str]>) -> Outco
     Err(format!("CI=true allows no test to be skipped: {}", skipped.join("; ")))
 }
 
-/// The tests whose names have `torch` in them, in an environment of their own.
+/// Runs the tests whose names contain `torch`, in a separate environment.
 ///
-/// With `ci` a test that is skipped fails the run.
+/// With `ci` a skipped test fails the run.
 pub fn test_torch(ci: bool) -> Outcome {
     let environment = environment::with(&[REQUIREMENTS, TORCH])?;
     develop(&environment)?;
-    // A test that is skipped for want of PyTorch would have been run for nothing.
+    // Fails here if PyTorch is missing, because the tests would then all be skipped.
     tool(&environment, "python", &["-c", "import torch"]).run()?;
     pytest(&environment, &["-k", "torch"], ci.then_some(&[]))
 }

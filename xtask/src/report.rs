@@ -1,17 +1,17 @@
-//! Which parts of a test run were run or skipped, and how long each took.
+//! Report of a test run: which parts were run or skipped, and the time of each.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use crate::shell::Outcome;
 
-/// What became of a part.
+/// Outcome of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Passed,
     Failed(String),
     Skipped(String),
-    /// Not run for want of data that a clone does not have.
+    /// Not run, because it needs data that is not part of the repository.
     Unavailable(String),
 }
 
@@ -22,7 +22,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Runs a part and notes its time; an error after a failure, so that the caller can stop.
+    /// Runs a part and records its time. Returns an error if the part failed, so that the caller can stop.
     pub fn run(&mut self, part: &'static str, work: impl FnOnce() -> Outcome) -> Outcome {
         let started = Instant::now();
         let outcome = work();
@@ -34,12 +34,12 @@ impl Report {
         outcome
     }
 
-    /// Notes that a part was not run, and why.
+    /// Records that a part was not run, and the reason.
     pub fn skip(&mut self, part: &'static str, why: impl Into<String>) {
         self.parts.push((part, State::Skipped(why.into()), Duration::ZERO));
     }
 
-    /// Notes that a part could not be run for want of data.
+    /// Records that a part could not be run because data is missing.
     pub fn unavailable(&mut self, part: &'static str, why: impl Into<String>) {
         self.parts.push((part, State::Unavailable(why.into()), Duration::ZERO));
     }
@@ -63,7 +63,7 @@ impl Report {
         text
     }
 
-    /// An error if a part failed or, where nothing may be skipped (`CI=true`), if one was skipped.
+    /// An error if a part failed or, with `complete` (`CI=true`), if one was skipped.
     pub fn verdict(&self, complete: bool) -> Outcome {
         let named = |wanted: fn(&State) -> bool| -> Vec<&str> {
             self.parts.iter().filter(|(_, state, _)| wanted(state)).map(|(part, ..)| *part).collect()
@@ -81,7 +81,7 @@ impl Report {
 }
 
 /// Tests that pytest skipped, from its output with `-rs`: the lines `SKIPPED [1] file.py:3: reason` whose
-/// reason is not among the expected ones.
+/// reason is not expected.
 pub fn unexpected_skips(output: &str, expected: &[&str]) -> Vec<String> {
     let skipped = output.lines().filter(|line| line.starts_with("SKIPPED "));
     skipped
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_tests_are_found_in_what_pytest_prints() {
+    fn skipped_tests_are_found_in_the_output_of_pytest() {
         let output = "....s.\nSKIPPED [1] tests/test_torch.py:12: PyTorch is not installed\nSKIPPED [3] tests/test_reference_models.py:59: the reference models need ZHAT_DATA\n12 passed, 4 skipped in 1s\n";
         assert_eq!(unexpected_skips(output, &[]).len(), 2);
         let left = unexpected_skips(output, &["ZHAT_DATA"]);

@@ -1,21 +1,21 @@
-//! Running commands: what is run is said, and what fails is named.
+//! Runs commands: prints each command and names the one that fails.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// A message for the user; there is nobody else to handle it.
+/// The error is a message for the user.
 pub type Outcome<T = ()> = Result<T, String>;
 
-/// One command of a chore.
+/// One command of a task.
 pub struct Step {
     command: Command,
     shown: String,
 }
 
 impl Step {
-    /// A program with arguments, run in the workspace's root.
+    /// A program with arguments, run in the root of the workspace.
     pub fn new(program: impl AsRef<Path>, args: &[&str]) -> Self {
         let program = program.as_ref();
         let mut command = Command::new(program);
@@ -29,20 +29,20 @@ impl Step {
         Step::new(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from), args)
     }
 
-    /// With an environment variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self.shown = format!("{name}={value} {}", self.shown);
         self
     }
 
-    /// Changes the command in ways that are not shown.
+    /// Modifies the command without showing it in the printed command line.
     pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
         change(&mut self.command);
         self
     }
 
-    /// Runs it; an error unless it succeeds.
+    /// Runs the command; returns an error unless it succeeds.
     pub fn run(mut self) -> Outcome {
         eprintln!("\n▶ {}", self.shown);
         let started = Instant::now();
@@ -54,7 +54,7 @@ impl Step {
         Ok(())
     }
 
-    /// Runs it, shows what it prints and returns that; an error unless it succeeds.
+    /// Runs the command, prints its output and returns it; returns an error unless it succeeds.
     pub fn run_and_keep(mut self) -> Outcome<String> {
         eprintln!("\n▶ {}", self.shown);
         let fail = |error: std::io::Error| error.to_string();
@@ -69,7 +69,7 @@ impl Step {
         if status.success() { Ok(kept) } else { Err(format!("failed ({status}): {}", self.shown)) }
     }
 
-    /// Runs it and returns what it prints.
+    /// Runs the command and returns its output.
     pub fn output(mut self) -> Outcome<String> {
         let output = self.command.output().map_err(|error| format!("{}: {error}", self.shown))?;
         if !output.status.success() {
@@ -79,7 +79,7 @@ impl Step {
     }
 }
 
-/// The workspace's root.
+/// The root of the workspace.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold, from a fresh clone.
+//! `cargo xtask test`: all checks and tests, as run from a fresh clone.
 
 use crate::python;
 use crate::report::Report;
@@ -12,7 +12,7 @@ struct Parts {
     torch: bool,
 }
 
-/// The parts that flags name; without a flag Rust and Python, and where `CI=true` PyTorch as well.
+/// The parts named by flags; without flags Rust and Python, and with `CI=true` PyTorch as well.
 fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
     let mut parts = Parts::default();
     for flag in flags {
@@ -40,7 +40,7 @@ pub fn run(flags: &[&str]) -> Outcome {
     report.verdict(ci)
 }
 
-/// Runs the chosen parts up to the first that fails. What flags leave out on purpose is not mentioned.
+/// Runs the chosen parts until one fails. Parts excluded by flags are not reported.
 fn run_parts(parts: &[(&'static str, bool, &dyn Fn() -> Outcome)], all: bool, has_data: bool) -> Report {
     let mut report = Report::default();
     let mut failed = false;
@@ -70,9 +70,10 @@ fn run_rust() -> Outcome {
     let bare = ["clippy", "--package", "zhat", "--no-default-features", "--profile", "ci", "--locked"];
     Step::cargo(&[&bare[..], &["--", "-D", "warnings"]].concat()).run()?;
     Step::cargo(&["test", "--workspace", "--profile", "ci", "--locked"]).run()?;
-    // The documentation tests above need no second run; the numbers do, with every set of instructions.
+    // Numerical tests are run again for every SIMD level; the documentation tests need no second run.
     for level in simd_levels() {
-        // The whole workspace again: with other packages the features would differ, and all be compiled anew.
+        // Always the whole workspace: with fewer packages the features would differ, and everything would be
+        // recompiled.
         let test = ["test", "--workspace", "--profile", "ci", "--locked", "--tests", "--"];
         let skipped: Vec<&str> = NOT_NUMBERS.iter().flat_map(|module| ["--skip", module]).collect();
         Step::cargo(&[&test[..], &skipped].concat()).env("ZHAT_SIMD", level).run()?;
@@ -81,8 +82,7 @@ fn run_rust() -> Outcome {
     Step::cargo(&document).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Tests of reading, of memory, of searching and of the laws of samples, which the set of instructions has no
-/// part in.
+/// Tests of parsing, memory, search and the distribution of samples, which do not depend on the SIMD level.
 const NOT_NUMBERS: [&str; 17] = [
     "a_cancel",
     "bad_files::",
@@ -103,13 +103,13 @@ const NOT_NUMBERS: [&str; 17] = [
     "space_sizes::",
 ];
 
-/// Rewrites the README's method table: the test that compares it writes it when it is told to.
+/// Rewrites the method table of the README: the test that compares it writes it if `ZHAT_BLESS=1`.
 pub fn bless_readme() -> Outcome {
     let test = ["test", "--package", "zhat", "--profile", "ci", "--test", "readme"];
     Step::cargo(&test).env("ZHAT_BLESS", "1").run()
 }
 
-/// The levels weaker than the one used by default.
+/// The SIMD levels below the default one.
 fn simd_levels() -> Vec<&'static str> {
     let mut levels = vec![];
     #[cfg(target_arch = "x86_64")]
@@ -157,7 +157,7 @@ mod tests {
         let report = run_parts(&[("Rust", true, good)], true, false);
         assert!(report.table().contains("ZHAT_DATA is not set"));
         assert!(report.verdict(true).is_ok());
-        // What flags leave out is left out on purpose.
+        // Parts excluded by flags do not count as skipped.
         let report = run_parts(&[("Rust", true, good), ("PyTorch", false, good)], false, true);
         assert!(report.verdict(true).is_ok());
     }

@@ -1,4 +1,4 @@
-//! What the command line looks like.
+//! Definition of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -616,9 +616,11 @@ pub struct GridArguments {
 }
 
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    zhat::units::parse_bytes(text).ok_or_else(|| "expected a size such as 4GiB, 500MB or 1000000".into())
+    zhat::internal::units::parse_bytes(text)
+        .ok_or_else(|| "expected a size such as 4GiB, 500MB or 1000000".into())
 }
 
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    zhat::units::parse_duration(text).ok_or_else(|| "expected a duration such as 60s, 5min or 300ms".into())
+    zhat::internal::units::parse_duration(text)
+        .ok_or_else(|| "expected a duration such as 60s, 5min or 300ms".into())
 }

@@ -1,4 +1,4 @@
-//! Curves on logarithmic and plain axes, as SVG.
+//! SVG line charts with logarithmic or linear axes.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use zhat::{Error, Result};
 
-/// A curve and its name.
+/// A named curve.
 pub struct Curve {
     pub name: String,
     pub points: Vec<(f64, f64)>,
 }
 
-/// What the axes are.
+/// Title and axis labels.
 pub struct Axes<'a> {
     pub title: &'a str,
     pub x: &'a str,
@@ -21,7 +21,7 @@ pub struct Axes<'a> {
 
 const INK: RGBColor = RGBColor(40, 44, 52);
 
-/// Draws curves through their points, both axes logarithmic; points that are not positive are left out.
+/// Draws curves with both axes logarithmic; points that are not positive are omitted.
 pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     let across = range(curves, |p| p.0).log_scale();
     let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
@@ -37,7 +37,7 @@ pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     })
 }
 
-/// The same with whole numbers along x; `bars` has for every curve how far its points spread, or nothing.
+/// The same with a linear x axis of integers; `bars` holds the error bars of each curve, or is empty.
 pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<String> {
     let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0));
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
@@ -49,7 +49,7 @@ pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<Str
     })
 }
 
-/// Both axes plain; points that are not finite are left out.
+/// Draws curves with both axes linear; points that are not finite are omitted.
 pub fn plain(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     let finite: Vec<Curve> = curves
         .iter()
@@ -77,7 +77,7 @@ pub fn plain(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
     })
 }
 
-/// The part of the picture with the fewest points: where names hide least.
+/// The position for the legend that covers the fewest points.
 fn emptiest(curves: &[Curve], across: &Range<f64>, up: &Range<f64>) -> SeriesLabelPosition {
     use SeriesLabelPosition::{LowerLeft, LowerRight, MiddleLeft, MiddleRight, UpperLeft, UpperRight};
     let part = |x: f64, range: &Range<f64>| (x - range.start) / (range.end - range.start);
@@ -117,7 +117,7 @@ fn all_shown(curves: &[Curve]) -> Vec<Curve> {
     curves.iter().map(|curve| Curve { name: curve.name.clone(), points: shown(curve) }).collect()
 }
 
-/// The points that a logarithmic axis can have.
+/// Points with positive coordinates, which a logarithmic axis can show.
 fn shown(curve: &Curve) -> Vec<(f64, f64)> {
     curve.points.iter().copied().filter(|p| p.0 > 0.0 && p.1 > 0.0 && p.1.is_finite()).collect()
 }
@@ -129,10 +129,10 @@ fn range(curves: &[Curve], pick: fn(&(f64, f64)) -> f64) -> Range<f64> {
     if low < high { low / 1.5..high * 1.5 } else { 0.1..10.0 }
 }
 
-/// How a number is written along an axis.
+/// Formats a tick label.
 type Label<'a> = &'a dyn Fn(&f64) -> String;
 
-/// Draws curves with their bars on two axes with their labels.
+/// Draws curves and error bars on two labelled axes.
 fn draw<X, Y>(
     axes: &Axes<'_>,
     (curves, bars): (&[Curve], &[Vec<f64>]),

@@ -1,10 +1,11 @@
-//! `zhat demo`: a model, the same question put to every method, and a picture.
+//! `zhat demo`: a model, log Z by every method, and a picture.
 
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
+use zhat::internal::units;
 use zhat::model::generate::{self, Grid};
 use zhat::query::{AnyAnswer, AnyValue};
 use zhat::tensor::Tensor;
-use zhat::{Guarantee, Model, Query, Result, Run, io, units};
+use zhat::{Guarantee, Model, Query, Result, Run};
 
 use crate::arguments::DemoArguments;
 use crate::output::{self, Exit};
@@ -12,7 +13,7 @@ use crate::picture::{self, Panels, Track};
 use crate::progress;
 
 const SIDE: usize = 12;
-/// How many samples the estimates in the picture use.
+/// Numbers of samples of the estimates in the picture.
 const BUDGETS: [u64; 7] = [64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
 pub fn run(arguments: &DemoArguments) -> Result<Exit> {
@@ -41,7 +42,7 @@ pub fn run(arguments: &DemoArguments) -> Result<Exit> {
         exact: exact.value,
         tracks: vec![track(&model, "tree", &run)?, track(&model, "uniform", &run)?],
     })?;
-    io::write_atomically(&arguments.output, |out| out.write_all(svg.as_bytes()))?;
+    zhat::internal::io::write_atomically(&arguments.output, |out| out.write_all(svg.as_bytes()))?;
     output::print(&format!(
         "\nThe picture is in {}: what the model looks like, and how the estimates close in on log Z.\n\nNext:\n  \
          zhat generate ising --rows 20 --columns 20 -o grid.uai   make a model\n  \
@@ -60,7 +61,7 @@ fn ask(model: &Model, query: Query, method: &str, options: &[(&str, &str)], run:
     catalogue::answer(model, query, &Choice::parse(method), &settings, run)
 }
 
-/// One line per method: log Z and its promise, or why it is not run.
+/// One line per method: log Z and its guarantee, or the reason why the method is not run.
 fn table(model: &Model, run: &Run) -> Result<String> {
     let mut rows = Vec::new();
     for row in catalogue::rows(model.kind()).filter(|row| row.answers(Query::LogPartition)) {
@@ -91,12 +92,12 @@ fn table(model: &Model, run: &Run) -> Result<String> {
     Ok(output::table(&["method", "log Z", "what is promised", "time"], &rows, usize::MAX))
 }
 
-/// P(up) of each spin.
+/// P(up) for each spin.
 fn up(marginals: &Tensor<'_>) -> Vec<f64> {
     (0..marginals.rows()).map(|v| marginals.row(v)[1]).collect()
 }
 
-/// Estimates with more and more samples.
+/// Estimates with an increasing number of samples.
 fn track(model: &Model, proposal: &'static str, run: &Run) -> Result<Track> {
     let mut points = Vec::new();
     for samples in BUDGETS {

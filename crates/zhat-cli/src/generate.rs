@@ -3,7 +3,7 @@
 use zhat::io;
 use zhat::model::Family;
 use zhat::model::generate::{
-    self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness, TransitionForm,
+    self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness, TransitionForm,
 };
 use zhat::{Model, Result};
 
@@ -32,7 +32,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             generate::tree(variables, states, strength, seed)?.into()
         }
         Generate::Random { variables, states, factors, arity, strength, zeros } => {
-            generate::random(variables, states, factors, arity, strength, zeros, seed)?.into()
+            generate::random(&GraphShape { variables, states, factors, arity, strength, zeros }, seed)?.into()
         }
         Generate::Bayes { variables, states, parents, deterministic } => {
             generate::bayes(variables, states, parents, deterministic, seed)?.into()

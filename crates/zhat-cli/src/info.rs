@@ -1,8 +1,9 @@
-//! `zhat info`: what a model is, and which method would do what.
+//! `zhat info`: a description of a model and the forecast of each method.
 
 use serde_json::{Map, Value, json};
 use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
-use zhat::{Forecast, Model, Query, Result, Run, units};
+use zhat::internal::units;
+use zhat::{Forecast, Model, Query, Result, Run};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};

@@ -1,14 +1,15 @@
-//! `zhat fit`, `score` and `impute`: models from tables, and tables under models.
+//! `zhat fit`, `score` and `impute`: fits models to tables and evaluates tables under models.
 
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice};
+use zhat::internal::units;
 use zhat::io::table::{Encoding, Missing, TableOptions, cell};
 use zhat::learn::read_statistics;
-use zhat::learn::{self, Checkpoint, Fit, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
-use zhat::{Error, FactorGraph, Query, Result, Run, io, units};
+use zhat::learn::{self, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
+use zhat::{Error, FactorGraph, Query, Result, Run, io};
 
 use crate::arguments::{
     EncodingArgument, FitArguments, ImputeArguments, MissingArgument, OptimizerArgument, ScoreArguments,
@@ -86,7 +87,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         })
         .iterations(arguments.iterations)
         .tolerance(arguments.tolerance);
-    let watch: &mut dyn FnMut(&Checkpoint) -> Result<bool> = &mut |_| Ok(true);
+    let watch: &mut dyn FnMut(&FitCheckpoint) -> Result<bool> = &mut |_| Ok(true);
     let attention = signals::patient_attention();
     let fitted = match &arguments.checkpoint {
         Some(path) => learn::fit_kept(&likelihood, &how, path, &run, watch)?,
@@ -156,10 +157,10 @@ fn per_row(mean: &zhat::Estimate) -> String {
     format!("{} nats per row", output::stated(mean.value, &mean.guarantee, &mean.diagnostics, 1.0))
 }
 
-/// Columns that are named in a line.
+/// Maximum number of columns named in one line.
 const NAMED: usize = 5;
 
-/// How many rows were used, how many were not, and which columns are the reason.
+/// The number of rows used and dropped, and the columns with missing values that caused it.
 fn rows(counted: u64, dropped: u64, lacking: &[(&str, u64)]) -> String {
     if dropped == 0 {
         return counted.to_string();
@@ -179,7 +180,7 @@ fn missing_json(lacking: &[(&str, u64)]) -> Value {
     Value::Object(lacking.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect())
 }
 
-/// Pairs whose table is not zero throughout.
+/// The number of pairs whose table is not all zero.
 fn used_edges(graph: &FactorGraph) -> usize {
     let used = |factor: &zhat::model::Factor<'_>| {
         factor.scope.len() == 2 && factor.log_values.iter().any(|&x| x != 0.0)

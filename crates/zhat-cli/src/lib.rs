@@ -28,16 +28,16 @@ use zhat::{Error, Result};
 use arguments::{Arguments, Command};
 use output::Exit;
 
-/// Runs the program with these arguments, the first its own name, and returns its exit status.
+/// Runs the program with these arguments, where the first is the program name, and returns its exit status.
 ///
-/// 0: answered; 1: the question has no answer, or none within the budget; 2: bad command line or input;
-/// 130, 143 and 129: ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP, with the result so far if there is one.
+/// 0: success; 1: the query has no result, or none within the budget; 2: invalid command line or input; 130,
+/// 143 and 129: ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP, with the result so far if there is one.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let json = args.iter().any(|arg| arg == "--json");
     signals::listen(json);
     let outcome = match Arguments::try_parse_from(&args) {
-        Ok(arguments) => zhat::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
+        Ok(arguments) => zhat::internal::numeric::simd::check().and_then(|_| dispatch(arguments.command)),
         Err(error) if !error.use_stderr() => {
             let _ = error.print();
             return 0;
@@ -53,7 +53,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     match outcome {
         Ok(Exit::Answered) => 0,
         Ok(Exit::Interrupted) => signals::status(),
-        // The reader of our output has gone; that is its right.
+        // The reader closed the pipe; this is not an error.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
             eprintln!("zhat: {error}");
@@ -71,7 +71,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 pub(crate) fn print_error_object(kind: &str, message: &str) {
     let object = json!({"error": {"kind": kind, "message": message}});
-    // Nobody may be listening, and there is nowhere left to say so.
+    // If stdout is closed, there is no other place to report it.
     let _ = writeln!(std::io::stdout(), "{object}");
 }
 

@@ -1,19 +1,21 @@
-//! `zhat lm`: language models learned from texts, and what can be asked of them.
+//! `zhat lm`: trains language models on texts and evaluates, samples and exports them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zhat::io::write_atomically;
-use zhat::language::file::{
+use zhat::cycle::Annealed;
+use zhat::internal::io::write_atomically;
+use zhat::internal::{decimal, units};
+use zhat::learn::language::file::{
     read_any_language_model, read_checkpoint, write_checkpoint, write_language_model,
 };
-use zhat::language::text;
-use zhat::language::{
-    self, AnnealedScore, AnyLanguageModel, Fold, Form, Moments, Objective, TextScore, Training, Vocabulary,
+use zhat::learn::language::text;
+use zhat::learn::language::{
+    self, AnnealedScore, AnyLanguageModel, Fold, InteractionForm, Moments, Objective, TextScore, Training,
+    Vocabulary,
 };
-use zhat::lifted::Annealed;
-use zhat::{Error, Result, Run, decimal, units};
+use zhat::{Error, Result, Run};
 
 use crate::arguments::BudgetArguments;
 use crate::lm_arguments::{
@@ -25,7 +27,7 @@ use crate::output::{self, Exit, json_number};
 use crate::query::budgeted;
 use crate::{progress, signals};
 
-/// How often a line tells where it stands.
+/// Interval between progress lines.
 const TOLD: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &LmArguments) -> Result<Exit> {
@@ -38,7 +40,7 @@ pub fn run(arguments: &LmArguments) -> Result<Exit> {
     }
 }
 
-/// Counts all texts, and their words.
+/// Counts all texts and builds the vocabulary.
 pub fn counted(
     arguments: &TrainArguments,
     context: usize,
@@ -75,9 +77,9 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     };
     let how = Training::default()
         .form(match usize::from(arguments.rank) {
-            _ if arguments.full_rank => Form::Full,
-            rank if arguments.rotations => Form::Rotated(rank),
-            rank => Form::Products(rank),
+            _ if arguments.full_rank => InteractionForm::Full,
+            rank if arguments.rotations => InteractionForm::Rotated(rank),
+            rank => InteractionForm::Products(rank),
         })
         .objective(match arguments.bound {
             BoundArgument::Spectral => Objective::Spectral(arguments.shares.clone()),
@@ -122,9 +124,11 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
         output::print(&format!("{object}\n"))?;
     } else {
         let size = match how.form {
-            Form::Products(rank) => format!("embeddings of length {rank}"),
-            Form::Rotated(rank) => format!("embeddings of length {rank}, rotated for each distance"),
-            Form::Full => "full matrices".into(),
+            InteractionForm::Products(rank) => format!("embeddings of length {rank}"),
+            InteractionForm::Rotated(rank) => {
+                format!("embeddings of length {rank}, rotated for each distance")
+            }
+            InteractionForm::Full => "full matrices".into(),
         };
         let mut facts = vec![
             ("text", texts(&own)),
@@ -143,7 +147,8 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     Ok(output::ended())
 }
 
-/// What is certified at the end must not fail for the time that learning has taken.
+/// A run without time and memory budgets for the final certificate, so that the time spent on training cannot
+/// make it fail.
 pub fn budgeted_again(arguments: &BudgetArguments) -> Run {
     let threads = arguments.threads.map_or(Run::default().threads(), usize::from);
     Run::default().with_threads(threads)

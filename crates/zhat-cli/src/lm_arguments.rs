@@ -1,4 +1,4 @@
-//! What the command line of `zhat lm` looks like.
+//! Definition of the command line of `zhat lm`.
 
 use std::path::PathBuf;
 

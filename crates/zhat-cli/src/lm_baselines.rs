@@ -1,23 +1,24 @@
-//! `zhat lm` with the models of stochastic gradients: learning and evaluating them.
+//! `zhat lm` for models trained by stochastic gradients: training and evaluation.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
-use zhat::io::write_atomically;
-use zhat::language::file::{write_language_model, write_log_bilinear};
-use zhat::language::text;
-use zhat::language::{
+use zhat::internal::io::write_atomically;
+use zhat::internal::units;
+use zhat::learn::language::file::{write_language_model, write_log_bilinear};
+use zhat::learn::language::text;
+use zhat::learn::language::{
     Epoch, LanguageModel, LogBilinear, Stochastic, TextScore, train_log_bilinear, train_pseudo,
 };
-use zhat::{Error, Result, Run, units};
+use zhat::{Error, Result, Run};
 
 use crate::lm::{budgeted_again, certified, counted, score_json, texts};
 use crate::lm_arguments::{EvalArguments, ObjectiveArgument, TrainArguments};
 use crate::output::{self, Exit, json_number};
 use crate::signals;
 
-/// The options that belong to the lifted objective only.
+/// The options that apply only to the lifted objective.
 fn refuse_others(arguments: &TrainArguments) -> Result<()> {
     let given = [
         (arguments.full_rank, "--full-rank"),
@@ -94,7 +95,7 @@ pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
 }
 
 fn certified_score(model: &LanguageModel, paths: &[PathBuf], run: &Run) -> Result<TextScore> {
-    let mut counts = None::<zhat::language::Counts>;
+    let mut counts = None::<zhat::learn::language::Counts>;
     for path in paths {
         let more = text::count(path, model.mrf().context(), run)?;
         match &mut counts {
@@ -106,7 +107,7 @@ fn certified_score(model: &LanguageModel, paths: &[PathBuf], run: &Run) -> Resul
     model.evaluate(&counts.moments(model.vocabulary())?, run)
 }
 
-/// What is told at the end.
+/// The summary that is printed at the end.
 struct Report<'a> {
     arguments: &'a TrainArguments,
     states: usize,
@@ -154,7 +155,7 @@ impl Report<'_> {
     }
 }
 
-/// How the likelihood under a log-bilinear model is told.
+/// Formats the likelihood under a log-bilinear model.
 fn promised(model: &LogBilinear) -> fn(&TextScore) -> String {
     if model.cyclic() { certified } else { exact }
 }

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use zhat::catalogue::Plan;
-pub use zhat::report::{facts, json_number, promise, provenance, table};
+pub use zhat::internal::report::{facts, json_number, promise, provenance, table};
 use zhat::{Diagnostics, Error, Forecast, Guarantee, Result};
 
 use crate::signals;
 
-/// How a command ended that has printed its answer: a signal leaves its status even where the answer is
-/// whole.
+/// The exit status of a command that has printed its result. After a signal it is that of the signal, even if
+/// the result is complete.
 pub fn ended() -> Exit {
     if signals::received() { Exit::Interrupted } else { Exit::Answered }
 }
 
-/// How a command ended when it did not fail.
+/// Outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// With an answer.
+    /// With a result.
     Answered,
-    /// With the answer so far, on the user's wish.
+    /// With the result so far, after an interrupt by the user.
     Interrupted,
 }
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Whether something was printed, or is being printed.
+/// Whether output has started.
 pub fn has_begun() -> bool {
     BEGUN.load(Ordering::SeqCst)
 }
@@ -42,19 +42,19 @@ pub fn print(text: &str) -> Result<()> {
         .map_err(|source| Error::io(Path::new("standard output"), source))
 }
 
-/// A value, in units of `unit`, as the guarantee allows to state it: a bound as a bound.
+/// A value in units of `unit`, printed according to its guarantee: a bound is printed as a bound.
 pub fn stated(value: f64, guarantee: &Guarantee, diagnostics: &Diagnostics, unit: f64) -> String {
     guarantee.stated(value, diagnostics.rounding, unit)
 }
 
-/// Writes a warning to stderr, where it is seen whatever becomes of the output.
+/// Writes a warning to stderr, so that it is visible even if stdout is redirected.
 pub fn warn(diagnostics: &Diagnostics) {
     if let Some((_, text)) = diagnostics.figures().find(|(name, _)| *name == "warning") {
         eprintln!("zhat: warning: {}", text.as_str().unwrap_or_default());
     }
 }
 
-/// What was forecast, as JSON.
+/// The forecast as JSON.
 pub fn forecast(plan: &Plan) -> Value {
     let Forecast { bytes, seconds, promise } = plan.forecast;
     json!({"bytes": bytes, "seconds": seconds, "promise": promise.name()})

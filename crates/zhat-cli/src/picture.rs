@@ -1,11 +1,11 @@
-//! The demo's picture.
+//! The picture of `zhat demo`.
 
 use plotters::prelude::*;
 use zhat::{Error, Result};
 
-/// What the picture shows.
+/// Data of the picture.
 pub struct Panels {
-    /// The grid has `side` × `side` cells, row after row in each list.
+    /// The grid has `side` × `side` cells; each list is row-major.
     pub side: usize,
     /// P(spin up).
     pub up: Vec<f64>,
@@ -15,11 +15,11 @@ pub struct Panels {
     pub sample: Vec<f64>,
     /// log Z.
     pub exact: f64,
-    /// Estimates of it.
+    /// Estimates of log Z.
     pub tracks: Vec<Track>,
 }
 
-/// Estimates by a growing number of samples: (samples, log Ẑ, lower bound).
+/// Estimates with an increasing number of samples: (samples, log Ẑ, lower bound).
 pub struct Track {
     pub name: &'static str,
     pub points: Vec<(f64, f64, f64)>,
@@ -101,7 +101,7 @@ fn convergence(area: &Area<'_, '_>, panels: &Panels) -> std::result::Result<(), 
         .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], INK.stroke_width(2)));
     for (i, track) in panels.tracks.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
-        // Side by side, so that one does not hide the other.
+        // Shifted horizontally, so that the series do not overlap.
         let shifted = 0.94 + 0.12 * i as f64;
         let shown: Vec<(f64, f64, f64)> = track
             .points

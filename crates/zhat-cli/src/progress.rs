@@ -5,26 +5,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use zhat::{Observer, Run, decimal};
+use zhat::internal::decimal;
+use zhat::{Observer, Run};
 
 use crate::signals;
 
-/// Work shorter than this shows no bar.
+/// No progress bar is shown before this time.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Adds progress and cancellation by a signal to a run: bars if stderr is a terminal, and intervals as they
-/// tighten.
+/// Adds progress output and cancellation by signals to a run: progress bars if stderr is a terminal, and
+/// intervals as they tighten.
 pub fn attend(run: Run) -> Run {
     let shown = std::io::stderr().is_terminal();
     run.with_cancel(signals::flag()).with_observer(Arc::new(Bar::new(shown)))
 }
 
-/// One bar a phase, with a rate and the time left.
+/// One progress bar per phase, with the rate and the time left.
 struct Bar {
     started: Instant,
-    /// Whether there are bars.
+    /// Whether progress bars are shown.
     shown: bool,
-    /// The width of the interval that was told of last, and by whom.
+    /// The width of the last printed interval and the method that gave it.
     told: Mutex<(f64, &'static str)>,
     phase: Mutex<Option<(&'static str, ProgressBar)>>,
 }
@@ -61,7 +62,8 @@ impl Observer for Bar {
         }
     }
 
-    /// A line where the interval has become narrower by a twentieth, or another method is at work.
+    /// Prints a line if the interval is at least 5% narrower than the last one printed, or if the method has
+    /// changed.
     fn interval(&self, low: f64, high: f64, by: &'static str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let gap = high - low;
@@ -91,7 +93,7 @@ impl Observer for Bar {
 }
 
 impl Bar {
-    /// Words after the name of the phase.
+    /// Shows text after the name of the phase.
     fn say(&self, words: &str) {
         let current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((phase, bar)) = current.as_ref() {

@@ -18,7 +18,7 @@ use crate::arguments::{
 use crate::output::{self, Exit};
 use crate::{progress, signals};
 
-/// Reads a model and conditions it on the evidence that was given.
+/// Reads a model and conditions it on the given evidence.
 pub fn load(arguments: &ModelArguments) -> Result<Model> {
     let model = io::read_model(&arguments.model)?;
     let mut evidence = Vec::new();
@@ -33,7 +33,7 @@ pub fn load(arguments: &ModelArguments) -> Result<Model> {
     condition(&model, evidence, &arguments.given)
 }
 
-/// The model given evidence and the items of `--given`.
+/// The model conditioned on evidence and on the items of `--given`.
 pub fn condition(model: &Model, mut evidence: Vec<Evidence>, given: &[String]) -> Result<Model> {
     for item in given {
         let parsed = model.parse_evidence(item).map_err(|error| match error {
@@ -45,7 +45,7 @@ pub fn condition(model: &Model, mut evidence: Vec<Evidence>, given: &[String]) -
     model.condition(&evidence)
 }
 
-/// Reads `name=value` options of a method; a value that is JSON is taken as that, any other as text.
+/// Parses `name=value` options of a method; a value that is not valid JSON is taken as text.
 pub fn settings(items: &[String]) -> Result<Settings> {
     let mut settings = Settings::new();
     for item in items {
@@ -74,7 +74,7 @@ pub fn budgeted(arguments: &BudgetArguments) -> Run {
     run
 }
 
-/// How an answer is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Plain,
@@ -93,16 +93,16 @@ impl Style {
     }
 }
 
-/// A question put and answered.
+/// A query and its result.
 struct Answered {
     model: Model,
     /// The query's name in JSON.
     name: &'static str,
-    /// `None` where there was no choice of methods.
+    /// `None` if no method was chosen by the catalogue.
     plan: Option<Plan>,
     answer: AnyAnswer,
     run: Run,
-    /// Draws that were printed before these.
+    /// The number of draws printed before these.
     first: usize,
 }
 
@@ -139,13 +139,13 @@ pub fn map(arguments: &MapArguments) -> Result<Exit> {
     answer(&arguments.query.plain, query, Style::of(&arguments.query))
 }
 
-/// Numbers of a batch of draws, at most; and its rows.
+/// Maximum numbers per batch of draws, and maximum rows per batch.
 const BATCH: usize = 1 << 23;
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear at
-/// once and memory does not depend on how many there are; batch i > 0 has a seed of its own, so the first
-/// batch has the draws of a smaller count.
+/// Draws from the model. Independent draws are made and printed in batches, so that the first lines appear
+/// immediately and memory does not depend on the number of draws. Each batch i > 0 has its own seed, so the
+/// first batch equals the draws of a smaller count.
 pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let (plain, count) = (&arguments.plain, arguments.count);
     let style = Style::plain(plain);
@@ -184,7 +184,7 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     Ok(output::ended())
 }
 
-/// Chooses a method, runs it and prints the answer.
+/// Chooses a method, runs it and prints the result.
 fn answer(arguments: &PlainQueryArguments, query: Query, style: Style) -> Result<Exit> {
     answer_with(arguments, query, style, settings(&arguments.run.set)?)
 }
@@ -255,7 +255,7 @@ fn competition_file(answer: &AnyAnswer) -> Option<String> {
     }
 }
 
-/// Says on stderr how samples that do not follow the model's law may be used.
+/// Explains on stderr how to use samples that do not follow the model's distribution exactly.
 fn explain_law(answer: &AnyAnswer) {
     let AnyValue::Samples(items) = &answer.value else { return };
     match items.first().map(|draws| &draws.law) {
@@ -271,7 +271,7 @@ fn explain_law(answer: &AnyAnswer) {
     }
 }
 
-/// KL(p ‖ q) of two models, or their cross-entropy.
+/// KL(p ‖ q) or the cross-entropy of two models.
 pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let run = budgeted(&arguments.run.budget);
     let attended = progress::attend(run.clone());

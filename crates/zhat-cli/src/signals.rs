@@ -1,9 +1,9 @@
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 //!
-//! A signal sets a flag that every run shares. While a method is at work ([`attention`]) the method then
-//! returns the best result so far, which is printed or written; one that has not returned within half a
-//! second is ended with the process. At any other time (reading, writing, printing), and for a second signal,
-//! the process removes its temporary files and exits. The exit status is 128 + the number of the signal.
+//! A signal sets a flag shared by all runs. While a method is running ([`attention`]), it then returns the
+//! best result so far, which is printed or written; if it does not return within half a second, the process
+//! exits. At any other time (reading, writing, printing), and after a second signal, the process removes its
+//! temporary files and exits. The exit status is 128 + the signal number.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,22 +15,22 @@ use zhat::Error;
 
 use crate::output;
 
-/// The signal that came first; 0 if none did.
+/// The first signal received; 0 if none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
-/// Methods at work that return a result when the flag is set; once a signal came, also what is done with
-/// their results.
+/// Number of running methods that return a result when the flag is set. After a signal it is not decremented,
+/// so that printing their results is not interrupted.
 static ATTENDING: AtomicUsize = AtomicUsize::new(0);
-/// Methods at work that have to return soon after.
+/// Number of running methods that must return within [`PATIENCE`] after a signal.
 static WORKING: AtomicUsize = AtomicUsize::new(0);
-/// How long a method may take to return after a signal.
+/// Time that a method may take to return after a signal.
 const PATIENCE: Duration = Duration::from_millis(450);
 
-/// Begins to listen; `json` says whether an error is to be printed as JSON too. Signals that come earlier end
-/// the process by default.
+/// Installs the signal handlers; `json` says whether an error is also printed as JSON. Earlier signals have
+/// their default effect and end the process.
 pub fn listen(json: bool) {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| {
-        // Without a handler a signal ends the process at once, which is the default of any program.
+        // If the handlers cannot be installed, signals keep their default effect and end the process.
         if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) {
             std::thread::spawn(move || signals.forever().for_each(|signal| receive(signal, json)));
         }
@@ -54,28 +54,28 @@ fn receive(signal: i32, json: bool) {
 
 /// Ends the process.
 fn end(json: bool) {
-    // Held until the end, so that no file gets its name from now on.
-    let _held = zhat::io::abandon_writes();
+    // Held until the process exits, so that no temporary file is renamed to its final name from here on.
+    let _held = zhat::internal::io::abandon_writes();
     eprintln!("zhat: {}", Error::Interrupted);
-    // The lock of stdout may be held for ever by a thread whose reader has stopped.
+    // If output has started, a thread blocked on a slow reader may hold the lock of stdout forever.
     if json && !output::has_begun() {
         crate::print_error_object(Error::Interrupted.kind(), &Error::Interrupted.to_string());
     }
     signal_hook::low_level::exit(status().into());
 }
 
-/// The flag that a signal sets.
+/// The flag set by signals.
 pub fn flag() -> Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     Arc::clone(FLAG.get_or_init(Arc::default))
 }
 
-/// True once a signal came.
+/// True after a signal was received.
 pub fn received() -> bool {
     RECEIVED.load(Ordering::SeqCst) != 0
 }
 
-/// The exit status of a process that a signal ended.
+/// The exit status after a signal.
 pub fn status() -> u8 {
     match RECEIVED.load(Ordering::SeqCst) {
         0 => 130,
@@ -83,20 +83,20 @@ pub fn status() -> u8 {
     }
 }
 
-/// A method is at work that returns a result when the flag is set.
+/// Guard for a running method that returns a result when the flag is set.
 #[must_use = "a signal ends the process at once when this is dropped"]
 pub struct Attention {
     limited: bool,
 }
 
-/// Leaves it to the method at work to answer a signal, until the returned value is dropped; if a signal came
-/// by then, what follows is left alone as well.
+/// Until the returned guard is dropped, a signal does not end the process at once but lets the running method
+/// return its result. If a signal was received by then, the code that follows is not interrupted either.
 pub fn attention() -> Attention {
     attend(true)
 }
 
-/// The same for learning, however long its current step takes: what was learned so far is worth waiting for.
-/// A second signal ends the process.
+/// The same for training, without a time limit for the current step, so that the model so far is not lost. A
+/// second signal ends the process.
 pub fn patient_attention() -> Attention {
     attend(false)
 }

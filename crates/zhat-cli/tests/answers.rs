@@ -1,4 +1,4 @@
-//! What the program answers, and how it says it.
+//! Results of the program and their output formats.
 
 mod support;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use support::{Folder, SPRINKLER, without_seconds, without_times};
 
 #[test]
-fn plain_answers_read_well() {
+fn plain_output() {
     let folder = Folder::new("plain");
     let model = folder.write("m.uai", SPRINKLER);
     let ask = |args: &[&str]| without_times(&folder.ok(args));
@@ -58,7 +58,7 @@ fn json_answers_keep_the_contract() {
     let factors = folder.json(&["marginals", &model, "--factors", "--given", "x1=1"]);
     assert_eq!(factors["query"], json!("factor_marginals"));
     let tables = factors["factors"].as_array().unwrap();
-    // Four of the model, and what was observed.
+    // Four factors of the model and one for the observed variable.
     assert_eq!(tables.len(), 5);
     assert_eq!((&tables[3]["scope"], &tables[3]["shape"]), (&json!(["x2", "x3"]), &json!([2, 2])));
     assert_eq!(tables[4], json!({"scope": ["x1"], "shape": [2], "p": [0.0, 1.0]}));
@@ -96,13 +96,13 @@ fn json_answers_keep_the_contract() {
     assert_eq!((&info["variables"], &info["width"], &info["form"]), (&json!(4), &json!(2), &json!("bayes")));
     assert!(info["methods"].as_array().unwrap().len() >= 15);
     let barren = |given: &str| folder.json(&["info", &model, "--given", given])["barren"].clone();
-    // Cloudy is as likely as not: with that table gone, what is left of it is one factor.
+    // The table of `cloudy` is uniform and is dropped, so that `cloudy` remains in only one factor.
     assert_eq!((&info["barren"], barren("x1=0"), barren("x3=1")), (&json!(4), json!(3), json!(0)));
     assert_eq!(barren("x2=1,x3=1"), json!(0));
 }
 
 #[test]
-fn a_factor_with_many_joint_states_keeps_to_a_line() {
+fn a_factor_with_many_joint_states_takes_one_line() {
     let folder = Folder::new("joint");
     let (zeros, ones) = ("0 ".repeat(60), "1 ".repeat(40));
     let model = folder.write("m.uai", &format!("MARKOV 2 10 10 1 2 0 1\n100 {zeros}{ones}"));
@@ -114,7 +114,7 @@ fn a_factor_with_many_joint_states_keeps_to_a_line() {
 }
 
 #[test]
-fn result_files_of_the_competitions() {
+fn uai_competition_result_files() {
     let folder = Folder::new("uai");
     let model = folder.write("m.uai", "MARKOV 2 2 3 1 2 0 1\n6 1 2 3 0 1 3");
     let pr = folder.ok(&["logz", &model, "--format", "uai"]);
@@ -128,7 +128,7 @@ fn result_files_of_the_competitions() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn threads_do_not_change_the_result() {
     let folder = Folder::new("threads");
     folder.ok(&["generate", "ising", "--rows", "12", "--columns", "12", "--seed", "4", "-o", "g.zhat"]);
     for method in ["elimination", "importance"] {
@@ -147,7 +147,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn models_travel_between_formats_and_through_pipes() {
+fn models_are_converted_between_formats_and_piped() {
     let folder = Folder::new("convert");
     folder.ok(&[
         "generate",
@@ -167,7 +167,7 @@ fn models_travel_between_formats_and_through_pipes() {
         |model: &str| folder.json(&["logz", model, "--method", "elimination"])["value"].as_f64().unwrap();
     assert_eq!(value("a.uai"), value("b.zhat"));
     assert!((value("a.uai") - value("c.uai")).abs() < 1e-12);
-    // The content tells the format, not the name.
+    // The format is detected from the content, not from the file name.
     std::fs::rename(folder.path().join("b.zhat"), folder.path().join("b.uai")).unwrap();
     assert_eq!(value("a.uai"), value("b.uai"));
     let text = folder.ok(&["convert", "a.uai", "-"]);
@@ -180,7 +180,7 @@ fn models_travel_between_formats_and_through_pipes() {
 }
 
 #[test]
-fn a_network_with_names_is_asked_by_name_and_converted() {
+fn a_network_with_names_is_queried_by_name_and_converted() {
     let folder = Folder::new("bif");
     let text = "// a morning\nnetwork morning { }
 variable late { type discrete [ 2 ] { yes, no }; }
@@ -219,7 +219,7 @@ fn every_generator_makes_a_model() {
 }
 
 #[test]
-fn the_demo_explains_itself_and_draws() {
+fn the_demo_prints_a_table_and_writes_a_picture() {
     let folder = Folder::new("demo");
     let text = folder.ok(&["demo"]);
     for word in
@@ -232,7 +232,7 @@ fn the_demo_explains_itself_and_draws() {
 }
 
 #[test]
-fn completions_and_manual_know_the_methods() {
+fn completions_and_manual_list_the_methods() {
     let folder = Folder::new("man");
     for shell in ["bash", "zsh", "fish"] {
         assert!(folder.ok(&["completions", shell]).contains("elimination"), "{shell}");
@@ -242,7 +242,7 @@ fn completions_and_manual_know_the_methods() {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_output() {
     let folder = Folder::new("help");
     assert_snapshot!("help", folder.ok(&["--help"]));
     assert_snapshot!("help_logz", folder.ok(&["logz", "--help"]));

@@ -1,4 +1,4 @@
-//! What the program does with bad input, budgets, and Ctrl-C.
+//! Behaviour of the program with invalid input, exceeded budgets and Ctrl-C.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Folder, SPRINKLER};
 
-/// Runs, checks the exit status, and checks that the message has these words.
+/// Runs the program and checks its exit status and that stderr contains these words.
 fn fails(folder: &Folder, args: &[&str], status: i32, words: &[&str]) {
     let ran = folder.run(args);
     let message = ran.stderr();
@@ -45,7 +45,7 @@ fn bad_files_are_named_with_line_and_token() {
 }
 
 #[test]
-fn noise_is_refused_at_once() {
+fn random_bytes_are_refused() {
     let folder = Folder::new("noise");
     let mut noise = Vec::with_capacity(100 << 20);
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
@@ -57,7 +57,7 @@ fn noise_is_refused_at_once() {
     }
     std::fs::write(folder.path().join("noise"), &noise).unwrap();
     fails(&folder, &["logz", "noise"], 2, &["unknown format"]);
-    // A right beginning does not help.
+    // A valid beginning of the file makes no difference.
     noise[..20].copy_from_slice(b"MARKOV 3 2 2 2 1 1 0");
     std::fs::write(folder.path().join("noise"), &noise).unwrap();
     fails(&folder, &["logz", "noise"], 2, &["line "]);
@@ -100,7 +100,7 @@ fn bad_evidence_is_refused_and_impossible_evidence_has_its_own_status() {
 }
 
 #[test]
-fn bad_arguments_say_what_would_work() {
+fn errors_about_arguments_suggest_valid_values() {
     let folder = Folder::new("arguments");
     let model = folder.write("m.uai", SPRINKLER);
     fails(&folder, &["logz", &model, "--method", "magic"], 2, &["magic", "elimination"]);
@@ -132,7 +132,7 @@ fn bad_arguments_say_what_would_work() {
 }
 
 #[test]
-fn errors_are_json_too_where_json_was_asked_for() {
+fn errors_are_json_with_the_json_flag() {
     let folder = Folder::new("json-errors");
     folder.write("zero", "MARKOV 1 2 1 1 0 2 0 0");
     for (args, status, kind) in [
@@ -149,7 +149,7 @@ fn errors_are_json_too_where_json_was_asked_for() {
 }
 
 #[test]
-fn over_the_budget_names_the_figures_and_what_would_fit() {
+fn errors_over_the_budget_state_the_figures_and_methods_that_fit() {
     let folder = Folder::new("budget");
     folder.ok(&["generate", "ising", "--rows", "30", "--columns", "30", "-o", "g.zhat"]);
     let exact = ["logz", "g.zhat", "--method", "exact", "--memory", "64MiB"];
@@ -162,7 +162,7 @@ fn over_the_budget_names_the_figures_and_what_would_fit() {
     assert_eq!(answer["guarantee"]["kind"], "interval");
 }
 
-/// Starts the program, sends it an interrupt after a moment, and returns status, output and messages.
+/// Starts the program, sends SIGINT after 700 ms and returns exit status, stdout and stderr.
 fn interrupted(folder: &Folder, args: &[&str]) -> (i32, String, String) {
     let child = folder.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
@@ -176,7 +176,7 @@ fn interrupted(folder: &Folder, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn an_interrupt_ends_with_the_answer_so_far_or_says_that_there_is_none() {
+fn an_interrupt_prints_the_result_so_far_or_an_error() {
     let folder = Folder::new("interrupt");
     folder.ok(&["generate", "ising", "--rows", "7", "--columns", "7", "-o", "g.zhat"]);
     let (status, out, message) = interrupted(&folder, &["logz", "g.zhat", "--method", "enumeration"]);
@@ -193,7 +193,7 @@ fn an_interrupt_ends_with_the_answer_so_far_or_says_that_there_is_none() {
 }
 
 #[test]
-fn a_time_budget_ends_an_anytime_method_with_an_answer() {
+fn a_time_budget_ends_an_anytime_method_with_a_result() {
     let folder = Folder::new("anytime");
     folder.ok(&["generate", "ising", "-o", "g.zhat"]);
     let endless =
@@ -203,7 +203,7 @@ fn a_time_budget_ends_an_anytime_method_with_an_answer() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let folder = Folder::new("pipe");
     folder.ok(&["generate", "tree", "-o", "t.zhat"]);
     let program = env!("CARGO_BIN_EXE_zhat");

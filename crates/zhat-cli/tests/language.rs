@@ -1,4 +1,4 @@
-//! `zhat lm`: learning from a text, evaluating, sampling, embeddings.
+//! `zhat lm`: training on a text, evaluation, sampling, embeddings.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn text(sentences: usize) -> String {
 }
 
 #[test]
-fn a_model_is_learned_evaluated_and_used() {
+fn a_model_is_trained_evaluated_and_used() {
     let folder = Folder::new("lm");
     std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
     std::fs::write(folder.path().join("valid.txt"), text(37)).unwrap();
@@ -40,7 +40,7 @@ fn a_model_is_learned_evaluated_and_used() {
     assert!(score["pseudo_log_likelihood"].as_f64().unwrap() < 0.0);
     let plain = folder.ok(&["lm", "eval", "m.zhat", "valid.txt"]);
     assert!(plain.contains("certified") && plain.contains("37 sentences"), "{plain}");
-    // log Z of the model on the text's cycle.
+    // log Z of the model for a cycle of the text's length.
     let bound = folder.json(&["logz", "m.zhat", "--method", "spectral"]);
     let exact = folder.json(&["logz", "m.zhat"]);
     assert_eq!(exact["guarantee"]["kind"], "exact");
@@ -59,7 +59,7 @@ fn a_model_is_learned_evaluated_and_used() {
     let words: Vec<String> = serde_json::from_str(header["__metadata__"]["words"].as_str().unwrap()).unwrap();
     assert_eq!(header["embeddings"]["shape"], serde_json::json!([words.len(), 4]));
     assert_eq!(bytes.len(), 8 + length + 16 * words.len());
-    // The same numbers as in the text.
+    // The same numbers as in the text export.
     let first: f32 = table.lines().nth(1).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     assert_eq!(bytes[8 + length..12 + length], first.to_le_bytes());
     assert!(table.lines().nth(1).unwrap().starts_with(&words[0]));
@@ -86,7 +86,7 @@ fn annealed_estimates_state_their_uncertainty() {
 }
 
 #[test]
-fn models_of_stochastic_gradients_are_learned_and_evaluated() {
+fn models_by_stochastic_gradients_are_trained_and_evaluated() {
     let folder = Folder::new("lm-baselines");
     std::fs::write(folder.path().join("train.txt"), text(200)).unwrap();
     std::fs::write(folder.path().join("valid.txt"), text(37)).unwrap();
@@ -126,7 +126,7 @@ fn models_of_stochastic_gradients_are_learned_and_evaluated() {
 }
 
 #[test]
-fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
+fn training_edge_cases_and_errors() {
     let folder = Folder::new("lm-failures");
     std::fs::write(folder.path().join("train.txt"), text(50)).unwrap();
     std::fs::write(folder.path().join("empty.txt"), "\n").unwrap();
@@ -149,7 +149,7 @@ fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
     let model = std::fs::read(folder.path().join("m.zhat")).unwrap();
     std::fs::write(folder.path().join("cut.zhat"), &model[..model.len() - 9]).unwrap();
     assert!(refused("lm eval cut.zhat train.txt").contains("not a whole .zhat file"));
-    // A context longer than any sentence, and a text of one word, are fine.
+    // A context longer than any sentence and a text of one word are valid.
     folder.ok(&["lm", "train", "train.txt", "-K", "9", "--iterations", "3", "-o", "long.zhat"]);
     std::fs::write(folder.path().join("one.txt"), "word\n").unwrap();
     folder.ok(&["lm", "train", "one.txt", "--iterations", "3", "-o", "one.zhat"]);
@@ -160,7 +160,7 @@ fn learning_goes_on_from_a_checkpoint_and_mistakes_are_named() {
 }
 
 #[test]
-fn learning_that_is_killed_and_resumed_ends_with_the_same_bytes() {
+fn killed_and_resumed_training_writes_the_same_bytes() {
     let folder = Folder::new("lm-killed");
     let words = |i: usize| format!("w{} w{} w{}\n", i * i % 97, i * 31 % 89, i * i * i % 101);
     std::fs::write(folder.path().join("train.txt"), (0..3000).map(words).collect::<String>()).unwrap();
@@ -177,7 +177,7 @@ fn learning_that_is_killed_and_resumed_ends_with_the_same_bytes() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!folder.path().join("m.zhat").exists(), "it had ended before it was killed");
-    // The file that was kept is whole, whenever that was.
+    // The checkpoint file is complete at any time.
     folder.ok(&kept);
     assert!(read("m.zhat") == read("whole.zhat"));
 }
@@ -185,7 +185,7 @@ fn learning_that_is_killed_and_resumed_ends_with_the_same_bytes() {
 #[test]
 fn figure_5_of_the_paper_is_drawn() {
     let folder = Folder::new("lm-figure");
-    // It fails by itself if a bound is above the likelihood.
+    // The command fails if a bound exceeds the likelihood.
     let told = folder.ok(&["repro", "lifted-fig5", "--quick"]);
     let row = told.lines().find(|line| line.starts_with("| 15 |")).unwrap();
     let cells: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).skip(1).collect();
@@ -215,7 +215,7 @@ fn ordinary_text_with_unknown_words_is_validated_and_scored() {
         assert!(learned["valid"]["per_word"].as_f64().unwrap() < 0.0, "{learned}");
         assert!(folder.json(&["lm", "eval", "m.zhat", "valid.txt"])["per_word"].as_f64().unwrap() < 0.0);
     }
-    // Every word is kept where that is asked for, and then no other is known.
+    // With `--min-count 1` every word is kept, and there is no unknown word.
     let strict = ["lm", "train", "train.txt", "--valid", "valid.txt", "--min-count", "1", "-o", "m.zhat"];
     assert!(folder.run(&strict).stderr().contains("`zebra` is not in the vocabulary"));
     // A text with its own <unk> gives the same model as with every word kept.

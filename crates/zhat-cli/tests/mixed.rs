@@ -1,4 +1,4 @@
-//! What the program answers about models with continuous variables.
+//! The program on models with continuous variables.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn a_density_is_generated_shown_and_integrated() {
     let figures = folder.json(&["info", "gamma.zhat"]);
     assert_eq!((&figures["continuous"], &figures["numerical"]), (&1.into(), &false.into()));
     let answer = folder.json(&["logz", "gamma.zhat"]);
-    // ∫ x e⁻ˣ.
+    // Z = ∫ x e⁻ˣ dx.
     let truth = (1.5 * (-0.5f64).exp() - 5.0 * (-4f64).exp()).ln();
     let ends = |name: &str| answer["guarantee"][name].as_f64().unwrap();
     assert_eq!(answer["guarantee"]["kind"], "interval");
@@ -29,7 +29,7 @@ fn a_density_is_generated_shown_and_integrated() {
 }
 
 #[test]
-fn mixtures_and_usual_boxes() {
+fn mixtures_and_default_boxes() {
     let folder = Folder::new("mixtures");
     for family in [
         "gaussian",
@@ -54,7 +54,7 @@ fn mixtures_and_usual_boxes() {
 }
 
 #[test]
-fn options_of_any_size_end_in_time() {
+fn extreme_options_keep_the_time_limit() {
     let folder = Folder::new("mixed-sizes");
     folder.ok(&["generate", "continuous", "-o", "m.zhat"]);
     folder.ok(&["generate", "sequence-mrf", "-o", "s.zhat"]);
@@ -77,7 +77,7 @@ fn options_of_any_size_end_in_time() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_requests_are_refused_with_a_reason() {
     let folder = Folder::new("mixed-failures");
     let refused = |text: &str| {
         let ran = folder.run(&text.split_whitespace().collect::<Vec<_>>());

@@ -1,4 +1,5 @@
-//! Printed numbers: ends of intervals are rounded outward, and what is printed beside them lies inside.
+//! Printed numbers: ends of intervals are rounded outward, and the printed value lies inside the printed
+//! interval.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -8,7 +9,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 use support::Folder;
 
-/// Compares decimal text with a double, both by all their digits.
+/// Compares decimal text with a double exactly, digit by digit.
 fn compare(text: &str, x: f64) -> Ordering {
     let digits = |text: &str| -> (bool, Vec<u8>) {
         let negative = text.starts_with('-');
@@ -43,7 +44,7 @@ fn line<'a>(text: &'a str, label: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_else(|| panic!("no {label} in {text}"))
 }
 
-/// Holds one answer to what is printed of it; returns whether it had an end.
+/// Compares printed output with the JSON result; returns whether the guarantee has a bound.
 fn check(name: &str, printed: &str, json: &Value) -> bool {
     let (value, promise) = (line(printed, "log Z"), line(printed, "promise"));
     assert!(!printed.contains("-0 ") && !printed.contains("-0.000000"), "{name}: {printed}");
@@ -53,7 +54,8 @@ fn check(name: &str, printed: &str, json: &Value) -> bool {
         (None, None) => return false,
         (Some(_), Some(_)) => numbers(promise)[..2].to_vec(),
         _ => {
-            // The standard error of an unbiased estimate stands before its bound, the confidence after it.
+            // For an unbiased estimate the standard error is printed before the bound and the confidence
+            // after it.
             let words = promise.split("at least").nth(1).or_else(|| promise.split("at most").nth(1)).unwrap();
             vec![numbers(words)[0]]
         }
@@ -109,7 +111,7 @@ fn printed_intervals_contain_the_exact_ends_and_the_printed_value() {
                 let with_json: Vec<&str> = ask.iter().copied().chain(["--json"]).collect();
                 let ran = folder.run(&with_json);
                 if ran.status() != 0 {
-                    // Not every kind of model has every method by this name.
+                    // Not every kind of model supports every method.
                     assert!(
                         ran.stderr().contains("does not answer") || ran.stderr().contains("no answer"),
                         "{kind} {method}: {}",
@@ -126,7 +128,7 @@ fn printed_intervals_contain_the_exact_ends_and_the_printed_value() {
 }
 
 #[test]
-fn the_progress_of_bounds_is_rounded_outward_too() {
+fn bounds_in_the_progress_output_are_rounded_outward() {
     let folder = Folder::new("progress");
     folder.ok(&["generate", "ising", "--rows", "6", "--columns", "6", "-o", "m.zhat"]);
     let exact = folder.json(&["logz", "m.zhat", "--method", "elimination"])["value"].as_f64().unwrap();
@@ -146,7 +148,7 @@ fn the_progress_of_bounds_is_rounded_outward_too() {
 #[test]
 fn a_value_of_minus_infinity_is_text_in_json() {
     let folder = Folder::new("infinite");
-    // A state that the model gives no weight: its score is −∞.
+    // A row to which the model gives weight zero: its log-likelihood is −∞.
     folder.write("t.csv", "a,b\n0,0\n0,1\n1,1\n");
     folder.ok(&["fit", "t.csv", "--l2", "0", "-o", "m.zhat"]);
     folder.write("never.csv", "a,b\n1,0\n");

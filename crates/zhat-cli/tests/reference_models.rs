@@ -1,4 +1,4 @@
-//! The program gives the library's answers on the benchmark models, bit for bit.
+//! On the benchmark models the program prints exactly the library's results.
 
 mod support;
 
@@ -9,7 +9,7 @@ use zhat::exact::Elimination;
 use zhat::{FactorGraph, LogPartition, Marginals, Run, io};
 
 #[test]
-fn the_program_gives_the_librarys_bits() {
+fn the_program_prints_the_librarys_results() {
     let Some(data) = std::env::var_os("ZHAT_DATA").map(PathBuf::from) else {
         eprintln!("skipped: the program on the benchmark models needs ZHAT_DATA");
         return;

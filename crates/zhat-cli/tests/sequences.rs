@@ -1,4 +1,4 @@
-//! What the program answers about chains and semi-Markov chains.
+//! The program on chains and semi-Markov chains.
 
 mod support;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use support::{Folder, without_seconds, without_times};
 
-/// Two sequences of a chain, one of a semi-Markov chain, and one of many states.
+/// Chains with one and with two sequences, in both precisions and with many states, and a semi-Markov chain.
 fn models(test: &str) -> Folder {
     let folder = Folder::new(test);
     let generate = |rest: &str| {
@@ -22,11 +22,11 @@ fn models(test: &str) -> Folder {
 }
 
 #[test]
-fn plain_answers_about_sequences_read_well() {
+fn plain_output_for_sequences() {
     let folder = models("plain");
     let ask = |args: &str| {
         let text = without_times(&folder.ok(&args.split_whitespace().collect::<Vec<_>>()));
-        // How much memory is forecast depends on the processors.
+        // The memory forecast depends on the number of processors.
         let line = |line: &str| match line.split_once("forecast bytes") {
             Some((start, _)) => format!("{start}…"),
             None => line.to_owned(),
@@ -49,7 +49,7 @@ fn plain_answers_about_sequences_read_well() {
 }
 
 #[test]
-fn info_tells_the_sizes_and_what_methods_take() {
+fn info_shows_sizes_and_methods() {
     let folder = models("info");
     for (model, words) in [
         ("two.zhat", &["chain, f64", "2 of ", "shared", "forward-backward  log_partition"] as &[&str]),
@@ -118,7 +118,7 @@ fn json_has_a_number_for_one_sequence_and_arrays_for_more() {
 }
 
 #[test]
-fn a_single_chain_is_the_factor_graph_that_it_is_written_as() {
+fn a_single_chain_equals_its_factor_graph() {
     let folder = models("graph");
     folder.ok(&["convert", "one.zhat", "one.uai"]);
     let value = |args: &[&str]| folder.json(args)["value"].as_f64().unwrap();
@@ -133,7 +133,7 @@ fn a_single_chain_is_the_factor_graph_that_it_is_written_as() {
 }
 
 #[test]
-fn estimates_have_a_promise_for_each_sequence() {
+fn estimates_have_a_guarantee_for_each_sequence() {
     let folder = Folder::new("estimates");
     let generate = "generate chain --states 300 --steps 4 --batch 2 -o b.zhat";
     folder.ok(&generate.split(' ').collect::<Vec<_>>());
@@ -188,7 +188,7 @@ fn divergences_of_two_chains() {
 }
 
 #[test]
-fn what_sequences_cannot_do_is_said() {
+fn invalid_requests_for_sequences_are_refused_with_a_reason() {
     let folder = models("cannot");
     for (args, status, words) in [
         ("logz two.zhat --evidence e.txt", 2, "evidence files are for factor graphs"),
@@ -225,7 +225,7 @@ fn what_sequences_cannot_do_is_said() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit_of_sequences() {
+fn threads_do_not_change_results_for_sequences() {
     let folder = Folder::new("sequence-threads");
     for (kind, file) in [("chain", "a.zhat"), ("semi-markov", "b.zhat")] {
         let size = ["--states", "40", "--steps", "30", "--batch", "3", "--ragged", "--precision", "f32"];
@@ -234,7 +234,7 @@ fn threads_do_not_change_a_bit_of_sequences() {
             let with = |threads: &str| {
                 let mut answer =
                     without_seconds(folder.json(&[query, &[file, "--threads", threads][..]].concat()));
-                // More threads have more scratch between them.
+                // More threads use more scratch memory.
                 answer["plan"]["bytes"] = Value::Null;
                 answer["diagnostics"]["forecast_bytes"] = Value::Null;
                 answer
@@ -247,7 +247,7 @@ fn threads_do_not_change_a_bit_of_sequences() {
 }
 
 #[test]
-fn pairwise_graphs_are_answered() {
+fn pairwise_graphs_are_supported() {
     let folder = Folder::new("pairwise");
     folder.ok(&[
         "generate",
@@ -280,7 +280,7 @@ fn pairwise_graphs_are_answered() {
     assert_eq!(grid["guarantee"]["kind"], json!("heuristic"));
 }
 
-/// A chain in which a path has a positive weight only if one state was chosen everywhere.
+/// A chain in which a path has a positive weight only if all its states are equal.
 #[allow(clippy::unwrap_used)]
 fn loyal(folder: &Folder, name: &str, batch: usize) {
     let (states, steps) = (6, 3);
@@ -296,7 +296,7 @@ fn loyal(folder: &Folder, name: &str, batch: usize) {
 }
 
 #[test]
-fn an_estimate_of_zero_is_an_answer_with_a_warning() {
+fn an_estimate_of_zero_has_a_warning() {
     let folder = Folder::new("misses");
     loyal(&folder, "one.zhat", 1);
     loyal(&folder, "many.zhat", 3);
@@ -330,7 +330,7 @@ fn an_estimate_of_zero_is_an_answer_with_a_warning() {
     let plain =
         folder.run(&[&["logz", "one.zhat", "--seed", "0"][..], &few.split(' ').collect::<Vec<_>>()].concat());
     assert_eq!(plain.status(), 0);
-    // Exact methods know that there are paths, and many more than enough can be asked for.
+    // Exact methods find all six paths, and `-k` may exceed their number.
     let ranked = folder.json(&["map", "one.zhat", "-k", "1000000000000"]);
     assert_eq!(ranked["sequences"][0].as_array().unwrap().len(), 6, "{ranked}");
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM at different moments: exit status, temporary files, output.
+//! SIGINT and SIGTERM at different times: exit status, temporary files, output.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,8 @@ fn send(child: &Child, signal: &str) {
     assert!(sent.success());
 }
 
-/// Waits for the end, which comes within half a second on a machine with nothing else to do; the machine may be busy.
+/// Waits for the process to exit. It exits within half a second on an idle machine; the limit allows for a
+/// busy one.
 fn end(child: Child) -> Output {
     let started = Instant::now();
     let output = child.wait_with_output().unwrap();
@@ -28,7 +29,8 @@ fn end(child: Child) -> Output {
     output
 }
 
-/// The exit status; that of a process that the signal ended before it listened is what a shell makes of it.
+/// The exit status. If the signal killed the process before it installed its handler, 128 + the signal
+/// number, as in a shell.
 fn status(output: &Output) -> i32 {
     output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal)).unwrap()
 }
@@ -50,7 +52,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 const SIGNALS: [(&str, i32); 2] = [("-INT", 130), ("-TERM", 143)];
 
 #[test]
-fn a_signal_at_any_early_moment_ends_the_program() {
+fn a_signal_soon_after_the_start_ends_the_program() {
     let folder = Folder::new("signal-early");
     folder.ok(&["generate", "ising", "--rows", "8", "--columns", "8", "-o", "g.zhat"]);
     let endless = ["logz", "g.zhat", "--method", "enumeration"];
@@ -86,7 +88,7 @@ fn a_method_with_a_result_so_far_prints_it() {
 }
 
 #[test]
-fn a_fit_that_is_ended_leaves_the_model_so_far() {
+fn an_interrupted_fit_writes_the_model_so_far() {
     let folder = Folder::new("signal-fit");
     let row = |i: u32| (0..20).map(|j| (i >> j & 1).to_string()).collect::<Vec<_>>().join(",");
     let header = (0..20).map(|j| format!("c{j}")).collect::<Vec<_>>().join(",");
@@ -135,7 +137,7 @@ fn a_signal_while_a_model_or_table_is_read_ends_the_program() {
             (vec!["lm", "train", "-", "-o", "m.zhat", "--json"], "a b a\nb a b\n"),
         ] {
             let mut child = start(&folder, &args);
-            // The reader waits for more that never comes.
+            // The program waits for more input, which never arrives.
             let mut input = child.stdin.take().unwrap();
             std::io::Write::write_all(&mut input, begin.as_bytes()).unwrap();
             std::thread::sleep(Duration::from_millis(300));
@@ -151,7 +153,7 @@ fn a_signal_while_a_model_or_table_is_read_ends_the_program() {
 }
 
 #[test]
-fn a_reader_that_stops_does_not_keep_the_program_alive() {
+fn a_blocked_reader_does_not_keep_the_program_alive() {
     let folder = Folder::new("signal-print");
     folder.ok(&["generate", "tree", "-o", "t.zhat"]);
     for (signal, expected) in SIGNALS {

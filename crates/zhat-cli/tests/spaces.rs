@@ -1,4 +1,4 @@
-//! What the program answers about combinatorial spaces.
+//! The program on combinatorial spaces.
 
 mod support;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use support::{Folder, without_times};
 
 #[test]
-fn every_space_is_generated_described_and_answered_for() {
+fn every_space_is_generated_described_and_queried() {
     let folder = Folder::new("spaces");
     let words = |text: &str| folder.ok(&text.split_whitespace().collect::<Vec<_>>());
     for (kind, scores) in [
@@ -41,9 +41,9 @@ fn every_space_is_generated_described_and_answered_for() {
     }
 }
 
-/// What people see, for one model of each space.
+/// Plain output for one model of each space.
 #[test]
-fn answers_in_words() {
+fn plain_output_for_spaces() {
     let folder = Folder::new("space-words");
     let ask = |text: &str| without_times(&folder.ok(&text.split_whitespace().collect::<Vec<_>>()));
     for kind in ["hypercube", "permutation", "subtree", "cycle", "partition"] {
@@ -71,7 +71,7 @@ fn conditions_are_evidence() {
         }
         folder.json(&arguments)["value"].as_f64().unwrap()
     };
-    // One of two comes first.
+    // Either item 1 or item 3 comes first.
     let (forth, back) = (value("before 1 3"), value("not before 1 3"));
     assert!((forth.exp() + back.exp() - value("").exp()).abs() < 1e-9 * value("").exp());
     let both = value("before 1 3,not at 2 0");
@@ -84,7 +84,7 @@ fn conditions_are_evidence() {
         let found = folder.json(&arguments)["value"].as_f64().unwrap();
         assert!((found - forth).abs() < 0.6, "{method}: {found} {forth}");
     }
-    // In the file itself.
+    // Conditions stored in the model file.
     let mut arguments: Vec<&str> =
         "generate cycle --size 6 -o some.zhat --given".split_whitespace().collect();
     arguments.push("not linked 0 1,size 4 5");
@@ -106,7 +106,7 @@ fn conditions_are_evidence() {
 }
 
 #[test]
-fn broken_files_are_refused_in_words() {
+fn broken_files_are_refused_with_a_reason() {
     let folder = Folder::new("space-broken");
     let words = |text: &str| folder.run(&text.split_whitespace().collect::<Vec<_>>());
     assert_eq!(words("generate subtree --size 5 -o tree.zhat").status(), 0);
@@ -121,7 +121,7 @@ fn broken_files_are_refused_in_words() {
     for end in [9, bytes.len() / 2, bytes.len() - 1] {
         broken(&bytes[..end]);
     }
-    // The parents are the last integers or the first: find the row of U64 that holds them, and close a circle.
+    // Changes the parents in the file so that they form a cycle.
     let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..start]).unwrap();
     let place = |name: &str| start + header[name]["data_offsets"][0].as_u64().unwrap() as usize;

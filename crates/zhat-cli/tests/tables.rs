@@ -1,4 +1,4 @@
-//! Tables as they are found: quotes, encodings, missing values; and samples of any number.
+//! Tables with quotes, encodings and missing values; samples of any number.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -19,7 +19,7 @@ fn refused(folder: &Folder, args: &[&str], words: &[&str]) {
 #[test]
 fn a_quote_that_is_never_closed_is_an_error_with_its_line() {
     let folder = Folder::new("unclosed");
-    // More than a block of a megabyte before the mistake, and after it.
+    // More than one block (1 MB) before the error, and after it.
     for (before, after) in [(0, 1000), (300_000, 10), (10, 300_000), (300_000, 300_000)] {
         let mut text = String::from("a,b\n\"x\ny\",1\n");
         text += &"x,1\n".repeat(before);
@@ -35,7 +35,7 @@ fn a_quote_that_is_never_closed_is_an_error_with_its_line() {
     }
     folder.write("t.csv", "a,\"b\n1,2\n");
     refused(&folder, &["fit", "t.csv", "-o", "m.zhat"], &["line 1:", "never closed"]);
-    // A quotation mark inside a plain field is a letter.
+    // A quotation mark inside an unquoted field is an ordinary character.
     folder.write("t.csv", &format!("a,b\n{}", "5\" disk,1\n3\" disk,2\n".repeat(100_001)));
     let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
     assert_eq!((&fitted["rows"], &fitted["columns"]), (&200_002.into(), &2.into()));
@@ -71,7 +71,7 @@ fn bytes_that_are_not_utf_8_are_an_error_or_latin_1() {
 }
 
 #[test]
-fn quoted_text_is_kept_as_it_is() {
+fn quoted_text_is_kept_unchanged() {
     let folder = Folder::new("quoted");
     folder.write("t.csv", "a,b\n\"NA\",\" 1\"\nNA,1\nx,1\n\"NA\",1\nx,\" 1\"\n");
     let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
@@ -80,7 +80,7 @@ fn quoted_text_is_kept_as_it_is() {
     let marginals = folder.json(&["marginals", "m.zhat"]);
     assert_eq!(marginals["variables"][0]["states"], serde_json::json!(["NA", "x"]));
     assert_eq!(marginals["variables"][1]["states"], serde_json::json!(["1", " 1"]));
-    // What is written reads as the same states again.
+    // The written table is read back with the same states.
     assert_eq!(folder.json(&["score", "m.zhat", "t.csv"])["rows"], 4);
     folder.write("g.csv", "a,b\n\"NA\",\n");
     let filled = folder.ok(&["impute", "m.zhat", "g.csv"]);
@@ -91,7 +91,7 @@ fn quoted_text_is_kept_as_it_is() {
 }
 
 #[test]
-fn missing_values_are_told_by_column_or_are_a_state() {
+fn missing_values_are_reported_by_column_or_become_a_state() {
     let folder = Folder::new("missing");
     folder.write("t.csv", "a,b,c\n1,x,\n1,y,?\n2,,u\n2,x,v\n1,y,u\n");
     let plain = folder.ok(&["fit", "t.csv", "-o", "m.zhat"]);
@@ -112,7 +112,7 @@ fn missing_values_are_told_by_column_or_are_a_state() {
 }
 
 #[test]
-fn a_fit_of_an_upper_bound_says_so() {
+fn a_fit_by_a_lower_bound_on_log_z_has_a_warning() {
     let folder = Folder::new("upper");
     folder.write("t.csv", "a,b,c\n1,x,u\n1,y,v\n2,x,u\n2,x,v\n1,y,u\n2,y,v\n");
     let fit = ["fit", "t.csv", "--structure", "complete", "--iterations", "20", "-o", "m.zhat", "--method"];
@@ -140,7 +140,7 @@ fn large_samples_are_printed_in_batches_and_begin_like_small_ones() {
             assert!(more.starts_with(&some), "{model}");
             let header = usize::from(json.is_empty());
             assert_eq!(more.lines().count(), 150_000 + header, "{model}");
-            // Later batches are other draws.
+            // Later batches contain different draws.
             let lines: Vec<&str> = more.lines().skip(header).collect();
             assert_ne!(lines[..200], lines[65_536..65_736], "{model}");
         }
@@ -151,7 +151,7 @@ fn large_samples_are_printed_in_batches_and_begin_like_small_ones() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_first_of_many_samples_appear_at_once_and_memory_is_bounded() {
+fn samples_are_streamed_and_memory_is_bounded() {
     let folder = Folder::new("stream");
     folder.ok(&["generate", "tree", "--variables", "50", "-o", "t.zhat"]);
     let mut child =

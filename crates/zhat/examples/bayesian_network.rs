@@ -3,14 +3,14 @@
 //! Run it with `cargo run --example bayesian_network`.
 
 use zhat::exact::Elimination;
-use zhat::model::Form;
+use zhat::model::NetworkType;
 use zhat::{FactorGraph, LogPartition, Map, Marginals, Result, Run};
 
 pub(crate) fn main() -> Result<()> {
     let names = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     let no_yes = names(&["no", "yes"]);
     let mut network = FactorGraph::new(vec![2, 2, 2])?
-        .with_form(Form::Bayes)
+        .with_network_type(NetworkType::Bayes)
         .with_names(names(&["rain", "sprinkler", "wet"]), vec![no_yes.clone(), no_yes.clone(), no_yes])?;
     // Tables hold logarithms; the child is the last variable of its scope.
     let log = |weights: &[f64]| weights.iter().map(|p| p.ln()).collect::<Vec<_>>();

@@ -2,8 +2,9 @@
 //!
 //! Run it with `cargo run --example chain_gradient`.
 
-use zhat::exact::ForwardBackward;
+use zhat::dynamic::ForwardBackward;
 use zhat::model::Transitions;
+use zhat::query::{Differentiable, Operation};
 use zhat::{Chain, Entropy, Map, Result, Run};
 
 pub(crate) fn main() -> Result<()> {
@@ -15,13 +16,13 @@ pub(crate) fn main() -> Result<()> {
     let (method, run) = (ForwardBackward::default(), Run::default());
 
     // The forward pass records a tape; the backward pass computes the vector–Jacobian product.
-    let (log_z, tape) = method.log_partition_with_tape(&chain, &run)?;
-    let gradient = tape.vjp(&[1.0, 1.0])?;
+    let (log_z, tape) = method.differentiate(Operation::LogPartition, &[&chain], &run)?;
+    let gradient = tape.gradient(&[1.0, 1.0])?;
     println!("log Z   = {log_z:?}");
     println!("entropy = {:?}", method.entropy(&chain, &run)?.value);
     println!("P(state at position 0 of sequence 0) = {:?}", &gradient.emissions[..3]);
-    for path in method.map(&chain, &run)?.value {
-        println!("best path {:?}, log probability {:.4}", path.states, path.score - log_z[0]);
+    for (path, log_z) in method.map(&chain, &run)?.value.iter().zip(&log_z) {
+        println!("best path {:?}, log probability {:.4}", path.states, path.score - log_z);
     }
 
     // The gradient with respect to the emissions sums to the number of positions.

@@ -13,7 +13,8 @@
 use serde::{Deserialize, Serialize};
 use zhat::catalogue::{self, Choice, Row, Settings};
 use zhat::io::model_file;
-use zhat::model::{AnyModel, Evidence, Kind, Reader, Summary, any};
+use zhat::model;
+use zhat::model::{AnyModel, Evidence, Kind, Reader, Summary};
 use zhat::query::Answers;
 use zhat::report::Report;
 use zhat::tensor::{Tensor, TensorMap};
@@ -74,7 +75,7 @@ impl AnyModel for Ring {
     }
 
     fn equals(&self, other: &dyn AnyModel) -> bool {
-        any::equal(self, other)
+        model::equal(self, other)
     }
 
     /// `--given 3=heads`.

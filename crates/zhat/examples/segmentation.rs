@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --example segmentation`.
 
-use zhat::exact::ForwardBackward;
+use zhat::dynamic::ForwardBackward;
 use zhat::model::{Segments, Transitions};
 use zhat::{Chain, KBest, LogPartition, Result, Run, SemiMarkov};
 

@@ -49,7 +49,9 @@ impl Clone for Identity {
 /// removes all entries.
 ///
 /// ```
-/// use zhat::{Cache, LogPartition, Run, exact::Elimination, model::generate};
+/// use zhat::{Cache, LogPartition, Run};
+/// use zhat::exact::Elimination;
+/// use zhat::model::generate;
 ///
 /// let tree = generate::tree(50, 3, 1.0, 0)?;
 /// let cache = Cache::default();

@@ -6,7 +6,7 @@
 //! Numbers below 10⁻⁴ or at least 10¹⁵ are written with an exponent: a small number is never printed as zero.
 //!
 //! ```
-//! use zhat::decimal;
+//! use zhat::internal::decimal;
 //! assert_eq!(decimal::interval(0.1, 1.0 / 3.0), ("0.100000".into(), "0.333334".into()));
 //! assert_eq!(decimal::interval(-1.0 / 3.0, -2f64.powi(-40)), ("-0.333334".into(), "-9.094947e-13".into()));
 //! assert_eq!(decimal::number(-0.0), "0");

@@ -1,14 +1,22 @@
-//! zhat computes log Z = log Σₓ exp score(x) of structured probabilistic models, and what hangs on it:
-//! marginals, entropy, samples, the best state. Exactly where that is possible, and otherwise with an answer
-//! that says how far it may be trusted.
+//! zhat computes the partition function log Z = log Σₓ exp score(x) of structured probabilistic models and the
+//! quantities derived from it: marginals, entropy, samples, the best states and gradients. It computes them
+//! exactly where possible, and otherwise returns a result with a stated guarantee.
 //!
-//! Three words hold it together. A **model** ([`model`]) is data, a **query** ([`query`]) is a trait with one
-//! method, a **method** ([`exact`], [`messages`], [`montecarlo`]) is a small configuration struct that
-//! implements the queries it can answer. Every answer ([`Answer`]) carries a [`Guarantee`]. Where method and
-//! query are chosen at run time there is the [`catalogue`].
+//! The library has three main concepts:
+//!
+//! - A **model** ([`model`]) is plain data: a factor graph, a chain, a combinatorial space, ….
+//! - A **query** ([`query`]) is a trait with one function: [`LogPartition`], [`Marginals`], [`Sample`], ….
+//! - A **method** is a small configuration struct that implements the queries it can answer. Methods are
+//!   grouped by family: [`exact`] (elimination and search), [`dynamic`] (dynamic programming on chains),
+//!   [`messages`], [`bounds`], [`sampling`], [`quadrature`], [`cycle`] (cyclic sequence models) and [`space`]
+//!   (combinatorial spaces).
+//!
+//! Every [`Answer`] carries a [`Guarantee`]. The [`catalogue`] lists all methods and chooses one at run time.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, exact::Elimination, model::generate};
+//! use zhat::exact::Elimination;
+//! use zhat::model::generate;
+//! use zhat::{LogPartition, Run};
 //!
 //! let grid = generate::Grid { rows: 10, columns: 10, torus: false };
 //! let model = generate::ising(grid, 0.5, 0.1, false, 42)?;
@@ -23,37 +31,34 @@
 mod answer;
 mod cache;
 pub mod catalogue;
-pub mod decimal;
+mod decimal;
 mod error;
+#[doc(hidden)]
+pub mod internal;
 pub mod io;
 #[cfg(any(feature = "learn", feature = "language"))]
 pub mod learn;
 mod method;
 pub mod model;
-pub mod numeric;
-pub mod optimize;
+mod numeric;
+mod optimize;
 pub mod options;
-pub mod platform;
+mod platform;
 pub mod query;
 pub mod random;
 pub mod report;
 mod run;
 pub mod tensor;
-pub mod units;
+mod units;
 mod values;
 
-#[cfg(feature = "language")]
-pub use learn::language;
-pub use method::bounds::{mean_field, minibucket};
-pub use method::dynamic::randomized;
-pub use method::messages::pairwise;
-pub use method::{bounds, cycle as lifted, exact, messages, quadrature, sampling as montecarlo};
-pub use query::sequence;
+pub use method::{bounds, cycle, dynamic, exact, messages, quadrature, sampling};
 
 pub use answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 pub use cache::Cache;
 pub use error::{Error, Result};
 pub use model::{Chain, FactorGraph, Model, PairwiseGraph, SemiMarkov, SequenceMrf};
+pub use numeric::Real;
 pub use query::{
     Answers, Beliefs, BestState, Divergence, Entropy, FactorBeliefs, FactorMarginals, Forecast, Forecasts,
     KBest, Law, LogPartition, Map, Marginals, Query, Sample, Samples,

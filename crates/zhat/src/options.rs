@@ -263,7 +263,7 @@ fn range<T: Options>(name: &str) -> Option<Range> {
 /// The options of a method, from values by name; each is checked.
 ///
 /// ```
-/// use zhat::options::{Settings, read};
+/// use zhat::options::{read, Settings};
 /// use zhat::space::Telescoped;
 /// let settings = Settings::from_iter([("confidence".to_string(), 95.into())]);
 /// let error = read::<Telescoped>("telescoped", &settings).unwrap_err();

@@ -47,9 +47,9 @@ pub fn precise_seconds(seconds: f64) -> String {
 /// Parses `4GiB`, `500 MB`, `1e9`; units with an `i` are powers of 1024, others of 1000.
 ///
 /// ```
-/// assert_eq!(zhat::units::parse_bytes("4GiB"), Some(4 << 30));
-/// assert_eq!(zhat::units::parse_bytes("1.5kB"), Some(1500));
-/// assert_eq!(zhat::units::parse_bytes("much"), None);
+/// assert_eq!(zhat::internal::units::parse_bytes("4GiB"), Some(4 << 30));
+/// assert_eq!(zhat::internal::units::parse_bytes("1.5kB"), Some(1500));
+/// assert_eq!(zhat::internal::units::parse_bytes("much"), None);
 /// ```
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
@@ -73,7 +73,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 ///
 /// ```
 /// # use std::time::Duration;
-/// assert_eq!(zhat::units::parse_duration("1.5min"), Some(Duration::from_secs(90)));
+/// assert_eq!(zhat::internal::units::parse_duration("1.5min"), Some(Duration::from_secs(90)));
 /// ```
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use counting::{alone, measured};
 use zhat::catalogue::{self, Choice, Settings, answer};
-use zhat::exact::ForwardBackward;
-use zhat::model::generate::{self, Grid};
+use zhat::dynamic::ForwardBackward;
+use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
+use zhat::query::{Differentiable, Operation};
 use zhat::{Error, FactorGraph, LogPartition, Model, Query, Run};
 
 const BUDGET: usize = 1 << 20;
@@ -26,9 +27,27 @@ fn models() -> Vec<(&'static str, Model)> {
         ("a narrow grid", generate::ising(grid(5, 20), 1.0, 1.0, false, 1).unwrap().into()),
         ("a tree", generate::tree(300, 3, 1.0, 1).unwrap().into()),
         ("a star", hub.into()),
-        ("a dense graph", generate::random(40, 4, 300, 2, 1.0, 0.0, 1).unwrap().into()),
-        ("large factors", generate::random(10, 3, 3, 7, 1.0, 0.0, 1).unwrap().into()),
-        ("few states", generate::random(10, 3, 20, 2, 1.0, 0.0, 1).unwrap().into()),
+        (
+            "a dense graph",
+            generate::random(&GraphShape { variables: 40, states: 4, factors: 300, ..Default::default() }, 1)
+                .unwrap()
+                .into(),
+        ),
+        (
+            "large factors",
+            generate::random(
+                &GraphShape { variables: 10, states: 3, factors: 3, arity: 7, ..Default::default() },
+                1,
+            )
+            .unwrap()
+            .into(),
+        ),
+        (
+            "few states",
+            generate::random(&GraphShape { variables: 10, states: 3, factors: 20, ..Default::default() }, 1)
+                .unwrap()
+                .into(),
+        ),
     ]
 }
 
@@ -151,7 +170,8 @@ fn checkpoints_reduce_memory_for_segments() {
     let row = size_of::<f64>() * states;
     let peak = |checkpoint: bool| {
         let method = ForwardBackward::default().checkpoint(checkpoint);
-        let (result, peak) = measured(|| method.log_partition_and_gradient(&model, &[1.0], &run));
+        let (result, peak) =
+            measured(|| method.value_and_gradients(Operation::LogPartition, &[&model], &[1.0], &run));
         result.unwrap();
         peak
     };

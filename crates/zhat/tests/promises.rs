@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Row, Settings};
-use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
+use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
 use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
 use zhat::options::Range;
 use zhat::{Chain, Error, Model, Query, Run, SemiMarkov};
@@ -33,7 +33,19 @@ fn large(kind: Kind) -> Vec<Model> {
             vec![
                 generate::ising(grid(25), 1.0, 0.3, false, 1).unwrap().into(),
                 generate::ising(grid(300), 0.5, 0.3, false, 1).unwrap().into(),
-                generate::random(120, 3, 400, 3, 1.0, 0.25, 1).unwrap().into(),
+                generate::random(
+                    &GraphShape {
+                        variables: 120,
+                        states: 3,
+                        factors: 400,
+                        arity: 3,
+                        zeros: 0.25,
+                        ..Default::default()
+                    },
+                    1,
+                )
+                .unwrap()
+                .into(),
             ]
         }
         "chain" => {
@@ -91,7 +103,11 @@ fn interactions(variables: usize) -> MixedModel {
 fn small(kind: Kind) -> Model {
     let shape = ChainShape { states: 3, steps: 4, batch: 2, ..ChainShape::default() };
     match kind.name() {
-        "factor-graph" => generate::random(5, 2, 6, 2, 0.3, 0.0, 0).unwrap().into(),
+        "factor-graph" => {
+            generate::random(&GraphShape { variables: 5, factors: 6, strength: 0.3, ..Default::default() }, 0)
+                .unwrap()
+                .into()
+        }
         "chain" => generate::chain::<f64>(&shape, 1).unwrap().into(),
         "semi-markov" => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
         "pairwise-graph" => {

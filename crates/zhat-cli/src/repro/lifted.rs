@@ -1,27 +1,26 @@
-//! What the experiments with language models share: the Penn Treebank, models learned while their validation
-//! text is watched.
+//! Shared code of the language model experiments: the Penn Treebank and training with a validation text.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use zhat::language::text;
-use zhat::language::{
-    self, Certificate, Counts, Epoch, Fold, Form, LanguageModel, Moments, Objective, Stochastic, Training,
-    Vocabulary, train_pseudo,
+use zhat::cycle::Annealed;
+use zhat::learn::language::text;
+use zhat::learn::language::{
+    self, Certificate, Counts, Epoch, Fold, InteractionForm, LanguageModel, Moments, Objective, Stochastic,
+    Training, Vocabulary, train_pseudo,
 };
-use zhat::lifted::Annealed;
 use zhat::model::Interactions;
 use zhat::{Error, Result};
 
 use super::{Setting, short};
 use crate::output;
 
-/// The length of the embeddings, as in the paper.
+/// The dimension of the embeddings, as in the paper.
 pub const RANK: usize = 30;
 /// Levels of the annealed estimate.
 const LEVELS: usize = 100;
 
-/// The texts of the Penn Treebank, and the words of the first.
+/// The texts of the Penn Treebank and the vocabulary of the training text.
 pub struct Treebank {
     pub train: PathBuf,
     pub valid: PathBuf,
@@ -61,7 +60,7 @@ impl Treebank {
     }
 }
 
-/// A model and how it came about: seconds and nats per word of the validation text.
+/// A trained model and its learning curve: seconds and nats per word on the validation text.
 pub struct Learned {
     pub model: LanguageModel,
     pub course: Vec<(f64, f64)>,
@@ -70,19 +69,19 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// What is certified about the validation text, nats per word.
+    /// The certified log-likelihood of the validation text, in nats per word.
     pub fn certified(&self, setting: &Setting<'_>) -> Result<f64> {
         Ok(self.model.evaluate(&self.valid, &setting.run)?.per_word())
     }
 
-    /// An estimate of the likelihood itself.
+    /// An annealed estimate of the log-likelihood of the validation text, in nats per word.
     pub fn annealed(&self, setting: &Setting<'_>) -> Result<f64> {
         let levels = if setting.quick { LEVELS / 5 } else { LEVELS };
         let how = Annealed::default().levels(Some(levels));
         Ok(self.model.annealed(&self.valid, &how, &setting.run)?.per_word())
     }
 
-    /// ρ, or what the star has instead.
+    /// ρ, or the equivalent weights of the star bound.
     pub fn shares(&self) -> String {
         match self.model.certificate() {
             Certificate::Star { delta } => format!("1/{} each", delta.len() + 1),
@@ -92,7 +91,7 @@ impl Learned {
         }
     }
 
-    /// ‖θ²‖, the root of the sum of squares.
+    /// The Frobenius norm ‖θ²‖ of the interactions at distance 2.
     pub fn second_norm(&self) -> Option<f64> {
         let Interactions::LowRank { rank, left, right } = self.model.mrf().interactions() else {
             return None;
@@ -113,21 +112,21 @@ impl Learned {
     }
 }
 
-/// Learns embeddings by a bound.
+/// Trains embeddings with a bound.
 pub fn learned(
     treebank: &Treebank,
     context: usize,
     objective: Objective,
     setting: &Setting<'_>,
 ) -> Result<Learned> {
-    learned_as(treebank, context, Form::Products(RANK), objective, setting)
+    learned_as(treebank, context, InteractionForm::Products(RANK), objective, setting)
 }
 
-/// Learns by a bound.
+/// Trains a model of a given form with a bound.
 pub fn learned_as(
     treebank: &Treebank,
     context: usize,
-    form: Form,
+    form: InteractionForm,
     objective: Objective,
     setting: &Setting<'_>,
 ) -> Result<Learned> {
@@ -154,8 +153,8 @@ pub fn learned_as(
     Ok(Learned { model, course, valid, seconds: started.elapsed().as_secs_f64() })
 }
 
-/// The same model, K = 2, by its pseudo-likelihood. Its course is left out: that is of something else than
-/// the likelihood.
+/// The same model with K = 2, trained by its pseudo-likelihood. It has no learning curve, because its
+/// objective is not the likelihood.
 pub fn by_pseudo_likelihood(
     treebank: &Treebank,
     [text, valid]: &[Vec<Vec<u32>>; 2],
@@ -172,12 +171,12 @@ pub fn by_pseudo_likelihood(
     Ok(Learned { model, course: Vec::new(), valid, seconds })
 }
 
-/// Options of stochastic gradients.
+/// Options of stochastic gradient descent.
 pub fn stochastic(context: usize, setting: &Setting<'_>) -> Stochastic {
     Stochastic::default().context(context).rank(RANK).epochs(if setting.quick { 1 } else { 6 })
 }
 
-/// Says where learning stands.
+/// Prints the progress of training.
 pub fn told(name: &str, epoch: &Epoch) {
     eprintln!(
         "{name}, epoch {}: validation {:.4} nats per word",

@@ -1,12 +1,12 @@
-//! What language models cost: counting, a step of learning for a text and for the same text ten times, and a
-//! pass through full matrices beside the memory's bandwidth.
+//! Cost of language models: counting and one training step, for a text once and repeated ten times, and one
+//! pass over full matrices compared with the memory bandwidth.
 
 use std::io::Write;
 use std::time::Instant;
 
-use zhat::language::text;
-use zhat::language::{self, Form, Training, Vocabulary};
-use zhat::lifted::Star;
+use zhat::cycle::Star;
+use zhat::learn::language::text;
+use zhat::learn::language::{self, InteractionForm, Training, Vocabulary};
 use zhat::model::generate::{self, SequenceMrfShape};
 use zhat::{Error, LogPartition, Result};
 
@@ -14,11 +14,11 @@ use super::lifted::{RANK, Treebank};
 use super::{Setting, header, line, short};
 use crate::output;
 
-/// Every time is the best of so many; those of a tenth of a second are of more, as other programs use the
-/// memory, too.
+/// Each time is the best of this many runs. Times of about a tenth of a second use more runs, because other
+/// programs compete for the memory bandwidth.
 const TIMES: usize = 5;
 const SHORT_TIMES: usize = 25;
-/// How often the text is repeated.
+/// Number of repetitions of the text.
 const COPIES: usize = 10;
 
 fn best(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
@@ -31,7 +31,7 @@ fn best(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-/// Seconds that all threads need to read the numbers of some matrices once, and do next to nothing with them.
+/// Seconds for all threads to read the entries of some matrices once, with almost no computation.
 fn reading(matrices: &[Vec<f32>], threads: usize) -> Result<f64> {
     best(SHORT_TIMES, || {
         for matrix in matrices {
@@ -98,7 +98,7 @@ fn table(setting: &Setting<'_>, treebank: &Treebank, texts: &[(usize, &std::path
             let vocabulary: &Vocabulary = &treebank.vocabulary;
             let moments = counts.moments(vocabulary)?;
             let steps = if setting.quick { 4 } else { 12 };
-            let how = Training::default().form(Form::Products(RANK)).iterations(steps).l2(0.0);
+            let how = Training::default().form(InteractionForm::Products(RANK)).iterations(steps).l2(0.0);
             let mut times = Vec::new();
             let mut last = Instant::now();
             language::train(&moments, vocabulary, None, &how, None, &setting.run, &mut |_| {
@@ -106,7 +106,7 @@ fn table(setting: &Setting<'_>, treebank: &Treebank, texts: &[(usize, &std::path
                 last = Instant::now();
                 Ok(true)
             })?;
-            // The first steps look for their length.
+            // Skips the first steps, which include the line search.
             let least = times.iter().skip(2).copied().fold(f64::INFINITY, f64::min);
             output::print(&line(&[
                 if *copies == 1 { "once".into() } else { format!("{copies} times") },

@@ -1,11 +1,11 @@
-//! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, learned by the exact likelihood and by the
-//! bounds.
+//! Jernite, Rush & Sontag (2015), Figure 5: twelve random letters, trained with the exact likelihood and with
+//! the bounds.
 
-use zhat::io::write_atomically;
-use zhat::language::text;
-use zhat::language::{Fold, Form, LanguageModel, Objective, Training, Vocabulary, train};
-use zhat::numeric::log_sum_exp;
-use zhat::optimize::Lbfgs;
+use zhat::internal::io::write_atomically;
+use zhat::internal::numeric::log_sum_exp;
+use zhat::internal::optimize::Lbfgs;
+use zhat::learn::language::text;
+use zhat::learn::language::{Fold, InteractionForm, LanguageModel, Objective, Training, Vocabulary, train};
 use zhat::random::Streams;
 use zhat::{Error, Result};
 
@@ -15,22 +15,24 @@ use crate::output;
 
 const LETTERS: [&str; 4] = ["a", "b", "c", "d"];
 const LENGTH: usize = 12;
-/// So that pairs that never occur do not run away.
+/// Keeps the parameters of pairs that never occur finite.
 const L2: f64 = 1e-3;
 
-/// A chain between two separators, state 0: θ⁰ of all states, then θ¹ row by row.
+/// A chain between two separators (state 0). Its parameters are θ⁰ for all states, then θ¹ in row-major
+/// order.
 struct Sentence<'a> {
     words: &'a [usize],
     states: usize,
 }
 
 impl Sentence<'_> {
-    /// log p(words | their number), and its gradient if there is room for one.
+    /// log p(words | their number), and its gradient if a buffer is given.
     fn likelihood(&self, theta: &[f64], gradient: Option<&mut [f64]>) -> f64 {
         let (states, n) = (self.states, self.words.len());
         let (unary, pairs) = theta.split_at(states);
         let pair = |x: usize, y: usize| pairs[x * states + y];
-        // forward[i][y]: all ways to the word y at place i; backward[i][y]: all ways on from there.
+        // forward[i][y]: log sum over all paths to word y at position i; backward[i][y]: over all
+        // continuations.
         let mut forward = vec![vec![f64::NEG_INFINITY; states]; n];
         let mut backward = forward.clone();
         for y in 1..states {
@@ -100,7 +102,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let iterations = if setting.quick { 15 } else { 60 };
     let size = sentence.states * (1 + sentence.states);
     let positions = moments.positions() as f64;
-    // The same penalty as the bounds have, which is for each position.
+    // The same penalty as for the bounds, which is per position.
     let mut objective = |theta: &[f64], gradient: &mut [f64]| {
         let value = -sentence.likelihood(theta, Some(gradient));
         let penalty: f64 = theta[sentence.states..].iter().map(|x| 0.5 * L2 * positions * x * x).sum();
@@ -120,7 +122,11 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     for (name, bound) in [("star", Objective::Star), ("spectral", Objective::Spectral(Vec::new()))] {
         let (mut bounds, mut truths) = (Vec::new(), Vec::new());
         for steps in 1..=iterations {
-            let how = Training::default().form(Form::Full).objective(bound.clone()).l2(L2).iterations(steps);
+            let how = Training::default()
+                .form(InteractionForm::Full)
+                .objective(bound.clone())
+                .l2(L2)
+                .iterations(steps);
             let model = train(&moments, &vocabulary, None, &how, None, &setting.run, &mut |_| Ok(true))?;
             let certified = model.evaluate(&moments, &setting.run)?.log_likelihood;
             let truth = sentence.likelihood(&parameters(&model), None);

@@ -1,10 +1,9 @@
-//! Jernite, Rush & Sontag (2015), Figure 6: the certified likelihood of a validation text while the model is
-//! learned.
+//! Jernite, Rush & Sontag (2015), Figure 6: the certified likelihood of a validation text during training.
 
 use std::time::Instant;
 
 use zhat::Result;
-use zhat::language::{Epoch, Objective, train_log_bilinear};
+use zhat::learn::language::{Epoch, Objective, train_log_bilinear};
 
 use super::lifted::{Treebank, by_pseudo_likelihood, learned, stochastic, told};
 use super::{Setting, header, line, short};
@@ -83,7 +82,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     output::print(
         "\nThe last row is a pairwise field of order 2 as well, its log Z at most 2·log C: what the longer context is worth once no bound stands between.\n",
     )?;
-    // The first steps would hide all the rest.
+    // Omits the first steps, which would dominate the y axis.
     let least =
         curves.iter().filter_map(|curve| curve.points.last()).fold(best, |least, point| least.min(point.1));
     curves.iter_mut().for_each(|curve| curve.points.retain(|point| point.1 > least - 0.5));

@@ -1,7 +1,7 @@
-//! Jernite, Rush & Sontag (2015), Section 6: embeddings against full matrices, and how long they should be.
+//! Jernite, Rush & Sontag (2015), Section 6: embeddings of different dimensions against full matrices.
 
 use zhat::Result;
-use zhat::language::{Form, Objective};
+use zhat::learn::language::{InteractionForm, Objective};
 
 use super::lifted::{Treebank, learned_as};
 use super::{Setting, header, line, short};
@@ -14,12 +14,12 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         header(&["φ", "K", "validation", "steps", "seconds"])
     ))?;
     let rows = [
-        ("D = 10", 1, Form::Products(10)),
-        ("D = 30", 1, Form::Products(30)),
-        ("D = 60", 1, Form::Products(60)),
-        ("full matrix", 1, Form::Full),
-        ("D = 30", 2, Form::Products(30)),
-        ("D = 30, rotated", 2, Form::Rotated(30)),
+        ("D = 10", 1, InteractionForm::Products(10)),
+        ("D = 30", 1, InteractionForm::Products(30)),
+        ("D = 60", 1, InteractionForm::Products(60)),
+        ("full matrix", 1, InteractionForm::Full),
+        ("D = 30", 2, InteractionForm::Products(30)),
+        ("D = 30, rotated", 2, InteractionForm::Rotated(30)),
     ];
     for (name, context, form) in rows {
         let found = learned_as(&treebank, context, form, Objective::Spectral(Vec::new()), setting)?;

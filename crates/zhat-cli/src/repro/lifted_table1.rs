@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use zhat::Result;
-use zhat::language::{LanguageModel, Objective};
+use zhat::learn::language::{LanguageModel, Objective};
 
 use super::lifted::{Treebank, by_pseudo_likelihood, learned};
 use super::{Setting, header, line, short};
@@ -20,7 +20,7 @@ const PAPER: [Row; 5] = [
     ("jack", ["richard, david, carl", "like, needed, first", "kemp, porter, timothy"]),
 ];
 const NEAREST: usize = 3;
-/// What `bench/word2vec` leaves in the folder of the pictures: a word, a tab, its neighbours.
+/// The file that `bench/word2vec` writes to the folder of the pictures: a word, a tab, its neighbours.
 const WORD2VEC: &str = "lifted-table1-word2vec.tsv";
 
 fn near(model: &LanguageModel, word: &str) -> String {

@@ -1,4 +1,4 @@
-//! `zhat repro`: the papers' tables and figures, run again, the paper's value beside ours.
+//! `zhat repro`: reproduces the papers' tables and figures and prints the paper's values for comparison.
 
 mod lifted;
 mod lifted_cost;
@@ -22,7 +22,7 @@ mod structured;
 
 use std::path::Path;
 
-use zhat::{Error, Result, Run, io};
+use zhat::{Error, Result, Run};
 
 use crate::arguments::ReproArguments;
 use crate::output::{self, Exit};
@@ -35,7 +35,7 @@ struct Experiment {
     run: fn(&Setting<'_>) -> Result<()>,
 }
 
-/// How an experiment is to be run.
+/// Settings of an experiment.
 pub struct Setting<'a> {
     /// Independent runs of every estimator.
     pub runs: usize,
@@ -43,15 +43,15 @@ pub struct Setting<'a> {
     pub quick: bool,
     /// Seed, threads, cancellation.
     pub run: Run,
-    /// Where pictures go.
+    /// The folder for pictures.
     pub folder: &'a Path,
 }
 
 impl Setting<'_> {
-    /// Writes a picture and says where it is.
+    /// Writes a picture and prints its path.
     pub fn picture(&self, name: &str, svg: &str) -> Result<()> {
         let path = self.folder.join(name);
-        io::write_atomically(&path, |out| out.write_all(svg.as_bytes()))?;
+        zhat::internal::io::write_atomically(&path, |out| out.write_all(svg.as_bytes()))?;
         output::print(&format!("\nThe picture is in {}.\n", path.display()))
     }
 }
@@ -189,7 +189,7 @@ fn header(names: &[&str]) -> String {
     line(&cells) + &line(&vec!["---".into(); names.len()])
 }
 
-/// Three digits, large and small.
+/// Three significant digits for numbers of any magnitude.
 fn short(x: f64) -> String {
     let size = x.abs();
     if !x.is_finite() {

@@ -1,32 +1,32 @@
 //! Piatkowski & Morik (2018), Figure 2, third and fourth plot: a model of the mushroom table, fitted with
-//! exact and estimated gradients; and the same on a graph with circles, by every method.
+//! exact and estimated gradients; and fits on a graph with cycles by every method.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
 use zhat::catalogue::{Choice, Settings};
+use zhat::internal::optimize::{Fista, StepSize};
 use zhat::io::table::TableOptions;
 use zhat::learn::read_statistics;
 use zhat::learn::{self, Fit, Likelihood, Statistics, Structure};
-use zhat::optimize::{Fista, StepSize};
 use zhat::{Error, Result};
 
 use super::{Setting, header, line, short};
 use crate::chart::{self, Axes, Curve};
 use crate::output;
 
-/// The paper's penalty, of the mean log-likelihood.
+/// The paper's l1 penalty on the mean log-likelihood.
 const L1: f64 = 0.5;
-/// Its samples an iteration.
+/// The paper's number of samples per iteration.
 const SAMPLES: u64 = 10_000;
 const ITERATIONS: usize = 300;
-/// Draws anew where log Ẑ does not exist, at most.
+/// Maximum number of redraws if log Ẑ does not exist.
 const ANEW: u64 = 50;
-/// Pairs besides the tree's.
+/// Number of pairs added to the tree.
 const MORE: usize = 20;
 
-/// The rows without a missing value.
+/// Statistics of the rows without missing values.
 fn table(setting: &Setting<'_>) -> Result<Statistics> {
     let folder = std::env::var_os("ZHAT_DATA").ok_or_else(|| {
         let message =
@@ -48,7 +48,7 @@ fn options(pairs: &[(&str, serde_json::Value)]) -> Settings {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// A way to get log Z and marginals.
+/// A method for log Z and marginals.
 struct Variant {
     name: &'static str,
     method: &'static str,
@@ -60,13 +60,13 @@ fn published(name: &'static str, degree: usize, samples: u64) -> Variant {
     Variant { name, method: "sccq-published", settings }
 }
 
-/// One run of FISTA with step 1/L: −ℓ as the method sees it, −ℓ itself, and the mean squared difference of
-/// the model's and the table's marginals.
+/// One run of FISTA with step 1/L: the method's estimate of −ℓ, the exact −ℓ, and the mean squared difference
+/// between the marginals of the model and of the table.
 struct Course {
     seen: Vec<(f64, f64)>,
     truth: Vec<(f64, f64)>,
     marginals: Vec<(f64, f64)>,
-    /// Why it ended early, or what went wrong on the way.
+    /// Reason for early termination, or a note on redraws.
     end: Option<String>,
 }
 
@@ -76,7 +76,7 @@ fn course(
     variant: &Variant,
     setting: &Setting<'_>,
 ) -> Result<Course> {
-    // The paper's cliques are the pairs alone.
+    // The paper's cliques are only the pairs.
     let with = |method: &str, settings: Settings| {
         Likelihood::with_tables(statistics, &[], edges, Choice::parse(method), settings)
     };
@@ -192,9 +192,9 @@ pub fn marginals(setting: &Setting<'_>) -> Result<()> {
 /// One of the fits of [`circles`].
 struct Ending {
     iterations: usize,
-    /// ℓ of the model that it ends with, by elimination.
+    /// ℓ of the final model, by elimination.
     truth: f64,
-    /// What the method itself takes ℓ to be.
+    /// The method's own value of ℓ, or the reason why there is none.
     seen: String,
     seconds: f64,
 }
@@ -216,7 +216,7 @@ fn ending(own: &Likelihood, exact: &Likelihood, how: &Fit, setting: &Setting<'_>
     Ok(Ending { iterations, truth: exact.value(&last, &setting.run)?.value, seen, seconds })
 }
 
-/// The tree and twenty more pairs: what each method ends with, judged exactly.
+/// The tree and twenty more pairs: the final model of each method, evaluated exactly.
 pub fn circles(setting: &Setting<'_>) -> Result<()> {
     let statistics = table(setting)?;
     let edges = Structure::ChowLiu { more: MORE }.edges(&statistics)?;
@@ -250,7 +250,7 @@ pub fn circles(setting: &Setting<'_>) -> Result<()> {
     let mut best = f64::NAN;
     for variant in variants {
         let own = likelihood(variant.method, variant.settings)?;
-        // What is exact ends by itself.
+        // The exact fit runs until convergence.
         let how = if best.is_nan() { how } else { how.iterations(iterations) };
         let Ending { iterations, truth, seen, seconds } = ending(&own, &exact, &how, setting)?;
         best = if best.is_nan() { truth } else { best };
@@ -262,7 +262,7 @@ pub fn circles(setting: &Setting<'_>) -> Result<()> {
     output::print(WHY)
 }
 
-/// Two of the ends are known in advance.
+/// Explains the results of `trw` and `bp`, which are known in theory.
 const WHY: &str = "
 sccq's base of bounded width holds the whole graph here; with form=tree it has to sample.
 trw: at best, over the weights of forests and over θ, its bound is that of one forest with the parameters of that forest's closed form: the likelihood of the

@@ -1,5 +1,5 @@
-//! What the experiments of Fu, Cunningham & Lapata, "Scaling structured inference with randomization" (ICML
-//! 2022), share.
+//! Shared code of the experiments of Fu, Cunningham & Lapata, "Scaling structured inference with
+//! randomization" (ICML 2022).
 
 use std::time::Instant;
 
@@ -17,18 +17,18 @@ pub const SHARPENING: [Sharpness; 3] = [Sharpness::Dense, Sharpness::Intermediat
 /// The rank of the embeddings.
 const RANK: usize = 50;
 
-/// Positions of the chain with so many states.
+/// The number of positions of the chain with this number of states.
 pub fn steps(states: usize) -> usize {
     if states == 2000 { 11 } else { 10 }
 }
 
-/// A chain of the paper's generator.
+/// A chain from the paper's generator.
 pub fn chain(states: usize, sharpness: Sharpness, setting: &Setting<'_>) -> Result<Model> {
     let chain: Chain = generate::rdp_chain(states, steps(states), RANK, sharpness, setting.run.seed())?;
     Ok(chain.into())
 }
 
-/// The answer of a method that gives one number for the one sequence.
+/// The result of a query for a single sequence.
 pub fn ask(model: &Model, query: Query, method: &str, settings: &Settings, run: &Run) -> Result<f64> {
     let answer = catalogue::answer(model, query, &Choice::parse(method), settings, run)?;
     match answer.numbers() {
@@ -37,7 +37,7 @@ pub fn ask(model: &Model, query: Query, method: &str, settings: &Settings, run: 
     }
 }
 
-/// An estimator of the tables.
+/// An estimator in the tables.
 #[derive(Clone)]
 pub struct Estimator {
     pub name: String,
@@ -58,13 +58,13 @@ impl Estimator {
         }
     }
 
-    /// The K states of largest proposal and nothing else: biased.
+    /// Only the K states with the largest proposal probabilities; biased.
     pub fn top(states: usize, chosen: usize) -> Self {
         let percent = 100.0 * chosen as f64 / states as f64;
         Estimator::new(format!("top K = {chosen} ({percent}%)"), "local-global", "top", chosen)
     }
 
-    /// The paper's: K − 1 states of largest proposal and one draw.
+    /// The paper's estimator: the K − 1 states with the largest proposal probabilities and one draw.
     pub fn paper(proposal: &str, percent: usize, chosen: usize) -> Self {
         let name = format!("paper's, {percent}%, {proposal}");
         let mut estimator = Estimator::new(name, proposal, "draws", chosen);
@@ -72,13 +72,13 @@ impl Estimator {
         estimator
     }
 
-    /// Ours: threshold selection.
+    /// Our estimator: threshold selection.
     pub fn threshold(proposal: &str, percent: usize, chosen: usize) -> Self {
         Estimator::new(format!("threshold, {percent}%, {proposal}"), proposal, "threshold", chosen)
     }
 }
 
-/// What many runs of an estimator say.
+/// Statistics of many runs of an estimator.
 pub struct Errors {
     pub bias: f64,
     pub variance: f64,
@@ -92,7 +92,7 @@ impl Errors {
     }
 }
 
-/// Runs an estimator again and again, each time with streams of its own.
+/// Runs an estimator repeatedly, each time with a different seed.
 pub fn errors(
     model: &Model,
     query: Query,
@@ -101,7 +101,7 @@ pub fn errors(
     setting: &Setting<'_>,
 ) -> Result<Errors> {
     let started = Instant::now();
-    // What is not random needs to be run once only.
+    // A deterministic estimator is run only once.
     let random = estimator.settings["selection"] != json!("top");
     let runs = if random { setting.runs } else { 1 };
     let mut differences = Vec::with_capacity(runs);
@@ -126,7 +126,7 @@ pub fn beside(ours: f64, paper: Option<f64>) -> String {
     }
 }
 
-/// Says what a table shows before it is run.
+/// Prints a description of a table before it is computed.
 pub fn introduce(text: &str, setting: &Setting<'_>) -> Result<()> {
     output::print(&format!("{text}\n{} runs each; the paper's value stands in brackets.\n\n", setting.runs))
 }

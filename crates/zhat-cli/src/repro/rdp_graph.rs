@@ -1,4 +1,4 @@
-//! Randomized messages on a graph with circles: the error by the number of states that are kept.
+//! Randomized messages on a graph with cycles: the error as a function of the number of states kept.
 
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     setting.picture("rdp-graph.svg", &chart::log_log(&axes, &curves)?)
 }
 
-/// Root mean squared error and seconds a run.
+/// Root mean squared error and seconds per run.
 fn error(
     model: &Model,
     proposal: &str,

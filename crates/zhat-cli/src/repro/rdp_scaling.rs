@@ -1,4 +1,4 @@
-//! How the cost of one randomized forward grows with the number of states.
+//! Cost of one randomized forward pass as a function of the number of states.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::output;
 const STEPS: usize = 5;
 const RANK: usize = 16;
 const CHOSEN: usize = 256;
-/// Beyond this the exact sweep is left out.
+/// The exact pass is omitted for more states than this.
 const EXACT_LIMIT: usize = 40_000;
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {

@@ -34,7 +34,7 @@ const PAPER: [(usize, [Printed; 5]); 2] = [
     ),
 ];
 
-/// The estimators with the paper's row, where it has one.
+/// The estimators, with the index of the paper's row if there is one.
 fn estimators(states: usize) -> Vec<(Estimator, Option<usize>)> {
     let mut all = vec![(Estimator::top(states, 500), Some(0)), (Estimator::top(states, 1000), Some(1))];
     for (row, percent) in [(2, 1), (3, 10), (4, 20)] {

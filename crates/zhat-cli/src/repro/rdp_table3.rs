@@ -1,5 +1,5 @@
-//! Table 3: bias and variance of the randomized forward, N = 2000, and what Theorems B.1, B.3 and B.4
-//! predict.
+//! Table 3: bias and variance of the randomized forward pass for N = 2000, and the predictions of Theorems
+//! B.1, B.3 and B.4.
 
 use zhat::catalogue::Settings;
 use zhat::{Chain, Query, Result};

@@ -7,8 +7,8 @@ use super::rdp::{self, Estimator};
 use super::{Setting, header, line};
 use crate::output;
 
-/// The paper's values for D, I, L. It does not say for which N and K; those of Table 2 that come nearest are
-/// N = 2000 at 10%.
+/// The paper's values for D, I, L. The paper does not state N and K; the closest setting of Table 2 is N =
+/// 2000 at 10%.
 const PAPER: [(&str, Option<[f64; 3]>); 6] = [
     ("uniform", Some([0.655, 11.05, 0.160])),
     ("local", Some([2.908, 9.171, 0.481])),

@@ -1,39 +1,39 @@
-//! The variance of the paper's sampler, exactly: K₁ states of largest proposal for certain and K₂ independent
-//! draws from the others.
+//! Exact variance of the paper's sampler, which keeps the K₁ states with the largest proposal probabilities
+//! and makes K₂ independent draws from the others.
 //!
-//! A draw weighs state i by w(i) = nᵢ/(K₂ rᵢ), with r the proposal renormalised over the tail and n
-//! multinomial, so E[w(i)w(j)] = 1 + D(i, j),
+//! State i of the tail has weight w(i) = nᵢ/(K₂ rᵢ), where r is the proposal renormalised over the tail and n
+//! is multinomial. Hence E[w(i)w(j)] = 1 + D(i, j) with
 //!
 //!   D(i, j) = ([i = j]/rᵢ − 1)/K₂ for i and j in the tail, 0 otherwise.
 //!
-//! With Gₜ(i, j) = E[α̂ₜ(i)α̂ₜ(j)] βₜ(i)βₜ(j)/Z², β the exact messages backward and P(j | i) the exact
-//! probability of going from i to j,
+//! Let Gₜ(i, j) = E[α̂ₜ(i)α̂ₜ(j)] βₜ(i)βₜ(j)/Z², where β are the exact backward messages, and let P(j | i) be
+//! the exact transition probability from i to j. Then
 //!
 //!   G₁ = γ₁γ₁ᵀ,   Gₜ₊₁ = Pᵀ(Gₜ ∘ (1 + Dₜ))P,   E[Ẑ²]/Z² = Σ (G_T ∘ (1 + D_T)),
 //!
-//! in O(T·N³). What the choice at position t adds, given the messages that lead there, is E[V(Ẑ | α̂ₜ)]/Z² =
-//! Σ Gₜ ∘ Dₜ.
+//! in O(T·N³). The choice at position t, given the messages up to t, contributes E[V(Ẑ | α̂ₜ)]/Z² = Σ Gₜ ∘
+//! Dₜ.
 //!
-//! Corrections to Appendix B of the paper: Eq. 80 (behind Theorem B.3) subtracts (Σ √E[α̂²])² where the
-//! variance needs Σᵢⱼ E[α̂(i)α̂(j)], and is too small by the difference. Theorem B.4 multiplies variances, so
-//! it is 0 if the first message is exact; the variance of a step adds to what is carried on from the steps
-//! before.
+//! Corrections to Appendix B of the paper: Eq. 80 (used for Theorem B.3) subtracts (Σ √E[α̂²])² where the
+//! variance needs Σᵢⱼ E[α̂(i)α̂(j)], so it is too small by the difference. Theorem B.4 multiplies variances,
+//! so it is 0 if the first message is exact; in fact, the variance of a step adds to the variance propagated
+//! from the earlier steps.
 
+use zhat::dynamic::StateProposal;
+use zhat::internal::numeric::{Matrix, log_sum_exp, multiply};
 use zhat::model::Transitions;
-use zhat::numeric::{Matrix, log_sum_exp, multiply};
-use zhat::randomized::Proposal;
 use zhat::{Chain, Result};
 
 /// Variances of Ẑ, all relative to Z².
 #[derive(Debug)]
 pub struct Predicted {
-    /// Theorem B.1 at every position as if the others were exact: Πₜ (1 + Vₜ) − 1.
+    /// Theorem B.1 at every position, assuming that the others are exact: Πₜ (1 + Vₜ) − 1.
     pub independent: f64,
-    /// What the last position adds.
+    /// The contribution of the last position.
     pub last_step: f64,
     /// The same by Eq. 80 as printed.
     pub last_step_printed: f64,
-    /// All positions, by the recursion: exact.
+    /// All positions by the recursion; exact.
     pub recursion: f64,
 }
 
@@ -80,9 +80,9 @@ pub fn predict(chain: &Chain, top: usize, draws: usize) -> Result<Predicted> {
     Ok(Predicted { independent: second_moment - 1.0, last_step, last_step_printed, recursion })
 }
 
-/// The states that are drawn from at position t, and their renormalised proposal.
+/// The states in the tail at position t and their renormalised proposal.
 fn tail(chain: &Chain, t: usize, top: usize) -> Result<(Vec<usize>, Vec<f64>)> {
-    let q = Proposal::LocalGlobal.probabilities(chain, 0, t)?;
+    let q = StateProposal::LocalGlobal.probabilities(chain, 0, t)?;
     let mut order: Vec<usize> = (0..q.len()).collect();
     order.sort_by(|&a, &b| q[b].total_cmp(&q[a]));
     let tail = order.split_off(top);
@@ -91,7 +91,7 @@ fn tail(chain: &Chain, t: usize, top: usize) -> Result<(Vec<usize>, Vec<f64>)> {
     Ok((tail, r))
 }
 
-/// The log-transitions of boundary t, row after row.
+/// The log-transitions from position t to t + 1, in row-major order.
 fn table(chain: &Chain, t: usize) -> Vec<f64> {
     let n = chain.states();
     match chain.transitions() {
@@ -107,7 +107,7 @@ fn table(chain: &Chain, t: usize) -> Vec<f64> {
     }
 }
 
-/// log-transition(i, j) and what follows from j at t + 1.
+/// log-transition(i, j) plus the emission and the backward message of j at t + 1.
 fn onward(chain: &Chain, t: usize, after: &[f64]) -> Vec<f64> {
     let mut table = table(chain, t);
     for row in table.chunks_exact_mut(chain.states()) {
@@ -139,8 +139,8 @@ fn forward_probabilities(chain: &Chain, t: usize, after: &[f64], here: &[f64]) -
 mod tests {
     use super::*;
     use zhat::Run;
+    use zhat::dynamic::{RandomizedForward, Selection, States};
     use zhat::random::Streams;
-    use zhat::randomized::{RandomizedForward, Selection, States};
 
     const STATES: usize = 4;
     const LENGTH: usize = 3;
@@ -153,7 +153,7 @@ mod tests {
         Chain::new(start.into(), emissions.into(), vec![LENGTH], transitions).unwrap()
     }
 
-    /// Every way to choose the weights of a position, with its probability.
+    /// Every possible choice of the weights at a position, with its probability.
     fn choices(chain: &Chain, t: usize, top: usize, draws: usize) -> Vec<(f64, Vec<f64>)> {
         let (tail, r) = tail(chain, t, top).unwrap();
         let mut all = vec![(1.0, vec![0.0; STATES])];
@@ -185,7 +185,7 @@ mod tests {
             .sum()
     }
 
-    /// V[Ẑ]/Z² and E[V(Ẑ | all positions but the last)]/Z² over the whole law of the sampler.
+    /// V[Ẑ]/Z² and E[V(Ẑ | all positions but the last)]/Z² by enumeration of the sampler's distribution.
     fn enumerated(chain: &Chain, top: usize, draws: usize) -> (f64, f64) {
         let z = estimate(chain, &[&vec![1.0; STATES]; LENGTH]);
         let law: Vec<_> = (0..LENGTH).map(|t| choices(chain, t, top, draws)).collect();
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn the_library_draws_with_that_variance() {
+    fn the_library_has_the_predicted_variance() {
         let chain = small(7);
         let method = RandomizedForward::default()
             .states(States::Count(3))
             .top(Some(1))
             .selection(Selection::Draws)
-            .proposal(Proposal::LocalGlobal)
+            .proposal(StateProposal::LocalGlobal)
             .replicates(40_000);
         let choice = method.choose(&chain, &Run::default()).unwrap();
         let z = estimate(&chain, &[&vec![1.0; STATES]; LENGTH]);
@@ -240,7 +240,7 @@ mod tests {
         let mean = squares.iter().sum::<f64>() / count;
         let variance = squares.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
         let score = (mean - 1.0 - predict(&chain, 1, 2).unwrap().recursion) / (variance / count).sqrt();
-        // False alarms: 1e-6.
+        // The false-alarm rate is 1e-6.
         assert!(score.abs() < 4.9, "{score}");
     }
 }

@@ -1,17 +1,17 @@
-//! What the experiments of Piatkowski & Morik, "Fast stochastic quadrature for approximate maximum-likelihood
-//! estimation" (UAI 2018), share.
+//! Shared code of the experiments of Piatkowski & Morik, "Fast stochastic quadrature for approximate
+//! maximum-likelihood estimation" (UAI 2018).
 
 use zhat::Result;
+use zhat::internal::quadrature::Cliques;
 use zhat::model::FactorGraph;
 use zhat::model::generate::Grid;
-use zhat::quadrature::Cliques;
 
 use super::Setting;
 
 /// Tuple lengths of the figure.
 pub const LENGTHS: [usize; 4] = [1, 2, 3, 4];
 
-/// The cliques of a 4×4 binary grid: its 24 edges, four states each. Times do not depend on θ.
+/// The cliques of a 4×4 binary grid: its 24 edges with four joint states each. Times do not depend on θ.
 pub fn cliques() -> Result<Cliques> {
     let grid = Grid { rows: 4, columns: 4, torus: false };
     let mut graph = FactorGraph::new(vec![2; 16])?;
@@ -21,7 +21,7 @@ pub fn cliques() -> Result<Cliques> {
     Cliques::new(&graph)
 }
 
-/// The paper has ten runs; more would not say more.
+/// The number of runs, at most ten as in the paper; more are not needed.
 pub fn runs(setting: &Setting<'_>) -> usize {
     setting.runs.clamp(1, 10)
 }

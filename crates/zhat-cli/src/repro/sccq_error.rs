@@ -1,11 +1,10 @@
-//! What the published quadrature and ours get done in the same time.
+//! Error of the published quadrature and of ours in the same time.
 
 use std::time::Instant;
 
 use zhat::exact::Elimination;
-use zhat::quadrature::{
-    Cliques, Form, Norms, Polynomial, PublishedQuadrature, StochasticQuadrature, corrected, least_degree,
-};
+use zhat::internal::quadrature::{Cliques, Norms, Polynomial, corrected, least_degree};
+use zhat::quadrature::{PublishedQuadrature, QuadratureForm, StochasticQuadrature};
 use zhat::random::Streams;
 use zhat::{Error, FactorGraph, LogPartition, Result, Run};
 
@@ -16,7 +15,7 @@ use crate::output;
 const NORMS: [f64; 7] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 /// The degree of the paper's experiments.
 const DEGREE: usize = 3;
-/// Tuples that are drawn to see how long they take.
+/// The number of tuples drawn to measure their time.
 const TRIAL: u64 = 1 << 18;
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
@@ -44,9 +43,9 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             let graph = grid(side, norm, setting.run.seed())?;
             let exact = Elimination::default().log_partition(&graph, &setting.run)?.value;
             let started = Instant::now();
-            let tree = ours(&graph, Form::Tree, &setting.run)?;
+            let tree = ours(&graph, QuadratureForm::Tree, &setting.run)?;
             let seconds = started.elapsed().as_secs_f64();
-            let wide = ours(&graph, Form::Width, &setting.run)?;
+            let wide = ours(&graph, QuadratureForm::Width, &setting.run)?;
             let subject = Published::new(&graph, exact)?;
             let cubic = subject.error(DEGREE, seconds, &graph, &setting.run)?;
             let needed = least_degree(subject.norms.interval(), 0.01 * subject.mean);
@@ -86,7 +85,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     setting.picture("sccq-error.svg", &chart::log_log(&axes, &curves)?)
 }
 
-/// Three digits, large and small.
+/// Three significant digits for numbers of any magnitude.
 fn short(x: f64) -> String {
     if x.abs() < 1e4 { super::short(x) } else { format!("{x:.1e}") }
 }
@@ -126,7 +125,7 @@ impl std::fmt::Display for Ours {
     }
 }
 
-fn ours(graph: &FactorGraph, form: Form, run: &Run) -> Result<Ours> {
+fn ours(graph: &FactorGraph, form: QuadratureForm, run: &Run) -> Result<Ours> {
     let method = StochasticQuadrature::default().form(form);
     let answer = method.log_partition(graph, run)?;
     let error = answer.diagnostics.figures().find(|(name, _)| *name == "relative_std_error");
@@ -138,7 +137,8 @@ fn ours(graph: &FactorGraph, form: Form, run: &Run) -> Result<Ours> {
     Ok(Ours { error, half })
 }
 
-/// The published estimator on a model whose θ all have one size, which makes its second moment known.
+/// The published estimator on a model whose θ all have the same absolute value, so that its second moment is
+/// known.
 struct Published {
     norms: Norms,
     /// Z/|X|.
@@ -151,8 +151,8 @@ impl Published {
         Ok(Published { norms, mean: (log_partition - graph.log_state_count()).exp() })
     }
 
-    /// The relative standard error of what `seconds` are enough for: E\[(τ Π θ)²\] = τ·Σᵢ |ζᵢ|·|C|ⁱ·θ²ⁱ, in
-    /// units of |X|².
+    /// The relative standard error of as many tuples as can be drawn in `seconds`: E\[(τ Π θ)²\] = τ·Σᵢ
+    /// |ζᵢ|·|C|ⁱ·θ²ⁱ, in units of |X|².
     fn error(&self, degree: usize, seconds: f64, graph: &FactorGraph, run: &Run) -> Result<f64> {
         let polynomial = Polynomial::chebyshev(degree, self.norms.interval())?;
         let mass = |squared: f64| -> f64 {
@@ -167,7 +167,7 @@ impl Published {
         let second = mass(1.0) * mass(self.norms.largest.powi(2));
         let method = PublishedQuadrature::default().degree(Some(degree)).samples(TRIAL);
         let started = Instant::now();
-        // A negative estimate has no logarithm, but has taken its time.
+        // A negative estimate has no logarithm, but its time counts all the same.
         if let Err(error) = method.log_partition(graph, run)
             && !matches!(error, Error::NoAnswer(_))
         {

@@ -10,7 +10,7 @@ use super::{Setting, header, line};
 use crate::chart::{self, Axes, Curve};
 use crate::output;
 
-/// So quick that only many together can be timed.
+/// The number of repetitions per measurement, because a single one is too fast to time.
 const REPEATS: usize = 1_000_000;
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {

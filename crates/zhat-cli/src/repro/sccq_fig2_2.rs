@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use zhat::Result;
-use zhat::quadrature::{Sampler, Tuples};
+use zhat::internal::quadrature::Tuples;
+use zhat::quadrature::TupleSampler;
 use zhat::random::Streams;
 
 use super::sccq::{self, Spread};
@@ -12,11 +13,11 @@ use super::{Setting, header, line};
 use crate::chart::{self, Axes, Curve};
 use crate::output;
 
-/// The ways to draw, and how many tuples are drawn to time one.
-const SAMPLERS: [(Sampler, &str, usize); 3] = [
-    (Sampler::Rejection, "rejection", 20_000),
-    (Sampler::Unranking, "Algorithm 2", 200_000),
-    (Sampler::Direct, "ours", 1_000_000),
+/// The samplers, and the number of tuples drawn to time each.
+const SAMPLERS: [(TupleSampler, &str, usize); 3] = [
+    (TupleSampler::Rejection, "rejection", 20_000),
+    (TupleSampler::Unranking, "Algorithm 2", 200_000),
+    (TupleSampler::Direct, "ours", 1_000_000),
 ];
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
@@ -51,7 +52,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             spreads.push(Spread::of(&times));
         }
         let count = if setting.quick { 100_000 } else { 2_000_000 };
-        let mut tuples = Tuples::new(&cliques, Sampler::Direct, length)?;
+        let mut tuples = Tuples::new(&cliques, TupleSampler::Direct, length)?;
         let times: Vec<f64> = (0..runs)
             .map(|run| {
                 let mut random = Streams::new(setting.run.seed(), "figure").block(run as u64);

@@ -1,25 +1,26 @@
-//! Vembu, Gärtner & Boley (2009): samples that a proven error takes, times until chains meet, and why none of
-//! it can be easy in general.
+//! Vembu, Gärtner & Boley (2009): number of samples for a guaranteed error, coalescence times of coupled
+//! chains, and hardness of the general problem.
 
 use std::time::Instant;
 
+use zhat::internal::space::{Published, telescoped_levels};
+use zhat::internal::space::{flip_congestion, flip_steps, single_flip_congestion};
 use zhat::random::Streams;
-use zhat::space::estimate::schedule::{Published, telescoped_levels};
 use zhat::space::{
     Cycles, Hypercube, Oracle, PerfectSampling, PublishedScheme, Sampler, Scores, SpaceModel, Telescoped,
-    TootsiePop, UniformImportance, flip_congestion, flip_steps, single_flip_congestion,
+    TootsiePop, UniformImportance,
 };
 use zhat::{Answer, Estimate, LogPartition, Result, Run, Sample};
 
 use super::{Setting, header, line, short};
 use crate::output;
 
-/// What is promised: Ẑ within a factor 1 ± ε of Z with this confidence.
+/// The guarantee: Ẑ is within a factor 1 ± ε of Z with this confidence.
 const ERROR: f64 = 0.1;
 const CONFIDENCE: f64 = 0.75;
 /// The paper's p.
 const P: f64 = 3.0;
-/// The error at which a slice of the published scheme is timed; its samples grow as 1/ε².
+/// The error at which the published scheme is timed; its number of samples grows as 1/ε².
 const SLICE: f64 = 0.9;
 const LABELS: usize = 20;
 
@@ -35,7 +36,7 @@ fn noted<T>(answer: &Answer<T>, name: &str) -> f64 {
     answer.diagnostics.to_json().get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
 }
 
-/// Mean samples and seconds of some runs, and how many of them kept the promise.
+/// Mean number of samples and seconds over several runs, and the number of runs within the guarantee.
 fn measured(
     model: &SpaceModel,
     setting: &Setting<'_>,
@@ -54,7 +55,7 @@ fn measured(
     Ok((samples / runs, started.elapsed().as_secs_f64() / runs, kept))
 }
 
-/// Samples and time for the same promise.
+/// Samples and time of several schemes for the same guarantee.
 pub fn bounds(setting: &Setting<'_>) -> Result<()> {
     output::print(&format!(
         "Samples and time for Ẑ within {ERROR} of Z, relatively, with probability {CONFIDENCE}, by counting as printed, as corrected and as measured; subsets of {LABELS} labels, \
@@ -77,7 +78,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
             ]))
         };
         row("published, as printed", "", printed.total(), String::new(), "promises nothing".into())?;
-        // META takes e^Δ uniform draws, and nobody has the time for that beyond BR = 5.
+        // META takes e^Δ uniform draws, which is infeasible beyond BR = 5.
         let by = if norm <= 5.0 { (Sampler::Meta, "META") } else { (Sampler::Oracle, "oracle") };
         let mut clock = "unknown".to_owned();
         if norm <= 20.0 && !(setting.quick && by.0 == Sampler::Meta) {
@@ -115,7 +116,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
     )
 }
 
-/// How long it takes until chains meet.
+/// Coalescence times of coupled chains.
 pub fn cftp(setting: &Setting<'_>) -> Result<()> {
     let draws = if setting.quick { 200 } else { 2000 };
     output::print(&format!(
@@ -152,8 +153,8 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
     flips(0.01)
 }
 
-/// Steps of single flips until the law is within `distance` of the model's, from the worst start: exactly,
-/// and by canonical paths.
+/// Number of single-flip steps until the distribution is within `distance` of the model's, from the worst
+/// start: exact value and canonical-path bounds.
 fn flips(distance: f64) -> Result<()> {
     const FLIPPED: usize = 6;
     output::print(&format!(
@@ -185,7 +186,8 @@ fn flips(distance: f64) -> Result<()> {
     Ok(())
 }
 
-/// Steps until the chain of single flips that starts at one state is within `distance` of its law.
+/// Number of steps until the single-flip chain from one start state is within `distance` of its stationary
+/// distribution.
 fn steps_to(law: &[f64], start: usize, labels: usize, distance: f64) -> usize {
     let mut at = vec![0.0; law.len()];
     at[start] = 1.0;
@@ -206,7 +208,7 @@ fn steps_to(law: &[f64], start: usize, labels: usize, distance: f64) -> usize {
     steps
 }
 
-/// Theorem 2.1: whether a graph has a Hamiltonian cycle can be read off log Z.
+/// Theorem 2.1: log Z determines whether a graph has a Hamiltonian cycle.
 pub fn hardness(setting: &Setting<'_>) -> Result<()> {
     output::print(&format!(
         "Cycles of random graphs; every edge that is there scores θ = ln n! + ln n, so that all cycles but the Hamiltonian ones together weigh less than one of those. \

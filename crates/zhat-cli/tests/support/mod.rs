@@ -1,4 +1,4 @@
-//! Running the program and reading what it prints.
+//! Helpers that run the program and parse its output.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A folder of its own for each test, removed with it.
+/// A temporary folder for one test, removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -36,14 +36,14 @@ impl Folder {
         Ran(self.command(args).output().unwrap())
     }
 
-    /// Runs and expects an answer.
+    /// Runs the program, expects success and returns stdout.
     pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
         assert_eq!(ran.status(), 0, "{args:?}: {}", ran.stderr());
         ran.stdout()
     }
 
-    /// Runs with `--json` and expects an answer.
+    /// Runs the program with `--json` and expects a result.
     pub fn json(&self, args: &[&str]) -> Value {
         let mut args = args.to_vec();
         args.push("--json");
@@ -77,7 +77,7 @@ impl Ran {
 pub const SPRINKLER: &str = "BAYES\n4\n2 2 2 2\n4\n1 0\n2 0 1\n2 0 2\n3 1 2 3\n
 2\n .5 .5\n4\n .5 .5\n .9 .1\n4\n .8 .2\n .2 .8\n8\n 1 0\n .1 .9\n .1 .9\n .01 .99\n";
 
-/// Times differ from run to run; everything else must not.
+/// The output without times, which differ between runs.
 pub fn without_times(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("method   ") {
         Some(rest) => {
@@ -90,7 +90,7 @@ pub fn without_times(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A JSON answer without what differs from run to run.
+/// A JSON result without times, which differ between runs.
 pub fn without_seconds(mut answer: Value) -> Value {
     for part in ["diagnostics", "plan"] {
         answer[part].as_object_mut().unwrap().remove("seconds");

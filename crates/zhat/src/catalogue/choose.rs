@@ -220,8 +220,9 @@ fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
 /// Chooses a method and runs it.
 ///
 /// ```
-/// use zhat::catalogue::{Choice, Settings, answer};
-/// use zhat::{Promise, Query, Run, model::generate};
+/// use zhat::catalogue::{answer, Choice, Settings};
+/// use zhat::{Promise, Query, Run};
+/// use zhat::model::generate;
 /// let model = generate::tree(20, 3, 1.0, 0)?.into();
 /// let z = answer(&model, Query::LogPartition, &Choice::Auto, &Settings::new(), &Run::default())?;
 /// assert_eq!(z.guarantee.promise(), Promise::Exact);

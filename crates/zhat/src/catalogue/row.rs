@@ -24,7 +24,8 @@ use crate::values::Values;
 ///
 /// ```
 /// use zhat::catalogue::Row;
-/// use zhat::{FactorGraph, exact::Elimination};
+/// use zhat::FactorGraph;
+/// use zhat::exact::Elimination;
 /// let row = Row::new::<Elimination>("my-elimination", FactorGraph::KIND, "elimination under another name")
 ///     .forecasts::<Elimination, FactorGraph>()
 ///     .log_partition::<Elimination, FactorGraph>();

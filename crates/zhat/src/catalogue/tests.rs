@@ -3,7 +3,8 @@
 use super::*;
 use crate::model::{
     Chain, FactorGraph, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
-    Transitions, generate,
+    Transitions,
+    generate::{self, GraphShape},
 };
 use std::time::Duration;
 
@@ -18,7 +19,9 @@ fn small(kind: Kind) -> Model {
     let emissions = (0..12).map(|k| f64::from(k % 5) / 4.0).collect::<Vec<f64>>();
     let chain = Chain::crf(2, emissions.into(), vec![3, 2], transitions).unwrap();
     match kind.name() {
-        "factor-graph" => generate::random(5, 2, 6, 2, 1.0, 0.0, 0).unwrap().into(),
+        "factor-graph" => generate::random(&GraphShape { variables: 5, factors: 6, ..Default::default() }, 0)
+            .unwrap()
+            .into(),
         "chain" => chain.into(),
         "pairwise-graph" => {
             let table = Transitions::Shared(vec![0.5, -0.5, 0.25, 1.0].into());
@@ -80,8 +83,8 @@ fn every_row_answers_every_query_it_lists() {
         for query in row.queries() {
             let choice = Choice::Named(row.method.into());
             let answer = answer(&model, query, &choice, &Settings::new(), &Run::default());
-            // For such strong interactions the estimate of the published quadrature may not be positive, so it
-            // has no logarithm.
+            // For such strong interactions the estimate of the published quadrature may not be positive, so
+            // it has no logarithm.
             if matches!(answer, Err(Error::NoAnswer(_))) && row.method == "sccq-published" {
                 continue;
             }

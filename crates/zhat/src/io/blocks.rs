@@ -1,4 +1,4 @@
-//! The bytes of a table or a text in blocks of whole rows, read by one thread and taken apart by all others.
+//! The bytes of a table or text in blocks of whole rows, read by one thread and parsed by all others.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -12,42 +12,42 @@ use crate::error::{Error, Result};
 use crate::io::row_ends::RowEnds;
 use crate::run::Run;
 
-/// Blocks that wait to be taken apart, for each thread.
+/// Number of blocks that wait to be parsed, per thread.
 const WAITING: usize = 2;
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const SIZE: usize = 1 << 20;
-/// A row is not longer than this.
+/// Maximum length of a row, in bytes.
 const LONGEST: usize = 1 << 26;
 
-/// Some whole rows, the last with or without its line end.
+/// Whole rows; the last may lack its line end.
 pub(crate) struct Block {
     pub bytes: Vec<u8>,
-    /// The line of the first row.
+    /// The line number of the first row.
     pub line: usize,
 }
 
-/// Blocks one after the other.
+/// Reader of consecutive blocks.
 pub(crate) struct Blocks {
-    /// Where the rows in `rest` end.
+    /// Finds the row ends in `rest`.
     ends: RowEnds,
     source: Box<dyn Read + Send>,
     path: PathBuf,
-    /// What was read and not handed out.
+    /// Bytes that were read but not yet returned.
     rest: Vec<u8>,
     line: usize,
-    /// The first row, while it may still be put back.
+    /// The first row, as long as it may be put back.
     first: Vec<u8>,
     ended: bool,
 }
 
 impl Blocks {
-    /// The rows of a table with one of these delimiters, `-` being the standard input.
+    /// The rows of a table with one of these delimiters; `-` is the standard input.
     pub fn rows(path: &Path, delimiters: &[u8]) -> Result<Self> {
         Ok(Self::new(open(path)?, path.to_owned(), RowEnds::quoted(delimiters)))
     }
 
-    /// The lines of a text, in which quotation marks mean nothing.
+    /// The lines of a text; quotation marks have no special meaning.
     pub fn lines(path: &Path) -> Result<Self> {
         Ok(Self::new(open(path)?, path.to_owned(), RowEnds::plain()))
     }
@@ -56,12 +56,12 @@ impl Blocks {
         Blocks { ends, source, path, rest: Vec::new(), line: 1, first: Vec::new(), ended: false }
     }
 
-    /// From now on this is the only delimiter.
+    /// Sets the only delimiter from now on.
     pub fn set_delimiter(&mut self, delimiter: u8) {
         self.ends = RowEnds::quoted(&[delimiter]);
     }
 
-    /// Reads more; false at the end.
+    /// Reads more bytes; false at the end of the file.
     fn more(&mut self) -> Result<bool> {
         if self.ended {
             return Ok(false);
@@ -101,7 +101,7 @@ impl Blocks {
         }
     }
 
-    /// The line on which [`Blocks::first_row`] began.
+    /// The line number of the row returned by [`Blocks::first_row`].
     pub fn line_of_first(&self) -> usize {
         self.line - lines(&self.first)
     }
@@ -115,7 +115,7 @@ impl Blocks {
         self.ends.restart();
     }
 
-    /// The next block; none at the end.
+    /// The next block; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Block>> {
         loop {
             if self.rest.len() >= SIZE
@@ -153,7 +153,7 @@ impl Blocks {
         }
     }
 
-    /// An error if a quotation mark is open where the bytes end.
+    /// Fails if a quotation mark is still open at the end of the bytes.
     fn check_closed(&self) -> Result<()> {
         match self.ends.open_quote() {
             Some(at) => Err(self.fail(
@@ -171,7 +171,7 @@ impl Blocks {
     }
 }
 
-/// Opens a file, `-` being the standard input; the content tells whether it is compressed.
+/// Opens a file; `-` is the standard input. Compression is recognised from the content.
 fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let fail = |source| Error::io(path, source);
     let mut raw: Box<dyn Read + Send> = if path == Path::new("-") {
@@ -195,13 +195,13 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     }
 }
 
-/// The text of a .gz file.
+/// Decompresses a .gz file.
 #[cfg(feature = "compression")]
 fn gzip(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(source))))
 }
 
-/// The text of a .zst file.
+/// Decompresses a .zst file.
 #[cfg(feature = "compression")]
 fn zstd(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
     let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(source));
@@ -218,8 +218,8 @@ fn zstd(source: impl Read) -> std::io::Result<Box<dyn Read + Send>> {
     gzip(source)
 }
 
-/// Hands the blocks out to workers, one for each thread, and returns the workers; the first mistake in the
-/// text ends the work.
+/// Distributes the blocks to workers, one per thread, and returns the workers. The first error in the text
+/// stops the work.
 pub(crate) fn share_out<W: Send>(
     mut blocks: Blocks,
     run: &Run,
@@ -241,7 +241,7 @@ pub(crate) fn share_out<W: Send>(
                 }
             };
             if let Err(mistake) = take(&mut worker, &block) {
-                // The reader must not wait for ever.
+                // Dropping the receiver ends the reader, which would otherwise block.
                 receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
                 return Err(mistake);
             }
@@ -249,11 +249,12 @@ pub(crate) fn share_out<W: Send>(
     };
     let (read, counted) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| -> Result<()> {
-            // In a thread of its own: the others never wait for the disk or the decompression alone.
+            // A separate reader thread: parsing continues while the reader waits for the disk or
+            // decompresses.
             let sender = sender;
             while let Some(block) = blocks.next()? {
                 clock.check()?;
-                // Nobody listens any longer once a block was refused.
+                // All receivers are gone once a block has failed.
                 if sender.send(block).is_err() {
                     break;
                 }
@@ -263,7 +264,7 @@ pub(crate) fn share_out<W: Send>(
         let counted: Vec<Result<W>> = run.install(|| (0..threads).into_par_iter().map(|_| work()).collect());
         (reader.join().unwrap_or(Err(Error::Interrupted)), counted)
     });
-    // Of several mistakes the first one.
+    // If several workers failed, report the error with the smallest line number.
     let (workers, mut mistakes): (Vec<_>, Vec<_>) = counted.into_iter().partition(Result::is_ok);
     mistakes.sort_by_key(|mistake| match mistake {
         Err(Error::Parse { line, .. }) => *line,

@@ -1,7 +1,7 @@
 //! Cells of CSV files.
 
-/// A value as a cell of comma-separated values: quoted where a reader would take it apart, trim it or take it
-/// for a missing value.
+/// Formats a value as a CSV cell. It is quoted if a reader would otherwise split it, trim it or take it for a
+/// missing value.
 ///
 /// ```
 /// use zhat::io::table::cell;

@@ -1,4 +1,4 @@
-//! Files: reading with errors that name the place, writing that never leaves half a file.
+//! File input with located errors, and atomic file output.
 
 pub mod bif;
 #[cfg(feature = "csv")]
@@ -12,10 +12,10 @@ pub mod table;
 pub mod tensor_file;
 mod tokens;
 pub mod uai;
-mod whole;
+pub(crate) mod whole;
 
-pub use cell::cell;
-pub use whole::{Abandoned, abandon_writes, write_atomically};
+pub(crate) use cell::cell;
+pub(crate) use whole::write_atomically;
 
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::model::{FactorGraph, Model};
 use crate::platform;
 
-/// The formats a model can be written in, chosen by a file's ending.
+/// The output formats of models, chosen by the file name extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// [`bif`].
@@ -37,7 +37,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file of this name is to be written in.
+    /// The output format for a file of this name.
     pub fn of(path: &Path) -> Result<Format> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("bif") => Ok(Format::Bif),
@@ -51,10 +51,11 @@ impl Format {
     }
 }
 
-/// How much of a file is looked at to tell its format.
+/// Number of bytes used to recognise the format.
 const SNIFF: usize = 4096;
 
-/// Reads a model from a file, `-` being the standard input. The content tells the format, never the name.
+/// Reads a model from a file; `-` is the standard input. The format is recognised from the content, not from
+/// the name.
 pub fn read_model(path: &Path) -> Result<Model> {
     let name = path.display().to_string();
     if path == Path::new("-") {
@@ -69,7 +70,7 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
     let fail = |source| Error::io(Path::new(name), source);
     let mut bytes = Vec::new();
     while bytes.iter().all(u8::is_ascii_whitespace) {
-        // Any number of blanks may stand before the first word.
+        // The first word may be preceded by any amount of whitespace.
         if source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)? == 0 {
             break;
         }
@@ -83,7 +84,7 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
         ));
     }
     if length != u64::MAX {
-        // A large file would be copied each time that its bytes outgrow their place.
+        // Avoids copies of a large file while the buffer grows.
         bytes.reserve_exact((length as usize).saturating_sub(bytes.len()) + 1);
     }
     source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
@@ -97,7 +98,7 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
     }
 }
 
-/// Tells the format from the first bytes.
+/// Recognises the format from the first bytes.
 fn sniff(start: &[u8], name: &str) -> Result<Format> {
     let message = |line, message: String| Error::Parse { source_name: name.into(), line, message };
     if model_file::looks_like(start) {
@@ -118,9 +119,9 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
     }
 }
 
-/// Writes a model in the format that the path's ending names, or to the standard output as UAI for `-`.
+/// Writes a model in the format given by the file name extension, or as UAI to the standard output for `-`.
 ///
-/// The formats with tables are for factor graphs; a single short chain is written as one.
+/// The table formats are for factor graphs; a single short chain is converted to a factor graph.
 pub fn write_model(model: &Model, path: &Path) -> Result<()> {
     let to_stdout = path == Path::new("-");
     let format = if to_stdout { Format::Uai } else { Format::of(path)? };

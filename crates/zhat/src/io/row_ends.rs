@@ -1,35 +1,35 @@
-//! Where rows end in bytes that arrive piece by piece.
+//! Incremental search for row ends in bytes that arrive in pieces.
 //!
-//! A field is quoted if its first byte is a quotation mark; a line end inside it belongs to the field, and a
-//! doubled quotation mark is one mark of the text. Anywhere else a quotation mark is an ordinary byte. Text
-//! without quotes is only searched for line ends.
+//! A field is quoted if its first byte is a quotation mark. A line end inside a quoted field belongs to the
+//! field, and a doubled quotation mark is one mark of the text. Elsewhere a quotation mark is an ordinary
+//! byte. Text without quotes is searched for line ends only.
 
-/// What the next byte belongs to.
+/// The state of the scanner before the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Start,
     Field,
     Quoted,
-    /// After a quotation mark in quoted text: its end, or the first of two.
+    /// After a quotation mark in quoted text: the end of the text, or the first of a doubled mark.
     Mark,
 }
 
-/// The ends of rows in bytes of which more are added at the end and rows are taken from the beginning.
+/// Finds row ends in a buffer to which bytes are appended and from whose start whole rows are removed.
 #[derive(Clone, Debug)]
 pub(super) struct RowEnds {
-    /// Bytes that end a field; none where quotation marks mean nothing.
+    /// Bytes that end a field; `None` if quotation marks have no special meaning.
     delimiters: Option<Vec<u8>>,
     place: Place,
-    /// Bytes that were looked at.
+    /// Number of bytes scanned.
     seen: usize,
-    /// The last row end among them.
+    /// The last row end among the scanned bytes.
     last: Option<usize>,
-    /// Where the quotation mark stands that was opened last.
+    /// The position of the last opening quotation mark.
     opened: usize,
 }
 
 impl RowEnds {
-    /// A row is a line.
+    /// Every line is a row.
     pub fn plain() -> Self {
         RowEnds { delimiters: None, place: Place::Start, seen: 0, last: None, opened: 0 }
     }
@@ -39,19 +39,19 @@ impl RowEnds {
         RowEnds { delimiters: Some(delimiters.to_vec()), ..Self::plain() }
     }
 
-    /// The bytes begin with a new row, none of them looked at.
+    /// Resets the scanner to the start of a row.
     pub fn restart(&mut self) {
         (self.place, self.seen, self.last) = (Place::Start, 0, None);
     }
 
-    /// So many bytes, up to a row end, were taken from the beginning.
+    /// Removes this many bytes, up to a row end, from the start.
     pub fn cut(&mut self, count: usize) {
         self.seen -= count;
         self.opened = self.opened.saturating_sub(count);
         self.last = self.last.filter(|&end| end >= count).map(|end| end - count);
     }
 
-    /// The first row end; nothing was taken since the restart.
+    /// The first row end, scanning from the start.
     pub fn first(&mut self, bytes: &[u8]) -> Option<usize> {
         self.restart();
         self.scan(bytes, true)
@@ -62,7 +62,7 @@ impl RowEnds {
         self.scan(bytes, false)
     }
 
-    /// Where a quoted field begins that the bytes looked at do not end.
+    /// The start of a quoted field that is still open at the end of the scanned bytes.
     pub fn open_quote(&self) -> Option<usize> {
         (self.place == Place::Quoted).then_some(self.opened)
     }
@@ -115,8 +115,8 @@ impl RowEnds {
 mod tests {
     use super::*;
 
-    /// Feeds the bytes in pieces and takes rows away whenever some are whole; returns what was taken and what
-    /// an open quote is.
+    /// Feeds the bytes in pieces and removes complete rows; returns the removed rows and the position of an
+    /// open quotation mark.
     fn pieces(text: &[u8], piece: usize) -> (Vec<Vec<u8>>, Option<usize>) {
         let (mut ends, mut rest, mut taken) = (RowEnds::quoted(b","), Vec::new(), Vec::new());
         let mut before = 0;

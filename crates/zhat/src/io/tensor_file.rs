@@ -1,6 +1,6 @@
 //! Named tensors and texts in a [safetensors](https://github.com/huggingface/safetensors) file: the container
-//! of models, checkpoints and embeddings. Its metadata has the version, `zhat`, and the `kind` of what it
-//! holds.
+//! format of models, checkpoints and embeddings. Its metadata has the version, `zhat`, and the `kind` of the
+//! content.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,27 +13,27 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Result};
 use crate::tensor::{Data, Tensor, TensorMap};
 
-/// The version written; older ones are read, newer ones refused.
+/// The version that is written; older versions can be read, newer ones are refused.
 const VERSION: u32 = 1;
 
-/// How many numbers are turned into bytes at a time.
+/// Number of elements converted to bytes at a time.
 const PIECE: usize = 1 << 13;
 
-/// Whether a file that starts like this is meant to be one of these.
+/// True if a file with these first bytes is a safetensors file.
 pub(crate) fn looks_like(start: &[u8]) -> bool {
     start.len() > 8 && start[8] == b'{' && start[4..8] == [0; 4]
 }
 
-/// The kind that a file says it holds.
+/// The kind given in the metadata.
 pub fn kind(bytes: &[u8]) -> Option<String> {
     let (_, header) = SafeTensors::read_metadata(bytes).ok()?;
     header.metadata().as_ref()?.get("kind").cloned()
 }
 
-/// The kind and the content of a file; `name` is the file's name for messages.
+/// The kind and the content of a file; `name` is the file name for messages.
 ///
 /// # Errors
-/// For bytes that are no such file, or are one of a newer version.
+/// If the bytes are not such a file, or its version is newer.
 pub fn parse(bytes: &[u8], name: &str) -> Result<(String, TensorMap)> {
     let fail = |message: String| Error::Parse { source_name: name.into(), line: 0, message };
     let broken = |error: safetensors::SafeTensorError| fail(format!("not a whole .zhat file: {error}"));
@@ -77,7 +77,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<(String, TensorMap)> {
 /// The content of a file of this kind.
 ///
 /// # Errors
-/// As [`parse`], and for a file of another kind.
+/// As [`parse`], and if the file is of another kind.
 pub fn parse_kind(bytes: &[u8], name: &str, kind: &str) -> Result<TensorMap> {
     let (found, tensors) = parse(bytes, name)?;
     if found != kind {
@@ -87,7 +87,7 @@ pub fn parse_kind(bytes: &[u8], name: &str, kind: &str) -> Result<TensorMap> {
     Ok(tensors)
 }
 
-/// A file that is being put together; the numbers are written straight from where they lie.
+/// A file to be written; the numbers are written from where they are stored, without a copy.
 pub struct TensorFile<'a> {
     texts: Map<String, Value>,
     tensors: Vec<Tensor<'a>>,
@@ -105,7 +105,8 @@ impl<'a> TensorFile<'a> {
         TensorFile { texts: texts.collect(), tensors }
     }
 
-    /// The same model gives the same bytes; the crate's own writer puts metadata in random order.
+    /// The header and the size of the data. Metadata keep their order, so the same model gives the same
+    /// bytes; the writer of the `safetensors` crate puts them in random order.
     fn header(&self) -> (Vec<u8>, usize) {
         let mut header = Map::new();
         header.insert("__metadata__".into(), Value::Object(self.texts.clone()));
@@ -123,7 +124,7 @@ impl<'a> TensorFile<'a> {
         (text, end)
     }
 
-    /// How many bytes the file has.
+    /// The size of the file in bytes.
     pub fn length(&self) -> usize {
         let (header, data) = self.header();
         8 + header.len() + data
@@ -132,7 +133,7 @@ impl<'a> TensorFile<'a> {
     /// Writes the file.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// If `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
         fn pieces<T: Copy, const N: usize>(
             pieces: &[Cow<'_, [T]>],

@@ -7,7 +7,7 @@ pub(crate) struct Tokens<'a> {
     at: usize,
     /// The line of the last token returned.
     line: usize,
-    /// The line that `at` stands in.
+    /// The line of position `at`.
     line_at: usize,
     name: &'a str,
 }
@@ -35,7 +35,7 @@ impl<'a> Tokens<'a> {
         self.line
     }
 
-    /// The most tokens that can still come: each takes a byte and a separator.
+    /// Upper bound on the number of remaining tokens: each takes a byte and a separator.
     pub fn at_most(&self) -> usize {
         (self.bytes.len() - self.at).div_ceil(2)
     }
@@ -45,7 +45,7 @@ impl<'a> Tokens<'a> {
         Error::Parse { source_name: self.name.into(), line: self.line, message: message.into() }
     }
 
-    /// The next token, or an error that says what was expected.
+    /// The next token, or an error that names the expected one.
     pub fn expect(&mut self, what: impl Fn() -> String) -> Result<&'a [u8]> {
         match self.next() {
             Some(token) => Ok(token),
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// A count of things that follow, each at least one token: an error if the file cannot hold them.
+    /// The number of items that follow, each at least one token; an error if the file is too short for them.
     pub fn count(&mut self, what: impl Fn() -> String) -> Result<usize> {
         let count = self.integer(&what)?;
         if count > self.at_most() {
@@ -72,7 +72,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// A token as it can be shown: printable and short.
+/// A token shortened and made printable, for messages.
 pub(crate) fn shown(token: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(&token[..token.len().min(40)])
         .chars()

@@ -1,4 +1,4 @@
-//! The UAI format of the inference competitions: models, evidence, results.
+//! The UAI file format of the inference competitions: models, evidence, results.
 //!
 //! ```text
 //! MARKOV            or BAYES: the factors are conditional tables, the child last
@@ -11,22 +11,23 @@
 //! 6  1 1 1 1 1 1E+3
 //! ```
 //!
-//! Any whitespace separates. Values may lie beyond the range of doubles (`1e-400`), since only their
-//! logarithm is kept. Evidence is `k v x v x …`, or the same after a leading count of sets, which must be 1.
+//! Any whitespace is a separator. Values may be outside the range of doubles (`1e-400`), because only their
+//! logarithms are stored. Evidence is `k v x v x …`, or the same after a leading number of sets, which must
+//! be 1.
 
 use std::io::Write;
 use std::path::Path;
 
 use super::tokens::{Tokens, shown};
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, Form, table};
+use crate::model::{FactorGraph, NetworkType, table};
 
 /// Reads a model; `name` is the file's name for messages.
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let mut tokens = Tokens::new(bytes, name);
     let form = match tokens.expect(|| "MARKOV or BAYES".into())? {
-        b"MARKOV" => Form::Markov,
-        b"BAYES" => Form::Bayes,
+        b"MARKOV" => NetworkType::Markov,
+        b"BAYES" => NetworkType::Bayes,
         other => {
             return Err(tokens.error(format!("expected MARKOV or BAYES, found `{}`", shown(other))));
         }
@@ -46,7 +47,7 @@ pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
         scopes.push(parse_scope(&mut tokens, f, n)?);
     }
     let graph = FactorGraph::new(cardinalities).map_err(|error| tokens.error(error.to_string()))?;
-    let mut graph = graph.with_form(form);
+    let mut graph = graph.with_network_type(form);
     let mut values = Vec::new();
     for (f, scope) in scopes.iter().enumerate() {
         let listed = tokens.count(|| format!("the number of values of factor {f}"))?;
@@ -98,11 +99,11 @@ fn parse_scope(tokens: &mut Tokens<'_>, f: usize, variables: usize) -> Result<Ve
     }
 }
 
-/// The logarithm of a decimal number ≥ 0, also of one that a double cannot hold; `None` if it is not such a
-/// number.
+/// The logarithm of a decimal number ≥ 0, even if a double cannot represent the number; `None` if it is not
+/// such a number.
 pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(token).ok()?;
-    // The standard library would also take `inf` and `nan`.
+    // The standard library would also accept `inf` and `nan`.
     if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
         return None;
     }
@@ -113,7 +114,7 @@ pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
     if value < 0.0 {
         return None;
     }
-    // Out of range, or nearly: take the leading digits and count the places.
+    // Out of range, or nearly: use the leading digits and count the decimal places.
     let (digits, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
     let exponent: f64 = if exponent.is_empty() { 0.0 } else { exponent[1..].parse().ok()? };
     let (whole, fraction) = digits.trim_start_matches('+').split_once('.').unwrap_or((digits, ""));
@@ -127,7 +128,7 @@ pub(super) fn parse_log(token: &[u8]) -> Option<f64> {
     log.is_finite().then_some(log)
 }
 
-/// The decimal form of exp(log), which may lie beyond the range of doubles.
+/// The decimal form of exp(log), which may be outside the range of doubles.
 pub(super) fn format_exp(log: f64) -> String {
     if log == f64::NEG_INFINITY {
         return "0".into();
@@ -139,20 +140,20 @@ pub(super) fn format_exp(log: f64) -> String {
     format!("{}e{}", 10f64.powf(log10 - log10.floor()), log10.floor())
 }
 
-/// A double in full, without long rows of zeros.
+/// A double with all its digits, with an exponent for very small or large numbers.
 fn decimal(x: f64) -> String {
     if x == 0.0 || (1e-5..1e15).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
 }
 
-/// Writes a model; the values lose at most the last digits that `exp` and `ln` do.
+/// Writes a model; values change only by the rounding of `exp` and `ln`.
 pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
     let join = |numbers: &[usize]| {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         numbers.join(" ")
     };
-    let form = match graph.form() {
-        Form::Markov => "MARKOV",
-        Form::Bayes => "BAYES",
+    let form = match graph.network_type() {
+        NetworkType::Markov => "MARKOV",
+        NetworkType::Bayes => "BAYES",
     };
     writeln!(out, "{form}\n{}\n{}", graph.variable_count(), join(graph.cardinalities()))?;
     writeln!(out, "{}", graph.factor_count())?;
@@ -176,8 +177,8 @@ pub fn read_evidence(path: &Path, graph: &FactorGraph) -> Result<Vec<(usize, usi
     parse_evidence(&bytes, &path.display().to_string(), graph)
 }
 
-/// Reads evidence: an odd number of tokens is `k v x …`, an even one has a leading count of sets, which must
-/// be 1.
+/// Parses evidence: an odd number of tokens is `k v x …`; an even number has a leading number of sets, which
+/// must be 1.
 pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<Vec<(usize, usize)>> {
     let mut all = Tokens::new(bytes, name);
     let numbers: Vec<Option<usize>> = std::iter::from_fn(|| all.next())
@@ -220,7 +221,7 @@ pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<V
     }
 }
 
-/// How many evidence sets the numbers are, `sets k v x … k v x …`, if they are several and not one set.
+/// The number of evidence sets if the numbers are several sets, `sets k v x … k v x …`, and not a single one.
 fn evidence_sets(numbers: &[Option<usize>]) -> Option<usize> {
     let sets = numbers[0]?;
     if numbers.len().is_multiple_of(2) {
@@ -233,12 +234,12 @@ fn evidence_sets(numbers: &[Option<usize>]) -> Option<usize> {
     (sets > 1 && at == numbers.len() && numbers.len() != 1 + 2 * sets).then_some(sets)
 }
 
-/// The competition's result file for log Z: `PR` and its base-10 logarithm.
+/// The competition's result file for log Z: `PR` and the base-10 logarithm of Z.
 pub fn format_partition(log_partition: f64) -> String {
     format!("PR\n{}\n", decimal(log_partition / std::f64::consts::LN_10))
 }
 
-/// The competition's result file for marginals: `MAR`, then for each variable its states' probabilities.
+/// The competition's result file for marginals: `MAR`, then the state probabilities of each variable.
 pub fn format_marginals(beliefs: impl ExactSizeIterator<Item = Vec<f64>>) -> String {
     let mut text = format!("MAR\n{}", beliefs.len());
     for vector in beliefs {
@@ -248,7 +249,7 @@ pub fn format_marginals(beliefs: impl ExactSizeIterator<Item = Vec<f64>>) -> Str
     text + "\n"
 }
 
-/// The competition's result file for the best state: `MAP`, then every variable's state.
+/// The competition's result file for the best state: `MAP`, then the state of each variable.
 pub fn format_best_state(state: &[usize]) -> String {
     let states: Vec<String> = state.iter().map(ToString::to_string).collect();
     format!("MAP\n{} {}\n", state.len(), states.join(" "))
@@ -257,7 +258,7 @@ pub fn format_best_state(state: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::generate;
+    use crate::model::generate::{self, GraphShape};
 
     fn parse(text: &str) -> Result<FactorGraph> {
         parse_model(text.as_bytes(), "")
@@ -327,7 +328,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let graph = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
+        let graph = generate::random(
+            &GraphShape { variables: 6, states: 3, factors: 8, arity: 3, strength: 2.0, zeros: 0.3 },
+            5,
+        )
+        .unwrap();
         let mut huge = FactorGraph::new(vec![3]).unwrap();
         huge.add_factor(&[0], &[1e4, -1e4, f64::NEG_INFINITY]).unwrap();
         huge.add_factor(&[], &[-3.5]).unwrap();
@@ -337,7 +342,7 @@ mod tests {
             let mut text = Vec::new();
             write_model(&graph, &mut text).unwrap();
             let back = parse_model(&text, "").unwrap();
-            assert_eq!(back.form(), graph.form());
+            assert_eq!(back.network_type(), graph.network_type());
             assert_eq!(back.cardinalities(), graph.cardinalities());
             for (a, b) in back.factors().zip(graph.factors()) {
                 assert_eq!(a.scope, b.scope);

@@ -1,4 +1,5 @@
-//! Whole files: written under a temporary name, synced and renamed, so that a reader never finds half a file.
+//! Atomic file output: files are written under a temporary name, synced and renamed, so that a reader never
+//! sees a partial file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,18 +8,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// The temporary files that are being written. They are created and renamed under this lock.
+/// The temporary files of writes in progress. They are created and renamed under this lock.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Symbolic links that are followed at most.
+/// Maximum number of symbolic links to follow.
 const LINKS: usize = 40;
 
 fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of all writes under way, and lets none of them end: for a process that is
-/// about to exit.
+/// Removes the temporary files of all writes in progress and prevents them from finishing. For a process that
+/// is about to exit.
 ///
 /// ```
 /// use zhat::io;
@@ -33,22 +34,22 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn abandon_writes() -> Abandoned {
     let mut files = temporary();
     for file in files.drain(..) {
-        // The process is about to end, so a failure cannot be reported.
+        // The process is about to exit, so a failure cannot be reported.
         let _ = std::fs::remove_file(file);
     }
     Abandoned { _held: files }
 }
 
-/// Lets no write end while it is held.
+/// No write can finish while this is held.
 #[must_use = "writes go on once this is dropped"]
 pub struct Abandoned {
     _held: MutexGuard<'static, Vec<PathBuf>>,
 }
 
-/// Writes to a temporary name beside `path`, syncs and renames, so that `path` is never half a file.
+/// Writes to a temporary file beside `path`, syncs and renames it, so that `path` is never a partial file.
 ///
-/// A symbolic link stays: its target is replaced. What is not a plain file, such as a pipe or `/dev/null`, is
-/// written to directly.
+/// A symbolic link is kept and its target replaced. Anything that is not a regular file, such as a pipe or
+/// `/dev/null`, is written to directly.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -89,19 +90,19 @@ pub fn write_atomically(
         Ok(())
     };
     attempt().map_err(|source| {
-        // The first error is the one to tell; a leftover may not even exist.
+        // The first error is the one to report; the temporary file may not even exist.
         let _ = std::fs::remove_file(&name);
         temporary().retain(|file| *file != name);
         fail(source)
     })
 }
 
-/// Where symbolic links lead to; the last target need not exist.
+/// The target of symbolic links; it need not exist.
 fn followed(path: &Path) -> std::io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         match std::fs::read_link(&path) {
-            // A relative target begins at the link's own folder, an absolute one replaces it.
+            // A relative target starts from the folder of the link; an absolute one replaces the path.
             Ok(target) => path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target)),
             Err(_) => return Ok(path),
         }

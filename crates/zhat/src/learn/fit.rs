@@ -1,14 +1,14 @@
 //! Maximum likelihood with l1 and l2 penalties: minimise −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖².
 //!
-//! L-BFGS where the objective is smooth and its values are not random, FISTA elsewhere. With gradients that
-//! are estimates, each iteration draws its own random numbers, the same ones for all that it looks at, and
-//! FISTA's L is at most the number of tables, which no curvature of log Z exceeds.
+//! The optimiser is L-BFGS if the objective is smooth and its values are deterministic, otherwise FISTA. If
+//! gradients are estimates, each iteration uses its own random numbers, the same for all its evaluations, and
+//! FISTA's L is bounded by the number of tables, which no eigenvalue of the Hessian of log Z exceeds.
 //!
-//! Without penalties, and where the pairs have no circle, the answer is known in closed form
+//! Without penalties, and if the pairs form no cycle, the solution is known in closed form
 //! ([`Likelihood::closed_form`]).
 //!
-//! What makes it up is data ([`Checkpoint`]): a run that is resumed ends with the same bits as one that never
-//! stopped.
+//! The whole state of a fit can be saved ([`FitCheckpoint`]): a resumed run gives the same bits as an
+//! uninterrupted one.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,41 +25,41 @@ use crate::optimize::{Fista, Lbfgs, Step, StepSize};
 use crate::options::{FROM_ZERO, ITERATIONS, Options, options};
 use crate::run::Run;
 
-/// Pairs that L-BFGS remembers.
+/// History of L-BFGS, in pairs.
 const HISTORY: usize = 30;
-/// Steps in a row without any gain end the work: more would only stir rounding errors.
+/// The fit stops after this many consecutive steps without progress, which rounding errors would dominate.
 const IDLE: usize = 10;
 const PHASE: &str = "fitting";
 
-/// How to minimise.
+/// The optimisation method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
-    /// L-BFGS where that is possible, else FISTA.
+    /// L-BFGS if possible, otherwise FISTA.
     #[default]
     Auto,
-    /// Limited-memory BFGS; not with l1, not with random gradients.
+    /// Limited-memory BFGS; not with l1 and not with random gradients.
     Lbfgs,
     /// Accelerated proximal gradient with adaptive restart.
     Fista,
 }
 
-/// What to minimise and for how long.
+/// Training objective and stopping criteria.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Fit {
-    /// λ₁.
+    /// λ₁, the weight of the l1 penalty.
     pub l1: f64,
-    /// λ₂.
+    /// λ₂, the weight of the l2 penalty.
     pub l2: f64,
-    /// How.
+    /// The optimisation method.
     pub optimizer: Optimizer,
-    /// From where.
+    /// The initial parameters.
     pub start: Start,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub iterations: usize,
-    /// Ends once the (proximal) gradient has no component larger than this.
+    /// Stops once no component of the (proximal) gradient exceeds this.
     pub tolerance: f64,
 }
 
@@ -85,28 +85,28 @@ impl Default for Fit {
     }
 }
 
-/// How often the state of a fit is kept.
+/// Interval between saved checkpoints.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where a fit stands.
+/// Progress of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FitProgress {
-    /// Iterations done.
+    /// Number of iterations done.
     pub iteration: usize,
-    /// −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖², as far as the method knows it.
+    /// −ℓ(θ) + λ₁·‖θ‖₁ + λ₂/2·‖θ‖², as evaluated by the method.
     pub objective: f64,
     /// The largest component of the (proximal) gradient.
     pub stationarity: f64,
 }
 
-/// Everything that goes on from one iteration to the next.
+/// The whole state of a fit between two iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct FitCheckpoint {
     fit: Fit,
     progress: FitProgress,
     best: f64,
     idle: usize,
-    /// The stationarity of the first iteration and the least so far.
+    /// The stationarity of the first iteration, and the minimum so far.
     course: (f64, f64),
     state: State,
 }
@@ -118,13 +118,13 @@ enum State {
     Fista(Fista),
 }
 
-impl Checkpoint {
-    /// Where it stands.
+impl FitCheckpoint {
+    /// The progress.
     pub fn progress(&self) -> FitProgress {
         self.progress
     }
 
-    /// The parameters so far.
+    /// The current parameters.
     pub fn parameters(&self) -> &[f64] {
         match &self.state {
             State::Lbfgs(lbfgs) => lbfgs.point(),
@@ -132,21 +132,21 @@ impl Checkpoint {
         }
     }
 
-    /// Reads what [`Checkpoint::write`] wrote.
+    /// Reads a file written by [`FitCheckpoint::write`].
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
         serde_json::from_str(&text)
             .map_err(|error| Error::argument("checkpoint", format!("{} is none: {error}", path.display())))
     }
 
-    /// Writes it whole or not at all.
+    /// Writes the file atomically.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text =
             serde_json::to_vec(self).map_err(|error| Error::argument("checkpoint", error.to_string()))?;
         io::write_atomically(path, |out| out.write_all(&text))
     }
 
-    /// Iterations that it will take if the gradient goes on to shrink as it did.
+    /// The expected total number of iterations, if the gradient continues to decrease at the same rate.
     fn expected(&self, how: &Fit) -> usize {
         let (first, least) = self.course;
         let share = (first / least).ln() / (first / how.tolerance).ln();
@@ -165,24 +165,24 @@ impl Checkpoint {
 pub struct Fitted {
     /// The model.
     pub graph: FactorGraph,
-    /// Its mean log-likelihood of a row, by the method that it was fitted with.
+    /// The mean log-likelihood per row, by the method used for the fit.
     pub log_likelihood: Estimate,
-    /// Where the fit ended.
+    /// The progress at the end of the fit.
     pub progress: FitProgress,
-    /// Whether the gradient came below the tolerance.
+    /// Whether the gradient fell below the tolerance.
     pub converged: bool,
-    /// Whether values differ from run to run.
+    /// Whether values depend on the seed.
     pub random: bool,
 }
 
-/// Fits the parameters. `watch` is told of every iteration and ends the work by returning false; with `from`
-/// it goes on where that was left.
+/// Fits the parameters. `watch` is called after every iteration and stops the fit by returning false. The fit
+/// continues from `from` if given.
 pub fn fit(
     likelihood: &Likelihood,
     how: &Fit,
-    from: Option<Checkpoint>,
+    from: Option<FitCheckpoint>,
     run: &Run,
-    watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
+    watch: &mut dyn FnMut(&FitCheckpoint) -> Result<bool>,
 ) -> Result<Fitted> {
     how.check()?;
     if how.l1 == 0.0
@@ -206,7 +206,7 @@ pub fn fit(
         Some(checkpoint) => resumed(checkpoint, how, dimension)?,
         None => begun(likelihood, how, random)?,
     };
-    let done = |now: &Checkpoint| {
+    let done = |now: &FitCheckpoint| {
         now.progress.stationarity <= how.tolerance
             || now.idle >= IDLE
             || now.progress.iteration >= how.iterations
@@ -233,7 +233,7 @@ pub fn fit(
             State::Fista(fista) => fista.step(&mut smooth),
         };
         let Step { objective, stationarity } = match step {
-            // Time was up within a step, which is then not taken.
+            // The time ran out during the step: revert it.
             Err(Error::OverBudget { .. } | Error::Interrupted) if now.progress.iteration > 0 => {
                 now.state = before;
                 break;
@@ -262,16 +262,16 @@ pub fn fit(
     })
 }
 
-/// The same, with the state kept in a file every few seconds and at the end; it goes on from the file if that
-/// is there.
+/// Like [`fit`], but saves the state to a file every few seconds and at the end, and continues from the file
+/// if it exists.
 pub fn fit_kept(
     likelihood: &Likelihood,
     how: &Fit,
     path: &Path,
     run: &Run,
-    watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
+    watch: &mut dyn FnMut(&FitCheckpoint) -> Result<bool>,
 ) -> Result<Fitted> {
-    let from = path.exists().then(|| Checkpoint::read(path)).transpose()?;
+    let from = path.exists().then(|| FitCheckpoint::read(path)).transpose()?;
     let (mut last, mut kept) = (None, Instant::now());
     let fitted = fit(likelihood, how, from, run, &mut |now| {
         if kept.elapsed() >= CHECKPOINT_INTERVAL {
@@ -285,7 +285,7 @@ pub fn fit_kept(
     Ok(fitted)
 }
 
-/// Whether two seeds give two values; asked away from 0, where much is known exactly.
+/// Whether two seeds give different values, tested away from 0, where many quantities are exact.
 fn is_random(likelihood: &Likelihood, run: &Run) -> Result<bool> {
     let point: Vec<f64> = (0..likelihood.dimension()).map(|i| 0.1 * (i as f64).sin()).collect();
     let quiet = run.within(run.time().map(|time| time.as_secs_f64()));
@@ -298,7 +298,7 @@ fn mixed(seed: u64, iteration: u64) -> u64 {
     seed.wrapping_add(iteration.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<Checkpoint> {
+fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<FitCheckpoint> {
     let start = likelihood.start(how.start);
     let smooth = how.l1 == 0.0 && !random;
     let state = match how.optimizer {
@@ -314,14 +314,14 @@ fn begun(likelihood: &Likelihood, how: &Fit, random: bool) -> Result<Checkpoint>
         }
     };
     let progress = FitProgress { iteration: 0, objective: f64::INFINITY, stationarity: f64::INFINITY };
-    Ok(Checkpoint { fit: *how, progress, best: f64::INFINITY, idle: 0, course: (1.0, 1.0), state })
+    Ok(FitCheckpoint { fit: *how, progress, best: f64::INFINITY, idle: 0, course: (1.0, 1.0), state })
 }
 
-fn resumed(checkpoint: Checkpoint, how: &Fit, dimension: usize) -> Result<Checkpoint> {
-    // More iterations and another tolerance are fine, another objective is not.
+fn resumed(checkpoint: FitCheckpoint, how: &Fit, dimension: usize) -> Result<FitCheckpoint> {
+    // The number of iterations and the tolerance may change; the objective may not.
     let same = Fit { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.fit };
     if same != *how || checkpoint.parameters().len() != dimension {
         return Err(Error::argument("checkpoint", "is of another fit: other data, structure or penalties"));
     }
-    Ok(Checkpoint { fit: *how, ..checkpoint })
+    Ok(FitCheckpoint { fit: *how, ..checkpoint })
 }

@@ -1,9 +1,10 @@
 //! The log-likelihood of a pairwise model, and its gradient.
 //!
-//! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood of a row is
-//! ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its gradient μ̂ − μ(θ), μ the model's own marginals. What log Z is known
-//! by, ℓ is: exactly; bounded from below where log Z is from above (tree-reweighted messages); bounded from
-//! above where log Z is from below (mean field), which a fit warns of; or without a promise.
+//! With empirical marginals μ̂ of the variables and of the chosen pairs, the mean log-likelihood per row is
+//! ℓ(θ) = ⟨θ, μ̂⟩ − log Z(θ), and its gradient is μ̂ − μ(θ), where μ are the model's marginals. The guarantee
+//! of ℓ follows from that of log Z: exact; a lower bound if log Z has an upper bound (tree-reweighted
+//! messages); an upper bound if log Z has a lower bound (mean field), for which a fit gives a warning; or
+//! none.
 
 use crate::answer::{Answer, Estimate, Guarantee};
 use crate::catalogue::{Choice, Settings, answer};
@@ -26,7 +27,7 @@ pub struct Likelihood {
 }
 
 impl Likelihood {
-    /// For the columns of `statistics` as variables, each with a table of its own, and one for each pair of
+    /// The columns of `statistics` are the variables; each variable has a table, and so does each pair in
     /// `edges`.
     pub fn new(
         statistics: &Statistics,
@@ -38,8 +39,8 @@ impl Likelihood {
         Self::with_tables(statistics, &all, edges, choice, settings)
     }
 
-    /// The same with tables only for some of the variables alone: what pairs say about a variable needs no
-    /// table of its own.
+    /// Like [`Likelihood::new`], but with unary tables only for the variables `singles`: a variable that
+    /// occurs in a pair needs no table of its own.
     pub fn with_tables(
         statistics: &Statistics,
         singles: &[usize],
@@ -73,7 +74,7 @@ impl Likelihood {
         self.empirical.len()
     }
 
-    /// The number of tables: no eigenvalue of the Hessian of log Z exceeds it.
+    /// The number of tables, an upper bound on the eigenvalues of the Hessian of log Z.
     pub fn tables(&self) -> usize {
         self.graph.factor_count()
     }
@@ -83,7 +84,7 @@ impl Likelihood {
         &self.empirical
     }
 
-    /// Parameters to begin with.
+    /// The initial parameters.
     pub fn start(&self, start: Start) -> Vec<f64> {
         match start {
             Start::Zero => vec![0.0; self.dimension()],
@@ -91,8 +92,8 @@ impl Likelihood {
         }
     }
 
-    /// The parameters of maximum likelihood, where the pairs have no circle and they are known in closed
-    /// form: −∞ where states never occur together.
+    /// The maximum-likelihood parameters in closed form, if the pairs form no cycle; −∞ for states that never
+    /// occur together.
     pub fn closed_form(&self) -> Option<Vec<f64>> {
         let (parameters, all) = forest_parameters(&self.graph, &self.empirical, self.rows as f64, 0.0);
         all.then_some(parameters)
@@ -103,7 +104,7 @@ impl Likelihood {
         self.graph.reweighted(parameters)
     }
 
-    /// ℓ with the promise that log Z has.
+    /// ℓ, with the guarantee that follows from log Z.
     pub fn value(&self, parameters: &[f64], run: &Run) -> Result<Estimate> {
         let model = self.model(parameters)?.into();
         let log_z =
@@ -113,7 +114,7 @@ impl Likelihood {
         Ok(likelihood_of(score, log_z))
     }
 
-    /// −ℓ, and its gradient μ(θ) − μ̂ into `gradient`.
+    /// −ℓ; its gradient μ(θ) − μ̂ is written to `gradient`.
     pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
         let value = self.value(parameters, run)?.value;
         let model = self.model(parameters)?.into();
@@ -125,7 +126,7 @@ impl Likelihood {
     }
 }
 
-/// With a warning if ℓ is known by an upper bound only: its maximum says nothing about ℓ.
+/// Adds a warning if only an upper bound on ℓ is known: maximising it gives no guarantee for ℓ.
 pub(crate) fn warned(mut likelihood: Estimate) -> Estimate {
     if matches!(likelihood.guarantee, Guarantee::Bounds { low, high, confidence } if low == f64::NEG_INFINITY && high.is_finite() && confidence >= 1.0)
     {
@@ -138,7 +139,7 @@ pub(crate) fn warned(mut likelihood: Estimate) -> Estimate {
     likelihood
 }
 
-/// score − log Z: ends of an interval change places.
+/// score − log Z; the ends of an interval change places.
 pub(crate) fn likelihood_of(score: f64, log_z: Estimate) -> Estimate {
     let Answer { value, guarantee, diagnostics } = log_z;
     let guarantee = match guarantee {

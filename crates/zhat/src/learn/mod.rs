@@ -1,9 +1,9 @@
 //! Learning: models from tables of data.
 //!
-//! A table of complete rows enters through its [`Statistics`], how often every state and every pair of states
-//! of two columns occurs; nothing else of it is needed, so a table is read once and memory does not depend on
-//! the number of rows. [`Structure`] chooses which pairs interact, and [`Likelihood`] is what [`fit()`]
-//! maximises, its gradient from any method of the catalogue that gives marginals.
+//! A table of complete rows is represented by its [`Statistics`]: the counts of every state and of every pair
+//! of states of two columns. Nothing else is needed, so a table is read once and memory does not depend on
+//! the number of rows. [`Structure`] chooses which pairs interact. [`fit()`] maximises [`Likelihood`], with
+//! gradients from any method of the catalogue that computes marginals.
 
 #[cfg(feature = "learn")]
 mod fit;
@@ -25,13 +25,13 @@ mod structure;
 #[cfg(feature = "learn")]
 pub use crate::io::table::Column;
 #[cfg(feature = "learn")]
-pub use fit::{Checkpoint, Fit, FitProgress, Fitted, Optimizer, fit, fit_kept};
+pub use fit::{Fit, FitCheckpoint, FitProgress, Fitted, Optimizer, fit, fit_kept};
 #[cfg(feature = "learn")]
 pub use likelihood::Likelihood;
 #[cfg(feature = "learn")]
 pub use read_statistics::read_statistics;
 #[cfg(feature = "learn")]
-pub use score::{Scores, columns_of, impute, impute_states, open_rows, score, score_states};
+pub use score::{RowScores, columns_of, impute, impute_states, open_rows, score, score_states};
 #[cfg(feature = "learn")]
 pub use start::Start;
 #[cfg(feature = "learn")]

@@ -1,4 +1,4 @@
-//! The statistics of a table in one pass.
+//! Statistics of a table, counted in one pass.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use crate::io::table::fields::{Sink, each_row};
 use crate::io::table::{Column, Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::run::Run;
 
-/// What one thread has counted.
+/// The counts of one thread.
 struct Worker<'a> {
     layout: &'a Layout,
     options: &'a TableOptions,
     dictionaries: Vec<Dictionary>,
     counter: Counter,
-    /// The rows of the block at hand, column by column.
+    /// The rows of the current block, column by column.
     codes: Vec<Vec<u32>>,
-    /// The columns without a value in the row at hand.
+    /// The columns with a missing value in the current row.
     missing: Vec<usize>,
     dropped: u64,
-    /// Rows without a value, by column.
+    /// The number of rows with a missing value, by column.
     lacking: Vec<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Sink for Worker<'_> {
     }
 }
 
-/// Counts a table in one pass, on all threads; memory is that of the counts, for every thread.
+/// Counts a table in one pass, on all threads. Every thread has its own counts.
 pub fn read_statistics(path: &Path, options: &TableOptions, run: &Run) -> Result<Statistics> {
     let (layout, blocks) = begin(path, options)?;
     let workers =
@@ -119,7 +119,7 @@ pub fn read_statistics(path: &Path, options: &TableOptions, run: &Run) -> Result
     merged(&layout, options, workers, run)
 }
 
-/// The counts of all threads, by the names of the states.
+/// The counts of all threads, matched by the names of the states.
 fn merged(
     layout: &Layout,
     options: &TableOptions,

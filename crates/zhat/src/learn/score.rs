@@ -1,4 +1,4 @@
-//! What a model says about rows: their log-likelihood, and what stands where a value is missing.
+//! Log-likelihood of rows under a model, and imputation of missing values.
 
 use rayon::prelude::*;
 
@@ -8,7 +8,7 @@ use super::statistics::lacking;
 use crate::answer::Estimate;
 use crate::catalogue::{Choice, Settings, answer};
 use crate::error::Result;
-use crate::io::table::{Missing, Row, Rows, TableOptions};
+use crate::io::table::{Missing, Rows, TableOptions, TableRow};
 use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
 use crate::query::Query;
@@ -16,14 +16,14 @@ use crate::run::Run;
 
 /// The log-likelihood of a table under a model.
 #[derive(Clone, Debug)]
-pub struct Scores {
-    /// Rows that were scored.
+pub struct RowScores {
+    /// Number of rows scored.
     pub rows: u64,
-    /// Rows that were left out because a value was missing.
+    /// Number of rows left out because of a missing value.
     pub dropped: u64,
-    /// Columns of the model with missing values, and in how many rows, most first.
+    /// Columns of the model with missing values and the number of affected rows, largest first.
     pub lacking: Vec<(String, u64)>,
-    /// The mean of a row, with the promise that log Z has.
+    /// The mean log-likelihood per row, with the guarantee that follows from log Z.
     pub mean: Estimate,
 }
 
@@ -36,8 +36,8 @@ pub fn columns_of(graph: &FactorGraph) -> Vec<Column> {
     (0..graph.variable_count()).map(column).collect()
 }
 
-/// Scores the rows of a table, given log Z; `each` is told the line and the log-likelihood of every row, in
-/// order.
+/// Computes the log-likelihood of the rows of a table, given log Z. `each` is called with the line and the
+/// log-likelihood of every row, in order.
 pub fn score(
     graph: &FactorGraph,
     log_z: Estimate,
@@ -45,13 +45,13 @@ pub fn score(
     missing: Missing,
     run: &Run,
     each: &mut dyn FnMut(usize, f64) -> Result<()>,
-) -> Result<Scores> {
+) -> Result<RowScores> {
     let clock = run.start("scoring");
     let (mut count, mut dropped, mut total) = (0u64, 0u64, CompensatedSum::default());
     let mut missing_in = vec![0u64; graph.variable_count()];
     while let Some(some) = rows.next_rows()? {
         clock.check()?;
-        let score = |row: &Row| {
+        let score = |row: &TableRow| {
             let state: Option<Vec<usize>> = row.states.iter().copied().collect();
             (row.line, state.map(|state| graph.score(&state)))
         };
@@ -81,10 +81,10 @@ pub fn score(
     let names: Vec<String> = columns_of(graph).into_iter().map(|column| column.name).collect();
     let lacking = lacking(names.iter().map(String::as_str), &missing_in);
     let lacking = lacking.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-    Ok(Scores { rows: count, dropped, lacking, mean: likelihood_of(total.value() / count as f64, log_z) })
+    Ok(RowScores { rows: count, dropped, lacking, mean: likelihood_of(total.value() / count as f64, log_z) })
 }
 
-/// The log-likelihood of every row, NaN where a value is missing, and the mean of the whole ones.
+/// The log-likelihood of every row, NaN for rows with a missing value, and the mean over complete rows.
 pub fn score_states(
     graph: &FactorGraph,
     log_z: Estimate,
@@ -103,7 +103,7 @@ pub fn score_states(
     (scores, mean)
 }
 
-/// Every row whole: as [`impute`].
+/// Imputes missing values in every row, as [`impute`] does.
 pub fn impute_states(
     graph: &FactorGraph,
     rows: Vec<Vec<Option<usize>>>,
@@ -120,7 +120,7 @@ pub fn impute_states(
     rows.into_iter().enumerate().map(fill).collect()
 }
 
-/// A row with its gaps filled.
+/// A row with its missing values filled in.
 fn whole_row(
     graph: &FactorGraph,
     row: &[Option<usize>],
@@ -140,9 +140,9 @@ fn whole_row(
     Ok(row.iter().enumerate().map(state).collect())
 }
 
-/// Fills in missing values: each with the state that is likeliest given the others of its row, by a method of
-/// the catalogue that gives marginals. `each` gets every row, whole, in order; the number of values that were
-/// filled in is returned.
+/// Fills in missing values: each becomes the most likely state given the other values of its row, by a method
+/// of the catalogue that computes marginals. `each` is called with every completed row, in order. Returns the
+/// number of values filled in.
 pub fn impute(
     graph: &FactorGraph,
     rows: &mut Rows,
@@ -163,7 +163,7 @@ pub fn impute(
     Ok(filled)
 }
 
-/// The first of the largest.
+/// The index of the first largest probability.
 fn likeliest(probabilities: &[f64]) -> usize {
     let mut best = 0;
     for (s, p) in probabilities.iter().enumerate() {

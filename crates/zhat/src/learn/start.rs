@@ -1,32 +1,32 @@
-//! Where a fit begins.
+//! Initial parameters of a fit.
 //!
-//! Of the pairs that interact, the spanning forest of greatest mutual information has its maximum-likelihood
-//! parameters in closed form: θ_v = ln μ̂_v and θ_vw = ln μ̂_vw − ln μ̂_v − ln μ̂_w, with which Z = 1. There
-//! every method that is exact on forests is exact, and only what the other pairs add is left to be found.
-//! Half an occurrence is added to every cell, so that parameters stay finite; without it, and with no other
-//! pairs, this is the answer itself.
+//! The spanning forest with maximum mutual information among the interacting pairs has maximum-likelihood
+//! parameters in closed form: θ_v = ln μ̂_v and θ_vw = ln μ̂_vw − ln μ̂_v − ln μ̂_w, with Z = 1. Every method
+//! that is exact on forests is exact at this point, and the fit only has to add the effect of the other
+//! pairs. Half a count is added to every cell, so that parameters are finite; without it, and without other
+//! pairs, these parameters are the solution itself.
 
 use serde::{Deserialize, Serialize};
 
 use super::structure::forest;
 use crate::model::FactorGraph;
 
-/// Half an occurrence.
+/// Half a count.
 pub(super) const EXTRA: f64 = 0.5;
 
-/// Where a fit begins.
+/// The initial parameters of a fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// The closed form of the spanning forest of greatest mutual information.
+    /// The closed form for the spanning forest with maximum mutual information.
     #[default]
     Forest,
     /// All parameters zero.
     Zero,
 }
 
-/// The forest's parameters, for a graph of tables over one or two variables whose empirical marginals, of so
-/// many rows, stand one after the other; and whether the forest has all pairs.
+/// The parameters of the forest, for a graph with tables over one or two variables; `empirical` holds the
+/// marginals of `rows` rows, concatenated. Also returns whether the forest contains all pairs.
 pub(super) fn forest_parameters(
     graph: &FactorGraph,
     empirical: &[f64],
@@ -53,8 +53,8 @@ pub(super) fn forest_parameters(
     let ends = |&(_, place): &(f64, usize)| (tables[place].0[0], tables[place].0[1]);
     let kept = forest(graph.variable_count(), pairs.iter().map(ends));
     let mut parameters: Vec<Vec<f64>> = tables.iter().map(|(_, p)| vec![0.0; p.len()]).collect();
-    // What a variable says alone goes into its own table, or else into the first pair of the forest that has
-    // it.
+    // The unary term of a variable goes into its own table, or else into the first pair of the forest that
+    // contains it.
     let mut told = vec![false; graph.variable_count()];
     for ((scope, p), own) in tables.iter().zip(&mut parameters) {
         if let [v] = scope[..]
@@ -72,7 +72,7 @@ pub(super) fn forest_parameters(
         for (entry, (x, p)) in parameters[place].iter_mut().zip(p).enumerate() {
             *x = p.ln();
             for (variable, p) in [(v, rows[entry / states]), (w, columns[entry % states])] {
-                // A state that never occurs has no pair that does.
+                // A state that never occurs is in no pair that occurs.
                 if told[variable] && p > 0.0 {
                     *x -= p.ln();
                 }
@@ -83,7 +83,7 @@ pub(super) fn forest_parameters(
     (parameters.concat(), kept.into_iter().all(|kept| kept))
 }
 
-/// The marginals of a table.
+/// The two marginals of a table.
 fn sides(p: &[f64], states: usize) -> (Vec<f64>, Vec<f64>) {
     let rows = p.chunks(states).map(|row| row.iter().sum()).collect();
     let columns = (0..states).map(|s| p.iter().skip(s).step_by(states).sum()).collect();

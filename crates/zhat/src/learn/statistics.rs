@@ -1,9 +1,9 @@
-//! How often states and pairs of states occur in a table.
+//! Counts of states and pairs of states in a table.
 //!
-//! For columns i < j the counts nᵢⱼ(a, b) = #{rows with a in i and b in j}: the sufficient statistics of
-//! every model with pairwise interactions. Rows arrive in blocks, column by column, so that the counts of one
-//! pair stay in the first cache while a block is counted; blocks are counted on all threads. Time O(rows ·
-//! columns²), memory O((Σᵢ states)²) a thread.
+//! The counts for columns i < j are nᵢⱼ(a, b) = #{rows with a in i and b in j}: the sufficient statistics of
+//! every model with pairwise interactions. Rows are processed in blocks, column by column, so that the counts
+//! of one pair stay in the L1 cache while a block is counted; blocks are counted on all threads. Time O(rows
+//! · columns²), memory O((Σᵢ states)²) per thread.
 
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::io::table::{Column, check_names};
 use crate::run::Run;
 use crate::units;
 
-/// Rows that are counted at a time.
+/// Number of rows per block.
 const BLOCK: usize = 1 << 14;
 
 /// Counts of a table of complete rows.
@@ -23,11 +23,11 @@ pub struct Statistics {
     dropped: u64,
     lacking: Vec<u64>,
     singles: Vec<Vec<u64>>,
-    /// For i < j, by j(j−1)/2 + i: row-major, the states of i the rows.
+    /// For i < j, at index j(j−1)/2 + i: row-major, with the states of i as rows.
     pairs: Vec<Vec<u64>>,
 }
 
-/// Counts whose columns may still get more states.
+/// Counts for columns that may still get more states.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     rows: u64,
@@ -36,7 +36,7 @@ pub struct Counter {
     pairs: Vec<Vec<u64>>,
 }
 
-/// Columns with missing values, and in how many rows, most first.
+/// Columns with missing values and the number of affected rows, largest first.
 pub(crate) fn lacking<'a>(names: impl Iterator<Item = &'a str>, counts: &[u64]) -> Vec<(&'a str, u64)> {
     let mut found: Vec<(&str, u64)> =
         names.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
@@ -48,7 +48,7 @@ fn pair_index(i: usize, j: usize) -> usize {
     j * (j - 1) / 2 + i
 }
 
-/// A table over (a, b) with more rows and columns, zeros in the new places.
+/// A table over (a, b) extended by rows and columns of zeros.
 fn enlarged(table: &[u64], old: (usize, usize), new: (usize, usize)) -> Vec<u64> {
     if old == new {
         return table.to_vec();
@@ -61,7 +61,7 @@ fn enlarged(table: &[u64], old: (usize, usize), new: (usize, usize)) -> Vec<u64>
 }
 
 impl Counter {
-    /// Nothing counted, for columns with so many states.
+    /// Zero counts for columns with these numbers of states.
     pub fn new(lengths: Vec<usize>) -> Self {
         let singles = lengths.iter().map(|&n| vec![0; n]).collect();
         let mut pairs = Vec::new();
@@ -71,14 +71,14 @@ impl Counter {
         Counter { rows: 0, lengths, singles, pairs }
     }
 
-    /// Bytes that the counts of columns with so many states take.
+    /// The memory of the counts for columns with these numbers of states, in bytes.
     pub fn bytes(lengths: &[usize]) -> f64 {
         let sum: f64 = lengths.iter().map(|&n| n as f64).sum();
         let squares: f64 = lengths.iter().map(|&n| (n as f64).powi(2)).sum();
         8.0 * (sum + 0.5 * (sum * sum - squares))
     }
 
-    /// Makes room for more states.
+    /// Extends the counts to more states.
     pub fn grow(&mut self, lengths: &[usize]) {
         if self.lengths == lengths {
             return;
@@ -115,7 +115,8 @@ impl Counter {
         }
     }
 
-    /// Adds the counts of other rows; `codes[i][a]` is the state here that is a in column i there.
+    /// Adds the counts of other rows; `codes[i][a]` is the state here that corresponds to state a of column i
+    /// there.
     pub fn merge(&mut self, other: &Counter, codes: &[Vec<u32>]) {
         self.rows += other.rows;
         for ((own, theirs), codes) in self.singles.iter_mut().zip(&other.singles).zip(codes) {
@@ -142,10 +143,11 @@ impl Counter {
 }
 
 impl Statistics {
-    /// What was counted, with the names of columns and states. States that occur in no counted row are left
-    /// out, the others put in order: numbers by value, words by the alphabet.
+    /// The counts, with the names of columns and states. States that occur in no counted row are left out;
+    /// the others are sorted, numbers by value and words alphabetically.
     ///
-    /// `dropped` rows were left out; `lacking` has for each column the number of rows without a value in it.
+    /// `dropped` is the number of rows left out; `lacking` is, for each column, the number of rows without a
+    /// value in it.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64, lacking: Vec<u64>) -> Result<Self> {
         if counter.rows == 0 {
             let why = if dropped > 0 {
@@ -166,7 +168,7 @@ impl Statistics {
         for (column, counts) in columns.into_iter().zip(&counter.singles) {
             let mut order: Vec<usize> = (0..column.states.len()).filter(|&state| counts[state] > 0).collect();
             order.sort_by(|&a, &b| compare(&column.states[a], &column.states[b]));
-            // Counts of those left out are zero and may go anywhere.
+            // States that are left out have count zero, so their code does not matter.
             let mut code = vec![0; column.states.len()];
             order.iter().enumerate().for_each(|(new, &old)| code[old] = new as u32);
             codes.push(code);
@@ -179,8 +181,7 @@ impl Statistics {
         Ok(Statistics { columns: sorted, rows, dropped, lacking, singles, pairs })
     }
 
-    /// Counts columns of codes, on all threads; `None` among the codes is a missing value, and its row is
-    /// left out.
+    /// Counts columns of codes, on all threads; `None` is a missing value, and its row is left out.
     pub fn of_codes(columns: Vec<Column>, codes: &[Vec<Option<u32>>], run: &Run) -> Result<Self> {
         let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
         let rows = codes.first().map_or(0, Vec::len);
@@ -220,22 +221,22 @@ impl Statistics {
         Statistics::new(columns, all, dropped, lacking)
     }
 
-    /// The columns, their states in order.
+    /// The columns, with sorted states.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Rows that were counted.
+    /// The number of rows counted.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Rows that were left out because a value was missing.
+    /// The number of rows left out because of a missing value.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Columns with missing values, and in how many rows, most first.
+    /// Columns with missing values and the number of affected rows, largest first.
     pub fn lacking(&self) -> Vec<(&str, u64)> {
         lacking(self.columns.iter().map(|column| column.name.as_str()), &self.lacking)
     }
@@ -245,7 +246,7 @@ impl Statistics {
         &self.singles[i]
     }
 
-    /// How often each pair of states occurs, row-major, those of column i the rows.
+    /// How often each pair of states occurs, row-major, with the states of column i as rows.
     pub fn pair(&self, i: usize, j: usize) -> Vec<u64> {
         let (a, b) = (i.min(j), i.max(j));
         let table = &self.pairs[pair_index(a, b)];
@@ -262,7 +263,8 @@ impl Statistics {
         self.columns.iter().filter(|column| column.states.len() == 1)
     }
 
-    /// I(i; j) = Σ p(a, b)·ln(p(a, b)/(p(a)·p(b))), in nats, of the empirical distribution.
+    /// The mutual information of the empirical distribution, I(i; j) = Σ p(a, b)·ln(p(a, b)/(p(a)·p(b))), in
+    /// nats.
     pub fn mutual_information(&self, i: usize, j: usize) -> f64 {
         let (a, b) = (i.min(j), i.max(j));
         let (left, right, total) = (&self.singles[a], &self.singles[b], self.rows as f64);
@@ -277,7 +279,7 @@ impl Statistics {
         (sum / total).max(0.0)
     }
 
-    /// H(i) = −Σ p(a)·ln p(a), in nats, of the empirical distribution.
+    /// The entropy of the empirical distribution, H(i) = −Σ p(a)·ln p(a), in nats.
     pub fn entropy(&self, i: usize) -> f64 {
         let total = self.rows as f64;
         let term = |&count: &u64| if count > 0 { -(count as f64) * (count as f64 / total).ln() } else { 0.0 };
@@ -285,7 +287,7 @@ impl Statistics {
     }
 }
 
-/// Numbers by value and before words, words by the alphabet.
+/// Orders numbers by value and before words, words alphabetically.
 fn compare(a: &str, b: &str) -> std::cmp::Ordering {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(x), Ok(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
@@ -295,7 +297,7 @@ fn compare(a: &str, b: &str) -> std::cmp::Ordering {
     }
 }
 
-/// What is said where counts do not fit.
+/// The error for counts that exceed the memory budget.
 pub(crate) fn too_many_states(columns: &[Column], run: &Run) -> Error {
     let widest = columns.iter().max_by_key(|column| column.states.len());
     let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();

@@ -1,8 +1,8 @@
-//! Which pairs of variables interact.
+//! Choice of the interacting pairs of variables.
 //!
-//! The tree of greatest likelihood is the spanning tree with the greatest sum of mutual informations (Chow &
-//! Liu 1968); its maximum-likelihood parameters are known in closed form. Further edges are taken in the
-//! order of mutual information.
+//! The maximum-likelihood tree is the spanning tree with the largest sum of mutual informations (Chow & Liu
+//! 1968); its maximum-likelihood parameters are known in closed form. Further edges are added in order of
+//! decreasing mutual information.
 //!
 //! Reference: C. K. Chow, C. N. Liu, *Approximating discrete probability distributions with dependence
 //! trees*, IEEE Trans. Information Theory 14 (1968).
@@ -15,19 +15,19 @@ use crate::learn::Statistics;
 pub enum Structure {
     /// No pairs: independent variables.
     Independent,
-    /// The tree of Chow and Liu, and so many further pairs of greatest mutual information.
+    /// The tree of Chow and Liu, and this many further pairs with the largest mutual information.
     ChowLiu {
-        /// Pairs besides the tree's.
+        /// Number of pairs in addition to the tree.
         more: usize,
     },
     /// All pairs; for use with an l1 penalty.
     Complete,
-    /// These.
+    /// The given pairs.
     Edges(Vec<(usize, usize)>),
 }
 
-/// The edges of the spanning tree of greatest mutual information, i < j, ascending. Of equal ones the first;
-/// constant columns are tied too, with information 0.
+/// The edges of the spanning tree with maximum mutual information, i < j, ascending. Ties are broken by
+/// order; constant columns are connected too, with information 0.
 pub fn chow_liu(statistics: &Statistics) -> Vec<(usize, usize)> {
     let pairs = by_information(statistics);
     let kept = forest(statistics.columns().len(), pairs.iter().copied());
@@ -37,7 +37,7 @@ pub fn chow_liu(statistics: &Statistics) -> Vec<(usize, usize)> {
     tree
 }
 
-/// Of pairs in this order, whether each ties parts of `n` variables that were apart (Kruskal's algorithm).
+/// For pairs in this order, whether each connects two components of `n` variables (Kruskal's algorithm).
 pub(super) fn forest(n: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<bool> {
     let mut parts: Vec<usize> = (0..n).collect();
     let mut ties = |(i, j)| {
@@ -56,7 +56,7 @@ fn root(parts: &mut [usize], mut v: usize) -> usize {
     v
 }
 
-/// All pairs, those of most information first.
+/// All pairs, by decreasing mutual information.
 fn by_information(statistics: &Statistics) -> Vec<(usize, usize)> {
     let n = statistics.columns().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..n)
@@ -95,8 +95,8 @@ impl Structure {
         Ok(edges)
     }
 
-    /// Reads pairs of columns, one a line, by name or number, separated by a comma or blanks; `#` begins a
-    /// comment.
+    /// Parses pairs of columns, one pair per line, by name or number, separated by a comma or spaces; `#`
+    /// starts a comment.
     pub fn parse(text: &str, source: &str, statistics: &Statistics) -> Result<Structure> {
         let mut edges = Vec::new();
         for (number, line) in text.lines().enumerate() {

@@ -1,5 +1,5 @@
-//! Models whose kind is known at run time only: what every kind says about itself, and the handle that holds
-//! one.
+//! Models whose kind is known only at run time: the trait that every kind implements, and a handle that holds
+//! a model.
 
 use std::any::{Any, TypeId};
 use std::fmt::{self, Debug, Display};
@@ -13,13 +13,13 @@ use super::space::Condition;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorMap};
 
-/// The name of a kind of model, in files, messages and the catalogue: `chain`. Kinds are open: a crate that
-/// defines a model of its own makes a new one.
+/// The name of a kind of model in files, messages and the catalogue: `chain`. Other crates can define new
+/// kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(&'static str);
 
 impl Kind {
-    /// A kind of this name.
+    /// A kind with this name.
     pub const fn new(name: &'static str) -> Self {
         Kind(name)
     }
@@ -49,23 +49,23 @@ pub enum Evidence {
     },
     /// A position of a sequence is in a state.
     Position(Observed),
-    /// Structures of a space meet a condition.
+    /// The structures of a space satisfy a condition.
     Condition(Condition),
 }
 
-/// The items of a batch: each has an answer of its own.
+/// The items of a batch; each has its own answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// What an item is called: `sequence`.
+    /// The name of an item: `sequence`.
     pub item: &'static str,
     /// The length of each item.
     pub lengths: &'a [usize],
 }
 
-/// What the numbers of a state are: rows of one or more columns.
+/// The layout of a state: rows of one or more columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateForm {
-    /// What the rows are called together: `state`, `states`, `segments`.
+    /// The name of all rows together: `state`, `states`, `segments`.
     pub name: &'static str,
     /// The columns of a row: `state`, or `state` and `length`.
     pub columns: &'static [&'static str],
@@ -74,9 +74,9 @@ pub struct StateForm {
 /// Figures about a model, for programs and for people.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// By name: sizes, precision, evidence.
+    /// Figures by name: sizes, precision, evidence.
     pub figures: Map<String, Value>,
-    /// The same in words: a label and what it says.
+    /// The same as text: pairs of label and description.
     pub lines: Vec<(&'static str, String)>,
 }
 
@@ -100,28 +100,28 @@ impl Summary {
     }
 }
 
-/// What every kind of model says about itself. Files, `zhat info`, evidence, gradients and printed answers
-/// need nothing else; most methods have a default. `examples/own_model.rs` implements it for a kind that the
-/// library does not know.
+/// The interface of every kind of model. Files, `zhat info`, evidence, gradients and printed answers use
+/// nothing else; most methods have a default. `examples/own_model.rs` implements it for a kind outside the
+/// library.
 pub trait AnyModel: Any + Debug + Send + Sync {
     /// The kind.
     fn kind(&self) -> Kind;
 
-    /// Sizes and other figures that are found without inference.
+    /// Sizes and other figures that need no inference.
     fn summary(&self) -> Summary;
 
-    /// The parameters by name, borrowed; with [`AnyModel::texts`] they are the model's file.
+    /// The parameters by name, borrowed; with [`AnyModel::texts`] they are the content of the model's file.
     fn tensors(&self) -> Vec<Tensor<'_>>;
 
-    /// Whether another model is the same, down to every number.
+    /// True if another model is the same, including every number.
     fn equals(&self, other: &dyn AnyModel) -> bool;
 
-    /// Texts that its file keeps besides the tensors.
+    /// Texts that the model's file contains besides the tensors.
     fn texts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// An error where a file could not hold the model.
+    /// Checks whether a file can hold the model.
     ///
     /// # Errors
     /// For models with user-defined functions.
@@ -129,7 +129,7 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         Ok(())
     }
 
-    /// The model given evidence.
+    /// The model conditioned on evidence.
     ///
     /// # Errors
     /// For evidence of another kind, or out of range.
@@ -138,10 +138,10 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         Err(no_evidence(self.kind()))
     }
 
-    /// Evidence from text, as `zhat --given` takes it.
+    /// Parses evidence, in the syntax of `zhat --given`.
     ///
     /// # Errors
-    /// For a text that the model cannot make sense of.
+    /// If the text is not valid evidence for the model.
     fn parse_evidence(&self, text: &str) -> Result<Evidence> {
         let _ = text;
         Err(no_evidence(self.kind()))
@@ -150,27 +150,27 @@ pub trait AnyModel: Any + Debug + Send + Sync {
     /// The model as a factor graph.
     ///
     /// # Errors
-    /// For models that are none, or that would be too large.
+    /// If the model cannot be written as a factor graph, or the graph would be too large.
     fn to_factor_graph(&self) -> Result<FactorGraph> {
         Err(Error::model(format!("a {} is no factor graph", self.kind())))
     }
 
-    /// The items, where the model is a batch.
+    /// The items, if the model is a batch.
     fn batch(&self) -> Option<Batch<'_>> {
         None
     }
 
-    /// How many numbers a state has, over all items.
+    /// The number of values in a state, over all items.
     fn state_size(&self) -> usize {
         0
     }
 
-    /// What the numbers of a state are.
+    /// The layout of a state.
     fn state_form(&self) -> StateForm {
         StateForm { name: "state", columns: &["state"] }
     }
 
-    /// What number `i` of a state is about: the name of a variable.
+    /// The name of value `i` of a state: the name of a variable.
     fn place_name(&self, i: usize) -> String {
         format!("x{i}")
     }
@@ -181,14 +181,14 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         state.to_string()
     }
 
-    /// A state in a line, where a table of variables and states would not do it justice.
+    /// A state as one line, for models whose states are not shown as a table of variables.
     fn show_state(&self, state: &[usize]) -> Option<String> {
         let _ = state;
         None
     }
 
-    /// The headings of a printed tensor: what its rows are, in one or more columns, and what the entries of a
-    /// row are.
+    /// The headings of a printed tensor: of the label columns in front of its rows, and of the entries of a
+    /// row.
     fn headings(&self, tensor: &str) -> (Vec<&'static str>, &'static str) {
         let _ = tensor;
         match self.batch() {
@@ -197,8 +197,8 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         }
     }
 
-    /// The cells in front of a printed row, one for each heading; `index` has the row's place on all axes but
-    /// the last.
+    /// The label cells in front of a printed row, one for each heading; `index` is the position of the row on
+    /// all axes except the last.
     fn row_label(&self, tensor: &str, index: &[usize]) -> Vec<String> {
         let _ = tensor;
         match index {
@@ -207,7 +207,7 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         }
     }
 
-    /// What JSON says about a row of a ragged tensor, besides its numbers.
+    /// JSON description of a row of a ragged tensor, besides its numbers.
     fn row_figures(&self, tensor: &str, row: usize) -> Value {
         serde_json::json!({"name": self.row_label(tensor, &[row]).join(" ")})
     }
@@ -223,12 +223,13 @@ fn no_evidence(kind: Kind) -> Error {
     Error::argument("evidence", format!("a {kind} takes no evidence"))
 }
 
-/// The error for evidence that is not for this kind of model.
+/// The error for evidence of a type that this kind of model does not support.
 pub(super) fn other_evidence(kind: Kind) -> Error {
     Error::argument("evidence", format!("a {kind} takes another kind of evidence"))
 }
 
-/// A model of any kind, as read from a file; clones share it. What was observed to make it is remembered.
+/// A model of any kind, as read from a file; clones share it. It records whether it was conditioned on
+/// evidence.
 #[derive(Clone, Debug)]
 pub struct Model {
     model: Arc<dyn AnyModel>,
@@ -268,7 +269,7 @@ impl Model {
         model.downcast().ok()
     }
 
-    /// The model given evidence, which is remembered: Z = 0 then means that the evidence is impossible.
+    /// The model conditioned on evidence. This is recorded: Z = 0 then means that the evidence is impossible.
     ///
     /// # Errors
     /// For evidence of another kind, or out of range.
@@ -279,7 +280,7 @@ impl Model {
         Ok(Model { given: true, ..self.model.condition(evidence)? })
     }
 
-    /// Whether the model was conditioned through [`Model::condition`].
+    /// True if the model was conditioned by [`Model::condition`].
     pub fn is_given(&self) -> bool {
         self.given
     }
@@ -305,16 +306,17 @@ impl<M: AnyModel> From<M> for Model {
     }
 }
 
-/// Whether two models have the same type and are equal: what [`AnyModel::equals`] is for most kinds.
+/// True if two models have the same type and are equal; the implementation of [`AnyModel::equals`] for most
+/// kinds.
 pub fn equal<M: AnyModel + PartialEq>(a: &M, b: &dyn AnyModel) -> bool {
     let other: &dyn Any = b;
     other.downcast_ref::<M>().is_some_and(|b| a == b)
 }
 
-/// How a kind of model is made from the tensors of a file.
+/// Constructor of a kind of model from the tensors of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
-    /// The kind, as the file names it.
+    /// The kind, as named in the file.
     pub kind: Kind,
     /// Builds the model.
     pub read: fn(&mut TensorMap) -> Result<Model>,

@@ -1,4 +1,4 @@
-//! Random models to test with and to play with; the same seed gives the same model.
+//! Random models for tests and experiments; the same seed gives the same model.
 
 pub use super::chain::generate::*;
 pub use super::chain::reference::*;
@@ -8,7 +8,7 @@ pub use super::sequence_mrf::generate::*;
 pub use super::space::generate::*;
 
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, Form};
+use crate::model::{FactorGraph, NetworkType};
 use crate::platform;
 use crate::random::{Stream, Streams};
 use crate::units;
@@ -20,7 +20,7 @@ pub struct Grid {
     pub rows: usize,
     /// Columns.
     pub columns: usize,
-    /// Whether opposite sides are joined.
+    /// Whether opposite sides are connected.
     pub torus: bool,
 }
 
@@ -31,7 +31,7 @@ impl Grid {
         let mut edges = Vec::new();
         for row in 0..self.rows {
             for column in 0..self.columns {
-                // Joining the ends of a line of two would repeat its edge.
+                // Connecting the ends of a line of two would repeat its edge.
                 if column + 1 < self.columns {
                     edges.push((at(row, column), at(row, column + 1)));
                 } else if self.torus && self.columns > 2 {
@@ -89,7 +89,8 @@ pub fn potts(
     Ok(graph)
 }
 
-/// A random recursive tree: every variable is joined to an earlier one by a table of N(0, strength²) entries.
+/// A random recursive tree: every variable is connected to an earlier one by a table of N(0, strength²)
+/// entries.
 pub fn tree(variables: usize, states: usize, strength: f64, seed: u64) -> Result<FactorGraph> {
     affordable((4.0 + (states as f64).powi(2)) * variables as f64)?;
     let mut random = Streams::new(seed, "generate tree").block(0);
@@ -104,17 +105,36 @@ pub fn tree(variables: usize, states: usize, strength: f64, seed: u64) -> Result
     Ok(graph)
 }
 
-/// `factors` factors over random scopes of `arity` variables with N(0, strength²) entries. A fraction `zeros`
-/// of the entries is −∞, but never all of them: one hidden state of the whole model keeps a positive weight.
-pub fn random(
-    variables: usize,
-    states: usize,
-    factors: usize,
-    arity: usize,
-    strength: f64,
-    zeros: f64,
-    seed: u64,
-) -> Result<FactorGraph> {
+/// The shape of a random factor graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphShape {
+    /// The number of variables.
+    pub variables: usize,
+    /// The number of states of each variable.
+    pub states: usize,
+    /// The number of factors.
+    pub factors: usize,
+    /// The number of variables of each factor.
+    pub arity: usize,
+    /// The standard deviation of the log-values.
+    pub strength: f64,
+    /// The fraction of log-values that is −∞.
+    pub zeros: f64,
+}
+
+impl Default for GraphShape {
+    fn default() -> Self {
+        GraphShape { variables: 10, states: 2, factors: 15, arity: 2, strength: 1.0, zeros: 0.0 }
+    }
+}
+
+/// A factor graph with random scopes and N(0, strength²) log-values. One hidden state of the whole model keeps a
+/// positive weight, whatever the fraction of zeros.
+///
+/// # Errors
+/// If a factor has more variables than the model, `zeros` is no fraction, or the tables do not fit in memory.
+pub fn random(shape: &GraphShape, seed: u64) -> Result<FactorGraph> {
+    let &GraphShape { variables, states, factors, arity, strength, zeros } = shape;
     if arity > variables {
         return Err(Error::argument("arity", format!("{arity} variables in a factor, but only {variables}")));
     }
@@ -146,8 +166,8 @@ pub fn random(
     Ok(graph)
 }
 
-/// A Bayesian network: each variable has up to `parents` random earlier parents; each row of its table is a
-/// random point of the simplex, or with probability `deterministic` puts everything on one state.
+/// A Bayesian network: each variable has up to `parents` random earlier parents. Each row of its table is
+/// uniform on the simplex or, with probability `deterministic`, concentrated on one state.
 pub fn bayes(
     variables: usize,
     states: usize,
@@ -158,7 +178,7 @@ pub fn bayes(
     let largest = (states as f64).powf(1.0 + parents.min(variables.saturating_sub(1)) as f64);
     affordable((largest + 4.0) * variables as f64)?;
     let mut random = Streams::new(seed, "generate bayes").block(0);
-    let mut graph = FactorGraph::new(vec![states; variables])?.with_form(Form::Bayes);
+    let mut graph = FactorGraph::new(vec![states; variables])?.with_network_type(NetworkType::Bayes);
     for v in 0..variables {
         let mut earlier: Vec<usize> = (0..v).collect();
         random.shuffle(&mut earlier);
@@ -170,7 +190,7 @@ pub fn bayes(
                 let certain = random.below(states);
                 values.extend((0..states).map(|s| if s == certain { 0.0 } else { f64::NEG_INFINITY }));
             } else {
-                // Exponential variables over their sum are uniform on the simplex.
+                // Independent exponential variables divided by their sum are uniform on the simplex.
                 let weights: Vec<f64> = (0..states).map(|_| -(1.0 - random.uniform()).ln() + 1e-12).collect();
                 let total: f64 = weights.iter().sum();
                 values.extend(weights.iter().map(|w| (w / total).ln()));
@@ -182,7 +202,7 @@ pub fn bayes(
     Ok(graph)
 }
 
-/// An error if that many numbers would not fit into the free memory.
+/// Fails if this many numbers would not fit into the available memory.
 pub(in crate::model) fn affordable(numbers: f64) -> Result<()> {
     let (bytes, free) = (32.0 * numbers, platform::available_memory() as f64);
     if bytes <= free {
@@ -228,9 +248,14 @@ mod tests {
 
     #[test]
     fn impossible_wishes_are_errors() {
-        assert!(random(2, 2, 1, 3, 1.0, 0.0, 0).is_err());
-        assert!(random(40, 10, 1, 40, 1.0, 0.0, 0).is_err());
-        assert!(random(4, 2, 1, 2, 1.0, 1.5, 0).is_err());
+        assert!(random(&GraphShape { variables: 2, factors: 1, arity: 3, ..Default::default() }, 0).is_err());
+        assert!(
+            random(&GraphShape { variables: 40, states: 10, factors: 1, arity: 40, ..Default::default() }, 0)
+                .is_err()
+        );
+        assert!(
+            random(&GraphShape { variables: 4, factors: 1, zeros: 1.5, ..Default::default() }, 0).is_err()
+        );
         assert!(bayes(60, 10, 50, 0.0, 0).is_err());
         assert!(ising(Grid { rows: usize::MAX, columns: 2, torus: false }, 1.0, 1.0, false, 0).is_err());
     }

@@ -1,6 +1,6 @@
-//! Models: potentials and structure, checked when built.
+//! Models: potentials and structure, validated on construction.
 
-pub mod any;
+pub(crate) mod any;
 pub(crate) mod chain;
 mod factor_graph;
 pub mod generate;
@@ -12,16 +12,16 @@ pub(crate) mod space;
 pub(crate) mod table;
 
 pub use crate::values::Values;
-pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary};
+pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary, equal};
 pub use chain::{Chain, Observed, Transitions};
-pub use factor_graph::{Factor, FactorGraph, Form, Names};
+pub use factor_graph::{Factor, FactorGraph, Names, NetworkType};
 pub(crate) use mixed::Component;
 pub use mixed::{Domain, Family, MixedModel, MixedSizes, Statistic, Term};
 pub use pairwise::{PairwiseGradient, PairwiseGraph, VariableMarginals};
 pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
 
-/// How the kinds of the library are read from files.
+/// The readers of the library's kinds.
 pub const READERS: [Reader; 7] = [
     Reader { kind: FactorGraph::KIND, read: factor_graph::any::read },
     Reader { kind: Chain::KIND, read: chain::any::read },

@@ -1,4 +1,4 @@
-//! Tables over several variables: row-major, the last axis fastest.
+//! Tables over several variables, in row-major order.
 
 /// The row-major strides of a table with these axis lengths.
 pub(crate) fn strides(lengths: &[usize]) -> Vec<usize> {
@@ -14,7 +14,7 @@ pub(crate) fn size(lengths: impl IntoIterator<Item = usize>) -> Option<usize> {
     lengths.into_iter().try_fold(1usize, |size, length| size.checked_mul(length))
 }
 
-/// A variable that stands twice in a scope, if there is one.
+/// A variable that occurs twice in a scope, if there is one.
 pub(crate) fn first_repeated(scope: &[usize]) -> Option<usize> {
     if scope.len() <= 16 {
         return (1..scope.len()).find(|&i| scope[..i].contains(&scope[i])).map(|i| scope[i]);
@@ -24,7 +24,8 @@ pub(crate) fn first_repeated(scope: &[usize]) -> Option<usize> {
     sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// Steps `digits` to the next state in row-major order; false after the last one, with all digits at zero.
+/// Advances `digits` to the next state in row-major order; after the last state, returns false with all
+/// digits zero.
 pub(crate) fn advance(digits: &mut [usize], lengths: &[usize]) -> bool {
     for (digit, &length) in digits.iter_mut().zip(lengths).rev() {
         *digit += 1;
@@ -36,12 +37,12 @@ pub(crate) fn advance(digits: &mut [usize], lengths: &[usize]) -> bool {
     false
 }
 
-/// The sub-table of the states `keep[axis]` on every axis, in that order.
+/// The sub-table with only the states `keep[axis]` on every axis, in that order.
 pub(crate) fn select(values: &[f64], lengths: &[usize], keep: &[&[usize]]) -> Vec<f64> {
     places(lengths, keep).into_iter().map(|place| values[place]).collect()
 }
 
-/// Where the entries of that sub-table stand in the whole one, in its order.
+/// The positions of the entries of that sub-table in the whole table, in the order of the sub-table.
 pub(crate) fn places(lengths: &[usize], keep: &[&[usize]]) -> Vec<usize> {
     let steps = |(states, stride): (&&[usize], usize)| states.iter().map(|&s| s * stride).collect();
     sums(0, keep.iter().zip(strides(lengths)).map(steps))
@@ -54,7 +55,7 @@ pub(crate) fn permute(values: &[f64], lengths: &[usize], order: &[usize]) -> Vec
     sums(0, order.iter().map(steps)).into_iter().map(|place| values[place]).collect()
 }
 
-/// `start` plus one number of each list, for all choices, those of the last list fastest.
+/// `start` plus one number from each list, for all combinations; the last list varies fastest.
 pub(crate) fn sums(start: usize, lists: impl IntoIterator<Item = Vec<usize>>) -> Vec<usize> {
     let mut sums = vec![start];
     for list in lists {

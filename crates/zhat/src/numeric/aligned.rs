@@ -1,8 +1,8 @@
-//! Scratch memory that starts at a cache line and is kept for the next query.
+//! Scratch memory that is aligned to cache lines and reused by later queries.
 //!
-//! Fresh pages cost more to get from the system than most queries cost in arithmetic, and a learner asks the
-//! same question again and again. So blocks that are let go are kept, up to `POOL_BYTES` bytes in all, and the next
-//! one of a size that fits is taken.
+//! Getting new pages from the system takes longer than the arithmetic of most queries, and training repeats
+//! the same query many times. Freed blocks are therefore kept, up to `POOL_BYTES` bytes in total, and reused
+//! by later requests of a similar size.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::buffer::advise_huge_pages;
 use super::product::Scalar;
 
-/// A cache line, so that no vector of a whole line lies across two.
+/// A cache line. With this alignment no vector of a whole line crosses two lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line {
@@ -21,15 +21,16 @@ struct Line {
 const ZEROS: Line = Line { _bytes: [0; LINE] };
 
 const LINE: usize = 64;
-/// At most so many bytes are kept for later.
+/// Maximum total size of the blocks kept, in bytes.
 pub(crate) const POOL_BYTES: usize = 64 << 20;
-/// Smaller blocks are left to the allocator, larger ones ask for huge pages where they are this large.
+/// Blocks smaller than `SMALL` are left to the allocator; blocks of at least `LARGE` bytes request huge
+/// pages.
 const SMALL: usize = 32 << 10;
 const LARGE: usize = 4 << 20;
 
 static FREE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
 
-/// A buffer of numbers at a cache line.
+/// A buffer of numbers aligned to cache lines.
 #[derive(Debug)]
 pub(crate) struct Aligned<T> {
     lines: Vec<Line>,
@@ -60,13 +61,13 @@ impl<T: Scalar> Aligned<T> {
         Aligned { lines: lines.unwrap_or_else(|| fresh(count)), len, numbers: PhantomData }
     }
 
-    /// `len` numbers of no particular value.
+    /// `len` numbers with unspecified values.
     pub fn unset(len: usize) -> Self {
         let count = (len * size_of::<T>()).div_ceil(LINE);
         Aligned { lines: take(count).unwrap_or_else(|| fresh(count)), len, numbers: PhantomData }
     }
 
-    /// The first `len` numbers, of no particular value; more are taken if there are not so many.
+    /// The first `len` numbers, with unspecified values; the buffer grows if necessary.
     pub fn room(&mut self, len: usize) -> &mut [T] {
         if self.len < len {
             *self = Aligned::unset(len);
@@ -75,7 +76,7 @@ impl<T: Scalar> Aligned<T> {
     }
 }
 
-/// Lines of zeros from the system.
+/// Newly allocated lines of zeros.
 fn fresh(count: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     lines.reserve_exact(count);
@@ -86,8 +87,8 @@ fn fresh(count: usize) -> Vec<Line> {
     lines
 }
 
-/// At least `count` lines that were kept, of no particular value: the smallest block that has room and is not
-/// far too large.
+/// A kept block of at least `count` lines with unspecified values: the smallest one that is large enough and
+/// not far too large.
 fn take(count: usize) -> Option<Vec<Line>> {
     if count * LINE < SMALL {
         return None;
@@ -98,7 +99,7 @@ fn take(count: usize) -> Option<Vec<Line>> {
     Some(free.swap_remove(best))
 }
 
-/// Keeps lines for later; the oldest are handed back where there are too many.
+/// Keeps a block for later. The oldest blocks are freed if the total is too large.
 fn give(lines: Vec<Line>) {
     let bytes = |lines: &Vec<Line>| lines.len() * LINE;
     if !(SMALL..=POOL_BYTES).contains(&bytes(&lines)) {
@@ -131,8 +132,9 @@ impl<T> Deref for Aligned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the lines hold at least `len` numbers of `T`, which any bytes are (`zeros` asks for a
-        // `Scalar`), at an alignment of 64; an empty vector has a dangling pointer of that alignment.
+        // SAFETY: the lines hold at least `len` numbers of `T`, for which any bit pattern is valid (`zeros`
+        // requires `Scalar`), with an alignment of 64; an empty vector has a dangling pointer of that
+        // alignment.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }

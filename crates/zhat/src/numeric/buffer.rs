@@ -1,10 +1,9 @@
-//! Large buffers: on large pages, and used again instead of handed back. Filling fresh memory costs more in
-//! page faults than the arithmetic that fills it.
+//! Large buffers, on huge pages and reused instead of freed. Page faults on newly allocated memory cost more
+//! than the arithmetic that fills it.
 
 use super::product::Scalar;
 
-/// What a pool asks of a buffer: for how many numbers it has room. A bare number stands for a buffer in
-/// forecasts.
+/// The capacity of a buffer, in numbers. Forecasts use a plain number in place of a buffer.
 pub(crate) trait Room {
     fn room(&self) -> usize;
 }
@@ -21,7 +20,7 @@ impl Room for usize {
     }
 }
 
-/// Buffers to be used again.
+/// Buffers to be reused.
 #[derive(Debug)]
 pub(crate) struct Pool<B = Vec<f64>> {
     free: Vec<B>,
@@ -34,8 +33,8 @@ impl<B> Default for Pool<B> {
 }
 
 impl<B: Room> Pool<B> {
-    /// The smallest buffer with room for `len` numbers, if there is one that is not far too large. If there
-    /// is none, what there is does not fit now and is handed back.
+    /// Takes the smallest buffer with room for `len` numbers that is not far too large. If there is none, the
+    /// kept buffers are freed.
     pub fn find(&mut self, len: usize) -> Option<B> {
         let fitting = (0..self.free.len()).filter(|&i| self.free[i].room() >= len);
         let best = fitting.min_by_key(|&i| self.free[i].room()).filter(|&i| self.free[i].room() / 4 <= len);
@@ -45,21 +44,21 @@ impl<B: Room> Pool<B> {
         best.map(|i| self.free.swap_remove(i))
     }
 
-    /// Keeps a buffer for later; small ones are not worth it.
+    /// Keeps a buffer for later; small ones are freed.
     pub fn give(&mut self, buffer: B) {
         if buffer.room() * size_of::<f64>() >= LARGE / 16 {
             self.free.push(buffer);
         }
     }
 
-    /// The room of all buffers that are kept.
+    /// The total capacity of all kept buffers.
     pub fn room(&self) -> usize {
         self.free.iter().map(Room::room).sum()
     }
 }
 
 impl Pool {
-    /// A buffer of `len` numbers of no particular value.
+    /// A buffer of `len` numbers with unspecified values.
     pub fn take(&mut self, len: usize) -> Vec<f64> {
         match self.find(len) {
             Some(mut buffer) => {
@@ -81,11 +80,11 @@ impl Pool {
     }
 }
 
-/// Smaller buffers are left as they are.
+/// Smaller buffers do not request huge pages.
 const LARGE: usize = 4 << 20;
 
-/// A buffer of zeros. On Linux a large one asks for huge pages before it is touched: filling a buffer of many
-/// small pages costs more in page faults than in arithmetic.
+/// A buffer of zeros. On Linux, a large one requests huge pages before it is touched, because page faults on
+/// many small pages cost more than the arithmetic.
 fn zeros<T: Scalar>(len: usize) -> Vec<T> {
     let mut buffer = vec![T::ZERO; len];
     if size_of_val(buffer.as_slice()) >= LARGE {
@@ -100,8 +99,8 @@ pub(super) fn advise_huge_pages<T>(buffer: &mut [T]) {
     let start = buffer.as_mut_ptr().addr().next_multiple_of(PAGE);
     let end = (buffer.as_ptr().addr() + size_of_val(buffer)) / PAGE * PAGE;
     if start < end {
-        // SAFETY: whole pages inside one live allocation; the advice changes no content, and a refusal
-        // changes nothing.
+        // SAFETY: whole pages inside one live allocation; the advice does not change their content, and a
+        // refusal has no effect.
         unsafe {
             libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE);
         }
@@ -111,15 +110,14 @@ pub(super) fn advise_huge_pages<T>(buffer: &mut [T]) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn advise_huge_pages<T>(_: &mut [T]) {}
 
-/// Lets every large block of memory have pages of its own, so that freed tables go back to the system at once
-/// and the process takes no more than what is forecast. For programs to call at their start: it is about the
-/// whole process.
+/// Makes the allocator map every large block of memory separately. Freed tables are then returned to the
+/// system immediately, and the process uses no more memory than forecast. Programs should call it at startup,
+/// because it affects the whole process.
 ///
-/// The C library of Linux would otherwise keep blocks of up to 32 MiB that were freed once for later, between
-/// others.
+/// Otherwise the C library of Linux keeps freed blocks of up to 32 MiB for reuse.
 pub fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: sets a number in the allocator; it may be called at any time.
+    // SAFETY: sets a parameter of the allocator, which is allowed at any time.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
     }

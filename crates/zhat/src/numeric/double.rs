@@ -1,5 +1,6 @@
-//! Arithmetic with twice the digits: a number is the unevaluated sum of two doubles, relative error about
-//! 2⁻¹⁰⁰ (Dekker 1971). For the few numbers that lose more than half of their digits on the way to a double.
+//! Double-double arithmetic: a number is the unevaluated sum of two doubles, with a relative error of about
+//! 2⁻¹⁰⁰ (Dekker 1971). It is used for the few quantities that would lose more than half of their digits in
+//! double precision.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -72,7 +73,7 @@ impl Double {
         self.divided(divisor.into())
     }
 
-    /// Long division, three digits of base 2⁵³.
+    /// Long division with three digits of base 2⁵³.
     pub fn divided(self, divisor: Double) -> Double {
         let first = self.high / divisor.high;
         let rest = self - divisor * first.into();
@@ -86,8 +87,8 @@ impl Double {
         Double { high: self.high * factor, low: self.low * factor }
     }
 
-    /// x = k·ln 2 + 1024·r, the series in r, ten squarings of eˣ − 1 (which keeps its digits). For |x| ≤ 700;
-    /// 0 below.
+    /// x = k·ln 2 + 1024·r; the series in r, followed by ten squarings in terms of eˣ − 1, which avoids
+    /// cancellation. For |x| ≤ 700; 0 below −700.
     pub fn exp(self) -> Double {
         if self.high < -700.0 {
             return Double::ZERO;
@@ -99,13 +100,14 @@ impl Double {
         (less_one + Double::ONE).scaled(k.exp2())
     }
 
-    /// One Newton step for exp y = x doubles the digits of the standard library's answer.
+    /// One Newton step for exp y = x, which doubles the number of correct digits of the standard library's
+    /// result.
     pub fn ln(self) -> Double {
         let y = Double::from(self.high.ln());
         y + self * (-y).exp() - 1.0.into()
     }
 
-    /// cos(π·numerator / (2·denominator)) for numerator ≤ denominator, by the series.
+    /// cos(π·numerator / (2·denominator)) for numerator ≤ denominator, computed by its series.
     pub fn cos_of_right_angle(numerator: usize, denominator: usize) -> Double {
         debug_assert!(numerator <= denominator);
         if numerator == denominator {

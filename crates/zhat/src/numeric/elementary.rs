@@ -1,12 +1,12 @@
-//! Vector `exp` and `ln`, the maximum and Σ exp, for `f32` and `f64`: one implementation, two sets of
+//! Vectorised `exp` and `ln`, the maximum and Σ exp, for `f32` and `f64`: one implementation with two sets of
 //! constants.
 //!
-//! `exp`: x = n·ln 2 + r with |r| ≤ ½ ln 2, then 1 + r + r²·p(r) with a polynomial p, then n goes into the
-//! exponent bits. `ln`: x = 2ᵏ·z with z in [√½, √2), s = (z−1)/(z+1), ln z = 2·artanh s by its series.
-//! Both err by less than 2 units in the last place. A kernel gives an element the same bits wherever it
-//! stands in the slice, so results do not depend on how work is cut. Sums are accumulated in `f64`.
+//! `exp`: x = n·ln 2 + r with |r| ≤ ½ ln 2, then 1 + r + r²·p(r) with a polynomial p; n is added to the
+//! exponent bits. `ln`: x = 2ᵏ·z with z in [√½, √2), s = (z−1)/(z+1), ln z = 2·artanh s by its series. Both
+//! have an error of less than 2 units in the last place. The result for an element has the same bits at every
+//! position in the slice, so results do not depend on how the work is divided. Sums are accumulated in `f64`.
 
-/// The kernels of one precision. `items` are its constants (`EXP_LOW`, `EXP_HIGH`, `ROUND`, `LN2_HIGH`,
+/// The kernels for one precision. `items` are its constants (`EXP_LOW`, `EXP_HIGH`, `ROUND`, `LN2_HIGH`,
 /// `LN2_LOW`, the coefficients `EXP_SERIES` and `LN_SERIES`, `LANES`) and three functions that work on bits
 /// or lanes: `times_power_of_two`, `mantissa_and_exponent` and `fold_lanes`.
 macro_rules! kernels {
@@ -19,7 +19,8 @@ macro_rules! kernels {
 
             $($items)*
 
-            /// a·b + c, fused where the hardware does it: in software a fused one costs a hundred times more.
+            /// a·b + c, fused if the hardware supports it; in software a fused operation costs a hundred
+            /// times more.
             #[inline(always)]
             pub(in crate::numeric) fn multiply_add<const FMA: bool>(a: $float, b: $float, c: $float) -> $float {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
@@ -50,7 +51,7 @@ macro_rules! kernels {
                 for &c in &LN_SERIES[1..] {
                     p = multiply_add::<FMA>(p, s2, c);
                 }
-                // ln z = f − s·(f − s²·p): the large part f is exact, the correction small.
+                // ln z = f − s·(f − s²·p): the large part f is exact and the correction is small.
                 let correction = s * (f - s2 * p);
                 let value = multiply_add::<FMA>(k, LN2_HIGH, f - (correction - k * LN2_LOW));
                 let value = if x < $float::INFINITY { value } else { x };
@@ -108,7 +109,7 @@ macro_rules! kernels {
             }
 
             dispatched! {
-                /// xᵢ ← exp xᵢ. Results next to the subnormal numbers become 0.
+                /// xᵢ ← exp xᵢ. Results near the subnormal numbers become 0.
                 pub fn exp_in_place(values: &mut [$float]) => exp_kernel
             }
             dispatched! {
@@ -116,7 +117,7 @@ macro_rules! kernels {
                 pub fn ln_in_place(values: &mut [$float]) => ln_kernel
             }
             dispatched! {
-                /// The largest value, −∞ for none.
+                /// The largest value; −∞ if there are none.
                 pub fn max(values: &[$float]) -> $float => max_kernel
             }
             dispatched! {
@@ -130,25 +131,25 @@ macro_rules! kernels {
 kernels! {
     /// The kernels for `f32`.
     mod single for f32 {
-        /// Below this `exp` returns 0: the result would be under 1.2·10⁻³⁸, next to the subnormal numbers.
+        /// Below this `exp` returns 0: the result would be less than 1.2·10⁻³⁸, near the subnormal numbers.
         const EXP_LOW: f32 = -87.33;
         const EXP_HIGH: f32 = 88.722_83;
-        /// Adding it rounds to an integer, which then stands in the low bits.
+        /// Adding this rounds to an integer, which is then in the low bits.
         const ROUND: f32 = 12_582_912.0; // 1.5 · 2^23
         const LN2_HIGH: f32 = 355.0 / 512.0; // nine bits: its products with an exponent are exact
         const LN2_LOW: f32 = -2.121_944_4e-4;
-        /// (exp r − 1 − r)/r² from the highest power of r down: it interpolates at Chebyshev's nodes.
+        /// (exp r − 1 − r)/r², from the highest power of r down: interpolation at Chebyshev nodes.
         const EXP_SERIES: [f32; 5] = [1.392_625e-3, 8.363_233e-3, 4.166_655_2e-2, 1.666_657_6e-1, 0.5];
         /// 2/(2k+1) for k = 4 down to 1.
         const LN_SERIES: [f32; 4] = [2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0];
-        /// Independent partial results: two AVX-512 registers, and the same at every level.
+        /// Number of independent partial results: two AVX-512 registers, and the same at every level.
         const LANES: usize = 32;
 
         /// p·2ⁿ for n = `shifted` − `ROUND`.
         #[inline(always)]
         fn times_power_of_two(p: f32, shifted: f32) -> f32 {
-            // At n = 128 r is negative and p below 1, so that the exponent has room; the other bits of
-            // ROUND are shifted out.
+            // At n = 128, r is negative and p is below 1, so the exponent does not overflow; the other bits
+            // of ROUND are shifted out.
             f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
         }
 
@@ -176,14 +177,14 @@ kernels! {
 kernels! {
     /// The kernels for `f64`.
     mod double for f64 {
-        /// Below this `exp` returns 0: the result would be under 4.5·10⁻³⁰⁸, next to the subnormal numbers.
+        /// Below this `exp` returns 0: the result would be less than 4.5·10⁻³⁰⁸, near the subnormal numbers.
         const EXP_LOW: f64 = -707.7;
         const EXP_HIGH: f64 = 709.782_712_893_384;
-        /// Adding it rounds to an integer, which then stands in the low bits.
+        /// Adding this rounds to an integer, which is then in the low bits.
         pub(in crate::numeric) const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 · 2^52
         const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // ln 2 with the low 33 bits zero
         const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-        /// 1/k! for k = 13 down to 2: (exp r − 1 − r)/r² by its Taylor series.
+        /// 1/k! for k = 13 down to 2: the Taylor series of (exp r − 1 − r)/r².
         const EXP_SERIES: [f64; 12] = [
             1.0 / 6_227_020_800.0,
             1.0 / 479_001_600.0,
@@ -212,13 +213,13 @@ kernels! {
             2.0 / 5.0,
             2.0 / 3.0,
         ];
-        /// Independent partial results: two AVX-512 registers, and the same at every level.
+        /// Number of independent partial results: two AVX-512 registers, and the same at every level.
         pub(in crate::numeric) const LANES: usize = 16;
 
         /// p·2ⁿ for n = `shifted` − `ROUND`.
         #[inline(always)]
         fn times_power_of_two(p: f64, shifted: f64) -> f64 {
-            // 2^(n−1), then once more times 2, so that n = 1024 does not overflow before it must.
+            // Multiply by 2^(n−1) and then by 2, so that n = 1024 does not overflow too early.
             let exponent = shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(1022) << 52;
             p * f64::from_bits(exponent) * 2.0
         }
@@ -258,7 +259,7 @@ pub(super) mod tests {
     use crate::numeric::Real;
     use crate::random::Streams;
 
-    /// Distance in units of the last place of the precision.
+    /// Distance in units in the last place of the precision.
     pub(in crate::numeric) fn ulps<F: Real>(got: F, want: f64) -> f64 {
         let got = got.to_f64();
         if got == want || (got.is_nan() && want.is_nan()) {
@@ -380,8 +381,8 @@ pub(super) mod tests {
                 let larger = |a: F, &b: &F| if b > a { b } else { a };
                 assert_eq!(F::max(&x), x.iter().fold(F::NEG_INFINITY, larger));
                 let want: f64 = x.iter().map(|&x| (x.to_f64() - 10.0).exp()).sum();
-                // Each term errs by 2 units in the last place and the rounding of x − 10; in double
-                // precision the sum itself rounds too.
+                // The error of each term is 2 units in the last place plus the rounding of x − 10; in double
+                // precision the sum is rounded too.
                 let allowed = (16.0 * F::EPSILON.to_f64() + 1e-12) * want;
                 assert!((F::sum_exp(&x, F::from_f64(10.0)) - want).abs() <= allowed, "{len}");
             }

@@ -1,12 +1,13 @@
-//! Element-wise kernels on tiles of tables, plain and through a list of offsets.
+//! Element-wise kernels on tiles of tables, contiguous and through a list of offsets.
 
 use super::simd::dispatched;
 
-/// Where the entries of some axes stand in a table: Σ digit · stride for every state of the axes, row-major.
+/// The positions of the entries of some axes in a table: Σ digit · stride for every joint state of the axes,
+/// in row-major order.
 #[derive(Clone, Debug)]
 pub(crate) struct Offsets {
     offsets: Vec<u32>,
-    /// One more than the largest.
+    /// The largest offset plus one.
     bound: usize,
 }
 
@@ -15,7 +16,7 @@ impl Offsets {
         let mut offsets = Vec::with_capacity(lengths.iter().product());
         offsets.push(0u32);
         let mut bound = 1;
-        // From the fastest axis to the slowest: what is there already, once more for each further digit.
+        // From the fastest axis to the slowest: the offsets so far are repeated for each further digit.
         for (&length, &stride) in lengths.iter().zip(strides).rev() {
             let known = offsets.len();
             for digit in 1..length {
@@ -56,13 +57,13 @@ impl Offsets {
     }
 }
 
-/// Reads `values[offset]` without looking at the bound.
+/// Reads `values[offset]` without a bounds check.
 ///
 /// # Safety
 /// `offset` must be below `values.len()`.
 #[inline(always)]
 unsafe fn at(values: &[f64], offset: u32) -> f64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { *values.get_unchecked(offset as usize) }
 }
 
@@ -71,7 +72,7 @@ macro_rules! gathered {
         #[inline(always)]
         fn $kernel<const FMA: bool>(outs: &mut [f64], values: &[f64], offsets: &[u32]) {
             for ($out, &offset) in outs.iter_mut().zip(offsets) {
-                // SAFETY: `values` is cut to `bound`, which is above every offset of the list.
+                // SAFETY: `values` is truncated to `bound`, which is above every offset of the list.
                 let $value = unsafe { at(values, offset) };
                 $update;
             }

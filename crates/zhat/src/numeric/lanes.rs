@@ -1,18 +1,18 @@
-//! Vectors of 64 bytes: one AVX-512 register, two of AVX2, or an array.
+//! Vectors of 64 bytes: one AVX-512 register, two AVX2 registers, or an array.
 //!
-//! Kernels whose registers must be counted are written with these; the compiler's own choice would spill
-//! them. A vector has the same lanes at every level and is summed by halves, so AVX2 and AVX-512 give the
-//! same bits.
+//! Kernels that depend on register allocation are written with these types; with autovectorisation the
+//! compiler would spill registers. A vector has the same lanes at every level and is summed by halves, so
+//! AVX2 and AVX-512 give the same bits.
 
-// Counted loops over arrays of registers are what the compiler unrolls.
+// The compiler unrolls counted loops over arrays of registers.
 #![allow(clippy::needless_range_loop)]
 
 /// 64 bytes of `F`.
 ///
 /// # Safety
-/// Every function needs the instructions of its type; pointers must be good for a whole vector.
+/// Every function requires the instructions of its type; pointers must be valid for a whole vector.
 pub(super) trait Lanes<F>: Copy {
-    /// How many numbers there are.
+    /// The number of lanes.
     const COUNT: usize = 64 / size_of::<F>();
 
     unsafe fn splat(x: F) -> Self;
@@ -21,19 +21,19 @@ pub(super) trait Lanes<F>: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// self·factor + term.
     unsafe fn multiply_add(self, factor: Self, term: Self) -> Self;
-    /// Asks for the cache line at an address that will be read soon; any address will do.
+    /// Prefetches the cache line at an address that will be read soon; any address is allowed.
     #[inline(always)]
     unsafe fn prefetch(_at: *const F) {}
-    /// The sum of the lanes: halves are added until one number is left.
+    /// The sum of the lanes, computed by adding halves until one number is left.
     unsafe fn sum(self) -> F;
     /// Adds the sum of each vector [i][r] to the number at r·stride + i.
     unsafe fn add_sums<const I: usize, const R: usize>(vectors: &[[Self; R]; I], to: *mut F, stride: usize);
 }
 
-/// One vector after the other.
+/// Adds the sums one vector at a time.
 ///
 /// # Safety
-/// As for [`Lanes`]; `to` must be good for all the numbers.
+/// As for [`Lanes`]; `to` must be valid for all the numbers.
 #[inline(always)]
 unsafe fn add_each<F: std::ops::AddAssign, V: Lanes<F>, const I: usize, const R: usize>(
     vectors: &[[V; R]; I],
@@ -42,7 +42,7 @@ unsafe fn add_each<F: std::ops::AddAssign, V: Lanes<F>, const I: usize, const R:
 ) {
     for r in 0..R {
         for i in 0..I {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(r * stride + i) += vectors[i][r].sum() };
         }
     }
@@ -57,12 +57,12 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn load(from: *const $float) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { from.cast::<Self>().read_unaligned() }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $float) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { to.cast::<Self>().write_unaligned(self) }
             }
             #[inline(always)]
@@ -94,7 +94,7 @@ macro_rules! portable {
                 to: *mut $float,
                 stride: usize,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { add_each(vectors, to, stride) }
             }
         }
@@ -108,13 +108,13 @@ pub(super) mod x86 {
     use super::{Lanes, add_each};
     use std::arch::x86_64::*;
 
-    /// Two registers of AVX2.
+    /// Two AVX2 registers.
     #[derive(Clone, Copy)]
     pub struct Pair<T>(T, T);
 
     macro_rules! pair {
         ($float:ty, $register:ty, $half:literal, $set:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $sum:ident) => {
-            // SAFETY (all of it): the caller's promise covers the instructions and the pointers.
+            // SAFETY (whole implementation): the caller guarantees the instructions and the pointers.
             impl Lanes<$float> for Pair<$register> {
                 #[inline(always)]
                 unsafe fn splat(x: $float) -> Self {
@@ -162,7 +162,7 @@ pub(super) mod x86 {
     macro_rules! whole {
         ($float:ty, $register:ty, $set:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $low:ident, $high:ident,
          $add_half:ident, $sum:ident, $add_sums:ident) => {
-            // SAFETY (all of it): the caller's promise covers the instructions and the pointers.
+            // SAFETY (whole implementation): the caller guarantees the instructions and the pointers.
             impl Lanes<$float> for $register {
                 #[inline(always)]
                 unsafe fn splat(x: $float) -> Self {
@@ -207,7 +207,7 @@ pub(super) mod x86 {
     /// The sum of eight numbers by halves.
     #[inline(always)]
     unsafe fn sum_f32(x: __m256) -> f32 {
-        // SAFETY: AVX2 is there, by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
             let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -218,14 +218,14 @@ pub(super) mod x86 {
     /// The sum of four numbers by halves.
     #[inline(always)]
     unsafe fn sum_f64(x: __m256d) -> f64 {
-        // SAFETY: AVX2 is there, by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
             _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
         }
     }
 
-    /// Sixteen sums at once, each by the same halves as alone: 45 instructions instead of about 130.
+    /// Sixteen sums at once, each by the same halves as a single sum: 45 instructions instead of about 130.
     #[inline(always)]
     unsafe fn add_sums_f32<const I: usize, const R: usize>(
         vectors: &[[__m512; R]; I],
@@ -233,15 +233,15 @@ pub(super) mod x86 {
         stride: usize,
     ) {
         if I != 4 || R != 4 {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             return unsafe { add_each(vectors, to, stride) };
         }
-        // SAFETY: AVX-512 is there and the pointers are good, by the caller's promise.
+        // SAFETY: the caller guarantees AVX-512 and valid pointers.
         unsafe {
             let mut quarters = [_mm512_setzero_ps(); 4];
             for i in 0..4 {
-                // Halves of two vectors, then quarters of four: each quarter of the result belongs to one
-                // message.
+                // Add the halves of two vectors, then the quarters of four: each quarter of the result
+                // belongs to one message.
                 let halves = |a: __m512, b: __m512| {
                     let low = _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b);
                     _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b))

@@ -1,6 +1,6 @@
-//! Arithmetic that everything else stands on: log-sum-exp, vector exp and ln, matrix products, rounding.
+//! Numerical foundations: log-sum-exp, vectorised exp and ln, matrix products, rounding.
 //!
-//! All `unsafe` of the library is in here.
+//! All `unsafe` code of the library is in this module.
 
 mod aligned;
 mod buffer;
@@ -23,7 +23,7 @@ pub use buffer::map_large_blocks;
 pub(crate) use double::Double;
 /// ```
 /// let mut x = [0.0, 1.0, f64::NEG_INFINITY];
-/// zhat::numeric::exp_in_place(&mut x);
+/// zhat::internal::numeric::exp_in_place(&mut x);
 /// assert_eq!(x[0], 1.0);
 /// assert!((x[1] - std::f64::consts::E).abs() < 1e-15);
 /// assert_eq!(x[2], 0.0);

@@ -1,6 +1,6 @@
-//! Matrix products: the one wrapper of the `gemm` crate.
+//! Matrix products: the only wrapper of the `gemm` crate.
 
-/// A read-only matrix: element (i, j) stands at `data[i·row_stride + j·column_stride]`.
+/// A read-only matrix: element (i, j) is at `data[i·row_stride + j·column_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
     data: &'a [T],
@@ -11,7 +11,7 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// A view of `rows × columns` numbers stored row after row.
+    /// A view of `rows × columns` numbers stored row by row.
     ///
     /// # Panics
     /// If `data` does not hold exactly `rows · columns` numbers.
@@ -20,10 +20,10 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// Some of the columns; nothing is moved.
+    /// A view of some of the columns; nothing is copied.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range exceeds the number of columns.
     pub fn columns(self, range: std::ops::Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= self.columns,
@@ -34,7 +34,7 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { data: &self.data[first..], columns: range.end - range.start, ..self }
     }
 
-    /// The same numbers with rows and columns exchanged; nothing is moved.
+    /// The transposed matrix; nothing is copied.
     pub fn transposed(self) -> Self {
         Matrix {
             data: self.data,
@@ -47,7 +47,7 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 mod sealed {
-    /// The numbers that `multiply` takes: `f32` and `f64`, no others.
+    /// The number types of `multiply`: `f32` and `f64`, no others.
     pub trait Scalar: Copy + Send + Sync + 'static {
         /// 0.
         const ZERO: Self;
@@ -67,11 +67,11 @@ pub(super) use sealed::Scalar;
 
 /// C ← A·B, or C ← C + A·B with `accumulate`, for `f32` or `f64`; C is row-major.
 ///
-/// Costs 2·m·n·k operations. Uses the rayon pool it is called in; the result has the same bits for any number
-/// of threads, because only rows and columns are shared out, never the inner sum.
+/// Costs 2·m·n·k operations. Uses the current rayon pool. The result has the same bits for any number of
+/// threads, because only rows and columns are divided among threads, never the inner sum.
 ///
 /// ```
-/// use zhat::numeric::{Matrix, multiply};
+/// use zhat::internal::numeric::{Matrix, multiply};
 /// let a = [1.0, 2.0, 3.0, 4.0];
 /// let mut c = [0.0; 4];
 /// multiply(Matrix::row_major(&a, 2, 2), Matrix::row_major(&a, 2, 2).transposed(), &mut c, false);
@@ -79,7 +79,7 @@ pub(super) use sealed::Scalar;
 /// ```
 ///
 /// # Panics
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
     let threads = rayon::current_num_threads();
     let parallelism = if threads > 1 && a.rows * b.columns * a.columns > 1 << 16 {
@@ -90,10 +90,10 @@ pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: 
     product(a, b, c, accumulate, parallelism);
 }
 
-/// [`multiply`] in the thread that calls it, for tiles that are shared out already.
+/// [`multiply`] on the calling thread, for tiles that are already distributed over threads.
 ///
 /// # Panics
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub(crate) fn multiply_here<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
     product(a, b, c, accumulate, gemm::Parallelism::None);
 }

@@ -1,9 +1,10 @@
-//! The two precisions that models of sequences come in.
+//! The two precisions of sequence models.
 
 use super::elementary::{double, single};
 use super::{product::Scalar, skinny::Skinny, tile::Elementwise};
 
-/// `f32` or `f64`: a model's own precision. Scales and sums over long sequences are kept in `f64` either way.
+/// `f32` or `f64`: the precision of a model. Scales and sums over long sequences are kept in `f64` in both
+/// cases.
 pub trait Real:
     Scalar
     + Skinny
@@ -26,30 +27,30 @@ pub trait Real:
     const NEG_INFINITY: Self;
     /// The largest finite number.
     const MAX: Self;
-    /// The least positive normal number: what a product of scaled numbers may lose.
+    /// The smallest positive normal number: the possible loss in a product of scaled numbers.
     const TINY: Self;
-    /// The gap between 1 and the next number.
+    /// The difference between 1 and the next number.
     const EPSILON: Self;
     /// The name of the type: `f32` or `f64`.
     const NAME: &'static str;
 
     /// The nearest number of this precision.
     fn from_f64(x: f64) -> Self;
-    /// As a double.
+    /// Converts to a double.
     fn to_f64(self) -> f64 {
         self.into()
     }
     /// True for NaN.
     fn is_nan(self) -> bool;
-    /// xᵢ ← exp xᵢ; results next to the subnormal numbers become 0.
+    /// xᵢ ← exp xᵢ; results near the subnormal numbers become 0.
     fn exp_in_place(values: &mut [Self]);
     /// xᵢ ← ln xᵢ with ln 0 = −∞.
     fn ln_in_place(values: &mut [Self]);
-    /// The largest value, −∞ for none.
+    /// The largest value; −∞ if there are none.
     fn max(values: &[Self]) -> Self;
     /// Σᵢ exp(xᵢ − shift) for a finite shift.
     fn sum_exp(values: &[Self], shift: Self) -> f64;
-    /// log Σᵢ exp xᵢ, shifted by the maximum where that is finite.
+    /// log Σᵢ exp xᵢ, shifted by the maximum if that is finite.
     fn log_sum_exp(values: &[Self]) -> f64 {
         let shift = Self::max(values);
         if shift == Self::NEG_INFINITY {

@@ -1,17 +1,17 @@
-//! The one place that says how far floating-point rounding may have moved an answer.
+//! Bounds on floating-point rounding errors; all methods use this module.
 
-/// Half the gap between 1 and the next double: the relative error of one rounded operation.
+/// Half the difference between 1 and the next double: the relative error of one rounded operation.
 const UNIT_ROUNDOFF: f64 = f64::EPSILON / 2.0;
 
 /// A bound, in nats, on the rounding error of a log-domain computation.
 ///
 /// Adding logarithms and log-sum-exp are both 1-Lipschitz in the largest error of their inputs, so errors
-/// only add up: `operations` rounded operations on numbers of size at most `magnitude` end at most
-/// u·operations·(1 + magnitude) away, u = 2⁻⁵³. The kernels' `exp` and `ln` count as four operations each;
-/// the factor 4 below pays for them.
+/// only add up. After `operations` rounded operations on numbers of size at most `magnitude`, the error is at
+/// most u·operations·(1 + magnitude), u = 2⁻⁵³. The kernels' `exp` and `ln` count as four operations each,
+/// which the factor 4 below covers.
 ///
 /// ```
-/// let allowance = zhat::numeric::rounding_allowance(1e3, 1e2);
+/// let allowance = zhat::internal::numeric::rounding_allowance(1e3, 1e2);
 /// assert!(allowance > 0.0 && allowance < 1e-10);
 /// ```
 pub fn rounding_allowance(operations: f64, magnitude: f64) -> f64 {

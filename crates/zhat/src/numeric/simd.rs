@@ -1,7 +1,7 @@
-//! Which vector instructions the kernels use: chosen once at run time, forced by `ZHAT_SIMD`.
+//! Choice of the vector instructions of the kernels: made once at run time, overridden by `ZHAT_SIMD`.
 //!
-//! Every kernel of [`crate::numeric`] is written once, as plain Rust without branches, and compiled for
-//! each [`Level`]; the compiler vectorises it. AVX2 and AVX-512 round alike (both fuse multiply and add),
+//! Every kernel of [`crate::numeric`] is written once, as plain Rust without branches, and compiled for each
+//! [`Level`]; the compiler vectorises it. AVX2 and AVX-512 round identically (both fuse multiply and add);
 //! the portable level may differ from them in the last bit.
 
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// An instruction set that the kernels are compiled for, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// What every CPU of this architecture has.
+    /// Instructions available on every CPU of this architecture.
     Portable,
     /// AVX2 with fused multiply-add: four doubles at a time.
     Avx2,
@@ -32,7 +32,7 @@ impl Level {
         }
     }
 
-    /// The strongest level this CPU has.
+    /// The strongest level that this CPU supports.
     pub fn detected() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -69,12 +69,12 @@ fn requested() -> &'static Result<Level, String> {
     })
 }
 
-/// The level in use: `ZHAT_SIMD` where that can be honoured, else the strongest this CPU has.
+/// The level in use: `ZHAT_SIMD` if this CPU supports it, otherwise the strongest supported level.
 pub fn level() -> Level {
     requested().as_ref().copied().unwrap_or_else(|_| Level::detected())
 }
 
-/// Says whether `ZHAT_SIMD` names a level that this CPU has; programs call it once as they start.
+/// Checks that `ZHAT_SIMD` names a level that this CPU supports; programs call it once at startup.
 pub fn check() -> Result<Level> {
     requested().clone().map_err(|message| Error::argument("ZHAT_SIMD", message))
 }

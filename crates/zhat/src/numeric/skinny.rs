@@ -1,13 +1,14 @@
 //! Products of a few messages with a tile of a matrix, in both directions.
 //!
-//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns of all messages of a block is kept
-//! in registers while the rows of M pass by; one message's numbers of a row stand side by side. Backward:
-//! output(r, i) += Σⱼ message(r, j)·M(i, j), dot products of a few rows with a few messages at a time. Both
-//! add up one tile in registers before they touch the output, so errors grow with the tile's size plus the
-//! number of tiles, and the bits of one message do not depend on what others there are.
+//! Forward: output(r, j) += Σᵢ message(r, i)·M(i, j). A strip of columns for all messages of a block is kept
+//! in registers while the rows of M are read; the numbers of all messages for one row are stored
+//! contiguously. Backward: output(r, i) += Σⱼ message(r, j)·M(i, j), as dot products of a few rows with a few
+//! messages at a time. Both accumulate one tile in registers before they access the output. Errors therefore
+//! grow with the size of a tile plus the number of tiles, and the bits of one message do not depend on the
+//! other messages.
 //!
-//! Columns are a multiple of [`strip`]; a matrix may stand row after row or strip after strip; what stands
-//! behind the end of a row must be zero in messages or matrix and finite in both.
+//! The number of columns is a multiple of [`strip`]. A matrix may be stored row by row or strip by strip. The
+//! padding at the end of a row must be zero in the messages or the matrix, and finite in both.
 
 #[cfg(target_arch = "x86_64")]
 use super::lanes::x86::Pair;
@@ -15,10 +16,10 @@ use super::lanes::x86::Pair;
 use super::simd::{self, Level};
 use super::strips;
 
-/// Columns come in multiples of this many bytes.
+/// The size of a row in bytes is a multiple of this.
 const STRIP_BYTES: usize = 128;
 
-/// Columns come in multiples of this.
+/// The number of columns is a multiple of this.
 pub(crate) const fn strip<F>() -> usize {
     STRIP_BYTES / size_of::<F>()
 }
@@ -28,7 +29,8 @@ pub(crate) fn padded<F>(length: usize) -> usize {
     length.next_multiple_of(strip::<F>())
 }
 
-/// The messages of a forward product that are multiplied together: 8, 4, 2 or 1, what is missing are zeros.
+/// The number of messages that a forward product processes together: 8, 4, 2 or 1; missing messages are
+/// zeros.
 pub(crate) fn block_of(messages: usize) -> usize {
     match messages {
         0..=2 => messages,
@@ -40,66 +42,67 @@ pub(crate) fn block_of(messages: usize) -> usize {
 /// output ← output + messages·M on one tile.
 #[derive(Debug)]
 pub struct Forward<'a, F> {
-    /// The rows of the tile.
+    /// The number of rows of the tile.
     pub rows: usize,
-    /// The columns of the tile.
+    /// The number of columns of the tile.
     pub columns: usize,
-    /// 8, 4, 2 or 1 messages.
+    /// The number of messages: 8, 4, 2 or 1.
     pub block: usize,
     /// rows × block.
     pub messages: &'a [F],
     /// rows × columns.
     pub matrix: &'a [F],
-    /// From one row of the matrix to the next.
+    /// Distance between consecutive rows of the matrix.
     pub stride: usize,
-    /// From one strip of the matrix to the next.
+    /// Distance between consecutive strips of the matrix.
     pub strips: usize,
     /// block × columns.
     pub output: &'a mut [F],
-    /// From one row of the output to the next.
+    /// Distance between consecutive rows of the output.
     pub output_stride: usize,
-    /// Multiplies what is added, row r of it what is added to row r of the output.
+    /// Factors of the added values (row r applies to row r of the output), and the distance between their
+    /// rows.
     pub weights: Option<(&'a [F], usize)>,
-    /// False if the output is overwritten.
+    /// If false, the output is overwritten.
     pub accumulate: bool,
-    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    /// The data to be read next. It is prefetched on the way, up to half the size of this tile.
     pub next: &'a [F],
 }
 
 /// output ← output + messages·Mᵀ on one tile.
 #[derive(Debug)]
 pub struct Backward<'a, F> {
-    /// The rows of the tile.
+    /// The number of rows of the tile.
     pub rows: usize,
-    /// The columns of the tile.
+    /// The number of columns of the tile.
     pub columns: usize,
     /// The number of messages.
     pub count: usize,
     /// count × columns.
     pub messages: &'a [F],
-    /// From one message to the next.
+    /// Distance between consecutive messages.
     pub messages_stride: usize,
     /// rows × columns.
     pub matrix: &'a [F],
-    /// From one row of the matrix to the next.
+    /// Distance between consecutive rows of the matrix.
     pub stride: usize,
-    /// From one strip of the matrix to the next.
+    /// Distance between consecutive strips of the matrix.
     pub strips: usize,
     /// count × rows.
     pub output: &'a mut [F],
-    /// From one row of the output to the next.
+    /// Distance between consecutive rows of the output.
     pub output_stride: usize,
-    /// What will be read next: asked for on the way, as much of it as half of what this tile takes.
+    /// The data to be read next. It is prefetched on the way, up to half the size of this tile.
     pub next: &'a [F],
 }
 
-/// The last index of a matrix that is touched, and one more.
+/// The last index of a matrix that is accessed, plus one.
 fn extent<F>(rows: usize, columns: usize, stride: usize, strips: usize) -> usize {
     let last = (columns / strip::<F>()).saturating_sub(1) * strips;
     if rows == 0 || columns == 0 { 0 } else { (rows - 1) * stride + last + strip::<F>() }
 }
 
-/// The last index of a table of `rows` rows that is touched, and one more.
+/// The last index of a table of `rows` rows that is accessed, plus one.
 fn reach(rows: usize, stride: usize, columns: usize) -> usize {
     if rows == 0 { 0 } else { (rows - 1) * stride + columns }
 }
@@ -131,7 +134,7 @@ impl<F> Backward<'_, F> {
 mod sealed {
     use super::{Backward, Forward};
 
-    /// The products of a type of number.
+    /// The products for a number type.
     pub trait Skinny: Sized {
         /// output ← output + messages·M.
         fn forward(task: Forward<'_, Self>);
@@ -151,12 +154,12 @@ macro_rules! skinny {
                     use std::arch::x86_64::{$half, $whole};
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Forward<'_, $float>) {
-                        // SAFETY: the task is checked, the instructions are enabled.
+                        // SAFETY: the task has been checked and the instructions are enabled.
                         unsafe { strips::forward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Forward<'_, $float>) {
-                        // SAFETY: the task is checked, the instructions are enabled.
+                        // SAFETY: the task has been checked and the instructions are enabled.
                         unsafe { strips::forward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
@@ -167,7 +170,7 @@ macro_rules! skinny {
                         Level::Portable => {}
                     }
                 }
-                // SAFETY: the task is checked, arrays need no instructions.
+                // SAFETY: the task has been checked, and arrays need no special instructions.
                 unsafe { strips::forward::<$float, [$float; $count], false>(task, 0.0) }
             }
 
@@ -178,12 +181,12 @@ macro_rules! skinny {
                     use std::arch::x86_64::{$half, $whole};
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn avx2(task: Backward<'_, $float>) {
-                        // SAFETY: the task is checked, the instructions are enabled.
+                        // SAFETY: the task has been checked and the instructions are enabled.
                         unsafe { strips::backward::<$float, Pair<$half>, false>(task, 0.0) }
                     }
                     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
                     unsafe fn avx512(task: Backward<'_, $float>) {
-                        // SAFETY: the task is checked, the instructions are enabled.
+                        // SAFETY: the task has been checked and the instructions are enabled.
                         unsafe { strips::backward::<$float, $whole, true>(task, 0.0) }
                     }
                     match simd::level() {
@@ -194,7 +197,7 @@ macro_rules! skinny {
                         Level::Portable => {}
                     }
                 }
-                // SAFETY: the task is checked, arrays need no instructions.
+                // SAFETY: the task has been checked, and arrays need no special instructions.
                 unsafe { strips::backward::<$float, [$float; $count], false>(task, 0.0) }
             }
         }
@@ -299,7 +302,8 @@ mod tests {
         }
     }
 
-    /// A matrix strip after strip gives the same bits as row after row, also with fewer messages at a time.
+    /// A matrix stored strip by strip gives the same bits as one stored row by row, also with fewer messages
+    /// at a time.
     fn agree_in_both_layouts<F: Real>() {
         let mut random = Streams::new(6, "skinny tests").block(0);
         let strip = strip::<F>();

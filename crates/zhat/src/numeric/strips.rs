@@ -1,9 +1,9 @@
-//! The inner loops of products with a few messages: registers are counted here.
+//! Inner loops of the products with a few messages, written for a fixed number of registers.
 //!
-//! AVX-512 has 32 registers of a whole vector: sixteen hold sums, eight messages by two columns or four rows
-//! by four messages. AVX2 has 16 of half a vector, and eight of them hold sums.
+//! AVX-512 has 32 registers of a whole vector. Sixteen of them hold sums: eight messages by two columns, or
+//! four rows by four messages. AVX2 has 16 registers of half a vector, and eight of them hold sums.
 
-// Counted loops over arrays of registers are what the compiler unrolls.
+// The compiler unrolls counted loops over arrays of registers.
 #![allow(clippy::needless_range_loop)]
 
 use super::lanes::Lanes;
@@ -12,7 +12,8 @@ use super::skinny::{Backward, Forward, strip};
 /// One strip of W vectors and R messages that start at `message` of the block.
 ///
 /// # Safety
-/// The task is checked; message + R ≤ block, column + W vectors ≤ columns; V's instructions are there.
+/// The task must have been checked; message + R ≤ block, column + W vectors ≤ columns; the instructions of V
+/// must be available.
 #[inline(always)]
 unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     task: &mut Forward<'_, F>,
@@ -20,7 +21,7 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     message: usize,
     column: usize,
 ) {
-    // SAFETY: the caller's promise; every pointer is inside its slice by `check`.
+    // SAFETY: guaranteed by the caller; `check` ensures that every pointer is inside its slice.
     unsafe {
         let mut sums = [[zero; W]; R];
         let mut messages = task.messages.as_ptr().add(message);
@@ -29,7 +30,7 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
         let mut next = task.next.as_ptr().wrapping_add(column / 2 * task.rows);
         let ahead = !task.next.is_empty() && message == 0 && W > 1;
         if let Some((weights, stride)) = task.weights {
-            // Both are needed when the sums are done, and may be far away.
+            // Weights and output are needed after the sums, and may not be in the cache.
             for r in 0..R {
                 for w in 0..W {
                     let at = column + w * V::COUNT;
@@ -56,7 +57,7 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
                     sums[r][w] = x.multiply_add(row[w], sums[r][w]);
                 }
             }
-            // Not used once they have left their slices.
+            // These pointers are not used after they have left their slices.
             messages = messages.wrapping_add(task.block);
             matrix = matrix.wrapping_add(task.stride);
         }
@@ -80,7 +81,7 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
 /// All strips of a tile, W vectors at a time and then two or one.
 ///
 /// # Safety
-/// The task is checked, R divides its block, V's instructions are there.
+/// The task must have been checked, R must divide its block, and the instructions of V must be available.
 #[inline(always)]
 unsafe fn forward_tile<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     task: &mut Forward<'_, F>,
@@ -89,7 +90,7 @@ unsafe fn forward_tile<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     let mut message = 0;
     while message < task.block {
         let mut column = 0;
-        // SAFETY: the caller's promise, and the loops' conditions.
+        // SAFETY: guaranteed by the caller and by the loop conditions.
         unsafe {
             while column + W * V::COUNT <= task.columns {
                 forward_strip::<F, V, R, W>(task, zero, message, column);
@@ -107,7 +108,8 @@ unsafe fn forward_tile<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
 /// Dot products of I rows with R messages.
 ///
 /// # Safety
-/// The task is checked; row + I ≤ rows, message + R ≤ count; V's instructions are there.
+/// The task must have been checked; row + I ≤ rows, message + R ≤ count; the instructions of V must be
+/// available.
 #[inline(always)]
 unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usize, const R: usize>(
     task: &mut Backward<'_, F>,
@@ -115,7 +117,7 @@ unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: us
     row: usize,
     message: usize,
 ) {
-    // SAFETY: the caller's promise; every pointer is inside its slice by `check`.
+    // SAFETY: guaranteed by the caller; `check` ensures that every pointer is inside its slice.
     unsafe {
         let mut sums = [[zero; R]; I];
         let messages = task.messages.as_ptr().add(message * task.messages_stride);
@@ -143,7 +145,7 @@ unsafe fn backward_block<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: us
                     }
                 }
             }
-            // Not used once it has left its slice.
+            // This pointer is not used after it has left its slice.
             matrix = matrix.wrapping_add(task.strips);
             column += 2 * V::COUNT;
         }
@@ -164,7 +166,7 @@ unsafe fn backward_rows<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usi
     message: usize,
 ) {
     let mut row = rows.start;
-    // SAFETY: the caller's promise, and the loops' conditions.
+    // SAFETY: guaranteed by the caller and by the loop conditions.
     unsafe {
         while row + I <= rows.end {
             backward_block::<F, V, I, R>(task, zero, row, message);
@@ -177,13 +179,13 @@ unsafe fn backward_rows<F: Copy + std::ops::AddAssign, V: Lanes<F>, const I: usi
     }
 }
 
-/// The forward product of a tile. `WIDE`: V is one of 32 registers, otherwise it takes two of 16.
+/// The forward product of a tile. With `WIDE`, V is one of 32 registers, otherwise it takes two of 16.
 ///
 /// # Safety
-/// The task is checked; V's instructions are there.
+/// The task must have been checked, and the instructions of V must be available.
 #[inline(always)]
 pub(super) unsafe fn forward<F: Copy, V: Lanes<F>, const WIDE: bool>(mut task: Forward<'_, F>, zero: F) {
-    // SAFETY: the caller's promise; the block is a multiple of these.
+    // SAFETY: guaranteed by the caller; the block is a multiple of these numbers.
     unsafe {
         let zero = V::splat(zero);
         match (WIDE, task.block) {
@@ -198,7 +200,8 @@ pub(super) unsafe fn forward<F: Copy, V: Lanes<F>, const WIDE: bool>(mut task: F
     }
 }
 
-/// The rows of M that a backward product keeps in the first cache while all messages pass.
+/// Number of rows of M that a backward product keeps in the first-level cache while all messages are
+/// processed.
 const CACHED_ROWS: usize = 8;
 
 /// The backward product of a tile; `WIDE` as for [`forward`].
@@ -210,7 +213,7 @@ pub(super) unsafe fn backward<F: Copy + std::ops::AddAssign, V: Lanes<F>, const 
     mut task: Backward<'_, F>,
     zero: F,
 ) {
-    // SAFETY: the caller's promise, and the conditions on the messages that are left.
+    // SAFETY: guaranteed by the caller and by the conditions on the remaining messages.
     unsafe {
         let zero = V::splat(zero);
         let mut row = 0;

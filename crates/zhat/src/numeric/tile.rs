@@ -1,11 +1,12 @@
 //! Element-wise kernels on rows of tiles, in both precisions.
 
 mod sealed {
-    /// The element-wise kernels of a type of number.
+    /// The element-wise kernels for a number type.
     pub trait Elementwise: Sized {
         /// xⱼ ← exp(xⱼ − row − columnⱼ).
         fn exp_shifted(values: &mut [Self], row: Self, columns: &[Self]);
-        /// outⱼ ← exp(xⱼ − row − columnⱼ), with out in chunks of `width` that stand `apart` from each other.
+        /// outⱼ ← exp(xⱼ − row − columnⱼ), where out consists of chunks of `width` numbers at distance
+        /// `apart`.
         fn exp_shifted_strips(
             out: &mut [Self],
             apart: usize,
@@ -16,7 +17,7 @@ mod sealed {
         );
         /// bestⱼ ← max(bestⱼ, xⱼ − row).
         fn raise_to(best: &mut [Self], values: &[Self], row: Self);
-        /// outⱼ ← mⱼ·dⱼ, and 0 where m is 0, whatever d is there.
+        /// outⱼ ← mⱼ·dⱼ, and 0 where m is 0, for any value of d.
         fn weigh(out: &mut [Self], matrix: &[Self], direction: &[Self]);
         /// xⱼ ← xⱼ + yⱼ.
         fn add_to(out: &mut [Self], values: &[Self]);
@@ -24,17 +25,17 @@ mod sealed {
         fn lower(values: &mut [Self], shift: Self);
         /// xⱼ ← exp(aⱼ + bⱼ − shift).
         fn exp_sum(out: &mut [Self], a: &[Self], b: &[Self], shift: Self);
-        /// The largest aⱼ + bⱼ, −∞ for none.
+        /// The largest aⱼ + bⱼ; −∞ if there are none.
         fn max_sum(a: &[Self], b: &[Self]) -> Self;
-        /// xⱼ ← xⱼ·weightⱼ; returns the least xⱼ before and the largest after, ∞ and 0 for none.
+        /// xⱼ ← xⱼ·weightⱼ; returns the smallest xⱼ before and the largest after, ∞ and 0 if there are none.
         fn weigh_by(values: &mut [Self], weights: &[Self]) -> (Self, Self);
         /// xⱼ ← factor·xⱼ.
         fn multiply(values: &mut [Self], factor: Self);
         /// xⱼ ← factor·aⱼ·bⱼ.
         fn multiply_pairs(out: &mut [Self], a: &[Self], b: &[Self], factor: Self);
-        /// Σⱼ aⱼ·bⱼ, added up in `f64`.
+        /// Σⱼ aⱼ·bⱼ, accumulated in `f64`.
         fn dot(a: &[Self], b: &[Self]) -> f64;
-        /// The least value, ∞ for none.
+        /// The smallest value; ∞ if there are none.
         fn least(values: &[Self]) -> Self;
         /// The largest |x| of the finite values, and whether one is NaN or +∞.
         fn extent(values: &[Self]) -> (Self, bool);
@@ -47,7 +48,7 @@ mod sealed {
 }
 pub(crate) use sealed::Elementwise;
 
-/// Independent partial results of a reduction.
+/// Number of independent partial results of a reduction.
 const LANES: usize = 32;
 
 #[inline(always)]
@@ -200,8 +201,7 @@ macro_rules! elementwise {
             #[inline(always)]
             fn extent_kernel<const FMA: bool>(values: &[$float]) -> ($float, bool) {
                 let mut largest = [0.0 as $float; LANES];
-                // 0 as long as all is well, then NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is taken out
-                // first.
+                // Stays 0 unless there is a NaN or ∞: NaN·0 and ∞·0 are not 0, and −∞ is replaced first.
                 let mut bad = [0.0 as $float; LANES];
                 let (chunks, rest) = values.as_chunks::<LANES>();
                 for chunk in chunks.iter().map(|chunk| chunk.as_slice()).chain([rest]) {

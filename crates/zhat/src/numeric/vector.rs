@@ -1,13 +1,14 @@
 //! Reductions for `f64`: sums, Σ exp over slabs, Σ 2^(a·x + b), Σ x ln x.
 //!
-//! A kernel gives the same bits however its slice was cut out of a larger one.
+//! A kernel gives the same bits for a slice, however it was cut out of a larger one.
 
 use super::elementary::double::{
     LANES, ROUND, exp_one, fold_lanes, larger, ln_one, max, multiply_add, sum_exp,
 };
 use super::simd::dispatched;
 
-/// 2ᶠ for |f| ≤ ½ from the highest power of f down: it interpolates at Chebyshev's nodes and errs by 3·10⁻¹⁶.
+/// 2ᶠ for |f| ≤ ½, from the highest power of f down: interpolation at Chebyshev nodes, with an error of
+/// 3·10⁻¹⁶.
 const EXP2_SERIES: [f64; 11] = [
     7.072_585_949_269_223e-9,
     1.020_869_029_995_830_6e-7,
@@ -21,12 +22,12 @@ const EXP2_SERIES: [f64; 11] = [
     6.931_471_805_599_5e-1,
     1.0,
 ];
-/// The largest exponent, up or down, that [`sum_exp2_affine`] is right for; a sum of exponents of −∞ is less
-/// than 2 to its negative.
+/// The largest absolute exponent for which [`sum_exp2_affine`] is accurate; a sum of terms with exponent −∞
+/// is less than 2^(−`EXP2_RANGE`).
 pub(crate) const EXP2_RANGE: f64 = 900.0;
-/// What stands for lower exponents.
+/// Replaces lower exponents.
 const EXP2_LOW: f64 = -1000.0;
-/// Rows that are added up side by side: memory is read faster in several places at once.
+/// Number of rows summed together; memory is read faster at several places at once.
 pub(crate) const SIDE_BY_SIDE: usize = 4;
 
 #[inline(always)]
@@ -52,7 +53,7 @@ fn sum_exp2_affine_kernel<const FMA: bool>(
     let term = |x: f32, b: f64| exp2_one::<FMA>(multiply_add::<FMA>(a, f64::from(x), b));
     let x = x.map(|x| x[..b.len()].as_chunks::<WIDTH>());
     let (b, b_rest) = b.as_chunks::<WIDTH>();
-    // Indices, not iterators: of these the compiler makes one vector for each row.
+    // Indices instead of iterators, so that the compiler uses one vector per row.
     for (j, b) in b.iter().enumerate() {
         for i in 0..SIDE_BY_SIDE {
             for k in 0..WIDTH {
@@ -119,7 +120,7 @@ fn log_sum_exp_over_slabs_kernel<const FMA: bool>(slabs: &[f64], out: &mut [f64]
                 *best = larger(x, *best);
             }
         }
-        // A shift of −∞ would make (−∞) − (−∞); zero leaves the sum empty and its logarithm −∞.
+        // A shift of −∞ would give (−∞) − (−∞); with a shift of zero the sum is empty and its logarithm −∞.
         for m in &mut shift {
             *m = if *m == f64::NEG_INFINITY { 0.0 } else { *m };
         }
@@ -135,7 +136,7 @@ fn log_sum_exp_over_slabs_kernel<const FMA: bool>(slabs: &[f64], out: &mut [f64]
     }
 }
 
-/// The largest finite numbers stand for 1/0.
+/// Represents 1/0 by a very large finite number.
 const POLE: f64 = 1e307;
 
 #[inline(always)]
@@ -152,7 +153,7 @@ fn power_sum_over_slabs_kernel<const FMA: bool>(slabs: &mut [f64], weight: f64, 
 }
 
 dispatched! {
-    /// Σᵢ 2^(a·xᵢ + bᵢ) for some rows x, which are read once, if no exponent but −∞ is beyond
+    /// Σᵢ 2^(a·xᵢ + bᵢ) for several rows x, each read once. All exponents other than −∞ must be within
     /// ±[`EXP2_RANGE`].
     pub(crate) fn sum_exp2_affine(a: f64, x: [&[f32]; SIDE_BY_SIDE], b: &[f64]) -> [f64; SIDE_BY_SIDE]
         => sum_exp2_affine_kernel
@@ -166,7 +167,7 @@ dispatched! {
     pub(crate) fn sum(values: &[f64]) -> f64 => sum_kernel
 }
 dispatched! {
-    /// The least positive value and the largest one: (∞, 0) if none is positive.
+    /// The smallest positive value and the largest value: (∞, 0) if none is positive.
     pub(crate) fn positive_range(values: &[f64]) -> (f64, f64) => positive_range_kernel
 }
 dispatched! {
@@ -176,16 +177,16 @@ dispatched! {
 
 dispatched! {
     /// outᵢ = w · log Σⱼ exp(slabs[j·n + i] / w) for n = `out.len()`; −∞ if w < 0 and one of the terms is −∞.
-    /// The slabs are written over.
+    /// The slabs are overwritten.
     pub(crate) fn power_sum_over_slabs(slabs: &mut [f64], weight: f64, out: &mut [f64])
         => power_sum_over_slabs_kernel
 }
 
-/// log Σᵢ exp xᵢ, shifted by the maximum where that is finite; −∞ for no terms.
+/// log Σᵢ exp xᵢ, shifted by the maximum if that is finite; −∞ if there are no terms.
 ///
 /// ```
-/// assert_eq!(zhat::numeric::log_sum_exp(&[]), f64::NEG_INFINITY);
-/// assert_eq!(zhat::numeric::log_sum_exp(&[1e4, 1e4]), 1e4 + 2f64.ln());
+/// assert_eq!(zhat::internal::numeric::log_sum_exp(&[]), f64::NEG_INFINITY);
+/// assert_eq!(zhat::internal::numeric::log_sum_exp(&[1e4, 1e4]), 1e4 + 2f64.ln());
 /// ```
 pub fn log_sum_exp(values: &[f64]) -> f64 {
     let shift = max(values);

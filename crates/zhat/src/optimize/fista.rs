@@ -40,7 +40,7 @@ pub enum StepSize {
 /// The state between two steps.
 ///
 /// ```
-/// use zhat::optimize::{Fista, StepSize};
+/// use zhat::internal::optimize::{Fista, StepSize};
 /// // (x − 3)²/2 + |x| has its minimum at 2.
 /// let mut fista = Fista::new(vec![0.0], 1.0, StepSize::Adaptive { now: 0.1, most: None });
 /// for _ in 0..100 {

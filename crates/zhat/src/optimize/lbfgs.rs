@@ -21,7 +21,7 @@ const TRIALS: usize = 30;
 /// The state between two steps.
 ///
 /// ```
-/// use zhat::optimize::Lbfgs;
+/// use zhat::internal::optimize::Lbfgs;
 /// let mut lbfgs = Lbfgs::new(vec![-1.2, 1.0], 8);
 /// let mut rosenbrock = |x: &[f64], gradient: &mut [f64]| {
 ///     let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);

@@ -59,11 +59,12 @@ impl Operation {
 /// ```
 /// use zhat::model::generate::{self, ChainShape};
 /// use zhat::query::{Differentiable, Operation};
-/// use zhat::{Run, exact::ForwardBackward};
+/// use zhat::Run;
+/// use zhat::dynamic::ForwardBackward;
 /// let chain = generate::chain::<f64>(&ChainShape { states: 3, steps: 5, ..Default::default() }, 1)?;
 /// let method = ForwardBackward::default();
 /// let (log_z, tape) = method.differentiate(Operation::LogPartition, &[&chain], &Run::default())?;
-/// let gradient = tape.vjp(&vec![1.0; log_z.len()])?.remove(0);
+/// let gradient = tape.gradient(&vec![1.0; log_z.len()])?;
 /// // One state is taken at each position.
 /// assert!((gradient.emissions.iter().sum::<f64>() - 5.0).abs() < 1e-9);
 /// # Ok::<(), zhat::Error>(())
@@ -120,6 +121,15 @@ impl<G> Tape<G> {
     /// If the cotangent has the wrong length or a number that is not finite, or the work is stopped.
     pub fn vjp(&self, cotangent: &[f64]) -> Result<Vec<G>> {
         (self.0)(cotangent)
+    }
+
+    /// The gradient with respect to the first model: the only one of log Z and of entropy.
+    ///
+    /// # Errors
+    /// As [`Tape::vjp`].
+    pub fn gradient(&self, cotangent: &[f64]) -> Result<G> {
+        let first = self.vjp(cotangent)?.into_iter().next();
+        first.ok_or_else(|| Error::NoAnswer("the operation has no model to differentiate by".into()))
     }
 
     /// Applies a function to each gradient; its first argument is the index of the model.

@@ -8,13 +8,17 @@
 mod any;
 mod differentiable;
 mod forecast;
-pub mod sequence;
+pub(crate) mod sequence;
 mod values;
 
 pub use any::{AnyAnswer, AnyValue, Draws, IntoValue, StateList, Tensors};
 pub(crate) use differentiable::not_differentiable;
 pub use differentiable::{Differentiable, Operation, Tape};
 pub use forecast::{DEFAULT_HORIZON, Forecast, Forecasts};
+pub use sequence::{
+    ChainGradient, NodeMarginals, Path, PathSamples, RelaxedSamples, Segmentation, SemiMarkovGradient,
+    TransitionGradient,
+};
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 
 use crate::answer::Answer;

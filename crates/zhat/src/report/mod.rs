@@ -15,15 +15,11 @@
 //! # Ok::<(), zhat::Error>(())
 //! ```
 
-mod json;
+pub(crate) mod json;
 mod samples;
-mod table;
+pub(crate) mod table;
 mod text;
-mod words;
-
-pub use json::number as json_number;
-pub use table::{facts, table};
-pub use words::{promise, provenance};
+pub(crate) mod words;
 
 use serde_json::Value;
 

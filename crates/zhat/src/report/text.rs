@@ -1,7 +1,8 @@
 //! Text output of answers.
 
-use super::words::footer;
-use super::{Report, promise, table};
+use super::Report;
+use super::table::table;
+use super::words::{footer, promise};
 use crate::answer::Guarantee;
 use crate::decimal;
 use crate::model::Model;

@@ -44,5 +44,5 @@ pub(super) fn footer(guarantee: Option<&Guarantee>, diagnostics: &Diagnostics) -
     if diagnostics.stopped_early {
         facts.push(("stopped", "before the end; this is the answer so far".into()));
     }
-    super::facts(&facts)
+    super::table::facts(&facts)
 }

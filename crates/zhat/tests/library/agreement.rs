@@ -8,13 +8,14 @@ use crate::support::{Method, exact_methods};
 use zhat::random::Streams;
 use zhat::{Beliefs, Error, FactorGraph, Guarantee, Law, Result, Run};
 
-/// Probabilities under this may be lost: `exp` has no subnormal results.
+/// Probabilities below this may be flushed to 0: `exp` has no subnormal results.
 const TINY: f64 = 1e-300;
 
-/// Holds every single-number answer of `method` to the oracle's.
+/// Compares the results of `method` with the oracle.
 ///
-/// A probability is a quotient of two sums, both right up to their allowance in the log domain, so its relative error is
-/// at most twice the allowance; −Σ p·ln p inherits that for p and has the allowance once more for ln p.
+/// A probability is a quotient of two sums, both accurate to their allowance in the log domain, so its
+/// relative error is at most twice the allowance. −Σ p·ln p has this error for p and the allowance once more
+/// for ln p.
 fn compare(name: &str, method: &dyn Method, given: &FactorGraph, oracle: &Oracle<'_>, run: &Run) {
     let z = method.log_partition(given, run).unwrap();
     assert_eq!(z.guarantee, Guarantee::Exact);
@@ -64,7 +65,7 @@ fn compare(name: &str, method: &dyn Method, given: &FactorGraph, oracle: &Oracle
     assert!((best.value.score - want).abs() <= allowance, "{name}: best {}, want {want}", best.value.score);
 }
 
-/// A factor's table summed down to each of its variables is the variable's own marginal.
+/// Asserts that the marginals of a factor's table agree with those of its variables.
 fn hold_together(name: &str, graph: &FactorGraph, f: usize, table: &[f64], beliefs: &Beliefs) {
     let mut stride = 1;
     for &v in graph.factor(f).scope.iter().rev() {
@@ -99,12 +100,12 @@ fn random_evidence(graph: &FactorGraph, seed: u64) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
+fn conditioning_keeps_exactly_the_states_that_agree_with_the_evidence() {
     let run = Run::default();
     let (mut possible, mut impossible) = (0, 0);
     for (seed, (name, graph)) in crate::support::small_models(140).into_iter().enumerate() {
         let evidence = random_evidence(&graph, seed as u64);
-        // At once or in two steps, it is the same.
+        // Conditioning in two steps is the same as in one.
         let (first, second) = evidence.split_at(seed % (evidence.len() + 1));
         let given = graph.condition(first).unwrap().condition(second).unwrap();
         let mut sorted = evidence.clone();
@@ -141,7 +142,7 @@ fn conditioning_keeps_just_the_states_that_agree_with_the_evidence() {
     assert!(possible > 100 && impossible > 10, "{possible} possible, {impossible} impossible");
 }
 
-/// What each of the queries says went wrong.
+/// The error of each query, if any.
 fn every_error(method: &dyn Method, graph: &FactorGraph, run: &Run) -> Vec<Option<Error>> {
     let factors = method.factors().map(|method| method.factor_marginals(graph, run).err());
     let mut errors = vec![
@@ -199,7 +200,7 @@ fn samples_follow_the_model() {
 }
 
 #[test]
-fn samples_do_not_depend_on_the_ones_before() {
+fn samples_are_independent() {
     let mut graph = FactorGraph::new(vec![2, 3]).unwrap();
     graph.add_factor(&[1, 0], &[0.3, -1.0, 0.0, 1.2, f64::NEG_INFINITY, 0.7]).unwrap();
     let oracle = Oracle::new(&graph);
@@ -211,7 +212,8 @@ fn samples_do_not_depend_on_the_ones_before() {
             .iter()
             .map(|drawn| oracle.states.iter().position(|state| state == drawn).unwrap())
             .collect();
-        // Neighbours, and partners from far apart: blocks of samples have streams of their own.
+        // Pairs of neighbouring samples and of distant samples, because each block of samples has its own
+        // random stream.
         for distance in [1, 256, 25_000] {
             let mut counts = vec![0; pairs.len()];
             for chunk in drawn.chunks_exact(2 * distance) {
@@ -225,7 +227,7 @@ fn samples_do_not_depend_on_the_ones_before() {
 }
 
 #[test]
-fn no_samples_are_no_trouble() -> Result<()> {
+fn zero_samples_are_allowed() -> Result<()> {
     for (name, graph) in crate::support::small_models(7) {
         for (_, exact) in exact_methods() {
             let samples = exact.sample(&graph, 0, &Run::default())?.value;

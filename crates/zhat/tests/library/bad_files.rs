@@ -1,4 +1,4 @@
-//! Files that are no models, and counts that no memory could hold: refused at once, with the reason.
+//! Files that are not models, and counts that exceed any memory, are refused immediately with a reason.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn files_that_are_no_models_are_refused_with_their_name() {
+fn files_that_are_not_models_are_refused_with_their_name() {
     let folder = Folder::new("no-models");
     let refused = |path: &Path| {
         let error = read_model(path).unwrap_err();
@@ -66,7 +66,7 @@ fn files_that_are_no_models_are_refused_with_their_name() {
 }
 
 #[test]
-fn counts_that_promise_terabytes_are_refused_at_once() {
+fn counts_that_imply_terabytes_are_refused_immediately() {
     for text in [
         "MARKOV\n99999999999999\n2 2",
         "MARKOV\n18446744073709551615\n2 2",
@@ -115,7 +115,7 @@ fn leading_blanks_and_comments_do_not_hide_a_model() {
 }
 
 #[test]
-fn a_value_beyond_the_range_of_doubles_is_kept_however_it_is_written() {
+fn values_beyond_the_range_of_doubles_are_kept_in_any_notation() {
     let zeros = "0".repeat(400);
     let text = format!("MARKOV 1 4 1 1 0 4 0.{zeros}1 1e-401 1{zeros} 1e400");
     let graph = parse_model(text.as_bytes(), "").unwrap();

@@ -1,4 +1,4 @@
-//! Damaged texts and files: an answer or an error that names the line, never a panic.
+//! Damaged texts and files are parsed or give an error that names the line; they never cause a panic.
 
 use crate::support::input::{answer, names_a_line, small};
 use proptest::prelude::*;
@@ -6,9 +6,9 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use zhat::FactorGraph;
 use zhat::io::uai::{parse_evidence, parse_model, write_model};
 use zhat::io::{bif, model_file};
-use zhat::model::generate::{self, ChainShape, TransitionForm};
+use zhat::model::generate::{self, ChainShape, GraphShape, TransitionForm};
 
-/// Tokens that a careless or malicious hand may leave.
+/// Invalid tokens that occur by mistake or on purpose.
 const STRANGE: [&str; 18] = [
     "",
     "-1",
@@ -30,7 +30,7 @@ const STRANGE: [&str; 18] = [
     ".",
 ];
 
-/// One change to a text: what, where, and a number to do it with.
+/// One change to a text: its kind, its position and a number that determines it.
 type Change = (u8, usize, usize);
 
 fn change(bytes: &mut Vec<u8>, (kind, at, with): Change) {
@@ -68,7 +68,7 @@ fn change(bytes: &mut Vec<u8>, (kind, at, with): Change) {
     }
 }
 
-/// Runs `check` on the originals with one to three changes, the same ones every time.
+/// Runs `check` on the originals with one to three changes; the changes are the same in every run.
 fn mutate(originals: &[Vec<u8>], cases: u32, check: impl Fn(&[u8])) {
     let config = ProptestConfig {
         cases,
@@ -93,7 +93,7 @@ fn text(graph: &FactorGraph) -> Vec<u8> {
     text
 }
 
-/// Small files of the collection, with their evidence.
+/// Small benchmark files with their evidence.
 fn real_files(test: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let Some(data) = crate::support::data(test) else { return Vec::new() };
     let names = ["Promedus/Promedus_29.uai", "Pedigree/Pedigree_13.uai", "Grids/grid10x10.f10.uai"];
@@ -144,7 +144,9 @@ fn damaged_real_models_and_evidence_are_read_or_refused_with_a_line() {
 
 #[test]
 fn damaged_evidence_is_read_or_refused_with_a_line() {
-    let graph = generate::random(20, 4, 30, 2, 1.0, 0.0, 1).unwrap();
+    let graph =
+        generate::random(&GraphShape { variables: 20, states: 4, factors: 30, ..Default::default() }, 1)
+            .unwrap();
     let originals =
         ["3\n 0 1\n 7 3\n 19 0\n", "1\n2 5 1 6 2\n", "0", "1\n0\n"].map(|text| text.as_bytes().to_vec());
     mutate(&originals, 2000, |bytes| match parse_evidence(bytes, "", &graph) {
@@ -178,7 +180,7 @@ fn a_damaged_model_file_is_read_or_refused() {
     });
 }
 
-/// What the mutations of a network start from: every statement that the format has.
+/// The network that is mutated; it contains every statement of the format.
 const NETWORK: &str = "// weekend
 network weekend { property made up; }
 variable sun { type discrete [ 2 ] { yes, no }; }

@@ -1,4 +1,4 @@
-//! Variables that log Z can do without cost nothing, and leaving them out changes nothing.
+//! Barren variables: leaving them out is free and does not change log Z.
 
 use crate::support::oracle::Oracle;
 use zhat::exact::{Conditioning, Elimination, elimination_order};
@@ -6,7 +6,8 @@ use zhat::model::generate;
 use zhat::random::Streams;
 use zhat::{FactorGraph, Forecasts, LogPartition, Marginals, Query, Run};
 
-/// The variables with a directed path to one that is observed; in a generated network the last of a scope is the child.
+/// The observed variables and their ancestors; in a generated network the last variable of a scope is the
+/// child.
 fn ancestors(network: &FactorGraph, evidence: &[(usize, usize)]) -> Vec<bool> {
     let mut needed = vec![false; network.variable_count()];
     evidence.iter().for_each(|&(v, _)| needed[v] = true);
@@ -59,7 +60,7 @@ fn log_z_of_networks_agrees_with_plain_loops() {
 }
 
 #[test]
-fn a_wide_network_with_evidence_at_its_roots_is_solved_at_once() {
+fn a_wide_network_with_evidence_at_its_roots_is_easy() {
     let run = Run::default().with_memory(1 << 26);
     let network = generate::bayes(400, 2, 6, 0.0, 1).unwrap();
     assert!(elimination_order(&network).map_or(f64::INFINITY, |order| order.log2_table) > 40.0);
@@ -74,19 +75,19 @@ fn a_wide_network_with_evidence_at_its_roots_is_solved_at_once() {
     let want: f64 = roots.iter().map(|&v| network.factor(v).log_values[v % 2]).sum();
     let z = Elimination::default().log_partition(&given, &run).unwrap();
     assert!((z.value - want).abs() <= z.diagnostics.rounding, "{z}, want {want}");
-    // Marginals are about all variables, and out of reach.
+    // Marginals need all variables and are infeasible.
     assert!(Elimination::default().marginals(&given, &run).is_err());
     let forecast = |query| Elimination::default().forecast(&given, query, &run);
     assert!(forecast(Query::LogPartition).seconds < 1.0 && forecast(Query::Marginals).seconds > 1e3);
 }
 
 #[test]
-fn the_order_of_questions_makes_no_difference() {
+fn the_order_of_queries_does_not_matter() {
     let run = Run::default();
     let method = Elimination::default();
     for seed in 0..20 {
         let network = generate::bayes(30, 3, 2, 0.2, seed).unwrap();
-        // A graph of its own, for which nothing is cached.
+        // A separate graph, for which nothing is cached.
         let fresh = || {
             let mut graph = FactorGraph::new(network.cardinalities().to_vec()).unwrap();
             network.factors().for_each(|f| assert!(graph.add_factor(f.scope, f.log_values).is_ok()));
@@ -101,8 +102,9 @@ fn the_order_of_questions_makes_no_difference() {
 }
 
 #[test]
-fn factors_that_are_constant_leave_and_come_back() {
-    // Nothing but a constant factor can be left out: log Z and factor marginals see different graphs.
+fn constant_factors_are_left_out_only_for_log_z() {
+    // Only a constant factor can be left out: log Z is computed on a reduced graph, factor marginals on the
+    // whole graph.
     use zhat::FactorMarginals;
     let mut graph = FactorGraph::new(vec![2, 2, 2]).unwrap();
     for (scope, values) in [

@@ -1,4 +1,4 @@
-//! The interval that tightens: it always covers, and never widens.
+//! Certified interval that tightens over time: it always covers log Z and never widens.
 
 use std::mem::discriminant;
 
@@ -10,7 +10,7 @@ use zhat::{Error, Guarantee, LogPartition, Run};
 use crate::support::oracle::Oracle;
 
 #[test]
-fn small_models_close_at_once() {
+fn small_models_reach_a_narrow_interval() {
     let zero = crate::support::zero_models().into_iter().map(|(name, graph)| (name.to_string(), graph));
     let (mut some, mut none) = (0, 0);
     for (name, graph) in crate::support::small_models(40).into_iter().chain(zero) {
@@ -36,7 +36,7 @@ fn small_models_close_at_once() {
 }
 
 #[test]
-fn without_memory_for_the_exact_answer_every_interval_covers_it() {
+fn without_memory_for_exact_inference_every_interval_covers_log_z() {
     for (coupling, seed) in [(0.3, 1), (1.0, 2)] {
         let grid = Grid { rows: 17, columns: 17, torus: false };
         let graph = generate::ising(grid, coupling, 0.5, false, seed).unwrap();
@@ -59,16 +59,16 @@ fn without_memory_for_the_exact_answer_every_interval_covers_it() {
             })
             .unwrap();
         assert!(steps > 3 && gap.is_finite(), "{steps} {gap}");
-        // The answer is the last interval that was told, and its middle.
+        // The result is the midpoint of the last reported interval.
         let Guarantee::Bounds { low, high, confidence } = answer.guarantee else { panic!() };
         assert_eq!((low, high, confidence), (last.0, last.1, 1.0));
         assert_eq!(answer.value, 0.5 * (low + high));
     }
 }
 
-/// The first interval that is narrow enough is the last: nothing is done after it.
+/// The run ends with the first interval that is narrow enough.
 #[test]
-fn a_wide_enough_gap_ends_the_work() {
+fn the_run_ends_once_the_gap_is_reached() {
     let grid = Grid { rows: 30, columns: 30, torus: false };
     let graph = generate::ising(grid, 0.5, 0.5, false, 1).unwrap();
     let run = Run::default().with_memory(16 << 20);

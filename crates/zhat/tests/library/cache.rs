@@ -1,4 +1,4 @@
-//! Queries with one run prepare a model once, and no result depends on it.
+//! Queries with one run prepare a model once, and results do not depend on the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,14 +25,15 @@ fn queries_with_one_run_prepare_once() {
     let prepared = run.cache().len();
     assert!(prepared > 0);
     assert_eq!(log_z(&graph, &run), z);
-    // A clone of the graph, other methods, and a run with another seed and other budgets.
+    // A clone of the graph, other methods, and a run with another seed and other budgets use the same cache
+    // entries.
     let other = run.clone().with_seed(7).with_threads(1).with_time(Duration::from_secs(1000));
     assert_eq!(log_z(&graph.clone(), &other), z);
     Search::default().log_partition(&graph, &run).unwrap();
     Elimination::default().marginals(&graph, &run).unwrap();
     assert_eq!(graph.difficulty(&run).unwrap().free, 20);
     assert_eq!(run.cache().len(), prepared);
-    // Another run has a cache of its own.
+    // A new run has its own cache.
     assert!(Run::default().cache().is_empty());
     run.cache().clear();
     assert!(other.cache().is_empty());
@@ -40,7 +41,7 @@ fn queries_with_one_run_prepare_once() {
 }
 
 #[test]
-fn clones_of_a_graph_share_what_is_found_for_any_of_them() {
+fn clones_of_a_graph_share_cache_entries() {
     let (graph, run) = (grid(2), Run::default());
     let clone = graph.clone();
     let z = log_z(&clone, &run);
@@ -51,7 +52,7 @@ fn clones_of_a_graph_share_what_is_found_for_any_of_them() {
 }
 
 #[test]
-fn a_graph_that_is_gone_leaves_nothing() {
+fn a_dropped_graph_leaves_no_cache_entries() {
     let cache = Cache::default();
     let run = Run::default().with_cache(cache.clone());
     let graph = grid(3);
@@ -78,7 +79,7 @@ fn a_changed_graph_is_prepared_anew() {
         assert_eq!(changed, log_z(&graph, &Run::default()));
     }
     assert_eq!(log_z(&before, &run), z);
-    // Equality is about the data.
+    // Equality compares data only.
     assert_ne!(graph, before);
     assert_eq!(before, grid(4));
 }
@@ -95,7 +96,7 @@ fn graphs_with_other_tables_share_the_order_only() {
     for (graph, value) in [(first, values[0]), (second, values[1])] {
         assert_eq!(log_z(&graph, &Run::default()), value);
     }
-    // The order stays as long as there is a graph with these scopes to come from.
+    // The order is kept as long as a graph with these scopes exists.
     assert_eq!(run.cache().len(), 1);
     log_z(&with(3.0), &run);
     assert_eq!(run.cache().len(), 1);
@@ -107,7 +108,7 @@ fn graphs_with_other_tables_share_the_order_only() {
 }
 
 #[test]
-fn work_that_was_stopped_leaves_nothing() {
+fn stopped_work_leaves_no_cache_entries() {
     let graph = grid(6);
     let stopped = Run::default().with_cancel(Arc::new(AtomicBool::new(true)));
     let late = Run::default().with_time(Duration::ZERO);
@@ -119,7 +120,8 @@ fn work_that_was_stopped_leaves_nothing() {
 
 #[test]
 fn a_cached_answer_keeps_to_the_budgets_of_every_run() {
-    // Random clauses: wide, and with few models. A forecast tries the search out; here it comes to its end.
+    // Random clauses of large width with few satisfying states. The forecast runs a trial search, which
+    // finishes for this model.
     let mut random = Streams::new(1, "cached answer").block(0);
     let mut graph = FactorGraph::new(vec![2; 60]).unwrap();
     for _ in 0..200 {
@@ -132,7 +134,7 @@ fn a_cached_answer_keeps_to_the_budgets_of_every_run() {
     let (run, search) = (Run::default(), Search::default());
     search.forecast(&graph, Query::LogPartition, &run);
     let answers = [(); 2].map(|()| search.log_partition(&graph, &run).unwrap());
-    // Not searched for again: the time is that of the trial.
+    // The search is not repeated: the reported time is that of the trial.
     assert_eq!(answers[0].diagnostics.seconds, answers[1].diagnostics.seconds);
     let own = search.log_partition(&graph, &Run::default()).unwrap();
     assert!(answers.iter().all(|answer| answer.value == own.value));

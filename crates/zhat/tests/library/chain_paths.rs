@@ -1,10 +1,12 @@
-//! Paths of chains: the best, the k best, samples; and that threads change no bit.
+//! Paths of chains: the best path, the k best paths and samples; independence of the number of threads.
 
 use crate::support::sequences::{FORMS, Listed, SCORES, chain, flat, methods, sized_chain};
 use crate::support::statistics::{ALARM, multinomial_tail};
-use zhat::exact::{Elimination, ForwardBackward};
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::exact::Elimination;
 use zhat::model::{FactorGraph, Transitions};
-use zhat::numeric::Real;
+use zhat::query::{Differentiable, Operation};
 use zhat::random::Streams;
 use zhat::{Chain, Entropy, FactorMarginals, KBest, LogPartition, Map, Marginals, Run, Sample};
 
@@ -43,7 +45,7 @@ fn best_paths_agree_with_enumeration() {
 }
 
 #[test]
-fn of_equal_paths_the_smallest_from_the_end_is_the_best() {
+fn ties_are_broken_by_the_smallest_states_from_the_end() {
     let zeros = |len: usize| vec![0.0; len];
     let chain = Chain::crf(3, zeros(12).into(), vec![4], Transitions::Shared(zeros(9).into())).unwrap();
     let best = ForwardBackward::default().map(&chain, &Run::default()).unwrap();
@@ -78,7 +80,7 @@ fn the_k_best_agree_with_enumeration() {
     ranked::<f32>();
 }
 
-/// The false-alarm rate of the whole test is below 10⁻⁶: about a hundred comparisons at 10⁻⁸.
+/// The false-alarm rate of the whole test is about 10⁻⁶: about a hundred comparisons at 10⁻⁸.
 fn samples<F: Real>() {
     for (form, scores) in FORMS.iter().flat_map(|form| ["plain", "zeros"].map(|scores| (form, scores))) {
         for seed in 0..3 {
@@ -108,14 +110,14 @@ fn samples<F: Real>() {
 }
 
 #[test]
-fn samples_follow_the_law() {
+fn samples_follow_the_distribution() {
     samples::<f64>();
     samples::<f32>();
 }
 
 fn threads<F: Real>() {
     for form in FORMS {
-        // Large enough that rows and products are shared out.
+        // Large enough that rows and products are split between threads.
         let mut random = Streams::new(1, "threads").block(0);
         let chain: Chain<F> = sized_chain(&mut random, form, "plain", [110, 3, 480]);
         for method in methods() {
@@ -126,7 +128,14 @@ fn threads<F: Real>() {
                     method.marginals(&chain, &run).unwrap().value,
                     flat(&method.factor_marginals(&chain, &run).unwrap().value),
                     method.entropy(&chain, &run).unwrap().value,
-                    flat(&method.entropy_with_tape(&chain, &run).unwrap().1.vjp(&[1.0; 110]).unwrap()),
+                    flat(
+                        &method
+                            .differentiate(Operation::Entropy, &[&chain], &run)
+                            .unwrap()
+                            .1
+                            .gradient(&[1.0; 110])
+                            .unwrap(),
+                    ),
                     method.map(&chain, &run).unwrap().value,
                     method.sample(&chain, 3, &run).unwrap().value,
                 )
@@ -139,13 +148,13 @@ fn threads<F: Real>() {
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn threads_do_not_change_the_result() {
     threads::<f32>();
     threads::<f64>();
 }
 
 #[test]
-fn a_chain_as_a_factor_graph_says_the_same() {
+fn a_chain_as_a_factor_graph_gives_the_same_results() {
     let mut compared = 0;
     for form in FORMS {
         for seed in 0..8 {

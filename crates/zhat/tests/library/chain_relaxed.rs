@@ -3,8 +3,8 @@
 
 use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat};
 use crate::support::statistics::{ALARM, multinomial_tail};
-use zhat::exact::ForwardBackward;
-use zhat::numeric::Real;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
 use zhat::{Chain, Run};
 
 const ZERO: f64 = f64::NEG_INFINITY;
@@ -50,7 +50,7 @@ fn hard<F: Real>() {
 }
 
 #[test]
-fn hard_samples_follow_the_law() {
+fn hard_samples_follow_the_distribution() {
     hard::<f64>();
     hard::<f32>();
 }
@@ -96,7 +96,7 @@ fn gradients_of_soft_samples_agree_with_differences() {
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn threads_do_not_change_the_result() {
     let chain = chain::<f32>("shared", "plain", 3);
     let all = |threads: usize| {
         let run = Run::default().with_threads(threads);

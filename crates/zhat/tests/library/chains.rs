@@ -1,15 +1,16 @@
-//! Exact answers about chains, against enumeration.
+//! Exact queries on chains, against enumeration.
 
 use crate::support::sequences::{
     FORMS, Listed, SCORES, chain, close, cross_entropy, flat, methods, sized_chain,
 };
-use zhat::exact::{DivergenceTape, ForwardBackward};
-use zhat::numeric::Real;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::query::{ChainGradient, Differentiable, Operation, Tape, TransitionGradient};
 use zhat::random::Streams;
-use zhat::sequence::TransitionGradient;
 use zhat::{Chain, Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run};
 
-/// Every form of transitions, kind of score and a few seeds, with a name; only those where some sequence has a weight.
+/// Calls `check` with named chains for every form of transitions, every kind of score and a few seeds, if
+/// some sequence has a positive weight.
 fn chains<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>)) {
     for form in FORMS {
         for scores in SCORES {
@@ -32,7 +33,8 @@ fn log_partitions<F: Real>() {
         for method in methods() {
             let got = method.log_partition(chain, &Run::default()).unwrap();
             close(name, &got.value, &want, got.diagnostics.rounding);
-            let (value, _) = method.log_partition_with_tape(chain, &Run::default()).unwrap();
+            let (value, _) =
+                method.differentiate(Operation::LogPartition, &[chain], &Run::default()).unwrap();
             close(name, &value, &want, got.diagnostics.rounding);
         }
     });
@@ -44,7 +46,7 @@ fn log_partitions_agree_with_enumeration() {
     log_partitions::<f32>();
 }
 
-/// P(xₜ = i) in the layout of the emissions.
+/// P(xₜ = i) with the layout of the emissions.
 fn node_marginals<F: Real>(chain: &Chain<F>) -> Vec<f64> {
     let (steps, states) = (chain.steps(), Chain::states(chain));
     let mut marginals = vec![0.0; chain.emissions().len()];
@@ -81,12 +83,12 @@ fn cotangent(batch: usize) -> Vec<f64> {
     (0..batch).map(|b| 1.5 - b as f64).collect()
 }
 
-/// Σ c_b x_b over the sequences that have a weight.
+/// Σ c_b x_b over the sequences with a positive weight.
 fn weighted(cotangent: &[f64], values: impl Fn(usize) -> f64) -> f64 {
     cotangent.iter().enumerate().map(|(b, c)| c * values(b)).filter(|x| x.is_finite()).sum()
 }
 
-/// 10⁻⁶ of the largest entry, at least of 1.
+/// 10⁻⁶ times the largest entry, or 10⁻⁶ if that is larger.
 fn tolerance(gradient: &[f64]) -> f64 {
     1e-6 * gradient.iter().fold(1.0, |a: f64, b| a.max(b.abs()))
 }
@@ -97,8 +99,8 @@ fn gradients_of_log_z_agree_with_differences() {
         let cotangent = cotangent(chain.batch());
         let want = chain.differences(|chain| weighted(&cotangent, |b| chain.log_partition(b)));
         for method in methods() {
-            let (_, tape) = method.log_partition_with_tape(chain, &Run::default()).unwrap();
-            let got = flat(&tape.vjp(&cotangent).unwrap());
+            let (_, tape) = method.differentiate(Operation::LogPartition, &[chain], &Run::default()).unwrap();
+            let got = flat(&tape.gradient(&cotangent).unwrap());
             close(name, &got, &want, tolerance(&want));
         }
     });
@@ -110,13 +112,13 @@ fn entropies<F: Real>() {
         let got = ForwardBackward::default().entropy(chain, &Run::default()).unwrap();
         close(name, &got.value, &want, got.diagnostics.rounding);
         for method in methods() {
-            let (value, _) = method.entropy_with_tape(chain, &Run::default()).unwrap();
+            let (value, _) = method.differentiate(Operation::Entropy, &[chain], &Run::default()).unwrap();
             close(name, &value, &want, got.diagnostics.rounding);
         }
     });
 }
 
-/// −∞ for a sequence without a path.
+/// `value`, or −∞ if the sequence has no path of positive weight.
 fn some<F: Real>(chain: &Chain<F>, b: usize, value: f64) -> f64 {
     if chain.log_partition(b) == f64::NEG_INFINITY { f64::NEG_INFINITY } else { value }
 }
@@ -133,14 +135,14 @@ fn gradients_of_entropy_agree_with_differences() {
         let cotangent = cotangent(chain.batch());
         let want = chain.differences(|chain| weighted(&cotangent, |b| some(chain, b, chain.entropy(b))));
         for method in methods() {
-            let (_, tape) = method.entropy_with_tape(chain, &Run::default()).unwrap();
-            let got = flat(&tape.vjp(&cotangent).unwrap());
+            let (_, tape) = method.differentiate(Operation::Entropy, &[chain], &Run::default()).unwrap();
+            let got = flat(&tape.gradient(&cotangent).unwrap());
             close(name, &got, &want, tolerance(&want));
         }
     });
 }
 
-/// Pairs of chains of the same shape; now and then the second one lacks paths of the first.
+/// Pairs of chains of the same shape; sometimes q gives weight zero to paths of p.
 fn pairs<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>, &Chain<F>)) {
     for (form, other) in FORMS.iter().flat_map(|form| FORMS.map(|other| (form, other))) {
         for scores in ["plain", "zeros", "ties"] {
@@ -165,7 +167,7 @@ fn pairs<F: Real>(seeds: u64, mut check: impl FnMut(&str, &Chain<F>, &Chain<F>))
     }
 }
 
-/// Infinite where q lacks a path of p, −∞ where p has none.
+/// Cross-entropy and KL divergence: +∞ if q gives weight zero to a path of p, −∞ if p has no path.
 fn divergence<F: Real>(p: &Chain<F>, q: &Chain<F>, b: usize) -> (f64, f64) {
     if p.log_partition(b) == f64::NEG_INFINITY {
         return (f64::NEG_INFINITY, f64::NEG_INFINITY);
@@ -185,7 +187,7 @@ fn divergences<F: Real>() {
         let got = ForwardBackward::default().kl(p, q, &Run::default()).unwrap();
         close(name, &got.value, &kl, got.diagnostics.rounding);
         for method in methods() {
-            let (value, _) = method.kl_with_tape(p, q, &Run::default()).unwrap();
+            let (value, _) = method.differentiate(Operation::Kl, &[p, q], &Run::default()).unwrap();
             close(name, &value, &kl, got.diagnostics.rounding);
         }
     });
@@ -197,7 +199,7 @@ fn divergences_agree_with_enumeration() {
     divergences::<f32>();
 }
 
-/// A divergence of p and q for a sequence.
+/// A divergence between p and q for one sequence of the batch.
 type Divergences<'a> = &'a dyn Fn(&Chain<f64>, &Chain<f64>, usize) -> f64;
 
 #[test]
@@ -205,22 +207,26 @@ fn gradients_of_divergences_agree_with_differences() {
     pairs::<f64>(3, |name, p, q| {
         let cotangent = cotangent(p.batch());
         let run = Run::default();
-        let check = |tape: DivergenceTape<Chain<f64>>, value: Divergences| {
-            let (to_p, to_q) = tape.vjp(&cotangent).unwrap();
+        let check = |tape: Tape<ChainGradient<f64>>, value: Divergences| {
+            let [to_p, to_q] = &tape.vjp(&cotangent).unwrap()[..] else { panic!("{name}") };
             let want = p.differences(|p| weighted(&cotangent, |b| value(p, q, b)));
-            close(&format!("{name}, to p"), &flat(&to_p), &want, tolerance(&want));
+            close(&format!("{name}, to p"), &flat(to_p), &want, tolerance(&want));
             let want = q.differences(|q| weighted(&cotangent, |b| value(p, q, b)));
-            close(&format!("{name}, to q"), &flat(&to_q), &want, tolerance(&want));
+            close(&format!("{name}, to q"), &flat(to_q), &want, tolerance(&want));
         };
         for method in methods() {
-            check(method.cross_entropy_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).0);
-            check(method.kl_with_tape(p, q, &run).unwrap().1, &|p, q, b| divergence(p, q, b).1);
+            check(method.differentiate(Operation::CrossEntropy, &[p, q], &run).unwrap().1, &|p, q, b| {
+                divergence(p, q, b).0
+            });
+            check(method.differentiate(Operation::Kl, &[p, q], &run).unwrap().1, &|p, q, b| {
+                divergence(p, q, b).1
+            });
         }
     });
 }
 
 #[test]
-fn longer_chains_say_the_same_with_checkpoints_and_in_single_precision() {
+fn longer_chains_give_the_same_results_with_checkpoints_and_in_single_precision() {
     for form in FORMS {
         let mut random = Streams::new(3, form).block(0);
         let chain: Chain<f64> = sized_chain(&mut random, form, "plain", [5, 40, 60]);
@@ -228,15 +234,16 @@ fn longer_chains_say_the_same_with_checkpoints_and_in_single_precision() {
         let single: Chain<f32> = sized_chain(&mut random, form, "plain", [5, 40, 60]);
         let (run, cotangent) = (Run::default(), cotangent(5));
         let all = |method: ForwardBackward| {
-            let (log_z, gradient) = method.log_partition_and_gradient(&chain, &cotangent, &run).unwrap();
-            let (entropy, tape) = method.entropy_with_tape(&chain, &run).unwrap();
-            [log_z, flat(&gradient), entropy, flat(&tape.vjp(&cotangent).unwrap())]
+            let (log_z, gradient) =
+                method.value_and_gradients(Operation::LogPartition, &[&chain], &cotangent, &run).unwrap();
+            let (entropy, tape) = method.differentiate(Operation::Entropy, &[&chain], &run).unwrap();
+            [log_z, flat(&gradient[0]), entropy, flat(&tape.gradient(&cotangent).unwrap())]
         };
         let [whole, windows] = methods().map(all);
         for (one, other) in whole.iter().zip(&windows) {
             close(form, one, other, 1e-9);
         }
-        // Every position has one state and every boundary one edge.
+        // Expected counts: one state per position and one edge per pair of neighbouring positions.
         let counts = ForwardBackward::default().factor_marginals(&chain, &run).unwrap().value;
         let positions: usize = chain.lengths().iter().sum();
         assert!((counts.emissions.iter().sum::<f64>() - positions as f64).abs() < 1e-9);

@@ -1,10 +1,11 @@
-//! KL and cross-entropy where p has paths that q forbids, however improbable they are.
+//! KL divergence and cross-entropy if q gives weight zero to paths of p, even very improbable ones.
 
 use crate::support::oracle::log_sum_exp;
 use crate::support::sequences::{self, Listed, methods};
-use zhat::exact::{ForwardBackward, Recorded};
+use zhat::Real;
+use zhat::dynamic::{ForwardBackward, SequenceModel};
 use zhat::model::{Chain, SemiMarkov};
-use zhat::numeric::Real;
+use zhat::query::{Differentiable, HasFactorMarginals, Operation};
 use zhat::random::Streams;
 use zhat::{Divergence, Error, Run};
 
@@ -28,7 +29,8 @@ fn enumerated<M: Listed>(p: &M, q: &M, b: usize, own: f64) -> f64 {
     terms.sum()
 }
 
-/// The model with some scores lowered by `gap` and some that forbid; embeddings, which must be finite, stay as they are.
+/// The model with some scores lowered by `gap` and some set to −∞; the last `fixed` parameters, embeddings
+/// that must be finite, are unchanged.
 fn changed<M: Listed>(model: &M, fixed: usize, gap: f64, (gaps, zeros): (f64, f64), seed: u64) -> M {
     let mut random = Streams::new(seed, "divergences").block(0);
     let mut parameters = model.parameters();
@@ -43,16 +45,15 @@ fn changed<M: Listed>(model: &M, fixed: usize, gap: f64, (gaps, zeros): (f64, f6
     model.with_parameters(&parameters)
 }
 
-/// Checks queries and tapes; counts the sequences of each outcome.
-fn check<M: Listed + Recorded + 'static>(
+/// Checks queries and tapes; returns the number of sequences with each outcome.
+fn check<M: Listed + HasFactorMarginals + SequenceModel>(
     p: &M,
     q: &M,
     what: &str,
     flat: fn(&M::FactorMarginals) -> Vec<f64>,
 ) -> [usize; 2]
 where
-    ForwardBackward: Divergence<M>,
-    M::FactorMarginals: Send,
+    ForwardBackward: Divergence<M> + Differentiable<M>,
 {
     let (run, batch) = (Run::default().with_threads(1), Listed::batch(p));
     let mut counts = [0, 0];
@@ -61,9 +62,9 @@ where
         for method in methods() {
             let answer = if own > 0.0 { method.kl(p, q, &run) } else { method.cross_entropy(p, q, &run) };
             let recorded = if own > 0.0 {
-                method.kl_with_tape(p, q, &run)
+                method.differentiate(Operation::Kl, &[p, q], &run)
             } else {
-                method.cross_entropy_with_tape(p, q, &run)
+                method.differentiate(Operation::CrossEntropy, &[p, q], &run)
             };
             let rounding = match answer {
                 Ok(answer) => {
@@ -79,8 +80,7 @@ where
             };
             let (values, tape) = recorded.unwrap();
             sequences::close(what, &values, &want, 1e-9 + rounding);
-            let (to_p, to_q) = tape.vjp(&vec![1.0; batch]).unwrap();
-            for gradient in [flat(&to_p), flat(&to_q)] {
+            for gradient in tape.vjp(&vec![1.0; batch]).unwrap().iter().map(flat) {
                 assert!(gradient.iter().all(|x| x.is_finite()), "{what}: {gradient:?}");
                 if want.iter().all(|x| x.is_infinite()) {
                     assert!(gradient.iter().all(|x| *x == 0.0), "{what}");

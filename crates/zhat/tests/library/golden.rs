@@ -1,13 +1,13 @@
-//! Model files written long ago are still read, and the same model is still written the same.
+//! Model files of earlier versions can still be read, and the same model is still written to the same bytes.
 //!
-//! `ZHAT_BLESS=1` writes the files of a new version; those of an old one are never written again.
+//! `ZHAT_BLESS=1` writes the files of a new version; files of an old version are never rewritten.
 
 use std::path::PathBuf;
 use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
 use zhat::model::{
-    Domain, Form, Interactions, MixedModel, Segments, SequenceMrf, Statistic, Term, Transitions,
+    Domain, Interactions, MixedModel, NetworkType, Segments, SequenceMrf, Statistic, Term, Transitions,
 };
 use zhat::random::Streams;
 use zhat::space::{Scores, Subtrees};
@@ -15,8 +15,8 @@ use zhat::{Chain, FactorGraph, Model, SemiMarkov, SpaceModel};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// Markov, with names and evidence, a constant, zeros and extreme values. Only arithmetic that is exact everywhere
-/// goes into it, so that every machine makes the same bytes.
+/// A Markov network with names, evidence, a constant, zeros and extreme values. It uses only exact
+/// arithmetic, so that every machine writes the same bytes.
 fn markov() -> FactorGraph {
     let mut random = Streams::new(1, "golden").block(0);
     let mut value = || 8.0 * random.uniform() - 4.0;
@@ -36,10 +36,10 @@ fn markov() -> FactorGraph {
     graph.condition(&[(1, 2), (0, 1)]).unwrap()
 }
 
-/// A Bayesian network without names: rows of halves and quarters.
+/// A Bayesian network without names; probabilities are halves and quarters.
 fn bayes() -> FactorGraph {
     let half = -std::f64::consts::LN_2;
-    let mut graph = FactorGraph::new(vec![2, 2, 3]).unwrap().with_form(Form::Bayes);
+    let mut graph = FactorGraph::new(vec![2, 2, 3]).unwrap().with_network_type(NetworkType::Bayes);
     graph.add_factor(&[0], &[half, half]).unwrap();
     graph.add_factor(&[0, 1], &[0.0, ZERO, half, half]).unwrap();
     let quarter = 2.0 * half;
@@ -48,7 +48,7 @@ fn bayes() -> FactorGraph {
     graph
 }
 
-/// Two sequences of different lengths in double precision, zeros among the scores.
+/// Two sequences of different lengths in double precision, with zeros among the scores.
 fn chain() -> Chain<f64> {
     let mut random = Streams::new(2, "golden").block(0);
     let mut values = |count| (0..count).map(|_| 8.0 * random.uniform() - 4.0).collect::<Vec<f64>>();
@@ -58,14 +58,14 @@ fn chain() -> Chain<f64> {
     Chain::new(start.into(), values(24).into(), vec![4, 2], transitions).unwrap()
 }
 
-/// Single precision; left and right embeddings.
+/// Single precision, left and right embeddings.
 fn factored() -> Chain<f32> {
     let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
     let transitions = Transitions::Factored { left: numbers(15).into(), right: Some(numbers(15).into()) };
     Chain::crf(5, numbers(10).into(), vec![2], transitions).unwrap()
 }
 
-/// Single precision; a table for each step, scores for each place of a segment.
+/// Single precision, a table for each step, and scores for each position of a segment.
 fn semi_markov() -> SemiMarkov<f32> {
     let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
     let transitions = Transitions::PerStep(numbers(8).into());
@@ -75,7 +75,7 @@ fn semi_markov() -> SemiMarkov<f32> {
     SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap()
 }
 
-/// Every kind of statistic, of a discrete variable and continuous ones.
+/// Statistics of a discrete variable and of continuous variables.
 fn mixed() -> MixedModel {
     let domains = vec![Domain::States(3), Domain::Interval(-1.5, 2.0), Domain::Interval(0.125, 0.75)];
     let term = |weight, factors: &[(usize, Statistic)]| Term { weight, factors: factors.to_vec() };
@@ -88,7 +88,7 @@ fn mixed() -> MixedModel {
     MixedModel::new(domains, terms).unwrap()
 }
 
-/// A tree without its empty subtree, nodes in no order, pairs, conditions of two kinds.
+/// Nonempty subtrees of a tree with unordered nodes, pairwise scores and two kinds of conditions.
 fn space() -> SpaceModel {
     let parents = [Some(3), Some(0), Some(3), None, Some(2)];
     let tree = Subtrees::new(&parents, false).unwrap();
@@ -98,7 +98,7 @@ fn space() -> SpaceModel {
     SpaceModel::new(tree, scores).unwrap().restrict(conditions).unwrap()
 }
 
-/// Embeddings, a state that is forbidden.
+/// Embeddings and a state of weight zero.
 fn sequence_mrf() -> SequenceMrf {
     let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
     let interactions = Interactions::LowRank { rank: 2, left: numbers(6), right: vec![numbers(6); 2] };
@@ -109,7 +109,7 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The files of version 1, written first if that is asked for.
+/// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
 fn version_1() -> [(PathBuf, Model); 8] {
     static BLESS: Once = Once::new();
     let files: [(&str, Model); 8] = [
@@ -141,24 +141,24 @@ fn the_generator_still_writes_the_same_bytes() {
 }
 
 #[test]
-fn files_of_version_1_are_read_as_the_models_they_were() {
+fn files_of_version_1_give_the_original_models() {
     for (path, model) in version_1() {
         let read = read_model(&path).unwrap();
         assert_eq!(read, model, "{}", path.display());
         let graphs = (read.get::<FactorGraph>(), model.get::<FactorGraph>());
         let (Some(read), Some(graph)) = graphs else { continue };
         assert_eq!(
-            (read.names(), read.form(), read.evidence()),
-            (graph.names(), graph.form(), graph.evidence())
+            (read.names(), read.network_type(), read.evidence()),
+            (graph.names(), graph.network_type(), graph.evidence())
         );
     }
     assert_eq!(markov().evidence(), [(0, 1), (1, 2)]);
     assert_eq!((markov().variable_name(1), markov().state_name(0, 1)), ("Ẑ".into(), "yes".into()));
-    assert_eq!((bayes().form(), bayes().names()), (Form::Bayes, None));
+    assert_eq!((bayes().network_type(), bayes().names()), (NetworkType::Bayes, None));
 }
 
 #[test]
-fn a_file_that_is_read_and_written_again_keeps_its_bytes() {
+fn reading_and_writing_a_file_keeps_its_bytes() {
     for (path, _) in version_1() {
         let copy = std::env::temp_dir().join(format!("zhat-golden-{}.zhat", std::process::id()));
         write_model(&read_model(&path).unwrap(), &copy).unwrap();

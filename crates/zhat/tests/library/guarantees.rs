@@ -1,4 +1,4 @@
-//! `Exact` means: within the stated rounding of the truth, and the truth here has thirty digits.
+//! `Exact` means within the stated rounding of the true value; here the true value is known to thirty digits.
 
 use std::ops::Add;
 
@@ -12,7 +12,7 @@ use zhat::{Entropy, FactorGraph, LogPartition, Map, Marginals, Run};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// Holds all answers of the exact methods to their stated rounding, with no tolerance.
+/// Asserts that all results of the exact methods are within their stated rounding, without further tolerance.
 fn hold(name: &str, graph: &FactorGraph, run: &Run) {
     let truth = Truth::new(graph);
     for (method, exact) in exact_methods() {
@@ -50,7 +50,7 @@ fn exact_answers_lie_within_their_stated_rounding() {
 }
 
 #[test]
-fn the_stated_rounding_covers_what_evidence_decides() {
+fn the_stated_rounding_covers_variables_fixed_by_evidence() {
     for (seed, (name, graph)) in crate::support::small_models(70).into_iter().enumerate() {
         if graph.variable_count() > 0 {
             let v = seed % graph.variable_count();
@@ -63,8 +63,8 @@ fn the_stated_rounding_covers_what_evidence_decides() {
 }
 
 #[test]
-fn the_stated_rounding_covers_sums_that_are_only_almost_the_same() {
-    // Rows that sum to one up to a few units in the last place, on either side of what counts as the same.
+fn the_stated_rounding_covers_nearly_equal_sums() {
+    // Rows that sum to one up to a few units in the last place, on either side of the threshold for equality.
     for seed in 0..60 {
         let mut random = Streams::new(seed, "almost one").block(0);
         let network = generate::bayes(7, 2 + seed as usize % 3, 3, 0.2, seed).unwrap();
@@ -84,7 +84,7 @@ fn the_stated_rounding_covers_sums_that_are_only_almost_the_same() {
 
 #[test]
 fn the_stated_rounding_covers_constants() {
-    // ln 2 is lost in 10¹⁶ altogether; the answer has to say so.
+    // Added to 10¹⁶, ln 2 is rounded away completely; the stated rounding must cover it.
     let mut graph = FactorGraph::new(vec![2]).unwrap();
     graph.add_factor(&[], &[1e16]).unwrap();
     hold("a large constant", &graph, &Run::default());
@@ -97,7 +97,7 @@ fn the_stated_rounding_covers_constants() {
 
 #[test]
 fn the_stated_rounding_covers_long_sums() {
-    // The same term 40,000 times: every addition errs in the same direction.
+    // The same term 40,000 times: every addition rounds in the same direction.
     let mut graph = FactorGraph::new(vec![256, 40_000]).unwrap();
     let first: Vec<f64> = (0..256).map(|s| if s == 0 { 0.0 } else { -50.0 }).collect();
     let second: Vec<f64> = (0..40_000).map(|s| if s == 0 { 0.0 } else { -0.1 }).collect();
@@ -112,12 +112,12 @@ fn the_stated_rounding_covers_long_sums() {
     }
 }
 
-/// Holds log Z by elimination to a closed form.
+/// Asserts that log Z by elimination agrees with a closed form within the stated rounding.
 fn hold_log_partition(name: &str, graph: &FactorGraph, want: Double) {
     let z = Elimination::default().log_partition(graph, &Run::default()).unwrap();
     let (off, stated) = (want.distance(z.value), z.diagnostics.rounding);
     assert!(off <= stated, "{name}: {}, off by {off:e}, stated {stated:e}", z.value);
-    // A promise so wide that it says nothing would pass, too.
+    // A very large stated rounding would pass the check above, so it must be small.
     assert!(stated <= 1e-6 * want.high.abs(), "{name}: {} with a stated rounding of {stated:e}", z.value);
 }
 
@@ -127,7 +127,7 @@ fn times(n: usize, x: Double) -> Double {
 }
 
 #[test]
-fn a_million_independent_variables() {
+fn log_z_of_a_million_independent_variables() {
     let n = 1_000_000;
     let tables = [[0.3, -1.0], [2.5, 2.0], [ZERO, 0.7], [-4.0, -4.0], [0.0, 30.0]];
     let mut graph = FactorGraph::new(vec![2; n]).unwrap();
@@ -140,7 +140,7 @@ fn a_million_independent_variables() {
 }
 
 #[test]
-fn half_a_million_pairs() {
+fn log_z_of_half_a_million_pairs() {
     let n = 500_000;
     let table = [0.5, -0.25, 1.0, 3.0];
     let mut graph = FactorGraph::new(vec![2; 2 * n]).unwrap();
@@ -151,7 +151,7 @@ fn half_a_million_pairs() {
 }
 
 #[test]
-fn a_star_with_a_hundred_thousand_leaves() {
+fn log_z_of_a_star_with_a_hundred_thousand_leaves() {
     let leaves = 100_000;
     let mut graph = FactorGraph::new(vec![3; leaves + 1]).unwrap();
     let rows = [[0.1, 0.7, -1.0], [0.2, ZERO, 0.4], [0.9, 0.3, 0.30001]];
@@ -163,8 +163,8 @@ fn a_star_with_a_hundred_thousand_leaves() {
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand_variables_by_its_transfer_matrix() {
-    // The offset brings log Z, and the best score, to a million and to minus a million.
+fn log_z_of_a_chain_of_a_hundred_thousand_variables_by_its_transfer_matrix() {
+    // The offset moves log Z and the best score to about a million and minus a million.
     for offset in [0.0, 10.0, -10.0] {
         let n = 100_000;
         let mut random = Streams::new(1, "transfer matrix").block(0);
@@ -196,7 +196,7 @@ fn a_chain_of_a_hundred_thousand_variables_by_its_transfer_matrix() {
 }
 
 #[test]
-fn a_ring_by_the_eigenvalues_of_its_transfer_matrix() {
+fn log_z_of_a_ring_by_the_eigenvalues_of_its_transfer_matrix() {
     for (n, j, h) in [(3, 0.4, 0.3), (1000, 0.7, -0.2), (20_000, -0.5, 0.0), (501, -1.5, 0.0)] {
         let mut graph = FactorGraph::new(vec![2; n]).unwrap();
         for v in 0..n {
@@ -208,7 +208,7 @@ fn a_ring_by_the_eigenvalues_of_its_transfer_matrix() {
         let (cosh, sinh) = ((exp(h) + exp(-h)).over(2.0), (exp(h) - exp(-h)).over(2.0));
         let root = (exp(j) * exp(j) * sinh * sinh + exp(-j) * exp(-j)).sqrt();
         let (plus, minus) = (exp(j) * cosh + root, exp(j) * cosh - root);
-        // For J < 0 the second one is negative; the sign of its power is that of n.
+        // λ₋ can be negative; then the sign of λ₋ⁿ depends on the parity of n.
         let mut ratio = Double::from(1.0);
         let (size, negative) = if minus.high < 0.0 { (-minus, n % 2 == 1) } else { (minus, false) };
         ratio = if size.high == 0.0 { Double::ZERO } else { ratio * times(n, size.ln() - plus.ln()).exp() };
@@ -218,7 +218,7 @@ fn a_ring_by_the_eigenvalues_of_its_transfer_matrix() {
 }
 
 #[test]
-fn trees_count_their_colourings_and_paths_their_independent_sets() {
+fn colourings_of_trees_and_independent_sets_of_paths() {
     let (n, colours) = (50_000, 4);
     let mut random = Streams::new(2, "random tree").block(0);
     let mut tree = FactorGraph::new(vec![colours; n]).unwrap();
@@ -244,12 +244,13 @@ fn trees_count_their_colourings_and_paths_their_independent_sets() {
 }
 
 #[test]
-fn enormous_scores_give_probabilities_or_an_error() {
-    // Beside 10²⁰ everything else is rounded away, which may cost digits but not the sense of the answer.
+fn huge_scores_give_probabilities_or_an_error() {
+    // Added to 10²⁰, everything else is rounded away. This may cost precision, but results must stay
+    // meaningful.
     let mut lopsided = FactorGraph::new(vec![2, 2, 2]).unwrap();
     lopsided.add_factor(&[0, 1], &[3540.0, 3e20, 5848.0, -11652.0]).unwrap();
     lopsided.add_factor(&[1, 2], &[5415.0, 20411.0, -4e19, -1.5e20]).unwrap();
-    // Scores whose sums would be beyond the largest double are refused.
+    // Scores whose sums would exceed the largest double are refused.
     let mut beyond = FactorGraph::new(vec![2]).unwrap();
     assert!(beyond.add_factor(&[0], &[1.5e308, 0.0]).is_err());
     beyond.add_factor(&[0], &[9e304, 0.0]).unwrap();
@@ -265,7 +266,7 @@ fn enormous_scores_give_probabilities_or_an_error() {
             for answer in numbers {
                 match answer {
                     Ok(answer) => assert!(answer.value.is_finite(), "{method}: {answer}"),
-                    // Some state has a weight, be it beyond all numbers.
+                    // Some state has a positive weight, even if it overflows.
                     Err(error) => assert!(!matches!(error, zhat::Error::ZeroPartition), "{method}: {error}"),
                 }
             }

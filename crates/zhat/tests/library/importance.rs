@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::support::PROPOSALS;
 use crate::support::oracle::Oracle;
 use crate::support::statistics::{ALARM, bernstein_radius, multinomial_tail};
-use zhat::model::generate::{self, Grid};
-use zhat::montecarlo::{ImportanceSampling, Proposal};
+use zhat::model::generate::{self, GraphShape, Grid};
+use zhat::sampling::{ImportanceProposal, ImportanceSampling};
 use zhat::{
     Entropy, FactorGraph, FactorMarginals, Law, LogPartition, Marginals, Promise, Run, Sample, Samples,
 };
@@ -15,15 +15,64 @@ use zhat::{
 fn moderate_models() -> Vec<(String, FactorGraph)> {
     let grid = |rows, columns, torus| Grid { rows, columns, torus };
     let mut models = vec![
-        ("pairwise", generate::random(5, 2, 8, 2, 0.6, 0.0, 1)),
-        ("triples", generate::random(4, 3, 5, 3, 0.4, 0.0, 2)),
-        ("zeros", generate::random(4, 3, 5, 2, 0.5, 0.25, 3)),
-        ("many zeros", generate::random(5, 2, 6, 3, 0.5, 0.4, 6)),
+        (
+            "pairwise",
+            generate::random(
+                &GraphShape { variables: 5, factors: 8, strength: 0.6, ..Default::default() },
+                1,
+            ),
+        ),
+        (
+            "triples",
+            generate::random(
+                &GraphShape {
+                    variables: 4,
+                    states: 3,
+                    factors: 5,
+                    arity: 3,
+                    strength: 0.4,
+                    ..Default::default()
+                },
+                2,
+            ),
+        ),
+        (
+            "zeros",
+            generate::random(
+                &GraphShape {
+                    variables: 4,
+                    states: 3,
+                    factors: 5,
+                    strength: 0.5,
+                    zeros: 0.25,
+                    ..Default::default()
+                },
+                3,
+            ),
+        ),
+        (
+            "many zeros",
+            generate::random(
+                &GraphShape {
+                    variables: 5,
+                    factors: 6,
+                    arity: 3,
+                    strength: 0.5,
+                    zeros: 0.4,
+                    ..Default::default()
+                },
+                6,
+            ),
+        ),
         ("ring", generate::ising(grid(1, 6, true), 0.5, 0.4, false, 5)),
         ("potts", generate::potts(grid(2, 2, false), 3, 0.6, 0.3, false, 6)),
         ("network", generate::bayes(5, 2, 2, 0.2, 7)),
     ];
-    let given = generate::random(6, 2, 9, 2, 0.6, 0.1, 8).and_then(|graph| graph.condition(&[(2, 1)]));
+    let given = generate::random(
+        &GraphShape { variables: 6, factors: 9, strength: 0.6, zeros: 0.1, ..Default::default() },
+        8,
+    )
+    .and_then(|graph| graph.condition(&[(2, 1)]));
     models.push(("given", given));
     models.into_iter().map(|(name, model)| (name.to_string(), model.unwrap())).collect()
 }
@@ -44,7 +93,7 @@ struct Known<'g> {
 
 impl<'g> Known<'g> {
     /// Reads w(x) off the draws: it is a function of the state, and every possible state is drawn.
-    fn new(graph: &'g FactorGraph, proposal: Proposal) -> Self {
+    fn new(graph: &'g FactorGraph, proposal: ImportanceProposal) -> Self {
         let oracle = Oracle::new(graph);
         let index: HashMap<Vec<usize>, usize> =
             oracle.states.iter().enumerate().map(|(i, state)| (state.clone(), i)).collect();

@@ -1,25 +1,51 @@
-//! The bounds that importance sampling states, on models that make it hard; and what it refuses.
+//! Stated bounds of importance sampling on hard models, and rejected arguments.
 
 use crate::support::PROPOSALS;
 use crate::support::oracle::Oracle;
 use crate::support::statistics::{ALARM, binomial_tail};
-use zhat::model::generate::{self, Grid};
-use zhat::montecarlo::ImportanceSampling;
+use zhat::model::generate::{self, GraphShape, Grid};
+use zhat::sampling::ImportanceSampling;
 use zhat::{Entropy, Error, FactorGraph, Guarantee, LogPartition, Map, Marginals, Run, Sample};
 
-/// Models whose weights have tails so heavy that the estimates are nearly always far too small, and a few mild ones.
+/// Models whose weights have such heavy tails that estimates are nearly always far too small, and a few easy
+/// models.
 fn heavy_models() -> Vec<(String, FactorGraph)> {
     let grid = |rows, columns, torus| Grid { rows, columns, torus };
     let mut models = vec![
         ("strong glass", generate::ising(grid(3, 4, true), 4.0, 1.0, false, 1)),
         ("strong magnet", generate::ising(grid(3, 4, false), 3.0, 0.1, true, 2)),
-        ("zeros", generate::random(10, 2, 12, 3, 1.0, 0.5, 3)),
-        ("strong zeros", generate::random(8, 3, 12, 2, 3.0, 0.3, 4)),
-        ("huge", generate::random(8, 2, 12, 2, 100.0, 0.0, 5)),
+        (
+            "zeros",
+            generate::random(
+                &GraphShape { variables: 10, factors: 12, arity: 3, zeros: 0.5, ..Default::default() },
+                3,
+            ),
+        ),
+        (
+            "strong zeros",
+            generate::random(
+                &GraphShape {
+                    variables: 8,
+                    states: 3,
+                    factors: 12,
+                    strength: 3.0,
+                    zeros: 0.3,
+                    ..Default::default()
+                },
+                4,
+            ),
+        ),
+        (
+            "huge",
+            generate::random(
+                &GraphShape { variables: 8, factors: 12, strength: 100.0, ..Default::default() },
+                5,
+            ),
+        ),
         ("network", generate::bayes(9, 2, 3, 0.5, 6).and_then(|graph| graph.condition(&[(8, 1)]))),
         ("tree", generate::tree(9, 2, 3.0, 7)),
     ];
-    // One state in 4096 has nearly all the weight: just what makes a mean exceed its expectation.
+    // One state of 4096 has nearly all the weight, so that a sample mean can far exceed its expectation.
     let mut needle = FactorGraph::new(vec![2; 12]).unwrap();
     (0..12).for_each(|v| assert!(needle.add_factor(&[v, (v + 1) % 12], &[1.5, 0.0, 0.0, 0.0]).is_ok()));
     models.push(("needle", Ok(needle)));
@@ -85,12 +111,12 @@ fn bounds_on_the_best_score_always_hold() {
 }
 
 #[test]
-fn a_zero_partition_never_gets_a_finite_answer() {
+fn a_zero_partition_never_has_a_finite_estimate() {
     let run = Run::default();
     for (name, graph) in crate::support::zero_models() {
         for proposal in PROPOSALS {
             let method = ImportanceSampling::default().proposal(proposal).samples(4096);
-            // Samples cannot show that Z is 0 where looking at single factors does not.
+            // Samples cannot prove that Z is 0 if single factors do not show it.
             match method.log_partition(&graph, &run) {
                 Ok(z) => {
                     assert_eq!(z.value, f64::NEG_INFINITY, "{name}");

@@ -1,7 +1,7 @@
 //! The k best states, against the sorted list of all states.
 
 use zhat::exact::{Elimination, Enumeration};
-use zhat::numeric::rounding_allowance;
+use zhat::internal::numeric::rounding_allowance;
 use zhat::{Answer, BestState, Error, FactorGraph, KBest, Run};
 
 /// Every state of positive weight with its score, best first.

@@ -1,20 +1,21 @@
-//! Language models: counts by brute force, merging, learning, certificates by enumeration, bad input.
+//! Language models: counts against brute force, merging, training, certificates against enumeration, invalid
+//! input.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use crate::support::oracle::log_sum_exp;
-use zhat::language::file::{read_checkpoint, write_checkpoint};
-use zhat::language::text;
-use zhat::language::{
-    Checkpoint, Counts, Fold, Form, LanguageModel, Moments, Objective, SEPARATOR, Training, UNKNOWN,
-    Vocabulary, train,
+use zhat::cycle::{Annealed, TransferMatrix};
+use zhat::learn::language::file::{read_checkpoint, write_checkpoint};
+use zhat::learn::language::text;
+use zhat::learn::language::{
+    Counts, Fold, InteractionForm, LanguageModel, Moments, Objective, SEPARATOR, Training,
+    TrainingCheckpoint, UNKNOWN, Vocabulary, train,
 };
-use zhat::lifted::{Annealed, TransferMatrix};
 use zhat::random::Streams;
 use zhat::{Error, LogPartition, Run};
 
-/// A file that is gone with its owner.
+/// A file that is deleted on drop.
 struct Text(PathBuf);
 
 impl Text {
@@ -41,7 +42,7 @@ fn random_text(seed: u64, sentences: usize, words: usize) -> String {
     for _ in 0..sentences {
         let mut last = 0;
         for _ in 0..1 + random.below(6) {
-            // What comes next depends on what was.
+            // The next word depends on the previous one.
             last = (last * 2 + (random.uniform() * random.uniform() * words as f64) as usize) % words;
             text.push_str(&format!("w{last} "));
         }
@@ -50,7 +51,7 @@ fn random_text(seed: u64, sentences: usize, words: usize) -> String {
     text
 }
 
-/// The cyclic sequence with its separators, as words.
+/// The words of the cyclic sequence, with separators.
 fn cycle(text: &str, context: usize) -> Vec<String> {
     let mut cycle = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -116,7 +117,7 @@ fn parts_of_a_text_merge_to_the_moments_of_the_whole_for_any_number_of_threads()
 }
 
 #[test]
-fn rare_words_are_folded_into_the_unknown_one() {
+fn rare_words_become_the_unknown_word() {
     let file = Text::new("fold", b"a a a b b c <unk>\nd a b\n");
     let counts = file.counts(1);
     let words = |min_count, size| {
@@ -144,12 +145,12 @@ fn the_unknown_word_is_in_the_vocabulary_by_default() {
         let counts = text::count_text(text, 1, &Run::default()).unwrap();
         Vocabulary::of(&counts, &Fold { size, ..Fold::default() }).unwrap().words().join(" ")
     };
-    // Words that occur once become the unknown one.
+    // Words that occur once become the unknown word.
     assert_eq!(words("a b a c\nb a d\n", None), "a <unk> b");
-    // Where there are none it is reserved; where there are only such words they are kept.
+    // If no word occurs once, the unknown word is still reserved; if all words occur once, they are kept.
     assert_eq!(words("a b a b a\n", None), "a b <unk>");
     assert_eq!(words("a b c\n", None), "a b c <unk>");
-    // A text that has it is taken as it is, as if every word was kept.
+    // If the text contains the unknown word itself, every word is kept.
     assert_eq!(words("a b a c <unk>\n", None), "a <unk> b c");
     assert_eq!(words("a a a b b c c d\n", Some(2)), "<unk> a");
     assert_eq!(words("a a a b b c c\n", Some(4)), "a b c <unk>");
@@ -157,7 +158,7 @@ fn the_unknown_word_is_in_the_vocabulary_by_default() {
 }
 
 #[test]
-fn compressed_texts_and_bad_ones() {
+fn compressed_texts_are_read_and_invalid_texts_are_refused() {
     let text = random_text(5, 50, 9);
     let mut packed = Vec::new();
     {
@@ -193,7 +194,7 @@ fn learned(text: &str, context: usize, how: &Training) -> (LanguageModel, Text) 
     (model, file)
 }
 
-/// Σ log p(sentence | its length), all sentences of the length summed up.
+/// Σ log p(sentence | its length), normalised by enumeration of all sentences of that length.
 fn exact(model: &LanguageModel, text: &str) -> f64 {
     let (context, states) = (model.mrf().context(), model.mrf().states());
     let score = |words: &[usize]| {
@@ -233,11 +234,11 @@ fn exact(model: &LanguageModel, text: &str) -> f64 {
 }
 
 #[test]
-fn what_is_certified_is_below_the_exact_likelihood_and_better_than_independent_words() {
+fn certified_likelihoods_are_below_the_exact_one_and_better_than_independent_words() {
     let text = random_text(7, 60, 4);
     for context in [1, 2] {
         for objective in [Objective::Star, Objective::Spectral(Vec::new())] {
-            for form in [Form::Products(3), Form::Rotated(3), Form::Full] {
+            for form in [InteractionForm::Products(3), InteractionForm::Rotated(3), InteractionForm::Full] {
                 let how = Training::default().form(form).objective(objective.clone()).l2(1e-4).iterations(60);
                 let (model, file) = learned(&text, context, &how);
                 let moments = file.counts(context).moments(model.vocabulary()).unwrap();
@@ -245,12 +246,12 @@ fn what_is_certified_is_below_the_exact_likelihood_and_better_than_independent_w
                 let exact = exact(&model, &text);
                 assert!(score.log_likelihood <= exact, "{} {exact}", score.log_likelihood);
                 assert!(score.rounding < 1e-6 && score.log_lengths.is_finite());
-                // Independent words and separators are what learning starts from.
+                // Training starts from independent words and separators.
                 let n = moments.positions() as f64;
                 let alone: f64 =
                     moments.unary().iter().map(|&count| count as f64 * (count as f64 / n).ln()).sum();
                 assert!(score.log_likelihood > alone, "{} {alone}", score.log_likelihood);
-                // Another cycle of the same model is bounded, too.
+                // The bound also exists for a cycle of another length.
                 let (high, _) = model.bound(moments.positions() as usize + 1, &Run::default()).unwrap();
                 assert!(high.is_finite());
             }
@@ -259,7 +260,7 @@ fn what_is_certified_is_below_the_exact_likelihood_and_better_than_independent_w
 }
 
 #[test]
-fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
+fn a_resumed_run_gives_the_same_result_and_another_text_is_refused() {
     let text = random_text(8, 100, 12);
     let file = Text::new("resumed", text.as_bytes());
     let counts = file.counts(2);
@@ -269,16 +270,17 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
     let valid = other.counts(2).moments(&vocabulary).unwrap();
     let run = |threads| Run::default().with_threads(threads).with_seed(3);
     for (form, search) in [
-        (Form::Products(4), "Lbfgs"),
-        (Form::Rotated(4), "Lbfgs"),
-        (Form::Full, "Lbfgs"),
-        (Form::Full, "Fista"),
+        (InteractionForm::Products(4), "Lbfgs"),
+        (InteractionForm::Rotated(4), "Lbfgs"),
+        (InteractionForm::Full, "Lbfgs"),
+        (InteractionForm::Full, "Fista"),
     ] {
         let how = Training::default().form(form).iterations(25);
-        // The least memory that is enough is enough for FISTA only.
+        // For FISTA, the memory limit starts small and is raised until training just fits; L-BFGS would not
+        // fit.
         let mut memory = if search == "Fista" { 1000 } else { 1 << 30 };
         let (whole, kept) = loop {
-            let mut kept: Option<Checkpoint> = None;
+            let mut kept: Option<TrainingCheckpoint> = None;
             let mut told = Vec::new();
             let run = run(1).with_memory(memory);
             let whole = train(&moments, &vocabulary, Some(&valid), &how, None, &run, &mut |now| {
@@ -313,8 +315,8 @@ fn a_resumed_run_has_the_same_bits_and_another_text_is_refused() {
 }
 
 #[test]
-fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
-    let how = Training::default().form(Form::Products(2)).iterations(10);
+fn training_handles_one_word_and_contexts_longer_than_any_sentence() {
+    let how = Training::default().form(InteractionForm::Products(2)).iterations(10);
     for (text, context) in [("word\n", 1), ("word\n", 5), ("a b\nb a\n", 7)] {
         let (model, file) = learned(text, context, &how);
         let moments = file.counts(context).moments(model.vocabulary()).unwrap();
@@ -328,11 +330,12 @@ fn one_word_and_contexts_longer_than_any_sentence_can_be_learned() {
     let small = Run::default().with_memory(100);
     let error = train(&moments, &vocabulary, None, &how, None, &small, &mut |_| Ok(true)).unwrap_err();
     assert!(matches!(error, Error::OverBudget { .. }));
-    let bad = how.form(Form::Rotated(0));
+    let bad = how.form(InteractionForm::Rotated(0));
     assert!(train(&moments, &vocabulary, None, &bad, None, &Run::default(), &mut |_| Ok(true)).is_err());
 }
 
-/// Sentences of one template with three free places of four words each: ln 64 nats per sentence of six words.
+/// Sentences from a template with three slots of four words each: the entropy is ln 64 nats per sentence of
+/// six words.
 fn template(seed: u64, sentences: usize) -> String {
     let mut random = Streams::new(seed, "template").block(0);
     let mut line = |_| {
@@ -349,11 +352,11 @@ fn an_annealed_estimate_above_the_entropy_bound_has_a_warning_and_a_wide_interva
         (Text::new("template", template(1, 400).as_bytes()), Text::new("fresh", template(2, 400).as_bytes()));
     let counts = own.counts(2);
     let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size: None }).unwrap();
-    let how = Training::default().form(Form::Full).iterations(60);
+    let how = Training::default().form(InteractionForm::Full).iterations(60);
     let moments = counts.moments(&vocabulary).unwrap();
     let model = train(&moments, &vocabulary, None, &how, None, &run, &mut |_| Ok(true)).unwrap();
     let fresh = other.counts(2).moments(&vocabulary).unwrap();
-    // No model can do better than this on average.
+    // By the entropy of the text, no model can exceed this log-likelihood per word on average.
     let bound = -(64f64.ln()) / 6.0;
     let mut claims = 0;
     for levels in [Some(3), Some(20), None] {

@@ -1,10 +1,10 @@
 //! Models trained by stochastic gradient descent: they beat independent words, do not depend on the number of
 //! threads, stop when asked to, and reject malformed text.
 
-use zhat::language::{
+use zhat::cycle::TransferMatrix;
+use zhat::learn::language::{
     Certificate, Epoch, LanguageModel, LogBilinear, Stochastic, Vocabulary, train_log_bilinear, train_pseudo,
 };
-use zhat::lifted::TransferMatrix;
 use zhat::random::Streams;
 use zhat::{Error, LogPartition, Run};
 

@@ -8,7 +8,7 @@ use zhat::catalogue::{Choice, Settings};
 use zhat::io::table::{Missing, TableOptions};
 use zhat::learn::read_statistics;
 use zhat::learn::{self, Column, Fit, Likelihood, Optimizer, Start, Statistics, Structure, chow_liu};
-use zhat::model::generate;
+use zhat::model::generate::{self, GraphShape};
 use zhat::random::Streams;
 use zhat::{FactorGraph, Guarantee, LogPartition, Run, Sample, exact};
 
@@ -124,7 +124,11 @@ fn forests_need_no_tables_of_single_variables() {
 /// the objective is less than the gain.
 #[test]
 fn estimated_gradients_lead_towards_the_best_model() {
-    let graph = generate::random(8, 3, 14, 2, 0.8, 0.0, 2).unwrap();
+    let graph = generate::random(
+        &GraphShape { variables: 8, states: 3, factors: 14, strength: 0.8, ..Default::default() },
+        2,
+    )
+    .unwrap();
     let statistics = draws(&graph, 3000, 1);
     let structure = Structure::ChowLiu { more: 7 };
     let exact = likelihood(&statistics, &structure, "exact");
@@ -158,7 +162,11 @@ fn estimated_gradients_lead_towards_the_best_model() {
 /// point.
 #[test]
 fn gradients_and_optimisers_agree() {
-    let graph = generate::random(6, 3, 9, 2, 0.7, 0.0, 5).unwrap();
+    let graph = generate::random(
+        &GraphShape { variables: 6, states: 3, factors: 9, strength: 0.7, ..Default::default() },
+        5,
+    )
+    .unwrap();
     let statistics = draws(&graph, 2000, 1);
     let own = likelihood(&statistics, &Structure::ChowLiu { more: 4 }, "exact");
     let mut random = Streams::new(1, "points").block(0);
@@ -210,7 +218,9 @@ fn l1_removes_independent_pairs() {
 /// sizes.
 #[test]
 fn a_known_model_is_recovered() {
-    let graph = generate::random(6, 2, 8, 2, 0.8, 0.0, 3).unwrap();
+    let graph =
+        generate::random(&GraphShape { variables: 6, factors: 8, strength: 0.8, ..Default::default() }, 3)
+            .unwrap();
     let mut edges: Vec<(usize, usize)> =
         graph.factors().map(|factor| (factor.scope[0], factor.scope[1])).collect();
     edges.iter_mut().for_each(|(i, j)| (*i, *j) = (*i.min(j), *i.max(j)));
@@ -232,7 +242,9 @@ fn a_known_model_is_recovered() {
 /// With tree-reweighted messages the objective is a certified lower bound on the likelihood at every step.
 #[test]
 fn reweighted_messages_certify_the_likelihood() {
-    let graph = generate::random(8, 2, 14, 2, 0.8, 0.0, 4).unwrap();
+    let graph =
+        generate::random(&GraphShape { variables: 8, factors: 14, strength: 0.8, ..Default::default() }, 4)
+            .unwrap();
     let statistics = draws(&graph, 2000, 1);
     let structure = Structure::ChowLiu { more: 6 };
     let own = likelihood(&statistics, &structure, "trw");
@@ -253,7 +265,11 @@ fn reweighted_messages_certify_the_likelihood() {
 
 #[test]
 fn a_resumed_fit_has_the_same_bits() {
-    let graph = generate::random(5, 3, 6, 2, 0.7, 0.0, 6).unwrap();
+    let graph = generate::random(
+        &GraphShape { variables: 5, states: 3, factors: 6, strength: 0.7, ..Default::default() },
+        6,
+    )
+    .unwrap();
     let statistics = draws(&graph, 1000, 1);
     for (method, l1) in [("exact", 0.0), ("exact", 0.01), ("importance", 0.0)] {
         let own = likelihood(&statistics, &Structure::ChowLiu { more: 2 }, method);
@@ -272,7 +288,7 @@ fn a_resumed_fit_has_the_same_bits() {
         let folder = Folder::new("kept");
         let path = folder.0.join("state.json");
         let stop_at = |iteration| {
-            let mut watch = |now: &learn::Checkpoint| Ok(now.progress().iteration < iteration);
+            let mut watch = |now: &learn::FitCheckpoint| Ok(now.progress().iteration < iteration);
             learn::fit_kept(&own, &how, &path, &Run::default(), &mut watch).unwrap()
         };
         stop_at(4);
@@ -283,7 +299,7 @@ fn a_resumed_fit_has_the_same_bits() {
     }
 }
 
-fn kept_of(own: &Likelihood, how: &Fit) -> learn::Checkpoint {
+fn kept_of(own: &Likelihood, how: &Fit) -> learn::FitCheckpoint {
     let mut kept = None;
     learn::fit(own, how, None, &Run::default(), &mut |now| {
         kept = Some(now.clone());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::oracle::log_sum_exp;
-use zhat::lifted::{Annealed, Descent, Spectral, Star, TransferMatrix};
+use zhat::cycle::{Annealed, Descent, Spectral, Star, TransferMatrix};
 use zhat::model::{Interactions, SequenceMrf};
 use zhat::random::{Stream, Streams};
 use zhat::{Error, Estimate, Forecasts, Guarantee, LogPartition, Observer, Query, Run};

@@ -1,4 +1,4 @@
-//! The library's tests in one program: what is generic is compiled once, not once for every file.
+//! The library's tests in one program, so that generic code is compiled once and not once per file.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../support/mod.rs"]

@@ -1,11 +1,12 @@
-//! Mean field: a certified lower bound at every stopping point, exact on forests, the same bits for any number of threads.
+//! Mean field: a certified lower bound at every stopping point, exact on forests, independent of the number
+//! of threads.
 
 use std::time::Duration;
 
 use crate::support::double_double::{self, Double};
 use crate::support::oracle::{Oracle, states};
-use zhat::mean_field::{MeanField, Structure};
-use zhat::model::generate::{self, Grid};
+use zhat::bounds::{MeanField, MeanFieldStructure};
+use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::random::{Stream, Streams};
 use zhat::{
     Entropy, Error, FactorGraph, FactorMarginals, Guarantee, LogPartition, Map, Marginals, Promise, Run,
@@ -13,7 +14,7 @@ use zhat::{
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// log Z with twice the digits; −∞ for Z = 0.
+/// log Z in double-double precision; −∞ for Z = 0.
 fn truth(graph: &FactorGraph) -> Double {
     let scores: Vec<Double> = states(graph).iter().map(|state| double_double::score(graph, state)).collect();
     if scores.iter().all(|score| score.high == ZERO) {
@@ -23,7 +24,7 @@ fn truth(graph: &FactorGraph) -> Double {
     }
 }
 
-/// True if a certified lower end is not above log Z, to the last bit.
+/// True if a certified lower bound is at most log Z, without tolerance.
 fn holds(low: f64, truth: Double) -> bool {
     low == ZERO || (truth.high > ZERO && (truth - low.into()).high >= 0.0)
 }
@@ -38,7 +39,8 @@ fn run() -> Run {
     Run::default().with_threads(1)
 }
 
-/// A model with everything that makes trouble: arities 0 to 5, one state, zeros, ties, huge scores, parts without factors.
+/// A model with many edge cases: arities 0 to 5, variables with one state, zeros, ties, huge scores,
+/// variables without factors.
 fn nasty(seed: u64) -> FactorGraph {
     let mut random: Stream = Streams::new(seed, "nasty models").block(0);
     let n = random.below(8);
@@ -68,7 +70,7 @@ fn no_bound_is_violated_at_any_stopping_point() {
     for seed in 0..1500 {
         let graph = nasty(seed);
         let truth = truth(&graph);
-        for structure in [Structure::Forest, Structure::Independent] {
+        for structure in [MeanFieldStructure::Forest, MeanFieldStructure::Independent] {
             let mut last = ZERO;
             for iterations in [0, 1, 2, 5, 50] {
                 let method = MeanField::default()
@@ -85,7 +87,7 @@ fn no_bound_is_violated_at_any_stopping_point() {
                             "seed {seed}, {iterations}: {z}, {truth:?}"
                         );
                         assert!(z.value.is_finite(), "seed {seed}: {z}");
-                        // The same ascent, further on.
+                        // More iterations of the same ascent never lower the value.
                         assert!(
                             z.value >= last - 2.0 * z.diagnostics.rounding,
                             "seed {seed}: {z} after {last}"
@@ -110,7 +112,7 @@ fn no_bound_is_violated_at_any_stopping_point() {
 }
 
 #[test]
-fn every_bound_on_the_way_holds_and_none_falls() {
+fn every_intermediate_bound_holds_and_none_decreases() {
     let run = run();
     for seed in 0..400 {
         let graph = nasty(10_000 + seed);
@@ -179,7 +181,7 @@ fn everything_is_exact_on_forests() {
         let n = 1 + random.below(9);
         let mut graph = FactorGraph::new((0..n).map(|_| 1 + random.below(3)).collect()).unwrap();
         let strength = [1.0, 10.0, 1e4][random.below(3)];
-        // Every factor takes one variable that is there and some new ones: no cycle.
+        // Every factor joins at most one earlier variable with new ones, so there is no cycle.
         let mut order: Vec<usize> = (0..n).collect();
         random.shuffle(&mut order);
         let mut joined = 1;
@@ -219,7 +221,7 @@ fn everything_is_exact_on_forests() {
         let entropy = MeanField::default().entropy(&graph, &run).unwrap();
         assert!((entropy.value - oracle.entropy()).abs() <= 1e-11 + z.diagnostics.rounding, "seed {seed}");
     }
-    // Longer than any cluster of a graph with cycles.
+    // A tree larger than any cluster that is used for a graph with cycles.
     let long = generate::tree(5000, 2, 1.0, 3).unwrap();
     let z = MeanField::default().log_partition(&long, &run).unwrap();
     let other = zhat::exact::Elimination::default().log_partition(&long, &run).unwrap();
@@ -228,9 +230,9 @@ fn everything_is_exact_on_forests() {
 }
 
 #[test]
-fn models_of_weight_zero_are_found_out() {
+fn models_of_weight_zero_are_detected() {
     for (name, graph) in crate::support::zero_models() {
-        for structure in [Structure::Forest, Structure::Independent] {
+        for structure in [MeanFieldStructure::Forest, MeanFieldStructure::Independent] {
             let method = MeanField::default().structure(structure);
             assert!(matches!(method.log_partition(&graph, &run()), Err(Error::ZeroPartition)), "{name}");
             let method = method.condition(1);
@@ -253,8 +255,12 @@ fn grid(side: usize, coupling: f64, seed: u64) -> FactorGraph {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
-    let zeros = generate::random(300, 3, 500, 3, 1.0, 0.2, 5).unwrap();
+fn threads_do_not_change_the_result() {
+    let zeros = generate::random(
+        &GraphShape { variables: 300, states: 3, factors: 500, arity: 3, zeros: 0.2, ..Default::default() },
+        5,
+    )
+    .unwrap();
     for graph in [grid(60, 0.7, 1), zeros] {
         let method = MeanField::default().iterations(7);
         let all: Vec<_> = [1, 2, 5]
@@ -272,7 +278,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn trees_are_better_than_single_variables_and_cases_better_still() {
+fn forests_improve_on_independent_variables_and_conditioning_improves_further() {
     let run = run();
     for seed in 0..5 {
         let graph = grid(10, 0.8, seed);
@@ -281,8 +287,9 @@ fn trees_are_better_than_single_variables_and_cases_better_still() {
             let method = MeanField::default().structure(structure).condition(condition);
             method.log_partition(&graph, &run).unwrap().value
         };
-        let (single, trees) = (bound(Structure::Independent, 0), bound(Structure::Forest, 0));
-        let cases = bound(Structure::Forest, 3);
+        let (single, trees) =
+            (bound(MeanFieldStructure::Independent, 0), bound(MeanFieldStructure::Forest, 0));
+        let cases = bound(MeanFieldStructure::Forest, 3);
         assert!(single < trees && trees < cases && cases < truth, "{single} {trees} {cases} {truth}");
     }
 }

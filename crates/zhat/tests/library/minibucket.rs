@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::support::oracle::Oracle;
 use crate::support::statistics::{ALARM, WeightedDraws, bernstein_radius, binomial_tail};
+use zhat::bounds::{WeightedMiniBucketSampling, WeightedMiniBuckets};
 use zhat::exact::Elimination;
-use zhat::minibucket::{WeightedMiniBucketSampling, WeightedMiniBuckets};
-use zhat::model::generate::{self, Grid};
+use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::random::Streams;
 use zhat::{
     Error, Estimate, FactorGraph, FactorMarginals, Guarantee, Law, LogPartition, Marginals, Run, Sample,
@@ -216,10 +216,16 @@ fn hard_models() -> Vec<(&'static str, FactorGraph)> {
     let models = vec![
         ("glass", generate::ising(grid(3, 4, true), 1.5, 1.0, false, 1)),
         ("strong glass", generate::ising(grid(3, 4, true), 4.0, 1.0, false, 2)),
-        ("zeros", generate::random(10, 2, 14, 3, 1.0, 0.4, 3)),
+        (
+            "zeros",
+            generate::random(
+                &GraphShape { variables: 10, factors: 14, arity: 3, zeros: 0.4, ..Default::default() },
+                3,
+            ),
+        ),
         ("network", generate::bayes(9, 2, 3, 0.5, 6).and_then(|graph| graph.condition(&[(8, 1)]))),
         ("potts", generate::potts(grid(3, 3, false), 3, 1.0, 0.0, true, 4)),
-        ("dense", generate::random(9, 2, 36, 2, 1.0, 0.0, 5)),
+        ("dense", generate::random(&GraphShape { variables: 9, factors: 36, ..Default::default() }, 5)),
     ];
     models.into_iter().map(|(name, model)| (name, model.unwrap())).collect()
 }

@@ -1,5 +1,5 @@
-//! Models with continuous variables: certified intervals against closed forms, the error function and incomplete gamma functions,
-//! evaluated elsewhere with 40 digits.
+//! Models with continuous variables: certified intervals against closed forms, the error function and
+//! incomplete gamma functions. Reference values were computed independently with 40 digits.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn families() -> Vec<(Family, (f64, f64), f64)> {
         (Family::LogNormal { mean: 1.5, deviation: 0.25 }, (1.0, 12.0), -0.4673966339986118),
         (Family::Pareto { shape: 2.0 }, (1.0, 50.0), -0.693547260581285),
         (Family::Pareto { shape: 0.5 }, (0.2, 3.0), 1.1991920195502788),
-        // scale·(2 − e^{−(m − a)/s} − e^{−(b − m)/s}), and scale·(e^{−(a − m)/s} − e^{−(b − m)/s}) beside the centre.
+        // scale·(2 − e^{−(m − a)/s} − e^{−(b − m)/s}), and scale·(e^{−(a − m)/s} − e^{−(b − m)/s}) if the
+        // interval excludes the centre.
         (
             Family::Laplace { centre: 0.0, scale: 1.0 },
             (-1.0, 2.0),
@@ -64,7 +65,7 @@ fn term(weight: f64, factors: &[(usize, Statistic)]) -> Term {
     Term { weight, factors: factors.to_vec() }
 }
 
-/// Models of more than one variable, or with odd statistics, and their log Z.
+/// Models with several variables or unusual statistics, and their log Z.
 fn others() -> Vec<(MixedModel, f64)> {
     let (x, y) = (0, 1);
     let (power, log) = (Statistic::Power, Statistic::Log);
@@ -106,7 +107,7 @@ fn ends(z: &Estimate) -> (f64, f64) {
 }
 
 #[test]
-fn families_are_bracketed_within_the_error_asked_for() {
+fn families_are_bracketed_within_the_requested_error() {
     let run = Run::default();
     for (family, bounds, truth) in families() {
         let model = family.on(bounds).unwrap();
@@ -161,7 +162,7 @@ fn models_of_several_variables_are_bracketed() {
 }
 
 #[test]
-fn intervals_hold_however_early_the_work_ends() {
+fn intervals_hold_after_any_amount_of_work() {
     let run = Run::default().with_time(Duration::from_millis(0));
     for (model, truth) in others() {
         let z = MixedQuadrature::default().log_partition(&model, &run).unwrap();
@@ -232,7 +233,7 @@ fn random_models_agree_with_numerical_quadrature() {
     }
 }
 
-/// At a confidence of 1 − 10⁻⁹ not one of these intervals may miss.
+/// At a confidence of 1 − 10⁻⁹ no interval may miss.
 #[test]
 fn draws_cover_the_truth_or_are_refused() {
     let run = Run::default();
@@ -272,7 +273,7 @@ fn draws_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn many_states_are_refused_without_draws_and_answered_with_them() {
+fn many_states_are_refused_without_draws_and_bounded_with_draws() {
     let terms = (0..30).map(|v| {
         let next = (v + 1) % 30;
         term(0.02, &[(v, Statistic::State(0)), (next, Statistic::State(1))])
@@ -287,7 +288,7 @@ fn many_states_are_refused_without_draws_and_answered_with_them() {
 }
 
 #[test]
-fn models_without_anything_and_options_out_of_range() {
+fn empty_models_and_options_out_of_range() {
     let run = Run::default();
     let empty = MixedModel::new(vec![], vec![term(1.5, &[])]).unwrap();
     assert!((MixedQuadrature::default().log_partition(&empty, &run).unwrap().value - 1.5).abs() < 1e-12);
@@ -309,7 +310,7 @@ fn models_without_anything_and_options_out_of_range() {
     }
 }
 
-/// Composite Simpson's rule on panels that end at every kink.
+/// Composite Simpson's rule on panels split at every kink.
 fn simpson(f: &dyn Fn(f64) -> f64, ends: &[f64]) -> f64 {
     let steps = 2000;
     let panel = |a: f64, b: f64| {
@@ -321,7 +322,7 @@ fn simpson(f: &dyn Fn(f64) -> f64, ends: &[f64]) -> f64 {
     ends.windows(2).map(|pair| panel(pair[0], pair[1])).sum()
 }
 
-/// log Z of both methods, the certified interval being held to the truth.
+/// Checks log Z of both methods; the certified interval must contain the true value.
 fn both(model: &MixedModel, truth: f64, slack: f64) {
     let run = Run::default();
     let z = MixedQuadrature::default().error(1e-7).log_partition(model, &run).unwrap();
@@ -332,7 +333,7 @@ fn both(model: &MixedModel, truth: f64, slack: f64) {
 }
 
 #[test]
-fn distances_from_a_centre_alone_and_with_others() {
+fn distance_statistics_alone_and_combined() {
     let (x, y) = (0, 1);
     let distance = |centre: f64, power: f64| Statistic::Distance { centre, power };
     let power = Statistic::Power;
@@ -352,7 +353,8 @@ fn distances_from_a_centre_alone_and_with_others() {
         &[0.0, 2.0],
     );
     one(0.0, 2.0, vec![term(-1.0, &[(x, distance(1.0, 1.0)), (x, power(1.0))])], &[1.0]);
-    // Two variables that interact: the inner integral by Simpson's rule, too.
+    // Two variables that interact: the inner integral is known in closed form, the outer one is by Simpson's
+    // rule.
     let terms = vec![
         term(-1.0, &[(x, distance(0.0, 1.0))]),
         term(-0.5, &[(y, power(2.0))]),
@@ -369,14 +371,14 @@ fn distances_from_a_centre_alone_and_with_others() {
         &[-1.0, 1.0],
     );
     both(&model, truth.ln(), 1e-9);
-    // No closed form for a real power beside a logarithm: the interval is wide, and holds.
+    // There is no closed form for a real power with a logarithm: the interval is wide but valid.
     let odd = vec![term(-1.0, &[(x, distance(1.0, 0.5))]), term(0.5, &[(x, Statistic::Log(1))])];
     let model = MixedModel::new(vec![Domain::Interval(0.5, 2.0)], odd).unwrap();
     let z = MixedQuadrature::default().cells(500).log_partition(&model, &Run::default()).unwrap();
     let truth = GaussLegendre::default().log_partition(&model, &Run::default()).unwrap().value;
     let (low, high) = ends(&z);
     assert!(low <= truth && truth <= high && high - low < 0.02, "{low} {truth} {high}");
-    // Draws.
+    // Intervals from draws.
     let weak =
         vec![term(-0.3, &[(x, distance(0.5, 1.5))]), term(0.2, &[(x, distance(0.0, 1.0)), (y, power(1.0))])];
     let model =
@@ -388,7 +390,7 @@ fn distances_from_a_centre_alone_and_with_others() {
 }
 
 #[test]
-fn counts_with_and_without_a_largest_value() {
+fn count_variables_with_and_without_a_largest_value() {
     let run = Run::default();
     let x = |weight: f64, statistic: Statistic| term(weight, &[(0, statistic)]);
     for rate in [0.01, 1.0, 7.5, 300.0, 20_000.0f64] {
@@ -399,7 +401,7 @@ fn counts_with_and_without_a_largest_value() {
         let numerical = GaussLegendre::default().log_partition(&model, &run).unwrap().value;
         assert!((numerical - rate).abs() < 1e-11 * (1.0 + rate), "{rate}: {numerical}");
     }
-    // 1 + λ + λ²/2 + λ³/6.
+    // Z = 1 + λ + λ²/2 + λ³/6.
     let cut = Family::Poisson { rate: 2.0 }.on((0.0, 3.0)).unwrap();
     let (low, high) = ends(&MixedQuadrature::default().log_partition(&cut, &run).unwrap());
     let truth = (1.0 + 2.0 + 2.0 + 4.0 / 3.0f64).ln();
@@ -409,12 +411,12 @@ fn counts_with_and_without_a_largest_value() {
     assert!(low <= truth && truth <= high);
     let all = Family::Poisson { rate: 2.0 }.on((0.0, f64::INFINITY)).unwrap();
     assert!(drawn.log_partition(&all, &run).is_err());
-    // A geometric series: 1/(1 − 0.9).
+    // A geometric series: Z = 1/(1 − 0.9).
     let counts = Domain::Counts(0, None);
     let geometric = MixedModel::new(vec![counts], vec![x(0.9f64.ln(), Statistic::Power(1.0))]).unwrap();
     let (low, high) = ends(&MixedQuadrature::default().log_partition(&geometric, &run).unwrap());
     assert!(low <= 10f64.ln() + 1e-14 && 10f64.ln() - 1e-14 <= high && high - low < 1e-9, "{low} {high}");
-    // A rate that is drawn from [0.5, 4]: Σ_x ∫ e^{−r} rˣ/x! dr = 3.5.
+    // A rate r in [0.5, 4]: Σ_x ∫ e^{−r} rˣ/x! dr = 3.5.
     let mixed = vec![
         term(1.0, &[(0, Statistic::Power(1.0)), (1, Statistic::Log(1))]),
         x(-1.0, Statistic::LogFactorial),
@@ -422,7 +424,7 @@ fn counts_with_and_without_a_largest_value() {
     ];
     let model = MixedModel::new(vec![counts, Domain::Interval(0.5, 4.0)], mixed).unwrap();
     both(&model, 3.5f64.ln(), 0.0);
-    // Two counts that repel each other, beside the plain sum.
+    // Two counts with a negative interaction, against the direct sum.
     let pair = vec![
         x(1.0, Statistic::Power(1.0)),
         x(-1.0, Statistic::LogFactorial),
@@ -473,7 +475,7 @@ fn files_keep_counts_and_distances() {
 }
 
 #[test]
-fn every_loop_looks_at_the_clock() {
+fn every_loop_keeps_the_time_limit() {
     let run = Run::default().with_time(Duration::from_millis(300));
     let distance = |v: usize| (v, Statistic::Distance { centre: 0.1, power: 1.5 });
     let terms = (0..6).map(|v| term(-1.0, &[distance(v), distance((v + 1) % 6)])).collect();

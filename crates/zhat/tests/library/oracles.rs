@@ -1,4 +1,4 @@
-//! The tools that the other tests trust.
+//! Tests of the tools that the other tests rely on.
 
 use crate::support::double_double::Double;
 use crate::support::statistics::{ALARM, bernstein_radius, binomial_tail, multinomial_tail};
@@ -10,7 +10,7 @@ fn the_tails_have_known_values() {
     assert_eq!(multinomial_tail(&[25, 25, 50], &[0.25, 0.25, 0.5]), 1.0);
     assert_eq!(multinomial_tail(&[1, 9], &[0.0, 1.0]), 0.0);
     assert!(multinomial_tail(&[700, 300], &[0.5, 0.5]) < ALARM);
-    // Of two terms ±1 the mean of n is within √(2·ln(2/alarm)/n) or so.
+    // The mean of n terms ±1 is within about √(2·ln(2/alarm)/n) of 0.
     assert!((bernstein_radius(1e6, 1.0, 1.0, 2.0 * (-8f64).exp()) - 4e-3).abs() < 1e-5);
 }
 

@@ -2,13 +2,13 @@
 //! the exact value.
 
 use crate::support::oracle::{log_sum_exp, states as states_of};
+use zhat::Real;
+use zhat::dynamic::{Selection, States};
 use zhat::messages::BeliefPropagation;
+use zhat::messages::{GraphProposal, PairwisePropagation, RandomizedMessages};
 use zhat::model::{FactorGraph, PairwiseGradient, PairwiseGraph, Transitions};
-use zhat::numeric::Real;
-use zhat::pairwise::{GraphProposal, PairwisePropagation, RandomizedMessages};
+use zhat::query::TransitionGradient;
 use zhat::random::Streams;
-use zhat::randomized::{Selection, States};
-use zhat::sequence::TransitionGradient;
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Run, exact};
 
 /// A random graph. `seed % 6` in 0 to 2 gives a forest with shared, per-edge and factored interactions, 3 to
@@ -300,7 +300,7 @@ fn without_edges_relaxed_samples_follow_the_model() {
 }
 
 #[test]
-fn results_do_not_depend_on_threads() {
+fn threads_do_not_change_the_result() {
     for seed in [2u64, 5] {
         let graph = random_graph::<f32>(seed, 8, 100, 0.0, 1.0);
         let method = RandomizedMessages::default().states(States::Count(70));

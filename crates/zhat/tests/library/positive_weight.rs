@@ -1,15 +1,16 @@
-//! A state that is returned has a positive weight, or there is an error: every method that answers `map`, `k_best` or `sample` for factor graphs.
+//! Every method that supports `map`, `k_best` or `sample` for factor graphs returns states of positive weight
+//! or an error.
 
 use std::time::Duration;
 
 use zhat::catalogue::{self, Choice, Settings, answer};
-use zhat::model::generate;
+use zhat::model::generate::{self, GraphShape};
 use zhat::query::AnyValue;
 use zhat::{BestState, FactorGraph, Law, Model, Query, Run};
 
 const NEVER: f64 = f64::NEG_INFINITY;
 
-/// log of the largest weight, by enumeration.
+/// The logarithm of the largest weight, by enumeration.
 fn largest(graph: &FactorGraph) -> f64 {
     let cardinalities = graph.cardinalities();
     let count: usize = cardinalities.iter().product();
@@ -26,7 +27,8 @@ fn largest(graph: &FactorGraph) -> f64 {
     (0..count).map(|k| graph.score(&state(k))).fold(NEVER, f64::max)
 }
 
-/// Forbids that two of the first variables, which have the same number of states, are in the same state.
+/// Adds the constraint that the first variables, which have the same number of states, all have different
+/// states.
 fn all_different(graph: &mut FactorGraph, variables: usize) {
     let states = graph.cardinalities()[0];
     let entry = |k: usize| if k / states == k % states { NEVER } else { 0.0 };
@@ -78,13 +80,17 @@ fn check(graph: &FactorGraph, possible: Option<bool>, run: &Run, what: &str) -> 
 }
 
 #[test]
-fn states_that_are_returned_have_a_positive_weight() {
+fn returned_states_have_a_positive_weight() {
     let (mut states, mut impossible) = (0, 0);
     for seed in 0..24 {
         let zeros = [0.3, 0.5, 0.6, 0.7][seed as usize % 4];
-        let mut graph = generate::random(7, 3, 12, 2, 1.0, zeros, seed).unwrap();
+        let mut graph = generate::random(
+            &GraphShape { variables: 7, states: 3, factors: 12, zeros, ..Default::default() },
+            seed,
+        )
+        .unwrap();
         if seed % 6 == 5 {
-            // Four variables of three states cannot all be different.
+            // Four variables with three states cannot all be different.
             all_different(&mut graph, 4);
         }
         let possible = largest(&graph) > NEVER;
@@ -96,8 +102,9 @@ fn states_that_are_returned_have_a_positive_weight() {
 }
 
 #[test]
-fn a_run_that_is_stopped_returns_no_state_of_weight_zero() {
-    // More variables than states: nothing has a weight, and local search and propagation alone do not find that out.
+fn a_stopped_run_returns_no_state_of_weight_zero() {
+    // There are more variables than states, so Z = 0, and local search and propagation alone cannot detect
+    // it.
     let mut pigeons = FactorGraph::new(vec![8; 9]).unwrap();
     all_different(&mut pigeons, 9);
     check(
@@ -107,7 +114,11 @@ fn a_run_that_is_stopped_returns_no_state_of_weight_zero() {
         "pigeons",
     );
     for seed in 0..8 {
-        let graph = generate::random(60, 4, 150, 2, 1.0, 0.45, seed).unwrap();
+        let graph = generate::random(
+            &GraphShape { variables: 60, states: 4, factors: 150, zeros: 0.45, ..Default::default() },
+            seed,
+        )
+        .unwrap();
         for time in [Duration::ZERO, Duration::from_millis(30)] {
             let run = Run::default().with_threads(1).with_time(time);
             check(&graph, None, &run, &format!("seed {seed} in {time:?}"));

@@ -1,12 +1,12 @@
-//! Stochastic quadrature: tuples have their law, estimates their expectation, and every promise holds.
+//! Stochastic quadrature: distribution of tuples, unbiasedness of estimates and validity of every guarantee.
 
 use std::collections::HashMap;
 
 use zhat::catalogue::Settings;
-use zhat::model::generate::{self, Grid};
+use zhat::internal::quadrature::{Cliques, Norms, Polynomial, Tuples, corrected};
+use zhat::model::generate::{self, GraphShape, Grid};
 use zhat::quadrature::{
-    Approximation, Cliques, Form, Norms, Polynomial, PublishedQuadrature, Sampler, StochasticQuadrature,
-    Tuples, corrected,
+    Approximation, PublishedQuadrature, QuadratureForm, StochasticQuadrature, TupleSampler,
 };
 use zhat::random::Streams;
 use zhat::{
@@ -18,9 +18,9 @@ use crate::support::oracle::Oracle;
 use crate::support::statistics::{ALARM, WeightedDraws, bernstein_radius, binomial_tail, multinomial_tail};
 use crate::support::{one_thread, small_models, zero_models};
 
-const SAMPLERS: [Sampler; 3] = [Sampler::Direct, Sampler::Unranking, Sampler::Rejection];
+const SAMPLERS: [TupleSampler; 3] = [TupleSampler::Direct, TupleSampler::Unranking, TupleSampler::Rejection];
 
-/// Overlapping cliques of sizes 1 to 3 over variables of 2 and 3 states.
+/// Overlapping cliques of sizes 1 to 3 over variables with 2 and 3 states.
 fn overlapping(scale: f64) -> FactorGraph {
     let mut graph = FactorGraph::new(vec![2, 3, 2]).unwrap();
     for (i, scope) in [vec![0, 1], vec![2, 1], vec![0], vec![0, 1, 2]].into_iter().enumerate() {
@@ -31,7 +31,8 @@ fn overlapping(scale: f64) -> FactorGraph {
     graph
 }
 
-/// χ(j)/‖χ‖ of a tuple of indices, by its definition: the share of the states that all its statistics are one at.
+/// χ(j)/‖χ‖ for a tuple of indices, by definition: proportional to the fraction of states in which all its
+/// statistics are one.
 fn mass(graph: &FactorGraph, tuple: &[usize], states: &[Vec<usize>]) -> f64 {
     let mut ends = vec![0];
     graph.factors().for_each(|factor| ends.push(ends[ends.len() - 1] + factor.log_values.len()));
@@ -46,7 +47,7 @@ fn mass(graph: &FactorGraph, tuple: &[usize], states: &[Vec<usize>]) -> f64 {
 }
 
 #[test]
-fn all_samplers_have_the_law_of_the_tuple_mass() {
+fn all_samplers_follow_the_tuple_distribution() {
     let mut graph = FactorGraph::new(vec![2, 3, 2]).unwrap();
     graph.add_factor(&[0, 1], &[0.1; 6]).unwrap();
     graph.add_factor(&[2, 1], &[0.2; 6]).unwrap();
@@ -71,7 +72,7 @@ fn all_samplers_have_the_law_of_the_tuple_mass() {
             let mut random = Streams::new(3, "tuple law").block((10 * number + length) as u64);
             let mut counts = vec![0u64; probabilities.len()];
             for _ in 0..200_000 {
-                // What cannot be is counted nowhere, so that the test fails.
+                // A tuple of probability zero has no cell, so the test fails.
                 let tuple = tuples.draw(length, &mut random).to_vec();
                 counts[*place.get(&tuple).unwrap_or_else(|| panic!("{sampler:?} drew {tuple:?}"))] += 1;
             }
@@ -82,7 +83,7 @@ fn all_samplers_have_the_law_of_the_tuple_mass() {
 }
 
 #[test]
-fn the_norm_is_a_power_a_sum_over_partitions_and_a_sum_over_all_tuples() {
+fn three_formulas_for_the_norm_agree() {
     let mut odd = FactorGraph::new(vec![1, 2, 4]).unwrap();
     odd.add_factor(&[0, 1], &[0.0, 1.0]).unwrap();
     odd.add_factor(&[0], &[0.0]).unwrap();
@@ -98,7 +99,8 @@ fn the_norm_is_a_power_a_sum_over_partitions_and_a_sum_over_all_tuples() {
     }
 }
 
-/// Σ_x p(score)/|X|, and the variance of one sample of it: E\[(mean_c θ_c²)ⁱ\] is the second moment of a tuple's product.
+/// Σ_x p(score)/|X|, and the variance and the range of one sample of it. E\[(mean_c θ_c²)ⁱ\] is the second
+/// moment of a tuple's product.
 fn analytic(graph: &FactorGraph, polynomial: &Polynomial) -> (f64, f64, f64) {
     let cliques = Cliques::new(graph).unwrap();
     let oracle = Oracle::new(graph);
@@ -138,7 +140,7 @@ fn the_mean_is_the_sum_of_the_polynomial() {
             .unwrap();
             let (mean, variance, range) = analytic(&graph, &polynomial);
             for sampler in SAMPLERS {
-                let samples = if sampler == Sampler::Direct { 1 << 20 } else { 1 << 17 };
+                let samples = if sampler == TupleSampler::Direct { 1 << 20 } else { 1 << 17 };
                 let method = PublishedQuadrature::default()
                     .degree(Some(degree))
                     .approximation(approximation)
@@ -161,7 +163,7 @@ fn the_mean_is_the_sum_of_the_polynomial() {
     }
 }
 
-/// Σ over all values of what one sample may be away from its mean, for marginals of a weak model.
+/// For a weak model, the marginals lie within Hoeffding's radius plus the error of the polynomial.
 #[test]
 fn pseudo_marginals_converge_to_the_marginals() {
     let graph = overlapping(0.05);
@@ -169,11 +171,11 @@ fn pseudo_marginals_converge_to_the_marginals() {
     let method = PublishedQuadrature::default().degree(Some(4)).samples(1 << 22);
     let norms = Norms::of(&Cliques::new(&graph).unwrap());
     let polynomial = Polynomial::chebyshev(4, norms.interval()).unwrap();
-    // Hoeffding for each sum, twice over for the ratio.
+    // Hoeffding's inequality for both sums of the ratio.
     let range = norms.log_mass(&polynomial).exp();
     let radius = range * (2.0 * (2.0 / ALARM).ln() / method.samples as f64).sqrt() + polynomial.error();
     let within = 3.0 * radius;
-    for sampler in [Sampler::Direct, Sampler::Unranking] {
+    for sampler in [TupleSampler::Direct, TupleSampler::Unranking] {
         let method = method.sampler(sampler);
         let found = method.marginals(&graph, &Run::default()).unwrap();
         assert!(matches!(found.guarantee, Guarantee::Heuristic { .. }));
@@ -193,8 +195,8 @@ fn pseudo_marginals_converge_to_the_marginals() {
     }
 }
 
-/// Within what Bernstein's inequality allows, by the moments of as many draws from the same proposal. Fewer
-/// than 10⁴ numbers at a rate of 2·10⁻¹¹ each: no false alarm but for 2·10⁻⁷ in all.
+/// The errors stay within Bernstein's inequality, with the moments of as many draws from the same proposal.
+/// Fewer than 10⁴ numbers with a false-alarm rate of 2·10⁻¹¹ each, 2·10⁻⁷ in total.
 #[test]
 fn weighted_marginals_converge_to_the_marginals() {
     const EACH: f64 = 1e-11;
@@ -205,7 +207,7 @@ fn weighted_marginals_converge_to_the_marginals() {
             continue;
         }
         let log_partition = oracle.log_partition();
-        for form in [Form::Width, Form::Tree] {
+        for form in [QuadratureForm::Width, QuadratureForm::Tree] {
             let samples = 1 << 15;
             let method = StochasticQuadrature::default().form(form).width(2).samples(samples);
             let found = method.marginals(&graph, &Run::default()).unwrap();
@@ -213,7 +215,7 @@ fn weighted_marginals_converge_to_the_marginals() {
             let drawn = method.sample(&graph, samples as usize, &Run::default().with_seed(1)).unwrap().value;
             let Law::Weighted { log_weights } = &drawn.law else { panic!("{name}: {:?}", drawn.law) };
             let ratios: Vec<f64> = log_weights.iter().map(|w| (w - log_partition).exp()).collect();
-            // No bound on the weights is stated; twice the largest of so many stands for it.
+            // The method states no bound on the weights, so the test uses twice the largest weight drawn.
             let range = 2.0 * ratios.iter().copied().fold(1.0, f64::max);
             let draws = WeightedDraws { ratios, range };
             let states: Vec<&[usize]> = drawn.iter().collect();
@@ -245,11 +247,11 @@ fn weighted_marginals_converge_to_the_marginals() {
             }
         }
     }
-    // A radius that says nothing would pass, too.
+    // A very large radius would pass every check above, so most radii must be small.
     assert!(numbers < 10_000 && 2 * close > numbers, "{close} of {numbers}");
 }
 
-/// How many of the intervals miss log Z; those that are certified must not.
+/// The number of intervals and the number that miss log Z. Certified intervals must not miss.
 fn misses(models: &[(String, FactorGraph)], method: &dyn LogPartition<FactorGraph>, seed: u64) -> (u64, u64) {
     let (mut promised, mut missed) = (0, 0);
     for (i, (name, graph)) in models.iter().enumerate() {
@@ -279,14 +281,18 @@ fn misses(models: &[(String, FactorGraph)], method: &dyn LogPartition<FactorGrap
     (promised, missed)
 }
 
-/// Small models of all kinds: grids and tables of any strength, zeros, scores of 10⁴.
+/// Small models of all kinds: grids and tables of various strengths, zeros, scores of 10⁴.
 fn many_models(count: u64) -> Vec<(String, FactorGraph)> {
     let mut models = small_models(count / 2);
     for seed in 0..count / 2 {
         let strength = [0.02, 0.1, 0.5, 1.0, 2.0, 4.0][seed as usize % 6];
         let zeros = [0.0, 0.0, 0.3, 0.75][seed as usize % 4];
         let arity = 1 + seed as usize % 4;
-        let graph = generate::random(7, 2, 12, arity, strength, zeros, seed).unwrap();
+        let graph = generate::random(
+            &GraphShape { variables: 7, factors: 12, arity, strength, zeros, ..Default::default() },
+            seed,
+        )
+        .unwrap();
         models.push((format!("random {seed}, strength {strength}, zeros {zeros}"), graph));
     }
     models
@@ -295,7 +301,7 @@ fn many_models(count: u64) -> Vec<(String, FactorGraph)> {
 #[test]
 fn intervals_hold_at_their_confidence() {
     let models = many_models(1000);
-    // A low confidence, so that a wrong interval would show; and few samples, where most can go wrong.
+    // A low confidence, so that wrong intervals are detected, and few samples, where errors are most likely.
     let mut total = (0, 0);
     let mut checked = |method: StochasticQuadrature, seed: u64, models: &[(String, FactorGraph)]| {
         let (promised, missed) = misses(models, &method, seed);
@@ -304,25 +310,27 @@ fn intervals_hold_at_their_confidence() {
         total = (total.0 + promised, total.1 + missed);
     };
     let base = StochasticQuadrature::default().width(1).confidence(0.8).replicates(4);
-    checked(base.form(Form::Tree).samples(64), 1, &models);
-    checked(base.form(Form::Width).width(2).samples(512), 2, &models[..100]);
-    checked(base.form(Form::Variables).samples(256), 3, &models[..100]);
-    checked(base.form(Form::Uniform).samples(1000), 4, &models[..200]);
-    checked(base.form(Form::Tree).absorb(false).first_order(false).samples(32), 5, &models[..100]);
+    checked(base.form(QuadratureForm::Tree).samples(64), 1, &models);
+    checked(base.form(QuadratureForm::Width).width(2).samples(512), 2, &models[..100]);
+    checked(base.form(QuadratureForm::Variables).samples(256), 3, &models[..100]);
+    checked(base.form(QuadratureForm::Uniform).samples(1000), 4, &models[..200]);
+    checked(base.form(QuadratureForm::Tree).absorb(false).first_order(false).samples(32), 5, &models[..100]);
     assert!(total.0 > 1000, "{total:?}");
 }
 
-/// Models so weak that the published method, or tuples, can promise something.
+/// Models weak enough for the published method, or tuples, to give a guarantee.
 fn weak_models(count: u64) -> Vec<(String, FactorGraph)> {
     let model = |seed: u64| {
         let strength = [0.001, 0.01, 0.03, 0.1, 0.3][seed as usize % 5];
         let graph = generate::random(
-            6,
-            2 + seed as usize % 2,
-            3 + seed as usize % 5,
-            1 + seed as usize % 3,
-            strength,
-            0.0,
+            &GraphShape {
+                variables: 6,
+                states: 2 + seed as usize % 2,
+                factors: 3 + seed as usize % 5,
+                arity: 1 + seed as usize % 3,
+                strength,
+                ..Default::default()
+            },
             seed,
         );
         (format!("weak {seed}, strength {strength}"), graph.unwrap())
@@ -331,24 +339,27 @@ fn weak_models(count: u64) -> Vec<(String, FactorGraph)> {
 }
 
 #[test]
-fn published_promises_hold() {
+fn published_guarantees_hold() {
     let models = weak_models(1000);
     let method = PublishedQuadrature::default().degree(Some(2)).samples(1 << 12).confidence(0.8);
     let (promised, missed) = misses(&models, &method, 100);
     assert!(promised > 100, "{promised}");
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
-    let tuples =
-        StochasticQuadrature::default().form(Form::Tuples).samples(1 << 10).confidence(0.8).replicates(4);
+    let tuples = StochasticQuadrature::default()
+        .form(QuadratureForm::Tuples)
+        .samples(1 << 10)
+        .confidence(0.8)
+        .replicates(4);
     let (promised, missed) = misses(&models, &tuples, 200);
     assert!(promised > 900, "{promised}");
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
-    // And with ordinary models there is no wrong promise either.
+    // Guarantees must also hold for ordinary models.
     let (promised, missed) = misses(&many_models(140), &method, 300);
     assert!(binomial_tail(promised, missed, 0.2) > ALARM, "{missed} of {promised}");
 }
 
 #[test]
-fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
+fn a_requested_error_is_kept_or_refused_with_the_number_of_samples() {
     let mut kept = 0;
     for (seed, (name, graph)) in weak_models(60).into_iter().enumerate() {
         let want = Oracle::new(&graph).log_partition();
@@ -361,7 +372,8 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
             [(published.log_partition(&graph, &run), 0.2), (ours.log_partition(&graph, &run), 0.02)]
         {
             match answer {
-                // 95% each, and bounds that are far from tight: none of 120 is off.
+                // The confidence is 95% each, but the bounds are far from tight, so none of 120 may be
+                // violated.
                 Ok(answer) => {
                     assert!(((answer.value - want).exp() - 1.0).abs() <= epsilon, "{name}: {answer} {want}");
                     kept += 1;
@@ -383,7 +395,7 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
     let cliques = Cliques::new(&grid).unwrap();
     let norms = Norms::of(&cliques);
     assert!(corrected(&norms, norms.interval(), 0.1, 0.05).unwrap().samples() > 1e20);
-    // A small error is within reach where the first order is exact.
+    // A small error is feasible if the first order is computed exactly.
     let easy = generate::ising(Grid { rows: 5, columns: 5, torus: false }, 0.1, 0.1, false, 0).unwrap();
     let ours = StochasticQuadrature::default().epsilon(Some(1e-4)).width(2);
     let answer = ours.log_partition(&easy, &Run::default()).unwrap();
@@ -398,19 +410,20 @@ fn an_error_asked_for_is_kept_or_refused_with_the_figure() {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn threads_do_not_change_the_result() {
     let grid = generate::ising(Grid { rows: 5, columns: 5, torus: false }, 0.3, 0.2, false, 4).unwrap();
-    let forms = [Form::Width, Form::Tree, Form::Uniform, Form::Tuples];
+    let forms =
+        [QuadratureForm::Width, QuadratureForm::Tree, QuadratureForm::Uniform, QuadratureForm::Tuples];
     let ask = |threads: usize| {
         let run = Run::default().with_threads(threads).with_seed(9);
         let mut found = Vec::new();
         for form in forms {
-            let degree = if form == Form::Tuples { Some(6) } else { None };
+            let degree = if form == QuadratureForm::Tuples { Some(6) } else { None };
             let method = StochasticQuadrature::default().form(form).degree(degree).width(2).samples(4096);
             let answer = method.log_partition(&grid, &run).map(|answer| (answer.value, answer.guarantee));
             found.push(answer.map_err(|error| error.to_string()));
         }
-        for sampler in [Sampler::Direct, Sampler::Unranking] {
+        for sampler in [TupleSampler::Direct, TupleSampler::Unranking] {
             let method = PublishedQuadrature::default().sampler(sampler).samples(1 << 15);
             let answer = method.log_partition(&grid, &run).map(|answer| (answer.value, answer.guarantee));
             found.push(answer.map_err(|error| error.to_string()));
@@ -424,7 +437,7 @@ fn the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn models_that_a_polynomial_cannot_do_are_refused_and_odd_ones_answered() {
+fn models_unsuitable_for_polynomials_are_refused_and_edge_cases_work() {
     let published = PublishedQuadrature::default();
     let ask = |graph: &FactorGraph| published.log_partition(graph, &Run::default());
     let mut forbidding = FactorGraph::new(vec![2, 2]).unwrap();
@@ -435,12 +448,14 @@ fn models_that_a_polynomial_cannot_do_are_refused_and_odd_ones_answered() {
         published.forecast(&forbidding, Query::LogPartition, &Run::default()).promise,
         Promise::Heuristic
     );
-    // Evidence takes states away; that is no zero of a table.
+    // Evidence removes states; this does not count as a zero in a table.
     let mut pair = FactorGraph::new(vec![2, 2]).unwrap();
     pair.add_factor(&[0, 1], &[0.01, 0.02, 0.03, 0.04]).unwrap();
     let given = ask(&pair.condition(&[(0, 1)]).unwrap()).unwrap();
     assert!((given.value - (0.03f64.exp() + 0.04f64.exp()).ln()).abs() < 0.02);
-    let huge = generate::random(5, 2, 6, 2, 1e4, 0.0, 1).unwrap();
+    let huge =
+        generate::random(&GraphShape { variables: 5, factors: 6, strength: 1e4, ..Default::default() }, 1)
+            .unwrap();
     assert!(matches!(ask(&huge), Err(Error::NoAnswer(_))));
     let free = ask(&FactorGraph::new(vec![3, 2, 4]).unwrap()).unwrap();
     assert!((free.value - 24f64.ln()).abs() < 1e-8, "{free}");
@@ -458,7 +473,7 @@ fn models_that_a_polynomial_cannot_do_are_refused_and_odd_ones_answered() {
 }
 
 #[test]
-fn a_negative_estimate_has_no_logarithm_and_says_so() {
+fn a_negative_estimate_is_an_error() {
     // Every score is −4, where the cubic on ±16 is negative.
     let mut graph = FactorGraph::new(vec![4]).unwrap();
     graph.add_factor(&[0], &[-4.0; 4]).unwrap();
@@ -472,7 +487,7 @@ fn a_negative_estimate_has_no_logarithm_and_says_so() {
         let message = error.unwrap().to_string();
         assert!(message.starts_with("no answer: log Ẑ does not exist"), "{message}");
     }
-    // What does without a polynomial has an answer.
+    // The method without a polynomial has a result.
     let z = StochasticQuadrature::default().log_partition(&graph, &Run::default()).unwrap();
     assert!((z.value - (4f64.ln() - 4.0)).abs() < 1e-9);
 }
@@ -482,7 +497,8 @@ fn estimates_are_unbiased_with_and_without_the_exact_first_order() {
     let grid = generate::ising(Grid { rows: 3, columns: 3, torus: true }, 0.4, 0.3, false, 2).unwrap();
     let want = Oracle::new(&grid).log_partition();
     for first_order in [true, false] {
-        let method = StochasticQuadrature::default().form(Form::Tree).first_order(first_order).samples(256);
+        let method =
+            StochasticQuadrature::default().form(QuadratureForm::Tree).first_order(first_order).samples(256);
         let ratios: Vec<f64> = (0..200)
             .map(|seed| {
                 (method.log_partition(&grid, &one_thread().with_seed(seed)).unwrap().value - want).exp()
@@ -491,13 +507,13 @@ fn estimates_are_unbiased_with_and_without_the_exact_first_order() {
         let count = ratios.len() as f64;
         let mean = ratios.iter().sum::<f64>() / count;
         let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        // Six standard errors of means of many.
+        // Within six standard errors of the mean.
         assert!((mean - 1.0).abs() < 6.0 * (variance / count).sqrt(), "{mean} {variance}");
     }
 }
 
 #[test]
-fn a_base_that_holds_everything_is_certain() {
+fn a_base_that_contains_the_whole_model_is_exact() {
     let tree = generate::tree(40, 3, 1.0, 5).unwrap();
     let z = StochasticQuadrature::default().log_partition(&tree, &Run::default()).unwrap();
     let exact = zhat::exact::Elimination::default().log_partition(&tree, &Run::default()).unwrap();
@@ -508,7 +524,7 @@ fn a_base_that_holds_everything_is_certain() {
 }
 
 #[test]
-fn time_that_is_up_leaves_an_interval() {
+fn a_run_out_of_time_returns_an_interval() {
     let grid = generate::ising(Grid { rows: 12, columns: 12, torus: false }, 0.4, 0.2, false, 4).unwrap();
     let exact = zhat::exact::Elimination::default().log_partition(&grid, &Run::default()).unwrap().value;
     let run = Run::default().with_time(std::time::Duration::from_millis(300));
@@ -525,7 +541,7 @@ fn time_that_is_up_leaves_an_interval() {
 }
 
 #[test]
-fn auto_prefers_what_is_stronger() {
+fn auto_prefers_stronger_guarantees() {
     let model =
         generate::ising(Grid { rows: 6, columns: 6, torus: false }, 0.1, 0.1, false, 1).unwrap().into();
     for query in [Query::LogPartition, Query::Marginals, Query::FactorMarginals, Query::Sample(3)] {

@@ -1,32 +1,34 @@
-//! Randomized dynamic programming on chains: exact with all states, unbiased with few, gradients with the choice held fixed.
+//! Randomized dynamic programming on chains: exact with all states, unbiased with few states, gradients for a
+//! fixed choice of states.
 
 use crate::support::oracle::log_sum_exp;
 use crate::support::sequences::{FORMS, Listed, SCORES, chain, close, flat, sized_chain};
 use crate::support::statistics::{ALARM, binomial_tail};
-use zhat::exact::ForwardBackward;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::dynamic::{RandomizedForward, Selection, SparseCotangent, SparsePath, StateProposal, States};
 use zhat::model::Transitions;
-use zhat::numeric::Real;
+use zhat::query::{Differentiable, Operation};
 use zhat::random::Streams;
-use zhat::randomized::{Proposal, RandomizedForward, Selection, SparseCotangent, SparsePath, States};
 use zhat::{
     Chain, Entropy, Error, FactorMarginals, Guarantee, LogPartition, Marginals, Promise, Run, Sample,
 };
 
-const PROPOSALS: [Proposal; 7] = [
-    Proposal::Uniform,
-    Proposal::Local,
-    Proposal::Global,
-    Proposal::LocalGlobal,
-    Proposal::Given,
-    Proposal::Forward,
-    Proposal::TwoPass,
+const PROPOSALS: [StateProposal; 7] = [
+    StateProposal::Uniform,
+    StateProposal::Local,
+    StateProposal::Global,
+    StateProposal::LocalGlobal,
+    StateProposal::Given,
+    StateProposal::Forward,
+    StateProposal::TwoPass,
 ];
 
-/// Keeps `count` states; given scores are the emissions, half as strong.
+/// A method that keeps `count` states. The given proposal scores are half the emissions.
 fn method<F: Real>(
     chain: &Chain<F>,
     count: usize,
-    proposal: Proposal,
+    proposal: StateProposal,
     selection: Selection,
 ) -> RandomizedForward {
     let scores: Vec<f64> = chain.emissions().iter().map(|x| 0.5 * x.to_f64()).collect();
@@ -72,7 +74,7 @@ fn exact_with_all_states<F: Real>() {
 }
 
 #[test]
-fn with_all_states_the_answers_are_exact() {
+fn with_all_states_the_results_are_exact() {
     exact_with_all_states::<f64>();
     exact_with_all_states::<f32>();
 }
@@ -99,7 +101,7 @@ fn estimates_are_unbiased_for_every_proposal() {
                     panic!("the chain is of no use");
                 }
                 let method = method(&chain, 3, proposal, selection).replicates(300);
-                // The backward pass is one a run.
+                // Several seeds, because all replicates of a run share one backward pass.
                 let mut ratios = Vec::new();
                 for seed in 0..20 {
                     let choice = method.choose(&chain, &Run::default().with_seed(seed)).unwrap();
@@ -112,8 +114,9 @@ fn estimates_are_unbiased_for_every_proposal() {
 }
 
 #[test]
-fn a_sharp_guide_that_misses_paths_does_no_harm() {
-    // The backward pass of two states misses most of what leads on; without its floor the estimate would be too small.
+fn a_concentrated_backward_pass_that_misses_paths_causes_no_bias() {
+    // A backward pass with few states misses most continuations; without the floor on its values the estimate
+    // would be too small.
     for seed in 0..6 {
         let mut random = Streams::new(seed, "sparse").block(0);
         let states = 16;
@@ -123,7 +126,7 @@ fn a_sharp_guide_that_misses_paths_does_no_harm() {
         let emissions: Vec<f64> = (0..6 * states).map(|_| random.normal()).collect();
         let chain = Chain::crf(states, emissions.into(), vec![6], Transitions::Shared(table.into())).unwrap();
         let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
-        let two_pass = method(&chain, 4, Proposal::TwoPass, Selection::Threshold);
+        let two_pass = method(&chain, 4, StateProposal::TwoPass, Selection::Threshold);
         let two_pass = two_pass.replicates(100);
         let mut ratios = Vec::new();
         for seed in 0..100 {
@@ -134,7 +137,7 @@ fn a_sharp_guide_that_misses_paths_does_no_harm() {
     }
 }
 
-/// Chains of more states than are kept, in every form.
+/// Chains with more states than are kept, for every form of transitions.
 fn larger_chains(mut check: impl FnMut(&str, &Chain<f64>)) {
     for form in FORMS {
         for scores in ["plain", "zeros"] {
@@ -146,11 +149,11 @@ fn larger_chains(mut check: impl FnMut(&str, &Chain<f64>)) {
 }
 
 #[test]
-fn gradients_agree_with_differences_while_the_choice_is_held() {
+fn gradients_agree_with_differences_for_a_fixed_choice() {
     larger_chains(|name, chain| {
         let run = Run::default();
         for (selection, proposal) in
-            [(Selection::Threshold, Proposal::TwoPass), (Selection::Draws, Proposal::LocalGlobal)]
+            [(Selection::Threshold, StateProposal::TwoPass), (Selection::Draws, StateProposal::LocalGlobal)]
         {
             let method = method(chain, 3, proposal, selection).replicates(3);
             let cotangent = [0.7, -1.3, 2.0];
@@ -158,17 +161,19 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
                 let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
                 pairs.map(|(value, c)| value * c).sum()
             };
-            let (value, tape) = method.log_partition_with_tape(chain, &run).unwrap();
-            let choice = tape.choice();
+            let (value, tape) = method.differentiate(Operation::LogPartition, &[chain], &run).unwrap();
+            let choice = method.choose(chain, &run).unwrap();
             close(name, &choice.on(chain, &run).unwrap().log_partition(), &value, 1e-12);
             let want = chain.differences(|chain| weighted(choice.on(chain, &run).unwrap().log_partition()));
-            close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
-            let want = chain.differences(|chain| weighted(choice.entropy_with_tape(chain, &run).unwrap().0));
-            let (entropy, tape) = choice.entropy_with_tape(chain, &run).unwrap();
-            close(name, &flat(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
-            match method.entropy_with_tape(chain, &run) {
+            close(name, &flat(&tape.gradient(&cotangent).unwrap()), &want, 1e-6);
+            let want = chain.differences(|chain| {
+                weighted(choice.differentiate(Operation::Entropy, chain, &run).unwrap().0)
+            });
+            let (entropy, tape) = choice.differentiate(Operation::Entropy, chain, &run).unwrap();
+            close(name, &flat(&tape.gradient(&cotangent).unwrap()), &want, 1e-6);
+            match method.differentiate(Operation::Entropy, &[chain], &run) {
                 Ok((value, _)) => close(name, &value, &entropy, 1e-12),
-                // Every replicate missed: there is no estimate.
+                // Every replicate missed all paths, so there is no estimate.
                 Err(_) => assert!(entropy.iter().all(|x| *x == f64::NEG_INFINITY), "{name}"),
             }
             assert!(tape.vjp(&[1.0]).is_err());
@@ -177,10 +182,10 @@ fn gradients_agree_with_differences_while_the_choice_is_held() {
 }
 
 #[test]
-fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
+fn relaxed_samples_are_differentiable_for_fixed_choice_and_paths() {
     larger_chains(|name, chain| {
         let run = Run::default().with_seed(4);
-        let method = method(chain, 3, Proposal::TwoPass, Selection::Threshold).replicates(2);
+        let method = method(chain, 3, StateProposal::TwoPass, Selection::Threshold).replicates(2);
         let choice = method.choose(chain, &run).unwrap();
         let (samples, tape) = choice.relaxed_samples_with_tape(chain, 3, 0.7, &run).unwrap();
         let mut random = Streams::new(1, "cotangent").block(0);
@@ -223,14 +228,15 @@ fn relaxed_samples_are_differentiable_while_choice_and_paths_are_held() {
     });
 }
 
-/// log Ẑ − Ê[score] with the weights outside of the logarithm, by listing all paths through the chosen states.
+/// log Ẑ − Ê[score], where the weights are not part of the score, by enumeration of all paths through the
+/// chosen states.
 #[test]
 fn entropy_is_that_of_the_weighted_paths() {
     larger_chains(|name, chain| {
         let run = Run::default();
-        let method = method(chain, 3, Proposal::Forward, Selection::Threshold).replicates(2);
+        let method = method(chain, 3, StateProposal::Forward, Selection::Threshold).replicates(2);
         let choice = method.choose(chain, &run).unwrap();
-        let (got, _) = choice.entropy_with_tape(chain, &run).unwrap();
+        let (got, _) = choice.differentiate(Operation::Entropy, chain, &run).unwrap();
         for (b, &got) in got.iter().enumerate() {
             let (mut logs, mut scores) = (Vec::new(), Vec::new());
             for support in choice.supports(b) {
@@ -260,7 +266,7 @@ fn entropy_is_that_of_the_weighted_paths() {
 }
 
 #[test]
-fn samples_with_their_weights_stand_for_the_model() {
+fn weighted_samples_follow_the_model() {
     let mut random = Streams::new(7, "samples").block(0);
     let chain: Chain<f64> = sized_chain(&mut random, "shared", "ties", [1, 3, 5]);
     let paths = Listed::states(&chain, 0);
@@ -270,12 +276,12 @@ fn samples_with_their_weights_stand_for_the_model() {
     assert!(likely.len() > 2);
     let mut ratios = vec![Vec::new(); likely.len()];
     for seed in 0..60 {
-        let method = method(&chain, 2, Proposal::TwoPass, Selection::Threshold).replicates(100);
+        let method = method(&chain, 2, StateProposal::TwoPass, Selection::Threshold).replicates(100);
         let drawn = method.sample(&chain, 203, &Run::default().with_seed(seed)).unwrap();
         assert_eq!(drawn.guarantee.promise(), Promise::Unbiased);
         let weights = drawn.value.log_weights.unwrap();
         assert_eq!((drawn.value.samples[0].len(), weights[0].len()), (203, 203));
-        // One of each replicate: the others are not independent.
+        // Uses one sample per replicate, because samples of the same replicate are not independent.
         for (path, weight) in drawn.value.samples[0].iter().zip(&weights[0]).take(100) {
             for (k, ratios) in likely.iter().zip(&mut ratios) {
                 let hit = if *path == paths[*k] { (weight - log_z).exp() } else { 0.0 };
@@ -288,9 +294,10 @@ fn samples_with_their_weights_stand_for_the_model() {
     }
 }
 
-/// Theorem B.1 of Fu et al. with the tail's proposal normalised: V[Ẑ] = (Σ a²/q − (Σ a)²)/K₂ over the tail.
+/// Theorem B.1 of Fu et al. with a normalised proposal on the tail: V[Ẑ] = (Σ a²/q − (Σ a)²)/K₂ over the
+/// tail.
 #[test]
-fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
+fn the_variance_of_one_step_agrees_with_theorem_b1() {
     let mut random = Streams::new(2, "theorem").block(0);
     let states = 12;
     let emissions: Vec<f64> = (0..states).map(|_| random.normal()).collect();
@@ -302,7 +309,7 @@ fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
     let method = RandomizedForward::default()
         .states(States::Count(top + draws))
         .top(Some(top))
-        .proposal(Proposal::Given)
+        .proposal(StateProposal::Given)
         .selection(Selection::Draws)
         .scores(Some(scores.clone().into()))
         .replicates(RUNS);
@@ -316,7 +323,7 @@ fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
     let moment = |power: i32| -> f64 { terms.iter().map(|(a, q)| q * (a / q - sum).powi(power)).sum() };
     let variance = terms.iter().map(|(a, q)| a * a / q).sum::<f64>() - sum * sum;
     assert!((variance - moment(2)).abs() < 1e-9 * variance);
-    // The moments of a mean of K₂ draws.
+    // Second and fourth central moments of a mean of K₂ draws.
     let k = draws as f64;
     let (second, fourth) = (variance / k, (moment(4) + 3.0 * (k - 1.0) * variance * variance) / k.powi(3));
     let choice = method.choose(&chain, &Run::default()).unwrap();
@@ -328,11 +335,11 @@ fn the_variance_of_one_step_is_the_one_of_theorem_b1() {
 }
 
 #[test]
-fn the_lower_bound_covers() {
+fn the_lower_bound_has_its_stated_confidence() {
     let mut random = Streams::new(12, "coverage").block(0);
     let chain: Chain<f64> = sized_chain(&mut random, "shared", "plain", [1, 5, 8]);
     let want = chain.log_partition(0);
-    let method = method(&chain, 2, Proposal::Local, Selection::Draws).replicates(4).confidence(0.6);
+    let method = method(&chain, 2, StateProposal::Local, Selection::Draws).replicates(4).confidence(0.6);
     const RUNS: u64 = 1000;
     let misses = (0..RUNS).filter(|&seed| {
         let answer = method.log_partition(&chain, &Run::default().with_seed(seed)).unwrap();
@@ -343,12 +350,12 @@ fn the_lower_bound_covers() {
 }
 
 #[test]
-fn answers_have_the_same_bits_for_any_number_of_threads() {
+fn threads_do_not_change_the_result() {
     let mut random = Streams::new(3, "threads").block(0);
     let chain: Chain<f32> = sized_chain(&mut random, "factored", "plain", [3, 6, 700]);
     let answers = |threads: usize| {
         let run = Run::default().with_threads(threads).with_seed(9);
-        let method = method(&chain, 40, Proposal::TwoPass, Selection::Threshold);
+        let method = method(&chain, 40, StateProposal::TwoPass, Selection::Threshold);
         let log_z = method.log_partition(&chain, &run).unwrap().value;
         let entropy = method.entropy(&chain, &run).unwrap().value;
         let counts = method.factor_marginals(&chain, &run).unwrap().value;
@@ -361,7 +368,7 @@ fn answers_have_the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_wanted_error_is_kept_by_draws_that_the_pilot_has_not_seen() {
+fn a_requested_error_is_kept_on_draws_independent_of_the_pilot() {
     let chain: Chain<f64> =
         zhat::model::generate::rdp_chain(600, 6, 10, zhat::model::generate::Sharpness::Dense, 3).unwrap();
     let want = ForwardBackward::default().log_partition(&chain, &Run::default()).unwrap().value[0];
@@ -377,9 +384,9 @@ fn a_wanted_error_is_kept_by_draws_that_the_pilot_has_not_seen() {
 }
 
 #[test]
-fn top_states_promise_nothing_and_stay_below() {
+fn top_states_give_a_heuristic_value_below_log_z() {
     larger_chains(|name, chain| {
-        let method = method(chain, 3, Proposal::Local, Selection::Top);
+        let method = method(chain, 3, StateProposal::Local, Selection::Top);
         let Ok(answer) = method.log_partition(chain, &Run::default()) else { return };
         assert!(matches!(answer.guarantee, Guarantee::Heuristic { .. }));
         for (b, log) in answer.value.iter().enumerate() {
@@ -389,14 +396,14 @@ fn top_states_promise_nothing_and_stay_below() {
 }
 
 #[test]
-fn a_sequence_without_a_path_leaves_the_others_alone() {
+fn a_sequence_without_a_path_does_not_affect_the_others() {
     let none = f64::NEG_INFINITY;
     let emissions = vec![0.0, 1.0, 0.5, 0.0, none, none, 0.0, 0.0];
     let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
     let chain = Chain::crf(2, emissions.into(), vec![2, 2], transitions).unwrap();
     let run = Run::default();
     for count in [1, 2] {
-        let method = method(&chain, count, Proposal::TwoPass, Selection::Threshold);
+        let method = method(&chain, count, StateProposal::TwoPass, Selection::Threshold);
         let value = method.log_partition(&chain, &run).unwrap().value;
         assert!(value[0].is_finite() && value[1] == none);
         let entropy = method.entropy(&chain, &run).unwrap().value;
@@ -410,7 +417,7 @@ fn a_sequence_without_a_path_leaves_the_others_alone() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_errors() {
+fn invalid_options_are_errors() {
     let chain: Chain<f64> = chain("shared", "plain", 1);
     let fails = |method: RandomizedForward| {
         let error = method.log_partition(&chain, &Run::default()).unwrap_err();
@@ -421,7 +428,7 @@ fn options_that_make_no_sense_are_errors() {
     fails(default().confidence(1.0));
     fails(default().error(Some(0.0)));
     fails(default().error(Some(0.1)).selection(Selection::Top));
-    fails(default().proposal(Proposal::Given));
+    fails(default().proposal(StateProposal::Given));
     let short = Some(vec![0.0; 1].into());
-    fails(default().proposal(Proposal::Given).scores(short));
+    fails(default().proposal(StateProposal::Given).scores(short));
 }

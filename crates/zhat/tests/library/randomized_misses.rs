@@ -1,4 +1,5 @@
-//! Estimates of zero: what randomized methods say where every replicate misses all states of positive weight.
+//! Estimates of zero: results of randomized methods when every replicate misses all states of positive
+//! weight.
 
 use serde_json::json;
 
@@ -13,7 +14,7 @@ const STATES: usize = 6;
 const STEPS: usize = 3;
 const NEVER: f64 = f64::NEG_INFINITY;
 
-/// Only i → i is possible, so a path has a weight only if its state was chosen at every position.
+/// Only i → i is possible, so a path has a positive weight only if its state is kept at every position.
 fn loyal() -> Transitions<f64> {
     let entry = |k: usize| if k / STATES == k % STATES { 0.0 } else { NEVER };
     Transitions::Shared((0..STATES * STATES).map(entry).collect::<Vec<f64>>().into())
@@ -54,7 +55,7 @@ fn warning(answer: &AnyAnswer) -> Option<String> {
     answer.diagnostics.warning().map(str::to_owned)
 }
 
-/// Ẑ/Z of every seed, with the misses.
+/// Checks that the mean of Ẑ/Z over seeds is 1, misses included.
 fn check(model: Model, log_z: &[f64]) {
     const SEEDS: u64 = 3000;
     let mut sums = vec![0.0; log_z.len()];
@@ -86,7 +87,7 @@ fn check(model: Model, log_z: &[f64]) {
 }
 
 #[test]
-fn estimates_of_zero_keep_the_mean_over_seeds_right() {
+fn estimates_of_zero_keep_the_mean_over_seeds_unbiased() {
     let log_z = |model: &dyn Fn(usize) -> f64, batch: usize| (0..batch).map(model).collect::<Vec<f64>>();
     for batch in [1, 3] {
         let (chain, semi) = (chain(batch), semi_markov(batch));

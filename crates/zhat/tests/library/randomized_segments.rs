@@ -3,29 +3,30 @@
 use crate::support::oracle::log_sum_exp;
 use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov, sized_chain};
 use crate::support::statistics::{ALARM, multinomial_tail};
-use zhat::exact::ForwardBackward;
-use zhat::model::{Segments, SemiMarkov};
-use zhat::numeric::Real;
-use zhat::random::{Stream, Streams};
-use zhat::randomized::{
-    Proposal, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, States, Support,
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::dynamic::{
+    RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, StateProposal, States, Support,
 };
+use zhat::model::{Segments, SemiMarkov};
+use zhat::query::{Differentiable, Operation};
+use zhat::random::{Stream, Streams};
 use zhat::{Divergence, Entropy, Error, FactorMarginals, LogPartition, Marginals, Run, Sample};
 
-const PROPOSALS: [Proposal; 7] = [
-    Proposal::Uniform,
-    Proposal::Local,
-    Proposal::Global,
-    Proposal::LocalGlobal,
-    Proposal::Given,
-    Proposal::Forward,
-    Proposal::TwoPass,
+const PROPOSALS: [StateProposal; 7] = [
+    StateProposal::Uniform,
+    StateProposal::Local,
+    StateProposal::Global,
+    StateProposal::LocalGlobal,
+    StateProposal::Given,
+    StateProposal::Forward,
+    StateProposal::TwoPass,
 ];
 
 fn method<F: Real>(
     model: &SemiMarkov<F>,
     count: usize,
-    proposal: Proposal,
+    proposal: StateProposal,
     selection: Selection,
 ) -> RandomizedForward {
     let scores: Vec<f64> = model.chain().emissions().iter().map(|x| 0.3 * x.to_f64()).collect();
@@ -37,7 +38,7 @@ fn method<F: Real>(
         .scores(Some(scores.into()))
 }
 
-/// Semi-Markov chains of more states than are kept.
+/// Semi-Markov chains with more states than are kept.
 fn larger(random: &mut Stream, form: &str, scores: &str, places: bool, shape: [usize; 3]) -> SemiMarkov<f64> {
     let chain = sized_chain(random, form, scores, shape);
     let [batch, steps, states] = shape;
@@ -72,7 +73,7 @@ fn exact_with_all_states<F: Real>() {
                 close(&name, &got.value, &want, got.diagnostics.rounding);
                 let exact = ForwardBackward::default();
                 let run = Run::default();
-                // Entropy is found as a cross-entropy.
+                // The entropy is computed as a cross-entropy.
                 let crossed = exact.cross_entropy(&model, &model, &run).unwrap();
                 let allowance = crossed.diagnostics.rounding + 4.0 * got.diagnostics.rounding;
                 let entropy = method.entropy(&model, &run).unwrap().value;
@@ -91,7 +92,7 @@ fn exact_with_all_states<F: Real>() {
 }
 
 #[test]
-fn with_all_states_the_answers_are_exact() {
+fn with_all_states_the_results_are_exact() {
     exact_with_all_states::<f64>();
     exact_with_all_states::<f32>();
 }
@@ -115,7 +116,7 @@ fn estimates_are_unbiased_for_every_proposal() {
                 let mut random = Streams::new(17, "segments").block(block);
                 larger(&mut random, form, scores, k == 0, [1, 4, 6])
             });
-            // The first that has several positions and a weight.
+            // The first model with several positions and a positive weight.
             let mut models = models.filter(|model| model.chain().lengths()[0] > 2);
             let model = models.find(|model| model.log_partition(0) > f64::NEG_INFINITY).unwrap();
             let want = model.log_partition(0);
@@ -131,26 +132,28 @@ fn estimates_are_unbiased_for_every_proposal() {
 }
 
 #[test]
-fn gradients_agree_with_differences_while_the_choice_is_held() {
+fn gradients_agree_with_differences_for_a_fixed_choice() {
     for (k, form) in FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(4, "segment gradients").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
             let run = Run::default();
-            let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(2);
+            let method = method(&model, 2, StateProposal::TwoPass, Selection::Threshold).replicates(2);
             let cotangent = [0.7, -1.3];
             let weighted = |values: Vec<f64>| -> f64 {
                 let pairs = values.iter().zip(&cotangent).filter(|(value, _)| value.is_finite());
                 pairs.map(|(value, c)| value * c).sum()
             };
             let name = format!("{form} {scores}");
-            let (_, tape) = method.log_partition_with_tape(&model, &run).unwrap();
-            let choice = tape.choice();
+            let (_, tape) = method.differentiate(Operation::LogPartition, &[&model], &run).unwrap();
+            let choice = method.choose(&model, &run).unwrap();
             let want = model.differences(|model| weighted(choice.on(model, &run).unwrap().log_partition()));
-            close(&name, &flat_segments(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
-            let want = model.differences(|model| weighted(choice.entropy_with_tape(model, &run).unwrap().0));
-            let (_, tape) = choice.entropy_with_tape(&model, &run).unwrap();
-            close(&name, &flat_segments(&tape.vjp(&cotangent).unwrap()), &want, 1e-6);
+            close(&name, &flat_segments(&tape.gradient(&cotangent).unwrap()), &want, 1e-6);
+            let want = model.differences(|model| {
+                weighted(choice.differentiate(Operation::Entropy, model, &run).unwrap().0)
+            });
+            let (_, tape) = choice.differentiate(Operation::Entropy, &model, &run).unwrap();
+            close(&name, &flat_segments(&tape.gradient(&cotangent).unwrap()), &want, 1e-6);
         }
     }
 }
@@ -161,9 +164,9 @@ fn entropy_is_that_of_the_weighted_segmentations() {
         let mut random = Streams::new(6, "segment entropy").block(k as u64);
         let model = larger(&mut random, form, "plain", k % 2 == 1, [1, 4, 5]);
         let run = Run::default();
-        let method = method(&model, 3, Proposal::Forward, Selection::Threshold).replicates(2);
+        let method = method(&model, 3, StateProposal::Forward, Selection::Threshold).replicates(2);
         let choice = method.choose(&model, &run).unwrap();
-        let (got, _) = choice.entropy_with_tape(&model, &run).unwrap();
+        let (got, _) = choice.differentiate(Operation::Entropy, &model, &run).unwrap();
         let (mut logs, mut scores) = (Vec::new(), Vec::new());
         for support in choice.supports(0) {
             for segments in Listed::states(&model, 0) {
@@ -188,7 +191,7 @@ fn entropy_is_that_of_the_weighted_segmentations() {
 }
 
 #[test]
-fn samples_with_their_weights_stand_for_the_model() {
+fn weighted_samples_follow_the_model() {
     let mut random = Streams::new(5, "segment samples").block(0);
     let model = larger(&mut random, "shared", "ties", true, [1, 3, 4]);
     let all = Listed::states(&model, 0);
@@ -198,7 +201,7 @@ fn samples_with_their_weights_stand_for_the_model() {
     assert!(likely.len() > 3);
     let mut ratios = vec![Vec::new(); likely.len()];
     for seed in 0..60 {
-        let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(100);
+        let method = method(&model, 2, StateProposal::TwoPass, Selection::Threshold).replicates(100);
         let drawn = method.sample(&model, 100, &Run::default().with_seed(seed)).unwrap();
         let weights = drawn.value.log_weights.unwrap();
         for (segments, weight) in drawn.value.samples[0].iter().zip(&weights[0]) {
@@ -214,12 +217,12 @@ fn samples_with_their_weights_stand_for_the_model() {
 }
 
 #[test]
-fn answers_have_the_same_bits_for_any_number_of_threads() {
+fn threads_do_not_change_the_result() {
     let mut random = Streams::new(3, "segment threads").block(0);
     let model = larger(&mut random, "factored", "plain", false, [3, 6, 600]);
     let answers = |threads: usize| {
         let run = Run::default().with_threads(threads).with_seed(9);
-        let method = method(&model, 20, Proposal::TwoPass, Selection::Threshold);
+        let method = method(&model, 20, StateProposal::TwoPass, Selection::Threshold);
         let log_z = method.log_partition(&model, &run).unwrap().value;
         let entropy = method.entropy(&model, &run).unwrap().value;
         let counts = method.factor_marginals(&model, &run).unwrap().value;
@@ -245,14 +248,14 @@ fn cotangents(samples: &SparseSamples<f64, Segmentation>) -> Vec<Vec<SparseCotan
 }
 
 #[test]
-fn relaxed_samples_are_differentiable_while_choice_and_segmentations_are_held() {
+fn relaxed_samples_are_differentiable_for_fixed_choice_and_segmentations() {
     for (k, form) in FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(4, "relaxed segments").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [2, 4, 5]);
             let name = format!("{form} {scores}");
             let run = Run::default().with_seed(4);
-            let method = method(&model, 2, Proposal::TwoPass, Selection::Threshold).replicates(2);
+            let method = method(&model, 2, StateProposal::TwoPass, Selection::Threshold).replicates(2);
             let choice = method.choose(&model, &run).unwrap();
             let relaxed =
                 |model: &SemiMarkov<f64>| choice.relaxed_samples_with_tape(model, 3, 0.7, &run).unwrap();
@@ -293,7 +296,7 @@ fn relaxed_samples_are_differentiable_while_choice_and_segmentations_are_held() 
     }
 }
 
-/// log of each segmentation's weight on a choice of states, −∞ for those that are not in it.
+/// The log weight of each segmentation for a choice of states; −∞ if it uses a state that is not chosen.
 fn weighted_scores(model: &SemiMarkov<f64>, b: usize, support: &Support) -> Vec<f64> {
     let one = |segments: &Vec<(usize, usize)>| {
         let (mut s, mut total) = (0, Listed::score(model, b, segments));
@@ -310,13 +313,13 @@ fn weighted_scores(model: &SemiMarkov<f64>, b: usize, support: &Support) -> Vec<
 
 /// Eight comparisons with a false-alarm rate of 10⁻⁸ each.
 #[test]
-fn hard_relaxed_samples_follow_the_weighted_law() {
+fn hard_relaxed_samples_follow_the_weighted_distribution() {
     let mut compared = 0;
     for (k, form) in FORMS.into_iter().enumerate() {
         for scores in ["ties", "zeros"] {
             let mut random = Streams::new(9, "relaxed law").block(k as u64);
             let model = larger(&mut random, form, scores, k % 2 == 0, [1, 4, 5]);
-            let method = method(&model, 2, Proposal::Forward, Selection::Threshold).replicates(1);
+            let method = method(&model, 2, StateProposal::Forward, Selection::Threshold).replicates(1);
             let run = Run::default().with_seed(5);
             let Ok(choice) = method.choose(&model, &run) else { continue };
             let (samples, _) = choice.relaxed_samples_with_tape(&model, 5000, 0.5, &run).unwrap();

@@ -1,4 +1,5 @@
-//! How a query is run: threads, seeds and parts leave no trace in the answer; budgets and cancellation are obeyed.
+//! Execution of queries: results do not depend on threads or on the division into parts, and randomness
+//! depends only on the seed; budgets and cancellation are respected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +7,19 @@ use std::time::Duration;
 
 use zhat::catalogue::{self, Choice, Row, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
-use zhat::model::generate::{self, ChainShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
+use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
 use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
-use zhat::montecarlo::{ImportanceSampling, Proposal};
 use zhat::query::AnyAnswer;
+use zhat::sampling::{ImportanceProposal, ImportanceSampling};
 use zhat::{
     Chain, Diagnostics, Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Model, Observer, Query,
     Result, Run, Sample,
 };
 
-/// The answer without what may differ from run to run: the time it took.
+/// The answer without the figures that may differ between runs.
 fn timeless(mut answer: AnyAnswer) -> AnyAnswer {
     answer.diagnostics.seconds = 0.0;
-    // What a run is forecast to take depends on its threads.
+    // The memory forecast depends on the number of threads.
     answer.diagnostics = answer.diagnostics.note("forecast_bytes", 0);
     answer
 }
@@ -31,12 +32,24 @@ fn ask(model: &Model, method: &str, query: Query, run: &Run) -> AnyAnswer {
     timeless(answer(model, query, &Choice::parse(method), &settings, run).unwrap())
 }
 
-/// Large enough for every method to share its work out among threads.
+/// Large enough for every method to use several threads.
 fn dense() -> Model {
-    generate::random(16, 2, 60, 3, 0.5, 0.02, 1).unwrap().into()
+    generate::random(
+        &GraphShape {
+            variables: 16,
+            factors: 60,
+            arity: 3,
+            strength: 0.5,
+            zeros: 0.02,
+            ..Default::default()
+        },
+        1,
+    )
+    .unwrap()
+    .into()
 }
 
-/// Three variables on a box, each two of which interact.
+/// Three variables on a box with all pairwise interactions.
 fn interactions() -> MixedModel {
     let power = |v, p| (v, Statistic::Power(p));
     let mut terms = Vec::new();
@@ -47,8 +60,7 @@ fn interactions() -> MixedModel {
     MixedModel::new(vec![Domain::Interval(-1.0, 1.0); 3], terms).unwrap()
 }
 
-/// Models of a kind that are large enough for work to be shared out among threads, and small enough for a
-/// second.
+/// Models of a kind that are large enough for several threads and small enough to finish within a second.
 fn medium(kind: Kind) -> Vec<Model> {
     let grid = |side| Grid { rows: side, columns: side, torus: false };
     let shape = ChainShape { states: 24, steps: 50, batch: 5, ragged: true, ..ChainShape::default() };
@@ -59,8 +71,13 @@ fn medium(kind: Kind) -> Vec<Model> {
         "factor-graph" => vec![
             dense(),
             generate::ising(grid(14), 0.8, 0.5, false, 2).unwrap().into(),
-            // So weak that a polynomial can do.
-            generate::random(6, 2, 4, 2, 0.01, 0.0, 1).unwrap().into(),
+            // Scores weak enough for the polynomial approximation.
+            generate::random(
+                &GraphShape { variables: 6, factors: 4, strength: 0.01, ..Default::default() },
+                1,
+            )
+            .unwrap()
+            .into(),
         ],
         "chain" => {
             let wide: Chain<f32> = generate::rdp_chain(300, 6, 8, Sharpness::Dense, 1).unwrap();
@@ -97,8 +114,8 @@ fn medium(kind: Kind) -> Vec<Model> {
     }
 }
 
-/// What there is to compare: every bit of an answer but for seconds and forecast bytes, or the words of an
-/// error. (What `Debug` writes of a number is different for different bits.)
+/// The result to compare: every bit of an answer except seconds and forecast bytes, or the message of an
+/// error. (`Debug` prints numbers with different bits differently.)
 fn bits(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) -> (bool, String) {
     let choice = Choice::Named(row.method.into());
     match answer(model, query, &choice, settings, run) {
@@ -107,10 +124,10 @@ fn bits(row: &Row, model: &Model, query: Query, settings: &Settings, run: &Run) 
     }
 }
 
-/// Every row of the catalogue, every query that it answers, every kind of model.
+/// Every row of the catalogue, every query that it supports, every kind of model.
 #[test]
 fn the_number_of_threads_never_changes_a_bit() {
-    // One pool for each number of threads, and a cache of its own.
+    // One thread pool and one cache for each number of threads.
     let [one, two, five] = [1, 2, 5].map(|threads| {
         let run = Run::default().with_seed(5).with_threads(threads);
         run.install(|| ());
@@ -120,7 +137,7 @@ fn the_number_of_threads_never_changes_a_bit() {
     for kind in catalogue::kinds() {
         let models = medium(kind);
         for row in catalogue::rows(kind) {
-            // A few thousand samples are enough for several blocks of them.
+            // A few thousand samples are enough for several blocks.
             let few = |(name, value): (&String, &serde_json::Value)| match value.as_u64() {
                 Some(5000..) if name == "samples" => Some((name.clone(), 4000.into())),
                 _ => None,
@@ -158,7 +175,7 @@ fn the_number_of_threads_never_changes_a_bit() {
 }
 
 #[test]
-fn the_seed_is_all_that_chance_depends_on() {
+fn randomness_depends_only_on_the_seed() {
     let model = dense();
     let queries = |method| match method {
         "importance" => {
@@ -182,10 +199,10 @@ fn the_seed_is_all_that_chance_depends_on() {
 }
 
 #[test]
-fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
+fn parts_merged_in_order_equal_one_run() -> Result<()> {
     let model = dense();
     let graph = model.get::<FactorGraph>().unwrap();
-    for proposal in [Proposal::Tree, Proposal::Uniform] {
+    for proposal in [ImportanceProposal::Tree, ImportanceProposal::Uniform] {
         let method = ImportanceSampling::default().proposal(proposal).samples(3000).replicates(12);
         let run = Run::default().with_seed(9);
         let whole = method.log_partition(graph, &run)?;
@@ -205,7 +222,7 @@ fn parts_merged_in_order_have_the_bits_of_one_run() -> Result<()> {
 }
 
 #[test]
-fn a_part_without_replicates_promises_nothing() {
+fn a_part_without_replicates_has_no_estimate() {
     let graph = FactorGraph::new(vec![2, 2]).unwrap();
     let part = ImportanceSampling::default().run_replicates(&graph, 3..3, &Run::default());
     if let Ok(z) = part.map(|part| part.log_partition()) {
@@ -213,7 +230,7 @@ fn a_part_without_replicates_promises_nothing() {
     }
 }
 
-/// Does something once a phase reports progress for the first time.
+/// Calls `then` when a phase reports progress for the first time.
 struct At<F> {
     phase: &'static str,
     then: F,
@@ -233,10 +250,11 @@ fn at(phase: &'static str, then: impl Fn() + Send + Sync + 'static) -> Arc<dyn O
     Arc::new(At { phase, then, done: AtomicBool::new(false) })
 }
 
-/// Every query that has an answer so far, and whether it says that it was stopped.
+/// Runs every query that can return a partial result: whether it was stopped early, and the number of
+/// samples.
 fn anytime_answers(
     graph: &FactorGraph,
-    proposal: Proposal,
+    proposal: ImportanceProposal,
     run: impl Fn() -> Run,
 ) -> Vec<Result<(bool, u64)>> {
     let method = ImportanceSampling::default().proposal(proposal).samples(1 << 40).replicates(2);
@@ -253,8 +271,8 @@ fn anytime_answers(
 }
 
 #[test]
-fn sampling_stops_early_with_the_answer_so_far() {
-    let graph = generate::random(8, 2, 12, 2, 1.0, 0.0, 3).unwrap();
+fn sampling_stops_early_with_the_result_so_far() {
+    let graph = generate::random(&GraphShape { variables: 8, factors: 12, ..Default::default() }, 3).unwrap();
     let cancelled = || {
         let flag = Arc::new(AtomicBool::new(false));
         let raise = flag.clone();
@@ -267,36 +285,38 @@ fn sampling_stops_early_with_the_answer_so_far() {
             .with_time(limit)
             .with_observer(at("drawing samples", move || std::thread::sleep(limit)))
     };
-    for proposal in [Proposal::Tree, Proposal::Uniform] {
+    for proposal in [ImportanceProposal::Tree, ImportanceProposal::Uniform] {
         let answers = anytime_answers(&graph, proposal, cancelled);
         for told in answers.into_iter().chain(anytime_answers(&graph, proposal, out_of_time)) {
             let (stopped_early, samples) = told.unwrap();
             assert!(stopped_early && samples > 0 && samples < 10_000, "{samples} samples");
         }
     }
-    // Uniform draws need no preparation, so even no time at all leaves an answer.
-    for told in anytime_answers(&graph, Proposal::Uniform, || Run::default().with_time(Duration::ZERO)) {
+    // Uniform draws need no preparation, so there is a result even with a time budget of zero.
+    for told in
+        anytime_answers(&graph, ImportanceProposal::Uniform, || Run::default().with_time(Duration::ZERO))
+    {
         assert!(told.unwrap().0);
     }
 }
 
 #[test]
 fn a_finished_run_was_not_stopped_early() {
-    let graph = generate::random(8, 2, 12, 2, 1.0, 0.0, 3).unwrap();
+    let graph = generate::random(&GraphShape { variables: 8, factors: 12, ..Default::default() }, 3).unwrap();
     let z = ImportanceSampling::default().log_partition(&graph, &Run::default()).unwrap();
     assert!(!z.diagnostics.stopped_early);
 }
 
 #[test]
 fn a_cancelled_run_is_interrupted_or_answers_at_once() {
-    let graph = generate::random(8, 2, 12, 2, 1.0, 0.0, 3).unwrap();
+    let graph = generate::random(&GraphShape { variables: 8, factors: 12, ..Default::default() }, 3).unwrap();
     let run = Run::default().with_cancel(Arc::new(AtomicBool::new(true)));
     assert!(matches!(Elimination::default().log_partition(&graph, &run), Err(Error::Interrupted)));
     assert!(matches!(Elimination::default().marginals(&graph, &run), Err(Error::Interrupted)));
     assert!(matches!(Elimination::default().sample(&graph, 10, &run), Err(Error::Interrupted)));
     let states = FactorGraph::new(vec![2; 40]).unwrap();
     assert!(matches!(Enumeration::default().log_partition(&states, &run), Err(Error::Interrupted)));
-    for proposal in [Proposal::Tree, Proposal::Uniform] {
+    for proposal in [ImportanceProposal::Tree, ImportanceProposal::Uniform] {
         for told in anytime_answers(&graph, proposal, || run.clone()) {
             assert!(matches!(told, Ok((true, _)) | Err(Error::Interrupted)), "{told:?}");
         }
@@ -304,7 +324,7 @@ fn a_cancelled_run_is_interrupted_or_answers_at_once() {
 }
 
 #[test]
-fn exact_methods_out_of_time_say_how_much_they_had() {
+fn exact_methods_out_of_time_state_their_time_limit() {
     let graph = FactorGraph::new(vec![2; 40]).unwrap();
     let error =
         Enumeration::default().log_partition(&graph, &Run::default().with_time(Duration::from_millis(20)));

@@ -9,7 +9,8 @@ use zhat::{Entropy, Error, FactorGraph, LogPartition, Map, Marginals, Run, Sampl
 
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// `clauses` random clauses of three literals or two over `n` variables, each with one zero; some weights if `weighted`.
+/// `clauses` random clauses of two or three literals over `n` variables, each a table with one zero; with
+/// `weighted`, random unary factors are added.
 fn clauses(n: usize, clauses: usize, weighted: bool, random: &mut Stream) -> FactorGraph {
     let mut graph = FactorGraph::new(vec![2; n]).unwrap();
     for _ in 0..clauses {
@@ -26,7 +27,7 @@ fn clauses(n: usize, clauses: usize, weighted: bool, random: &mut Stream) -> Fac
     graph
 }
 
-/// Colourings of a random graph with a few colours forbidden.
+/// Colourings of a random graph with some colours forbidden.
 fn colouring(n: usize, colours: usize, edges: usize, random: &mut Stream) -> FactorGraph {
     let mut graph = FactorGraph::new(vec![colours; n]).unwrap();
     for _ in 0..edges {
@@ -41,7 +42,7 @@ fn colouring(n: usize, colours: usize, edges: usize, random: &mut Stream) -> Fac
     graph
 }
 
-/// Random tables, most entries zero, the others of a few values so that independence occurs.
+/// Random tables with many zero entries; the other entries take few values, so that independence occurs.
 fn sparse(n: usize, factors: usize, random: &mut Stream) -> FactorGraph {
     let states: Vec<usize> = (0..n).map(|_| 1 + random.below(4)).collect();
     let mut graph = FactorGraph::new(states.clone()).unwrap();
@@ -58,7 +59,7 @@ fn sparse(n: usize, factors: usize, random: &mut Stream) -> FactorGraph {
     graph
 }
 
-/// Holds log Z to that of enumeration, and says whether there was any state.
+/// Compares log Z with enumeration and returns whether Z > 0.
 fn agrees(name: &str, graph: &FactorGraph, run: &Run) -> bool {
     match (Enumeration::default().log_partition(graph, run), Search::default().log_partition(graph, run)) {
         (Ok(want), Ok(got)) => {
@@ -73,7 +74,7 @@ fn agrees(name: &str, graph: &FactorGraph, run: &Run) -> bool {
 }
 
 #[test]
-fn counts_around_the_phase_transition_are_right() {
+fn counts_around_the_phase_transition_are_exact() {
     let run = Run::default().with_threads(1);
     let (mut some, mut none) = (0, 0);
     for seed in 0..3000 {
@@ -87,7 +88,7 @@ fn counts_around_the_phase_transition_are_right() {
 }
 
 #[test]
-fn colourings_and_sparse_weights_are_right() {
+fn colourings_and_sparse_weights_are_exact() {
     let run = Run::default().with_threads(1);
     let (mut some, mut none) = (0, 0);
     for seed in 0..1500 {
@@ -108,7 +109,7 @@ fn colourings_and_sparse_weights_are_right() {
 }
 
 #[test]
-fn every_query_is_right_where_zeros_dominate() {
+fn every_query_is_exact_with_many_zeros() {
     let run = Run::default().with_threads(1);
     let (mut asked, mut drawn) = (0, 0);
     for seed in 0..400 {
@@ -138,15 +139,15 @@ fn every_query_is_right_where_zeros_dominate() {
         }
         let best = search.map(&graph, &run).unwrap().value;
         assert!((best.score - oracle.best()).abs() <= allowance, "best {seed}");
-        // Every fourth model: the law of many draws. At most 100 tests, each with a rate of false alarms of
-        // 1e-8; a state without weight is a failure by itself.
+        // For every fourth model, tests the distribution of many draws: at most 100 tests, each with a
+        // false-alarm rate of 1e-8. A drawn state of weight zero is always a failure.
         let many = asked % 4 == 0;
         drawn += usize::from(many);
         let mut counts = vec![0; oracle.states.len()];
         let samples = search.sample(&graph, if many { 10_000 } else { 50 }, &run).unwrap().value;
         for state in samples.iter() {
             assert!(graph.score(state) > ZERO, "sample {seed}");
-            // States are listed with the last variable fastest.
+            // The oracle lists states with the last variable changing fastest.
             let place = state.iter().zip(graph.cardinalities()).fold(0, |at, (s, states)| at * states + s);
             counts[place] += 1;
         }
@@ -187,8 +188,8 @@ fn larger_models_agree_with_elimination() {
 }
 
 #[test]
-fn what_is_large_stays_finite() {
-    // A long chain of equal variables with scores of ±1e4, and 2^20000 states that nothing is said about.
+fn large_scores_and_state_spaces_stay_finite() {
+    // A long chain of equal variables with scores of ±1e4, and 20,000 variables without factors.
     let n = 2000;
     let mut graph = FactorGraph::new(vec![2; n + 20_000]).unwrap();
     for v in 1..n {

@@ -4,9 +4,10 @@ use crate::support::sequences::{
     FORMS, Listed, SCORES, close, cross_entropy, flat_segments, methods, semi_markov, sized_chain,
 };
 use crate::support::statistics::{ALARM, multinomial_tail};
-use zhat::exact::ForwardBackward;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
 use zhat::model::{Segments, SemiMarkov};
-use zhat::numeric::Real;
+use zhat::query::{Differentiable, Operation};
 use zhat::random::Streams;
 use zhat::{Chain, Divergence, Entropy, KBest, LogPartition, Map, Marginals, Run, Sample};
 
@@ -82,14 +83,25 @@ fn gradients_agree_with_differences() {
         let cotangent = cotangent(model.batch());
         let want = model.differences(|model| weighted(&cotangent, |b| model.log_partition(b)));
         for method in methods() {
-            let got = method.log_partition_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
+            let got = method
+                .differentiate(Operation::LogPartition, &[model], &run)
+                .unwrap()
+                .1
+                .gradient(&cotangent)
+                .unwrap();
             close(name, &flat_segments(&got), &want, tolerance(&want));
-            let got = method.log_partition_and_gradient(model, &cotangent, &run).unwrap().1;
-            close(name, &flat_segments(&got), &want, tolerance(&want));
+            let got =
+                method.value_and_gradients(Operation::LogPartition, &[model], &cotangent, &run).unwrap().1;
+            close(name, &flat_segments(&got[0]), &want, tolerance(&want));
         }
         let want = model.differences(|model| weighted(&cotangent, |b| some(model, b, model.entropy(b))));
         for method in methods() {
-            let got = method.entropy_with_tape(model, &run).unwrap().1.vjp(&cotangent).unwrap();
+            let got = method
+                .differentiate(Operation::Entropy, &[model], &run)
+                .unwrap()
+                .1
+                .gradient(&cotangent)
+                .unwrap();
             close(name, &flat_segments(&got), &want, tolerance(&want));
         }
     });
@@ -156,10 +168,15 @@ fn gradients_of_divergences_agree_with_differences() {
         let by_q = q.differences(|q| weighted(&cotangent, |b| divergence(p, q, b).1));
         let crossed = p.differences(|p| weighted(&cotangent, |b| divergence(p, &q, b).0));
         for method in methods() {
-            let (to_p, to_q) = method.kl_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
-            close(&format!("{name}, to p"), &flat_segments(&to_p), &by_p, tolerance(&by_p));
-            close(&format!("{name}, to q"), &flat_segments(&to_q), &by_q, tolerance(&by_q));
-            let (to_p, _) = method.cross_entropy_with_tape(p, &q, &run).unwrap().1.vjp(&cotangent).unwrap();
+            let to = method.differentiate(Operation::Kl, &[p, &q], &run).unwrap().1.vjp(&cotangent).unwrap();
+            close(&format!("{name}, to p"), &flat_segments(&to[0]), &by_p, tolerance(&by_p));
+            close(&format!("{name}, to q"), &flat_segments(&to[1]), &by_q, tolerance(&by_q));
+            let to_p = method
+                .differentiate(Operation::CrossEntropy, &[p, &q], &run)
+                .unwrap()
+                .1
+                .gradient(&cotangent)
+                .unwrap();
             close(&format!("{name}, cross-entropy"), &flat_segments(&to_p), &crossed, tolerance(&crossed));
         }
     });
@@ -184,12 +201,13 @@ fn longer_models_give_the_same_results_with_checkpoints() {
         let q = beside(&p, 2);
         let (run, cotangent) = (Run::default(), cotangent(5));
         let all = |method: ForwardBackward| {
-            let (log_z, gradient) = method.log_partition_and_gradient(&p, &cotangent, &run).unwrap();
-            let (entropy, tape) = method.entropy_with_tape(&p, &run).unwrap();
-            let (kl, of_kl) = method.kl_with_tape(&p, &q, &run).unwrap();
-            let (to_p, to_q) = of_kl.vjp(&cotangent).unwrap();
-            let of_entropy = tape.vjp(&cotangent).unwrap();
-            let gradients = [&gradient, &of_entropy, &to_p, &to_q].map(flat_segments);
+            let (log_z, gradient) =
+                method.value_and_gradients(Operation::LogPartition, &[&p], &cotangent, &run).unwrap();
+            let (entropy, tape) = method.differentiate(Operation::Entropy, &[&p], &run).unwrap();
+            let (kl, of_kl) = method.differentiate(Operation::Kl, &[&p, &q], &run).unwrap();
+            let to = of_kl.vjp(&cotangent).unwrap();
+            let of_entropy = tape.gradient(&cotangent).unwrap();
+            let gradients = [&gradient[0], &of_entropy, &to[0], &to[1]].map(flat_segments);
             (vec![log_z, entropy, kl], gradients)
         };
         let [whole, windows] = methods().map(all);
@@ -258,7 +276,7 @@ fn samples<F: Real>() {
 }
 
 #[test]
-fn samples_follow_the_law() {
+fn samples_follow_the_distribution() {
     samples::<f64>();
     samples::<f32>();
 }
@@ -281,7 +299,7 @@ fn segments_of_one_position_are_a_chain() {
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn threads_do_not_change_the_result() {
     for form in FORMS {
         let model = semi_markov::<f32>(form, "plain", 4);
         let all = |threads: usize, method: ForwardBackward| {
@@ -289,8 +307,22 @@ fn threads_change_no_bit() {
             let ones = vec![1.0; model.batch()];
             (
                 method.log_partition(&model, &run).unwrap().value,
-                flat_segments(&method.log_partition_with_tape(&model, &run).unwrap().1.vjp(&ones).unwrap()),
-                flat_segments(&method.entropy_with_tape(&model, &run).unwrap().1.vjp(&ones).unwrap()),
+                flat_segments(
+                    &method
+                        .differentiate(Operation::LogPartition, &[&model], &run)
+                        .unwrap()
+                        .1
+                        .gradient(&ones)
+                        .unwrap(),
+                ),
+                flat_segments(
+                    &method
+                        .differentiate(Operation::Entropy, &[&model], &run)
+                        .unwrap()
+                        .1
+                        .gradient(&ones)
+                        .unwrap(),
+                ),
                 method.sample(&model, 300, &run).unwrap().value,
             )
         };

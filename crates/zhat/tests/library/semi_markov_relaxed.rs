@@ -1,10 +1,11 @@
-//! Relaxed samples of semi-Markov chains: hard ones follow the law, soft ones have the right gradient.
+//! Relaxed samples of semi-Markov chains: hard samples follow the model's distribution, soft samples have the
+//! right gradient.
 
 use crate::support::sequences::{FORMS, Listed, SCORES, close, flat_segments, semi_markov};
 use crate::support::statistics::{ALARM, multinomial_tail};
-use zhat::exact::ForwardBackward;
-use zhat::numeric::Real;
-use zhat::sequence::RelaxedSamples;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::query::RelaxedSamples;
 use zhat::{Run, SemiMarkov};
 
 const ZERO: f64 = f64::NEG_INFINITY;
@@ -20,7 +21,8 @@ fn models<F: Real>(scores: &[&str], seeds: u64, mut check: impl FnMut(&str, u64,
     }
 }
 
-/// The softmaxes of one sample: (end, length, state; values of states, of lengths) of each segment.
+/// Calls `check` with (end, length, state), the softmax over states and the softmax over lengths for each
+/// segment of one sample.
 fn each_segment<F: Real>(
     samples: &RelaxedSamples<F, Vec<(usize, usize)>>,
     (b, s): (usize, usize),
@@ -55,7 +57,7 @@ fn hard<F: Real>() {
             for (s, segments) in drawn.iter().enumerate() {
                 counts[all.iter().position(|state| state == segments).unwrap()] += 1;
                 ends += segments.len();
-                // What is hard is where the soft one is largest.
+                // The hard state and length are the argmax of the soft values.
                 each_segment(&samples, (b, s), |(_, length, state), states, lengths| {
                     for (row, at) in [(states, state), (lengths, length - 1)] {
                         assert!(row.iter().all(|x| *x <= row[at]), "{name}");
@@ -67,7 +69,7 @@ fn hard<F: Real>() {
             let tail = multinomial_tail(&counts, &model.probabilities(b));
             assert!(tail > ALARM, "{name}, sequence {b}: {tail}");
         }
-        // Rows stand where segments end and nowhere else.
+        // Rows are nonzero at the ends of segments and nowhere else.
         let rows = |values: &[F], size: usize| {
             values.chunks_exact(size).filter(|row| row.iter().any(|x| *x != F::ZERO)).count()
         };
@@ -77,13 +79,13 @@ fn hard<F: Real>() {
 }
 
 #[test]
-fn hard_samples_follow_the_law() {
+fn hard_samples_follow_the_distribution() {
     hard::<f64>();
     hard::<f32>();
 }
 
 #[test]
-fn cold_samples_are_the_hard_ones() {
+fn low_temperature_samples_equal_the_hard_samples() {
     models::<f64>(&["plain", "zeros", "ties"], 4, |name, seed, model| {
         let run = Run::default().with_seed(seed);
         let (samples, _) =
@@ -119,7 +121,7 @@ fn gradients_of_soft_samples_agree_with_differences() {
             let samples = relaxed(model).0;
             dot(&samples.states, &of_states) + dot(&samples.lengths, &of_lengths)
         };
-        // What is hard may change within a difference; those seeds have nothing to compare.
+        // Skips seeds for which the hard segmentation changes within the finite-difference step.
         let parameters = model.parameters();
         let moved = (0..parameters.len()).any(|k| {
             [1e-4, -1e-4].into_iter().any(|h| {
@@ -151,7 +153,8 @@ fn segments_of_one_position_have_the_gradient_of_a_chain() {
             ForwardBackward::default().relaxed_samples_with_tape(&model, 2, 0.7, &run).unwrap();
         let cotangent: Vec<f64> = (0..samples.states.len()).map(|k| (k as f64).sin()).collect();
         let got = tape.vjp(&cotangent, &samples.lengths).unwrap();
-        // One length is no choice: segment scores are moved like all emissions of a state together.
+        // With a single length, the gradient of a segment score is the sum of the gradients of all emissions
+        // of its state.
         let (n, mut sums) = (model.chain().states(), vec![0.0; model.chain().states()]);
         got.chain
             .emissions
@@ -162,7 +165,7 @@ fn segments_of_one_position_have_the_gradient_of_a_chain() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_arguments_are_refused() {
     let model = semi_markov::<f64>("shared", "plain", 3);
     let (method, run) = (ForwardBackward::default(), Run::default());
     for temperature in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -174,7 +177,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn threads_do_not_change_the_result() {
     for form in FORMS {
         let model = semi_markov::<f32>(form, "plain", 4);
         let all = |threads: usize| {

@@ -1,4 +1,4 @@
-//! Sequences and pairwise graphs: progress, time budgets with extreme options, and answers about nothing.
+//! Sequences and pairwise graphs: progress, time budgets with extreme options, and edge cases of queries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Settings, answer};
-use zhat::exact::{Elimination, Enumeration, ForwardBackward};
+use zhat::dynamic::ForwardBackward;
+use zhat::exact::{Elimination, Enumeration};
 use zhat::model::{Chain, PairwiseGraph, Segments, SemiMarkov, Transitions};
+use zhat::query::{Differentiable, Operation};
 use zhat::random::Streams;
 use zhat::space::{Hypercube, Oracle, Scores, SpaceModel};
 use zhat::{Entropy, Error, FactorGraph, KBest, LogPartition, Model, Observer, Query, Run};
@@ -27,7 +29,7 @@ fn semi_markov(steps: usize, states: usize, longest: usize) -> SemiMarkov {
     SemiMarkov::new(chain(steps, states), segments, longest).unwrap()
 }
 
-/// A cycle, so that messages take several sweeps.
+/// A graph with a cycle, so that messages take several sweeps.
 fn graph(variables: usize, states: usize) -> PairwiseGraph {
     let edges = (0..variables).map(|v| (v, (v + 1) % variables)).collect();
     let interactions = Transitions::Shared(numbers(states * states, 4).into());
@@ -67,7 +69,7 @@ fn every_query_about_sequences_reports_progress() {
     }
 }
 
-/// The contract: 10% and one second more than the budget.
+/// Asserts the guarantee that a run exceeds its budget by at most 10% plus one second.
 fn in_time(started: Instant, budget: Duration, what: &str) {
     assert!(
         started.elapsed() < budget.mul_f64(1.1) + Duration::from_secs(1),
@@ -174,11 +176,11 @@ fn work_stops_soon_after_it_is_cancelled() {
 }
 
 #[test]
-fn as_many_states_as_there_are_is_the_most_that_can_be_asked_for() {
+fn k_best_returns_at_most_the_number_of_states() {
     let (run, many) = (Run::default().with_memory(1 << 28), 1_000_000_000_000);
     let method = ForwardBackward::default();
     assert_eq!(method.k_best(&chain(3, 2), many, &run).unwrap().value[0].len(), 8);
-    // 1 + 1 + 1, 1 + 2, 2 + 1: 8 + 4 + 4 segmentations of two states.
+    // Segment lengths 1 + 1 + 1, 1 + 2 and 2 + 1 give 8 + 4 + 4 segmentations with two states.
     assert_eq!(method.k_best(&semi_markov(3, 2, 2), many, &run).unwrap().value[0].len(), 16);
     let mut graph = FactorGraph::new(vec![2, 2, 2]).unwrap();
     graph.add_factor(&[0, 1], &numbers(4, 6)).unwrap();
@@ -204,12 +206,18 @@ fn a_sequence_without_paths_has_no_entropy() {
         let method = ForwardBackward::default().checkpoint(checkpoint);
         assert!(matches!(method.log_partition(&none, &run), Err(Error::ZeroPartition)));
         assert!(matches!(method.entropy(&none, &run), Err(Error::ZeroPartition)));
-        assert!(matches!(method.entropy_with_tape(&none, &run), Err(Error::ZeroPartition)));
-        assert!(matches!(method.kl_with_tape(&none, &none, &run), Err(Error::ZeroPartition)));
-        let (values, tape) = method.entropy_with_tape(&mixed, &run).unwrap();
+        assert!(matches!(
+            method.differentiate(Operation::Entropy, &[&none], &run),
+            Err(Error::ZeroPartition)
+        ));
+        assert!(matches!(
+            method.differentiate(Operation::Kl, &[&none, &none], &run),
+            Err(Error::ZeroPartition)
+        ));
+        let (values, tape) = method.differentiate(Operation::Entropy, &[&mixed], &run).unwrap();
         assert_eq!(values, method.entropy(&mixed, &run).unwrap().value);
         assert!(values[0] == never && (values[1] - 4f64.ln()).abs() < 1e-12, "{values:?}");
-        let gradient = tape.vjp(&[1.0, 1.0]).unwrap();
+        let gradient = tape.gradient(&[1.0, 1.0]).unwrap();
         assert!(gradient.emissions.iter().all(|x| x.is_finite()));
     }
     let found =
@@ -218,7 +226,7 @@ fn a_sequence_without_paths_has_no_entropy() {
 }
 
 #[test]
-fn a_hidden_markov_model_takes_probabilities_only() {
+fn a_hidden_markov_model_accepts_only_probabilities() {
     let build = |start: [f64; 2], transitions: [f64; 4], emissions: [f64; 4]| {
         Chain::hmm(&start, &transitions, &emissions, &[vec![0, 1]]).map_err(|error| error.to_string())
     };

@@ -1,4 +1,4 @@
-//! Spaces whose structures nobody has counted: conditions, and user-defined spaces.
+//! Spaces of unknown size: conditions and user-defined spaces.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn condition(text: &str) -> Condition {
     text.parse().unwrap()
 }
 
-/// Random conditions that suit a model, not too strict; some of them a program's.
+/// Random conditions that apply to a model and are not too strict; some of them are user functions.
 fn conditions(model: &SpaceModel, random: &mut zhat::random::Stream) -> Vec<Condition> {
     let n = model.width();
     if n < 2 {
@@ -50,7 +50,7 @@ fn conditions(model: &SpaceModel, random: &mut zhat::random::Stream) -> Vec<Cond
     all
 }
 
-/// Small restricted models of each sort that have at least one structure.
+/// Small restricted models of each kind that have at least one structure.
 fn restricted(seed: u64, scale: f64) -> Vec<SpaceModel> {
     let mut random = Streams::new(seed, "restricted").block(0);
     let models = small(seed, scale);
@@ -89,14 +89,14 @@ fn conditions_are_read_and_checked() {
     let error = space.check(&[1, 0, 0]).unwrap_err().to_string();
     assert!(error.contains("`chosen 1`"), "{error}");
     space.check(&[1, 1, 0]).unwrap();
-    // Conditions on conditions.
+    // Restricts an already restricted space.
     let both = Restricted::new(space, [condition("not chosen 0")]).unwrap();
     assert_eq!(both.conditions().len(), 2);
     assert_eq!(enumerated(&both), [[0, 1, 0], [0, 1, 1]]);
 }
 
 #[test]
-fn restricted_spaces_enumerate_exactly_what_meets_the_conditions() {
+fn restricted_spaces_enumerate_exactly_the_structures_that_meet_the_conditions() {
     let mut tried = 0;
     for seed in 0..12 {
         for model in restricted(seed, 1.0) {
@@ -107,9 +107,9 @@ fn restricted_spaces_enumerate_exactly_what_meets_the_conditions() {
     assert!(tried > 150, "{tried}");
 }
 
-/// Exact methods know conditions where they can, and say so where they cannot.
+/// Exact methods respect conditions, or return an error if they do not support them.
 #[test]
-fn exact_methods_keep_to_conditions() {
+fn exact_methods_respect_conditions() {
     let run = Run::default();
     let mut exact = 0;
     for seed in 0..25 {
@@ -158,7 +158,7 @@ fn exact_methods_keep_to_conditions() {
         }
     }
     assert!(exact > 300, "{exact}");
-    // Linear extensions: two chains of ten, C(20, 10) orders of both.
+    // Linear extensions of two chains of ten items: C(20, 10) orders.
     let chains = (0..9).flat_map(|i| [(i, i + 1), (i + 10, i + 11)]);
     let chains = chains.map(|(i, j)| condition(&format!("before {i} {j}")));
     let space = Restricted::new(Permutations::new(20).unwrap(), chains).unwrap();
@@ -175,7 +175,7 @@ fn exact_methods_keep_to_conditions() {
     }
 }
 
-/// No condition at all changes nothing.
+/// An empty list of conditions changes nothing.
 #[test]
 fn a_restriction_may_be_empty() {
     let run = Run::default();
@@ -194,9 +194,9 @@ fn a_restriction_may_be_empty() {
     }
 }
 
-/// What a program says is shown, whatever method is chosen for it.
+/// The error of a user function is reported with every query and automatic choice of the method.
 #[test]
-fn failures_of_programs_are_not_hidden() {
+fn errors_of_user_functions_are_reported() {
     let fails = |_: &[u32]| Err(Error::NoAnswer("the program said no".into()));
     let orders = Permutations::new(30).unwrap();
     let by_score = SpaceModel::new(orders, Scores::closure(fails, 0.0, 1.0)).unwrap();
@@ -232,7 +232,8 @@ fn draws_from_restricted_spaces_are_uniform_and_moves_balance() {
             }
             let law = vec![1.0 / all.len() as f64; all.len()];
             assert!(multinomial_tail(&tally, &law) > ALARM, "{space:?}");
-            // The Metropolis chain of the moves: as many from a to b as back, and everything is reached.
+            // Metropolis chain of the moves: as many moves from a to b as back, and every structure is
+            // reached.
             let mut flows = std::collections::HashMap::new();
             let mut reached = vec![false; all.len()];
             let mut at = all[0].clone();
@@ -266,9 +267,9 @@ fn draws_from_restricted_spaces_are_uniform_and_moves_balance() {
     }
 }
 
-/// Promises about Z hold although |Y| is estimated on the way: an exact binomial test for each method.
+/// Guarantees about Z hold although |Y| is estimated as well: an exact binomial test for each method.
 #[test]
-fn promises_hold_where_nobody_has_counted() {
+fn guarantees_hold_for_spaces_of_unknown_size() {
     let run = Run::default();
     run.install(|| ());
     type Method = (&'static str, fn(&SpaceModel, &Run) -> Result<zhat::Estimate>);
@@ -298,7 +299,7 @@ fn promises_hold_where_nobody_has_counted() {
                 };
                 assert_eq!(promised, confidence);
                 missed[k] += u64::from(truth < low || truth > high);
-                // The walks of `tpa` aim at their width, they do not promise it.
+                // `tpa` aims at the requested error but does not guarantee it.
                 wide[k] += u64::from((found.value - truth).exp_m1().abs() > error && *name != "tpa");
             }
         }
@@ -338,7 +339,7 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
             let Guarantee::Bounds { low, high, .. } = best.guarantee else { panic!() };
             let want = list.best();
             assert!(low <= want && want <= high);
-            // Perfect draws, by rejection of both kinds.
+            // Perfect draws by both kinds of rejection.
             for sampler in [Sampler::Auto, Sampler::Meta] {
                 let method = PerfectSampling::default().sampler(sampler);
                 let (law, places) = law(model);
@@ -349,7 +350,7 @@ fn estimates_of_restricted_models_cover_and_are_unbiased() {
     }
 }
 
-/// Sets of three different sizes in each other; nothing is known but the outermost number.
+/// Permutations without fixed points. Only the size of the enclosing space is known.
 #[derive(Debug)]
 struct Derangements(Permutations);
 
@@ -375,7 +376,8 @@ impl Space for Derangements {
     }
 }
 
-/// Derangements that begin with their larger half; a draw takes a detour.
+/// Derangements whose first item is in the upper half; they are drawn by rejection through two enclosing
+/// spaces.
 #[derive(Debug)]
 struct Upper(Derangements);
 
@@ -401,7 +403,7 @@ impl Space for Upper {
     }
 }
 
-/// A space that knows nothing at all about itself.
+/// A space that implements neither a sampler nor an enclosing space.
 #[derive(Debug)]
 struct Unknown;
 
@@ -420,7 +422,7 @@ impl Space for Unknown {
 }
 
 #[test]
-fn spaces_of_ones_own() {
+fn user_defined_spaces() {
     let run = Run::default();
     let six = || Permutations::new(6).unwrap();
     let score = |y: &[u32]| Ok(0.1 * f64::from(y[2]) - 0.2 * f64::from(y[5]));
@@ -461,7 +463,7 @@ fn spaces_of_ones_own() {
         }
         let drawn = PerfectSampling::default().sample(&model, 20_000, &run).unwrap().value;
         assert!(multinomial_tail(&counts(&drawn, &list.places()), &list.law()) > ALARM);
-        // What has no meaning is refused in words.
+        // Queries that are not defined for the space are refused with a reason.
         let error = Enumeration::default().marginals(&model, &run).unwrap_err().to_string();
         assert!(error.contains("no table of marginals"), "{error}");
         let error = Oracle::default().k_best(&model, 2, &run).unwrap_err().to_string();
@@ -476,7 +478,7 @@ fn spaces_of_ones_own() {
 }
 
 #[test]
-fn conditions_that_fail_or_leave_nothing() {
+fn conditions_that_fail_or_exclude_every_structure() {
     let run = Run::default();
     let cube = Hypercube::new(4).unwrap();
     let plain = SpaceModel::new(cube, Scores::Unary(vec![0.5; 4])).unwrap();
@@ -503,14 +505,14 @@ fn conditions_that_fail_or_leave_nothing() {
         let error = method.log_partition(&empty, &run).unwrap_err().to_string();
         assert!(error.contains("too rare"), "{error}");
     }
-    // Nothing seen: no lower end, and an upper one.
+    // No structure was found: the lower bound is −∞, the upper bound is finite.
     let few = UniformImportance::default().samples(1 << 11);
     let z = few.log_partition(&empty, &run).unwrap();
     let Guarantee::Bounds { low, high, .. } = z.guarantee else { panic!("{z}") };
     assert!(low == f64::NEG_INFINITY && high.is_finite() && z.value.is_finite(), "{z}");
     let short = Run::default().with_time(Duration::from_millis(1));
     assert!(Telescoped::default().log_partition(&empty, &short).unwrap_err().is_unanswerable());
-    // Conditions that a program gives are in no file; the others are, and are read again.
+    // Conditions given as functions cannot be written to a file; the others are written and read back.
     let mut bytes = Vec::new();
     assert!(model_file::write(&Model::from(empty), &mut bytes).is_err());
     for (model, texts) in [

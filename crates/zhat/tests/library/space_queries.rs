@@ -4,10 +4,10 @@ use super::spaces::small;
 use crate::support::structures::{Listed, events};
 use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Enumeration;
+use zhat::internal::space::marginal_samples;
 use zhat::query::AnyValue;
 use zhat::space::{
     Cycles, Distance, Hypercube, Oracle, PerfectSampling, Permutations, Scores, SpaceModel, Subtrees,
-    marginal_samples,
 };
 use zhat::{BestState, Entropy, Error, FactorMarginals, Guarantee, KBest, Map, Marginals, Model, Query, Run};
 

@@ -1,4 +1,4 @@
-//! Combinatorial spaces: perfect draws and estimates of Z keep what they promise.
+//! Combinatorial spaces: guarantees of perfect samples and of estimates of Z.
 
 use std::time::Duration;
 
@@ -6,11 +6,12 @@ use super::spaces::{counts, law, small};
 use crate::support::statistics::{ALARM, binomial_tail, multinomial_tail};
 use crate::support::structures::Listed;
 use zhat::exact::Enumeration;
+use zhat::internal::space::Published;
+use zhat::internal::space::meta_steps;
 use zhat::random::Streams;
-use zhat::space::estimate::schedule::Published;
 use zhat::space::{
     AnnealedSampling, Cycles, Hypercube, Oracle, Partitions, PerfectSampling, Permutations, PublishedScheme,
-    Sampler, Scores, SpaceModel, Structures, Subtrees, Telescoped, TootsiePop, UniformImportance, meta_steps,
+    Sampler, Scores, SpaceModel, Structures, Subtrees, Telescoped, TootsiePop, UniformImportance,
 };
 use zhat::{
     Error, Estimate, FactorMarginals, Forecasts, Guarantee, Law, LogPartition, Map, Promise, Query, Run,
@@ -25,14 +26,14 @@ fn name(model: &SpaceModel) -> String {
     format!("{} {} {:?}", model.space().name(), model.scores().name(), model.range())
 }
 
-/// A bound on the probability that the mean of n geometric numbers is this many times its expectation, or further off (S. Janson, *Tail bounds for sums of geometric and exponential
-/// variables*, 2018).
+/// A bound on the probability that the mean of n geometric variables is at least this far, as a ratio, from
+/// its expectation (S. Janson, *Tail bounds for sums of geometric and exponential variables*, 2018).
 fn geometric_tail(n: f64, ratio: f64) -> f64 {
     (-n * (ratio - 1.0 - ratio.ln())).exp()
 }
 
 #[test]
-fn perfect_draws_follow_the_model_and_take_as_long_as_theory_says() {
+fn perfect_draws_follow_the_model_and_take_the_expected_time() {
     let run = Run::default();
     for seed in 0..2 {
         for model in small(seed, 0.8) {
@@ -79,9 +80,10 @@ fn ising(n: usize, field: f64, coupling: f64, signs: bool, random: &mut zhat::ra
     SpaceModel::new(cube, Scores::pairwise(unary, &pairs).unwrap()).unwrap()
 }
 
-/// Attracting couplings (two chains) and weak repelling ones (a bounding chain), far beyond what rejection could do.
+/// Attractive couplings (two chains) and weak repulsive couplings (a bounding chain), where rejection would
+/// be infeasible.
 #[test]
-fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
+fn coupling_from_the_past_is_exact_for_attractive_or_weak_couplings() {
     let run = Run::default();
     let mut random = Streams::new(2, "ising").block(0);
     for (signs, coupling) in [(false, 1.5), (true, 0.4), (false, -0.8), (true, -0.2)] {
@@ -93,13 +95,14 @@ fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
         assert!(multinomial_tail(&counts, &law) > ALARM, "{signs} {coupling}");
         assert!(figure(&answer.diagnostics, "sweeps") >= 12_000.0);
     }
-    // log Z of a model whose scores reach over more than 30, by draws of such chains.
+    // log Z of a model whose scores span more than 30, estimated from draws of such chains.
     let model = ising(16, 1.0, 0.35, true, &mut random);
     assert!(model.spread() > 30.0);
     let truth = Oracle::default().log_partition(&model, &run).unwrap().value;
     let method = Telescoped::default().error(0.5).confidence(1.0 - 1e-7).sampler(Sampler::Coupling);
     covers(&method.log_partition(&model, &run).unwrap(), truth);
-    // Strong repelling couplings never meet: out of time, not wrong.
+    // With strong repulsive couplings the chains never meet: the run ends with a time-out, not with a wrong
+    // draw.
     let model = ising(12, 0.1, -4.0, true, &mut random);
     let method = PerfectSampling::default().sampler(Sampler::Coupling);
     let short = Run::default().with_time(Duration::from_millis(50));
@@ -107,7 +110,7 @@ fn coupling_from_the_past_is_exact_where_couplings_attract_or_are_weak() {
 }
 
 #[test]
-fn approximate_draws_are_as_close_as_they_say() {
+fn approximate_draws_are_within_the_stated_distance() {
     let model = SpaceModel::new(Hypercube::new(2).unwrap(), Scores::Unary(vec![1.0, -1.5])).unwrap();
     let (law, places) = law(&model);
     let distance = 0.02;
@@ -116,14 +119,14 @@ fn approximate_draws_are_as_close_as_they_say() {
     assert_eq!(answer.value.law, Law::Approximate { distance });
     assert_eq!(figure(&answer.diagnostics, "steps"), meta_steps(2.5, distance));
     assert!((1.0 - (-2.5f64).exp()).powf(meta_steps(2.5, distance)) <= distance);
-    // Each of the four frequencies: within the distance and Hoeffding's radius.
+    // Each of the four frequencies is within the distance plus Hoeffding's radius.
     for (count, p) in counts(&answer.value, &places).iter().zip(&law) {
         let radius = (0.5 * (2.0 / ALARM).ln() / 40_000.0).sqrt();
         assert!((*count as f64 / 40_000.0 - p).abs() <= distance + radius);
     }
 }
 
-/// The laws of META after 0, 1, 2, … steps from each start, by its matrix.
+/// The distributions of META after 0, 1, 2, … steps from each start, from its transition matrix.
 fn meta_laws(scores: &[f64], beta: f64, steps: usize) -> Vec<Vec<Vec<f64>>> {
     let n = scores.len();
     let go = |y: usize, z: usize| (beta * (scores[z] - scores[y])).exp().min(1.0) / n as f64;
@@ -152,7 +155,7 @@ fn variation(a: &[f64], b: &[f64]) -> f64 {
     0.5 * a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>()
 }
 
-/// Appendices A and B on a case that is small enough for matrices.
+/// Appendices A and B of the paper, on a case small enough for transition matrices.
 #[test]
 fn the_coupling_bound_and_the_tolerance_hold_exactly() {
     let (error, p) = (0.5, 3.0);
@@ -177,7 +180,7 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
             let spread = beta * model.spread();
             let steps = meta_steps(spread, tolerance);
             let laws = meta_laws(scores, beta, steps as usize);
-            // Theorem B.2, from every start and at every time.
+            // Theorem B.2, from every start and after any number of steps.
             for (t, from) in laws.iter().enumerate() {
                 let bound = (1.0 - (-spread).exp()).powi(t as i32);
                 for reached in from {
@@ -185,13 +188,14 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
                 }
             }
             assert!((1.0 - (-spread).exp()).powf(steps) <= tolerance);
-            // Theorem A.1: the mean of a level moves by a factor 1 ± ε/5l at most.
+            // Theorem A.1: the mean of a level changes by a factor within 1 ± ε/5l.
             let mean = |law: &[f64]| law.iter().zip(scores).map(|(p, s)| p * (step * s).exp()).sum::<f64>();
             for reached in &laws[steps as usize] {
                 assert!((mean(reached) / mean(&truth) - 1.0).abs() <= error / (5.0 * levels));
             }
         }
-        // The sampler is that chain, from a uniform start: its own law after so few steps, not the model's.
+        // The sampler runs that chain from a uniform start: after few steps it has the chain's distribution,
+        // not the model's.
         let distance = 0.95;
         let steps = meta_steps(model.spread(), distance) as usize;
         let mut own = vec![0.0; all.len()];
@@ -211,9 +215,10 @@ fn the_coupling_bound_and_the_tolerance_hold_exactly() {
     assert!(told > 0);
 }
 
-/// Scores that are far from their largest nearly always: no guess may be so hopeful as to let importance sampling try.
+/// Scores that are almost always far from their maximum: the forecast must not be so optimistic that
+/// importance sampling is tried.
 #[test]
-fn forecasts_know_what_is_out_of_reach() {
+fn forecasts_recognise_infeasible_models() {
     let run = Run::default();
     let mallows = zhat::model::generate::space("permutation", 300, "kendall", 0.1, 1).unwrap();
     let flat = zhat::model::generate::space("permutation", 300, "kendall", 1e-5, 1).unwrap();
@@ -224,7 +229,7 @@ fn forecasts_know_what_is_out_of_reach() {
     assert!(draws.forecast(&mallows, Query::Sample(1), &run).seconds > 1e6);
 }
 
-/// Both threads draw, and what they draw does not depend on their number.
+/// The draws do not depend on the number of threads.
 #[test]
 fn large_samples_are_shared_between_threads() {
     let model = zhat::model::generate::space("permutation", 300, "kendall", 0.05, 1).unwrap();
@@ -257,7 +262,7 @@ fn one_of_each(seed: u64, scale: f64) -> Vec<SpaceModel> {
         .collect()
 }
 
-/// Instances of each space for which (ε, δ) is promised at a confidence of 3/4, and how many promises were broken: an exact binomial test.
+/// Exact binomial test of the (ε, δ) guarantee with a confidence of 3/4, on random instances of each space.
 fn promise(
     instances: u64,
     scale: f64,
@@ -284,32 +289,32 @@ fn promise(
 }
 
 #[test]
-fn the_telescoped_scheme_keeps_its_promise() {
+fn the_telescoped_scheme_keeps_its_guarantee() {
     promise(1000, 0.5, 0.4, |model, run| {
         Telescoped::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
-fn the_poisson_counts_keep_their_promise() {
+fn the_tootsie_pop_algorithm_keeps_its_guarantee() {
     promise(1000, 0.5, 0.5, |model, run| {
         TootsiePop::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
-fn uniform_importance_sampling_keeps_its_promise() {
+fn uniform_importance_sampling_keeps_its_guarantee() {
     promise(1000, 0.5, 0.4, |model, run| {
         UniformImportance::default().error(0.4).confidence(0.75).log_partition(model, run)
     });
 }
 
 #[test]
-fn the_published_scheme_keeps_its_promise_once_corrected() {
-    // Scores so small that a few levels are enough, and a few instances with more of them.
+fn the_corrected_published_scheme_keeps_its_guarantee() {
+    // Scores so small that a few levels are enough, and a few instances with more levels.
     promise(1000, 0.1, 0.9, |model, run| PublishedScheme::default().error(0.9).log_partition(model, run));
     promise(12, 0.5, 0.9, |model, run| PublishedScheme::default().error(0.9).log_partition(model, run));
-    // Draws that are only close to their laws (Theorem A.1).
+    // Approximate draws (Theorem A.1).
     promise(100, 0.1, 0.9, |model, run| {
         PublishedScheme::default().error(0.9).approximate(true).log_partition(model, run)
     });
@@ -319,7 +324,7 @@ fn the_published_scheme_keeps_its_promise_once_corrected() {
     assert_eq!(z.guarantee.promise(), Promise::Heuristic);
 }
 
-/// At a confidence of 1 − 10⁻⁹ nothing may miss, also with scores that rejection cannot handle.
+/// At a confidence of 1 − 10⁻⁹ no interval may miss, even with scores for which rejection is infeasible.
 #[test]
 fn confident_intervals_never_miss() {
     let run = Run::default();
@@ -356,7 +361,8 @@ fn confident_intervals_never_miss() {
     }
 }
 
-/// A mean of unbiased estimates: Ẑ/Z lies in [0, exp Δ], so Bernstein's inequality holds for it.
+/// The estimates are unbiased, so their mean must lie within six standard errors of Z. Ẑ/Z lies in [0, exp
+/// Δ].
 #[test]
 fn annealed_estimates_are_unbiased() {
     let run = Run::default();
@@ -397,7 +403,7 @@ fn annealing_finds_good_structures_and_brackets_the_best() {
         assert!((score - answer.value.score).abs() < 1e-12, "{}", name(&model));
         found += usize::from(answer.value.score >= best - 1e-9);
     }
-    // So small that chains cannot miss but by a fault.
+    // The models are so small that the chains always find the best structure unless there is an error.
     assert_eq!(found, small(5, 2.0).len());
 }
 
@@ -482,9 +488,9 @@ fn time_options_and_callables_that_fail() {
     assert!(matches!(meta.sample(&hard, 1, &run), Err(Error::Argument { .. })));
 }
 
-/// A model without any scores: every method knows ln|Y|.
+/// Without scores, every method returns ln|Y|.
 #[test]
-fn without_scores_all_say_the_count() {
+fn without_scores_every_method_returns_the_count() {
     let run = Run::default();
     let spaces: Vec<SpaceModel> = vec![
         SpaceModel::new(Hypercube::new(0).unwrap(), Scores::Unary(vec![])).unwrap(),

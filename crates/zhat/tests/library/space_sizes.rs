@@ -11,11 +11,11 @@ use crate::support::statistics::{ALARM, multinomial_tail};
 use crate::support::structures::{Listed, structures};
 use zhat::catalogue::{Choice, Settings, answer};
 use zhat::exact::Enumeration;
+use zhat::internal::space::{flip_congestion, flip_steps, single_flip_congestion};
 use zhat::random::{Stream, Streams};
 use zhat::space::{
     AnnealedSampling, Condition, Cycles, Distance, Hypercube, Oracle, Partitions, PerfectSampling,
-    Permutations, Scores, SpaceModel, Structures, Subtrees, Telescoped, UniformImportance, flip_congestion,
-    flip_steps, log_count, single_flip_congestion,
+    Permutations, Scores, SpaceModel, Structures, Subtrees, Telescoped, UniformImportance, log_count,
 };
 use zhat::{
     Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Model, Query, Result,
@@ -267,11 +267,11 @@ fn within(seconds: f64, work: impl FnOnce(&Run) -> Result<()>) -> Result<()> {
 }
 
 #[test]
-fn every_loop_of_the_spaces_sees_the_clock() {
+fn every_loop_over_a_space_keeps_the_time_limit() {
     let cube = |n: usize| SpaceModel::new(Hypercube::new(n).unwrap(), Scores::Unary(vec![0.1; n])).unwrap();
     // No structure meets this condition.
     let never = cube(45).restrict([Condition::function(|_| Ok(false))]).unwrap();
-    // A quick machine may have made all the tries that there are.
+    // A fast machine may have made all allowed tries before this.
     let over = |result: Result<()>| {
         assert!(matches!(result, Err(Error::OverBudget { .. } | Error::NoAnswer(_))), "{result:?}");
     };
@@ -319,7 +319,7 @@ fn a_cancel_is_answered_at_once() {
     let works: [&(dyn Fn(&Run) -> bool + Sync); 3] = [
         &|run| matches!(Enumeration::default().log_partition(&never, run), Err(Error::Interrupted)),
         &|run| {
-            // A quick machine may have made all the tries that there are.
+            // A fast machine may have made all allowed tries before this.
             let found = log_count(never.space(), 0.1, 0.9, run);
             matches!(found, Err(Error::Interrupted | Error::NoAnswer(_)))
         },

@@ -13,13 +13,13 @@ use zhat::space::{
 };
 use zhat::{Entropy, Error, FactorMarginals, Guarantee, LogPartition, Map, Run, Sample};
 
-/// The 15-node binary heap.
+/// A binary heap with this number of nodes.
 pub fn heap(nodes: usize, empty: bool) -> Subtrees {
     let parents: Vec<Option<usize>> = (0..nodes).map(|v| (v > 0).then(|| (v - 1) / 2)).collect();
     Subtrees::new(&parents, empty).unwrap()
 }
 
-/// A random tree, its nodes in random order.
+/// A random tree with nodes in random order.
 pub fn tree(random: &mut Stream, nodes: usize, empty: bool) -> Subtrees {
     let mut names: Vec<usize> = (0..nodes).collect();
     random.shuffle(&mut names);
@@ -46,7 +46,7 @@ pub fn all_pairs(random: &mut Stream, n: usize, scale: f64, share: f64) -> Vec<(
     pairs
 }
 
-/// A small random model of each sort.
+/// Small random models of each kind.
 pub fn small(seed: u64, scale: f64) -> Vec<SpaceModel> {
     let mut random = Streams::new(seed, "small spaces").block(0);
     let random = &mut random;
@@ -129,10 +129,10 @@ fn reference_values() {
     close(log_partition(&SpaceModel::new(Partitions::new(8).unwrap(), links).unwrap()), 9.546473428757);
 }
 
-/// Both exact methods against the list of structures: log Z, gradient, entropy, best score; small and huge
+/// Both exact methods against enumeration: log Z, gradient, entropy and best score, for small and huge
 /// scores.
 #[test]
-fn exact_methods_agree_with_the_list() {
+fn exact_methods_agree_with_enumeration() {
     let run = Run::default();
     let (oracle, enumeration) = (Oracle::default(), Enumeration::default());
     for seed in 0..25 {
@@ -180,7 +180,7 @@ fn exact_methods_agree_with_the_list() {
     }
 }
 
-/// Every kind of scores, and every distance, against sums over features that are written down in the tests.
+/// Every kind of scores and every distance against sums over features that are implemented in the tests.
 #[test]
 fn scores_and_features_are_those_of_their_definitions() {
     let mut kinds = std::collections::BTreeSet::new();
@@ -226,7 +226,7 @@ fn scores_and_features_are_those_of_their_definitions() {
     }
 }
 
-/// What a space says that it consists of, in its own order.
+/// All structures enumerated by the space, in its own order.
 pub fn enumerated(space: &dyn Space) -> Vec<Vec<u32>> {
     let mut all = Vec::new();
     let mut keep = |structure: &[u32]| {
@@ -237,7 +237,7 @@ pub fn enumerated(space: &dyn Space) -> Vec<Vec<u32>> {
     all
 }
 
-/// Whether a space enumerates exactly the structures that are listed here, each once.
+/// Asserts that a space enumerates exactly the structures listed by the tests, each once.
 pub fn enumerates_the_list(space: &Structures) {
     let (mut own, mut list) = (enumerated(space.as_space()), structures::structures(space));
     own.sort_unstable();
@@ -262,7 +262,7 @@ fn every_space_enumerates_exactly_its_structures() {
     }
 }
 
-/// The structures of a space, listed here, and the place of each in the list.
+/// The structures of a space, listed by the tests, and the index of each in the list.
 pub fn listed(space: &Structures) -> (Vec<Vec<u32>>, HashMap<Vec<u32>, usize>) {
     let all = structures::structures(space);
     let places: HashMap<Vec<u32>, usize> = all.iter().cloned().enumerate().map(|(i, s)| (s, i)).collect();
@@ -312,10 +312,11 @@ fn uniform_draws_are_uniform_and_canonical() {
     }
 }
 
-/// Moves balance: with the Metropolis rule for the uniform law as many go from a to b as from b to a, and all is reached. Changes of
-/// scores are those of the whole.
+/// Detailed balance: with the Metropolis rule for the uniform distribution, moves from a to b are as frequent
+/// as from b to a, and every structure is reached. Incremental changes of the score agree with the full
+/// score.
 #[test]
-fn moves_balance_and_know_their_change_of_score() {
+fn moves_satisfy_detailed_balance_and_report_the_change_of_score() {
     let run = Run::default();
     let clock = run.start("moves");
     for (k, space) in spaces().iter().enumerate() {
@@ -346,7 +347,8 @@ fn moves_balance_and_know_their_change_of_score() {
             }
         }
         assert!(reached.iter().all(|x| *x) || all.len() == 1, "{space:?}");
-        // In equilibrium the two flows of a pair differ by at most one trip plus noise: a fair coin, with Hoeffding's bound for all pairs at once.
+        // In equilibrium the two flows of a pair differ by at most one move plus noise: a fair coin, with
+        // Hoeffding's bound for all pairs simultaneously.
         for (&(a, b), &forth) in &flows {
             let back = flows.get(&(b, a)).copied().unwrap_or(0);
             let total = (forth + back) as f64;
@@ -372,7 +374,7 @@ fn moves_balance_and_know_their_change_of_score() {
     }
 }
 
-/// The law of a model by the list of its structures.
+/// The distribution of a model by enumeration, and the index of each structure.
 pub fn law(model: &SpaceModel) -> (Vec<f64>, HashMap<Vec<u32>, usize>) {
     let list = Listed::new(model);
     (list.law(), list.places())
@@ -432,7 +434,7 @@ fn bad_input_is_named() {
     assert!(Scores::pairwise(vec![0.0; 2], &[(0, 1, 1.0), (1, 0, 1.0)]).is_err());
     assert!(Scores::pairwise(vec![0.0; 2], &[(1, 1, 1.0)]).is_err());
     assert!(Scores::distance(Distance::Cayley, &[0, 0], 1.0).is_err());
-    // A function that says nonsense is caught when it does.
+    // An invalid value of a user function is detected when it occurs.
     let run = Run::default();
     for (said, words) in [(f64::NAN, "NaN"), (2.0, "outside the range")] {
         let model =
@@ -459,8 +461,8 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn large_models_within_the_budget_or_a_clear_refusal() {
-    // A path of a million nodes would overflow a recursion.
+fn large_models_stay_within_the_budget_or_are_refused_with_a_reason() {
+    // A path of 200,000 nodes would overflow the stack of a recursive algorithm.
     let path: Vec<Option<usize>> = (0..200_000).map(|v: usize| v.checked_sub(1)).collect();
     let space = Subtrees::new(&path, true).unwrap();
     assert!((space.log_count().unwrap() - 200_001f64.ln()).abs() < 1e-9);
@@ -473,7 +475,8 @@ fn large_models_within_the_budget_or_a_clear_refusal() {
     let drawn = Oracle::default().sample(&mallows, 2, &Run::default()).unwrap().value;
     let order: Vec<u32> = drawn.iter().next().unwrap().iter().map(|x| *x as u32).collect();
     mallows.space().check(&order).unwrap();
-    // E[d] is known in closed form, and Σ of independent terms: within six standard deviations of at most n·100 each.
+    // E[d] is known in closed form, and d is a sum of n independent terms: it lies within six standard
+    // deviations, at most 100 per term.
     let mean = Oracle::default().factor_marginals(&mallows, &Run::default()).unwrap().value.values[0];
     assert!((mallows.score(&order).unwrap() / 0.01 - mean).abs() < 6.0 * (n as f64).sqrt() * 100.0);
     let scores = Scores::Position(vec![0.0; 40 * 40]);
@@ -501,9 +504,10 @@ fn draws_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Theorem 2.1: with θ = ln(n!·n) on the edges of a graph, log Z ≥ n·θ says whether there is a Hamiltonian cycle.
+/// Theorem 2.1: with θ = ln(n!·n) on the edges of a graph, log Z ≥ n·θ holds if and only if there is a
+/// Hamiltonian cycle.
 #[test]
-fn hamiltonian_cycles_are_read_off_the_partition_function() {
+fn the_partition_function_decides_hamiltonian_cycles() {
     let mut random = Streams::new(9, "hamiltonian").block(0);
     let mut seen = [0; 2];
     for n in [4usize, 5, 6, 7] {
@@ -531,9 +535,10 @@ fn hamiltonian_cycles_are_read_off_the_partition_function() {
     assert!(seen[0] > 5 && seen[1] > 5, "{seen:?}");
 }
 
-/// Ten thousand items: the closed form keeps its digits and says so. Uniform at θ = 0, where it is ln n!.
+/// Ten thousand items: the closed form is accurate to its stated rounding. At θ = 0 the distribution is
+/// uniform and log Z = ln n!.
 #[test]
-fn large_rankings_keep_their_digits() {
+fn large_rankings_keep_their_accuracy() {
     let n = 10_000;
     let reference: Vec<usize> = (0..n).collect();
     for distance in [Distance::Kendall, Distance::Cayley, Distance::Hamming] {
@@ -550,7 +555,7 @@ fn large_rankings_keep_their_digits() {
             flat.value
         );
         assert!(flat.diagnostics.rounding < 1e-4, "{distance:?}: {}", flat.diagnostics.rounding);
-        // A small spread changes ln Z by no more than its product with the largest distance.
+        // A small spread changes ln Z by at most its product with the largest distance.
         let near = at(1e-9);
         assert!(near.value < flat.value && near.value > flat.value - 0.1, "{distance:?}");
     }

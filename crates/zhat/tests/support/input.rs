@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zhat::exact::Elimination;
-use zhat::montecarlo::ImportanceSampling;
+use zhat::sampling::ImportanceSampling;
 use zhat::{Error, FactorGraph, LogPartition, Marginals, Run};
 
 /// True if the message names a line of the text.

@@ -10,11 +10,10 @@ pub mod structures;
 
 use std::path::PathBuf;
 
-use zhat::montecarlo::Proposal;
+use zhat::model::generate::{self, GraphShape};
 use zhat::random::Streams;
-use zhat::{
-    Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Run, Sample, model::generate,
-};
+use zhat::sampling::ImportanceProposal;
+use zhat::{Entropy, FactorGraph, FactorMarginals, LogPartition, Map, Marginals, Run, Sample};
 
 /// A method that supports every query on factor graphs.
 pub trait Method:
@@ -47,7 +46,7 @@ impl Method for zhat::exact::Search {
 }
 
 /// The proposals of importance sampling.
-pub const PROPOSALS: [Proposal; 2] = [Proposal::Tree, Proposal::Uniform];
+pub const PROPOSALS: [ImportanceProposal; 2] = [ImportanceProposal::Tree, ImportanceProposal::Uniform];
 
 /// The exact methods.
 pub fn exact_methods() -> [(&'static str, Box<dyn Method>); 3] {
@@ -134,9 +133,40 @@ pub fn small_models(count: u64) -> Vec<(String, FactorGraph)> {
     for seed in 0..count {
         let pick = |k: u64| (seed / 7 + k) as usize;
         let (kind, model) = match seed % 7 {
-            0 => ("pairwise", generate::random(7, 2 + pick(0) % 2, 9, 2, 1.5, 0.0, seed)),
-            1 => ("zeros", generate::random(6, 3, 7, 3, 1.0, 0.6, seed)),
-            2 => ("huge scores", generate::random(6, 2, 8, 2, 1e4, 0.0, seed)),
+            0 => (
+                "pairwise",
+                generate::random(
+                    &GraphShape {
+                        variables: 7,
+                        states: 2 + pick(0) % 2,
+                        factors: 9,
+                        strength: 1.5,
+                        ..Default::default()
+                    },
+                    seed,
+                ),
+            ),
+            1 => (
+                "zeros",
+                generate::random(
+                    &GraphShape {
+                        variables: 6,
+                        states: 3,
+                        factors: 7,
+                        arity: 3,
+                        zeros: 0.6,
+                        ..Default::default()
+                    },
+                    seed,
+                ),
+            ),
+            2 => (
+                "huge scores",
+                generate::random(
+                    &GraphShape { variables: 6, factors: 8, strength: 1e4, ..Default::default() },
+                    seed,
+                ),
+            ),
             3 => (
                 "grid",
                 generate::ising(generate::Grid { rows: 3, columns: 3, torus: true }, 2.0, 1.0, false, seed),

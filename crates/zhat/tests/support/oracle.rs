@@ -2,7 +2,7 @@
 //! `ln`. It shares no code with the library's kernels, sweeps or reductions.
 
 use zhat::FactorGraph;
-use zhat::numeric::rounding_allowance;
+use zhat::internal::numeric::rounding_allowance;
 
 /// Every state of a model; the last variable changes fastest.
 pub fn states(graph: &FactorGraph) -> Vec<Vec<usize>> {

@@ -1,10 +1,11 @@
 //! Small random chains and semi-Markov chains, with query results by enumeration.
 
-use zhat::exact::ForwardBackward;
+use zhat::Real;
+use zhat::dynamic::ForwardBackward;
+use zhat::internal::numeric::log_sum_exp;
 use zhat::model::{Chain, Segments, SemiMarkov, Transitions};
-use zhat::numeric::{Real, log_sum_exp};
+use zhat::query::{ChainGradient, SemiMarkovGradient, TransitionGradient};
 use zhat::random::{Stream, Streams};
-use zhat::sequence::{ChainGradient, SemiMarkovGradient, TransitionGradient};
 
 const ZERO: f64 = f64::NEG_INFINITY;
 

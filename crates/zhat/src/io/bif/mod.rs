@@ -1,4 +1,4 @@
-//! The Bayesian Interchange Format: networks of discrete variables with names.
+//! The Bayesian Interchange Format (BIF): Bayesian networks of named discrete variables.
 //!
 //! ```text
 //! network holidays { }                 // the name is not kept
@@ -11,12 +11,12 @@
 //! }
 //! ```
 //!
-//! Blocks come in any order, rows too. Commas may be left out, properties are passed over, a name with blanks
-//! or marks in it is quoted. Every factor read is one variable's table, parents in the order listed and the
-//! child last.
+//! Blocks and rows may appear in any order. Commas are optional, properties are ignored, and a name with
+//! spaces or punctuation is quoted. Every factor read is the table of one variable, with the parents in the
+//! listed order and the child last.
 //!
-//! Probabilities are kept as they stand. A row may miss the sum 1 by a hundredth, as files with few digits
-//! do; log Z is then not 0 but says by how much.
+//! Probabilities are not renormalised. The sum of a row may differ from 1 by 0.01, as in files with few
+//! digits; log Z then differs from 0 accordingly.
 
 mod read;
 #[cfg(test)]
@@ -29,18 +29,18 @@ pub use self::read::parse_model;
 use self::words::needs_quotes;
 use super::uai::format_exp;
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, Form, table};
+use crate::model::{FactorGraph, NetworkType, table};
 
-/// How far a row's sum may be from 1: three states written as 0.33 must pass, whatever the rounding.
+/// Tolerance for the sum of a row: three states written as 0.33 must pass, whatever the rounding.
 const SUM_TOLERANCE: f64 = 0.01 + 1e-9;
 
-/// True if a file that starts like this is meant to be one of these.
+/// True if a file with this first word is a BIF file.
 pub(crate) fn looks_like(first_word: &[u8]) -> bool {
     // No other format has comments.
     [b"network".as_slice(), b"//", b"/*"].iter().any(|start| first_word.starts_with(start))
 }
 
-/// Says what is wrong with a row that is far from a distribution.
+/// Describes the error of a row whose sum is far from 1.
 fn check_sum(row: &[f64]) -> std::result::Result<(), String> {
     let sum: f64 = row.iter().map(|log| log.exp()).sum();
     if (sum - 1.0).abs() <= SUM_TOLERANCE {
@@ -49,7 +49,7 @@ fn check_sum(row: &[f64]) -> std::result::Result<(), String> {
     Err(format!("sums to {}; expected 1 up to 0.01", (sum * 1e6).round() / 1e6))
 }
 
-/// A variable that is its own ancestor, if there is one; every variable is the last of one scope.
+/// A variable on a directed cycle, if there is one; every variable is the last of exactly one scope.
 fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
     let n = graph.variable_count();
     let (mut waiting, mut factor_of, mut children) = (vec![0; n], vec![0; n], vec![Vec::new(); n]);
@@ -70,13 +70,13 @@ fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
     }
     let mut v = (0..n).find(|&v| waiting[v] > 0)?;
     for _ in 0..n {
-        // What waits has a parent that waits; after n steps back the walk has entered a cycle.
+        // Every waiting variable has a waiting parent, so after n steps to parents the walk is on a cycle.
         v = *graph.factor(factor_of[v]).scope.iter().find(|&&parent| parent != v && waiting[parent] > 0)?;
     }
     Some(v)
 }
 
-/// An error that says why this model cannot be written in the format, if it cannot.
+/// Fails with the reason if this model cannot be written in the format.
 pub fn check(graph: &FactorGraph) -> Result<()> {
     let fail = |reason: String| {
         Err(Error::model(format!("only a Bayesian network can be a .bif file, but {reason}")))
@@ -84,7 +84,7 @@ pub fn check(graph: &FactorGraph) -> Result<()> {
     if !graph.evidence().is_empty() {
         return fail("this model has been given evidence".into());
     }
-    if graph.form() != Form::Bayes {
+    if graph.network_type() != NetworkType::Bayes {
         return fail("this model has the form MARKOV".into());
     }
     let mut has_table = vec![false; graph.variable_count()];
@@ -117,7 +117,7 @@ pub fn check(graph: &FactorGraph) -> Result<()> {
     }
 }
 
-/// Writes a model that has passed [`check`]; the values lose at most the last digits that `exp` and `ln` do.
+/// Writes a model that has passed [`check`]; values change only by the rounding of `exp` and `ln`.
 pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
     let quoted = |name: String| if needs_quotes(&name) { format!("\"{name}\"") } else { name };
     let variable = |v: usize| quoted(graph.variable_name(v));

@@ -1,4 +1,4 @@
-//! The reader: what is declared first, then the tables.
+//! The BIF reader: declarations first, then tables.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use super::super::uai::parse_log;
 use super::words::{Word, Words};
 use super::{check_sum, on_a_cycle};
 use crate::error::Result;
-use crate::model::{FactorGraph, Form, table};
+use crate::model::{FactorGraph, NetworkType, table};
 use crate::platform;
 
-/// What a declared state takes while a file is read: its name, and its place in the tables that find it.
+/// Memory per declared state while a file is read: its name, and its entries in the lookup tables.
 const BYTES_PER_STATE: f64 = 200.0;
-/// What an entry of a table takes while a file is read.
+/// Memory per table entry while a file is read.
 const BYTES_PER_ENTRY: f64 = 32.0;
 
 /// Reads a model; `name` is the file's name for messages.
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let mut network = Network { free: platform::available_memory() as f64, ..Network::default() };
-    // Tables can only be read once all variables are known, and these may stand anywhere.
+    // Tables can only be read once all variables are known, and variables may be declared anywhere.
     let mut words = Words::new(bytes, name);
     each_block(&mut words, |words, block| match block {
         Block::Variable => network.read_variable(words),
@@ -26,7 +26,7 @@ pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     })?;
     let states = network.variables.iter().map(|variable| variable.states.len()).collect();
     let graph = FactorGraph::new(states).map_err(|error| words.error(error.to_string()))?;
-    let mut graph = graph.with_form(Form::Bayes);
+    let mut graph = graph.with_network_type(NetworkType::Bayes);
     let mut words = Words::new(bytes, name);
     each_block(&mut words, |words, block| match block {
         Block::Variable => words.skip_block(),
@@ -56,7 +56,7 @@ enum Block {
     Probability,
 }
 
-/// Reads the heading and calls `read` after the keyword of every block.
+/// Reads the heading, then calls `read` after the keyword of every block.
 fn each_block<'a>(
     words: &mut Words<'a>,
     mut read: impl FnMut(&mut Words<'a>, Block) -> Result<()>,
@@ -88,22 +88,23 @@ struct Variable<'a> {
     name: &'a [u8],
     states: Vec<&'a [u8]>,
     line: usize,
-    /// Where its probabilities are, once they have been seen.
+    /// The line of its probabilities, once they have been read.
     table_line: Option<usize>,
 }
 
-/// What a file has declared so far.
+/// The declarations read so far.
 #[derive(Default)]
 struct Network<'a> {
     variables: Vec<Variable<'a>>,
     by_name: HashMap<&'a [u8], usize>,
     states: HashMap<(usize, &'a [u8]), usize>,
-    /// The memory that is left, in bytes.
+    /// The remaining memory, in bytes.
     free: f64,
 }
 
 impl<'a> Network<'a> {
-    /// Takes memory, or fails: a few bytes of `default` can ask for any number of entries.
+    /// Reserves memory, or fails. The check is needed because a short `default` can demand any number of
+    /// entries.
     fn spend(&mut self, bytes: f64, words: &Words<'_>, what: impl Fn() -> String) -> Result<()> {
         self.free -= bytes;
         if self.free >= 0.0 {
@@ -147,7 +148,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Reads `discrete [ 2 ] { yes, no };`.
+    /// Parses `discrete [ 2 ] { yes, no };`.
     fn read_states(&mut self, words: &mut Words<'a>, v: usize, name: &[u8]) -> Result<Vec<&'a [u8]>> {
         let word = words.expect("`discrete`")?;
         if !word.is("discrete") {
@@ -211,7 +212,7 @@ impl<'a> Network<'a> {
         found.ok_or_else(|| words.error(format!("there is no variable `{}`", shown(name))))
     }
 
-    /// Reads `( child | parents )`: the parents, then the child.
+    /// Parses `( child | parents )`: returns the parents, then the child.
     fn read_scope(&mut self, words: &mut Words<'a>) -> Result<Vec<usize>> {
         words.mark(b'(')?;
         let name = words.name("the name of a variable")?;
@@ -228,7 +229,7 @@ impl<'a> Network<'a> {
             match word {
                 Word::Mark(b')') => break,
                 Word::Mark(b',') => {}
-                // Old files have no bar at all; behind a second variable it would mean a joint distribution.
+                // Old files have no bar. A bar after a second variable would mean a joint distribution.
                 Word::Mark(b'|') if scope.is_empty() && !bar => bar = true,
                 Word::Mark(_) => return Err(words.unexpected(word, "a parent or `)`")),
                 Word::Plain(parent) | Word::Quoted(parent) => scope.push(self.find(parent, words)?),
@@ -258,7 +259,7 @@ impl<'a> Network<'a> {
         let size = size.unwrap_or(usize::MAX);
         let rows = size / states;
         words.mark(b'{')?;
-        // A row whose first entry is NaN has not been given.
+        // A row whose first entry is NaN has not been given yet.
         let mut values = vec![f64::NAN; size];
         let mut default: Option<Vec<f64>> = None;
         let (mut given, mut digits) = (0, Vec::with_capacity(parents.len()));
@@ -288,10 +289,10 @@ impl<'a> Network<'a> {
                         return Err(words
                             .error(format!("the rows of `{}` are given before its `table`", shown(name))));
                     }
-                    // The child is the first variable of the block, and as in a nested array the last one
-                    // varies fastest: all of P(first state | …), then all of P(second state | …). The
-                    // format's authors write their example so, and pgmpy reads it so; bnlearn takes `table`
-                    // without parents only. (Their XML format has the child fastest.)
+                    // The child is the first variable of the block, and as in a nested array the last
+                    // variable varies fastest: all of P(first state | …), then all of P(second state | …).
+                    // The format's authors write their example this way, and pgmpy reads it this way; bnlearn
+                    // accepts `table` only without parents. (In their XML format the child varies fastest.)
                     let what = || format!("the table of `{}`", shown(name));
                     read_numbers(words, size, what, |i, log| values[i % rows * states + i / rows] = log)?;
                     for (row, values) in values.chunks(states).enumerate() {
@@ -328,7 +329,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Reads `yes, no )`, a state of each parent.
+    /// Parses `yes, no )`: one state of each parent.
     fn read_row_states(
         &self,
         words: &mut Words<'a>,
@@ -366,7 +367,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// How messages call a row: by its parents' states.
+    /// The label of a row in messages: the states of its parents.
     fn row_label(&self, parents: &[usize], child: usize, mut row: usize) -> String {
         let mut states = Vec::new();
         for &v in parents.iter().rev() {
@@ -384,7 +385,7 @@ impl<'a> Network<'a> {
     }
 }
 
-/// A name, which must be text.
+/// Checks that a name is valid text.
 fn checked<'a>(name: &'a [u8], words: &Words<'_>) -> Result<&'a [u8]> {
     match std::str::from_utf8(name) {
         Ok(_) => Ok(name),
@@ -392,7 +393,7 @@ fn checked<'a>(name: &'a [u8], words: &Words<'_>) -> Result<&'a [u8]> {
     }
 }
 
-/// Reads numbers up to a `;`, of which there must be `count`, and hands over their logarithms.
+/// Reads exactly `count` numbers up to a `;` and passes their logarithms to `put`.
 fn read_numbers(
     words: &mut Words<'_>,
     count: usize,

@@ -1,4 +1,4 @@
-//! Networks written by hand, generated ones there and back, and every mistake.
+//! Hand-written networks, round trips of generated networks, and all errors.
 
 use super::*;
 use crate::method::exact::Elimination;
@@ -52,7 +52,7 @@ fn log_partition(graph: &FactorGraph) -> f64 {
 #[test]
 fn a_network_is_read_with_its_names() {
     let graph = parse(BAKERY).unwrap();
-    assert_eq!((graph.form(), graph.cardinalities()), (Form::Bayes, [3, 2, 2].as_slice()));
+    assert_eq!((graph.network_type(), graph.cardinalities()), (NetworkType::Bayes, [3, 2, 2].as_slice()));
     let names = graph.names().unwrap();
     assert_eq!(names.variables(), ["oven", "flour-age", "bread"]);
     assert_eq!(names.states(2), ["good", "quite bad"]);
@@ -91,7 +91,7 @@ fn strange_names_travel() {
     assert_eq!(graph.names().unwrap().variables(), ["<5-1=2.0+a/b>", "property"]);
     assert_eq!(graph.names().unwrap().states(1), ["property", "table", "//"]);
     let names = ["", " ", "a//b", "\n", "{", "é|", "/*", "network", "-", "\u{0}"];
-    let mut named = FactorGraph::new(vec![names.len()]).unwrap().with_form(Form::Bayes);
+    let mut named = FactorGraph::new(vec![names.len()]).unwrap().with_network_type(NetworkType::Bayes);
     named.add_factor(&[0], &[-(names.len() as f64).ln(); 10]).unwrap();
     for variable in names {
         let states = names.map(String::from).to_vec();
@@ -103,22 +103,22 @@ fn strange_names_travel() {
 
 #[test]
 fn what_is_written_is_read_back() {
-    let mut tiny = FactorGraph::new(vec![3]).unwrap().with_form(Form::Bayes);
+    let mut tiny = FactorGraph::new(vec![3]).unwrap().with_network_type(NetworkType::Bayes);
     tiny.add_factor(&[0], &[-1e4, 0.0, f64::NEG_INFINITY]).unwrap();
-    let mut models = vec![tiny, FactorGraph::new(vec![]).unwrap().with_form(Form::Bayes)];
+    let mut models = vec![tiny, FactorGraph::new(vec![]).unwrap().with_network_type(NetworkType::Bayes)];
     for seed in 0..20 {
         let (states, parents) = (1 + seed as usize % 4, seed as usize % 5);
         models.push(generate::bayes(9, states, parents, 0.2, seed).unwrap());
     }
     for graph in models {
         let back = parse(&written(&graph)).unwrap();
-        assert_eq!((back.form(), back.cardinalities()), (Form::Bayes, graph.cardinalities()));
+        assert_eq!((back.network_type(), back.cardinalities()), (NetworkType::Bayes, graph.cardinalities()));
         assert_eq!(back.names().unwrap().variables().len(), graph.variable_count());
         assert_eq!(back.factor_count(), graph.factor_count());
         for (a, b) in back.factors().zip(graph.factors()) {
             assert_eq!(a.scope, b.scope);
             for (x, y) in a.log_values.iter().zip(b.log_values) {
-                // A rounding of `exp`, and one of the logarithm, which is the coarser the larger that is.
+                // One rounding of `exp` and one of `ln`; the latter grows with the size of the logarithm.
                 assert!(x == y || (x - y).abs() <= 4e-16 * y.abs().max(1.0), "{x} {y}");
                 assert!((x.exp() - y.exp()).abs() <= 1e-15, "{x} {y}");
             }
@@ -129,7 +129,7 @@ fn what_is_written_is_read_back() {
 
 #[test]
 fn unnamed_variables_and_states_get_names() {
-    let mut graph = FactorGraph::new(vec![2, 2]).unwrap().with_form(Form::Bayes);
+    let mut graph = FactorGraph::new(vec![2, 2]).unwrap().with_network_type(NetworkType::Bayes);
     graph.add_factor(&[1], &[0.25f64.ln(), 0.75f64.ln()]).unwrap();
     graph.add_factor(&[1, 0], &[0.0, f64::NEG_INFINITY, 0.5f64.ln(), 0.5f64.ln()]).unwrap();
     let want = "network unknown {\n}\n\
@@ -331,7 +331,7 @@ fn what_is_no_bayesian_network_is_not_written() {
     assert!(reason(&generate::tree(5, 2, 1.0, 1).unwrap()).ends_with("but this model has the form MARKOV"));
     let network = parse(BAKERY).unwrap();
     assert!(reason(&network.condition(&[(0, 1)]).unwrap()).ends_with("has been given evidence"));
-    let new = || FactorGraph::new(vec![2, 2]).unwrap().with_form(Form::Bayes);
+    let new = || FactorGraph::new(vec![2, 2]).unwrap().with_network_type(NetworkType::Bayes);
     let half = 0.5f64.ln();
     let built = |scopes: &[&[usize]]| {
         let mut graph = new();

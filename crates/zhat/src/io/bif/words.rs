@@ -1,16 +1,16 @@
-//! Words, quoted names and marks of a `.bif` file, with line numbers.
+//! Tokens of a `.bif` file (words, quoted names and punctuation), with line numbers.
 
 use super::super::tokens::shown;
 use crate::error::{Error, Result};
 
-/// A piece of the text that means something.
+/// A token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word<'a> {
-    /// One of the characters that [`is_mark`].
+    /// A character for which [`is_mark`] is true.
     Mark(u8),
-    /// Anything else up to a blank, a mark or a comment.
+    /// A word up to the next whitespace, punctuation mark or comment.
     Plain(&'a [u8]),
-    /// What stands between two quotes.
+    /// The text between two quotation marks.
     Quoted(&'a [u8]),
 }
 
@@ -19,7 +19,7 @@ impl<'a> Word<'a> {
         self == Word::Plain(keyword.as_bytes())
     }
 
-    /// The word as a name, unless it is a mark.
+    /// The token as a name, unless it is punctuation.
     pub fn name(self) -> Option<&'a [u8]> {
         match self {
             Word::Mark(_) => None,
@@ -35,7 +35,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// True for the characters that are words by themselves.
+/// True for characters that are tokens on their own.
 fn is_mark(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'(' | b')' | b'[' | b']' | b',' | b';' | b'|')
 }
@@ -44,7 +44,7 @@ fn starts_comment(text: &[u8]) -> bool {
     text.starts_with(b"//") || text.starts_with(b"/*")
 }
 
-/// True if a name must be quoted to be read as one word.
+/// True if a name must be quoted to be read as one token.
 pub(super) fn needs_quotes(name: &str) -> bool {
     let ends_word = |byte: u8| byte.is_ascii_whitespace() || is_mark(byte) || byte == b'"';
     name.is_empty() || name.bytes().any(ends_word) || name.contains("//") || name.contains("/*")
@@ -53,9 +53,9 @@ pub(super) fn needs_quotes(name: &str) -> bool {
 pub(super) struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The line of the last word returned.
+    /// The line of the last token returned.
     line: usize,
-    /// The line that `at` stands in.
+    /// The line of position `at`.
     line_at: usize,
     name: &'a str,
 }
@@ -65,12 +65,12 @@ impl<'a> Words<'a> {
         Words { bytes, at: 0, line: 1, line_at: 1, name }
     }
 
-    /// The line of the last word.
+    /// The line of the last token.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// An error at the last word.
+    /// An error at the line of the last token.
     pub fn error(&self, message: impl Into<String>) -> Error {
         self.error_at(self.line, message)
     }
@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
         Error::Parse { source_name: self.name.into(), line, message: message.into() }
     }
 
-    /// The error for a word that is not what was expected.
+    /// The error for an unexpected token.
     pub fn unexpected(&self, word: Word<'_>, expected: &str) -> Error {
         self.error(format!("expected {expected}, found `{}`", word.shown()))
     }
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Moves on by `length` bytes and returns them.
+    /// Advances by `length` bytes and returns them.
     fn take(&mut self, length: usize) -> &'a [u8] {
         let taken = &self.rest()[..length];
         self.line_at += taken.iter().filter(|&&b| b == b'\n').count();
@@ -96,7 +96,7 @@ impl<'a> Words<'a> {
         taken
     }
 
-    /// Passes blanks and comments.
+    /// Skips whitespace and comments.
     fn skip_blanks(&mut self) -> Result<()> {
         loop {
             let rest = self.rest();
@@ -116,7 +116,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word, if there is one.
+    /// The next token, if there is one.
     pub fn next(&mut self) -> Result<Option<Word<'a>>> {
         self.skip_blanks()?;
         self.line = self.line_at;
@@ -145,7 +145,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The next word, or an error that says what was expected.
+    /// The next token, or an error that names the expected one.
     pub fn expect(&mut self, expected: &str) -> Result<Word<'a>> {
         match self.next()? {
             Some(word) => Ok(word),
@@ -153,7 +153,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Passes one mark.
+    /// Consumes a punctuation mark.
     pub fn mark(&mut self, mark: u8) -> Result<()> {
         let expected = format!("`{}`", char::from(mark));
         match self.expect(&expected)? {
@@ -162,19 +162,19 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word as a name.
+    /// The next token as a name.
     pub fn name(&mut self, expected: &str) -> Result<&'a [u8]> {
         let word = self.expect(expected)?;
         word.name().ok_or_else(|| self.unexpected(word, expected))
     }
 
-    /// Passes a property after its keyword: anything up to a `;`.
+    /// Skips a property after its keyword: everything up to a `;`.
     pub fn skip_property(&mut self) -> Result<()> {
         while self.expect("`;` after a property")? != Word::Mark(b';') {}
         Ok(())
     }
 
-    /// Passes a block after its keyword: anything up to the `}` that closes it.
+    /// Skips a block after its keyword: everything up to the closing `}`.
     pub fn skip_block(&mut self) -> Result<()> {
         const STATEMENTS: [&str; 4] = ["property", "type", "table", "default"];
         let (mut depth, mut statement_starts) = (0usize, false);
@@ -186,7 +186,7 @@ impl<'a> Words<'a> {
                     continue;
                 }
                 let known = STATEMENTS.iter().any(|keyword| word.is(keyword));
-                // Otherwise a block that is not closed would be told at the end of the file only.
+                // Without this check an unclosed block would be reported only at the end of the file.
                 if !known && !matches!(word, Word::Mark(_)) {
                     return Err(self.unexpected(word, "a row, a property or `}`"));
                 }

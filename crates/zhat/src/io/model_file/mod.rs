@@ -1,72 +1,73 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
 //! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`,
-//! `mixed-model`, `space`, `sequence-mrf`); of a factor graph also `form` (`markov` or `bayes`), and
+//! `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or `bayes`) and
 //! optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with
 //! n variables and m factors:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `cardinalities` | U64 \[n\] | states of each variable |
-//! | `scope_lengths` | U64 \[m\] | variables of each factor |
-//! | `scopes` | U64 | the scopes, one after the other |
-//! | `log_values` | F64 | the tables, row-major, one after the other; −∞ allowed |
-//! | `evidence` | U64 \[k, 2\] | optional: what was observed to make this model |
+//! | `cardinalities` | U64 \[n\] | number of states of each variable |
+//! | `scope_lengths` | U64 \[m\] | number of variables of each factor |
+//! | `scopes` | U64 | the scopes, concatenated |
+//! | `log_values` | F64 | the tables, row-major, concatenated; −∞ allowed |
+//! | `evidence` | U64 \[k, 2\] | optional: the observations that this model is conditioned on |
 //!
-//! Of a chain with B sequences, T positions and N states, all numbers of one precision, F32 or F64:
+//! Tensors of a chain with B sequences, T positions and N states; all real numbers have one precision, F32 or
+//! F64:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `lengths` | U64 \[B\] | positions of each sequence |
+//! | `lengths` | U64 \[B\] | number of positions of each sequence |
 //! | `start` | F \[N\] | start scores |
-//! | `emissions` | F \[B, T, N\] | emission scores; what stands behind a sequence's end is of no account |
-//! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or for each step; or instead |
-//! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; without a `right` it is `left` |
+//! | `emissions` | F \[B, T, N\] | emission scores; scores after the end of a sequence are ignored |
+//! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or per step; or instead |
+//! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; `right` defaults to `left` |
 //!
-//! A semi-Markov chain has besides
+//! Additional tensor of a semi-Markov chain:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `segments` | F \[L, N\] or \[B, T, L, N\] | scores of a segment's length, or of each place, length first |
+//! | `segments` | F \[L, N\] or \[B, T, L, N\] | segment scores by length and state, shared or per start |
 //!
-//! Of a pairwise graph with V variables of N states and E edges:
+//! Tensors of a pairwise graph with V variables of N states and E edges:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
 //! | `edges` | U64 \[E, 2\] | the two variables of each edge |
 //! | `nodes` | F \[V, N\] | node scores |
-//! | `interactions` | F \[N, N\] or \[E, N, N\] | shared or for each edge (called `transitions` in older files); or `left` and `right` as above |
+//! | `interactions` | F \[N, N\] or \[E, N, N\] | shared or per edge (called `transitions` in older files); or `left` and `right` as above |
 //!
-//! Of a mixed model with n variables and d terms, which have m factors together:
+//! Tensors of a mixed model with n variables and d terms that have m factors in total:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `cardinalities` | U64 \[n\] | states of each variable, 0 for a continuous one |
-//! | `term_lengths` | U64 \[d\] | factors of each term |
+//! | `cardinalities` | U64 \[n\] | number of states of each variable, 0 for a continuous one |
+//! | `term_lengths` | U64 \[d\] | number of factors of each term |
 //! | `variables` | U64 \[m\] | the variable of each factor |
-//! | `statistics` | U64 \[m\] | what is taken of it: 0 a power, 1 a power of the logarithm, 2 ln(1 − x), 3 a state, 4 a power of \|x − centre\|, 5 ln x! |
-//! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable and of each count; ∞ for a count without a largest value |
+//! | `statistics` | U64 \[m\] | the function of each factor: 0 a power, 1 a power of the logarithm, 2 ln(1 − x), 3 a state, 4 a power of \|x − centre\|, 5 ln x! |
+//! | `intervals` | F64 \[n, 2\] | the ends of each continuous variable and count; ∞ for an unbounded count |
 //! | `weights` | F64 \[d\] | θ |
 //! | `arguments` | F64 \[m\] | the power, or the state |
-//! | `counts` | F64 \[n\] | optional: 1 for a variable that counts, 0 for others |
-//! | `centres` | F64 \[m\] | optional: the centre of each factor that is a power of \|x − centre\|, 0 for others |
+//! | `counts` | F64 \[n\] | optional: 1 for a count variable, 0 for others |
+//! | `centres` | F64 \[m\] | optional: the centre of each power of \|x − centre\|, 0 for others |
 //!
-//! Of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`,
+//! Tensors of a model on a combinatorial space of n elements, with metadata `space` (`hypercube`, `signs`,
 //! `permutations`, `subtrees`, `subtrees-with-empty`, `cycles`, `partitions`) and `scores` (`unary`,
 //! `products`, `pairwise`, `position`, `precedence`, `links`, or a distance: `kendall`, `cayley`, `hamming`,
 //! `footrule`, `spearman`):
 //!
 //! | tensor | type | content |
 //! |---|---|---|
-//! | `parents` | U64 \[n\] | of subtrees: the parent of each node, n for the root |
+//! | `parents` | U64 \[n\] | for subtrees: the parent of each node, n for the root |
 //! | `unary` | F64 \[n\] | single scores (`unary`, `pairwise`) |
 //! | `weights`, `inputs` | F64 \[n, d\], \[d\] | Θ and x of `products` |
 //! | `pairs`, `pair_scores` | U64 \[m, 2\], F64 \[m\] | the pairs of `pairwise` |
 //! | `matrix` | F64 \[n, n\] | scores by item and position, by item before and item after, or of links |
-//! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the order that a distance is to, and θ |
-//! | `conditions` | U64 \[m, 4\] | optional: 0 chosen (i, 0), 1 at (item, position), 2 before (i, j), 3 linked (i, j), 4 size (least, most); then 1 for `not` |
+//! | `reference`, `spread` | U64 \[n\], F64 \[1\] | the reference order of a distance, and θ |
+//! | `conditions` | U64 \[m, 4\] | optional: 0 chosen (i, 0), 1 at (item, position), 2 before (i, j), 3 linked (i, j), 4 size (min, max); then 1 for `not` |
 //!
-//! Of a cyclic sequence model with C states, context K and rank D:
+//! Tensors of a cyclic sequence model with C states, context K and rank D:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
@@ -75,7 +76,8 @@
 //! | `left`, `right` | F32 \[C, D\], \[K, C, D\] | U and Wˡ; or instead |
 //! | `interactions` | F32 \[K, C, C\] | θˡ |
 //!
-//! A language model is such a model with words, see `learn::language::file`; its log Z is that of its text.
+//! A language model is such a model with words, see `learn::language::file`. Its log Z is that of a cycle as
+//! long as its training text.
 
 use std::io::Write;
 use std::sync::{PoisonError, RwLock};
@@ -86,13 +88,13 @@ use crate::model::{Model, READERS, Reader};
 
 pub(crate) use super::tensor_file::looks_like;
 
-/// The kinds that other crates have registered.
+/// The kinds registered by other crates.
 static REGISTERED: RwLock<Vec<Reader>> = RwLock::new(Vec::new());
 
-/// Makes files of a kind that the library does not know readable.
+/// Registers a reader for a kind of model that is not part of the library.
 ///
 /// # Errors
-/// If the name of the kind is taken.
+/// If the kind already has a reader.
 pub fn register(reader: Reader) -> Result<()> {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     if READERS.iter().chain(registered.iter()).any(|known| known.kind == reader.kind) {
@@ -105,7 +107,7 @@ pub fn register(reader: Reader) -> Result<()> {
 /// Reads a model; `name` is the file's name for messages.
 ///
 /// # Errors
-/// For bytes that are no model file, or one that is broken, newer or of an unknown kind.
+/// If the bytes are not a model file, or the file is damaged, newer or of an unknown kind.
 pub fn parse(bytes: &[u8], name: &str) -> Result<Model> {
     let (kind, mut tensors) = tensor_file::parse(bytes, name)?;
     // A language model is a sequence model with words.
@@ -132,13 +134,13 @@ fn file(model: &Model) -> TensorFile<'_> {
 /// Writes a model; the same model gives the same bytes.
 ///
 /// # Errors
-/// Where `out` fails, or the model has user-defined functions.
+/// If `out` fails, or the model has user-defined functions.
 pub fn write(model: &Model, out: &mut dyn Write) -> std::io::Result<()> {
     model.check_writable().map_err(|error| std::io::Error::other(error.to_string()))?;
     file(model).write(out)
 }
 
-/// How many bytes a model's file has.
+/// The size of a model's file in bytes.
 pub fn length(model: &Model) -> usize {
     file(model).length()
 }
@@ -146,7 +148,7 @@ pub fn length(model: &Model) -> usize {
 /// The bytes of a model's file.
 pub fn to_bytes(model: &Model) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length(model));
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write(model, &mut bytes);
     bytes
 }

@@ -1,14 +1,18 @@
 //! Tests of the model files.
 
 use super::*;
-use crate::model::generate::{self, ChainShape, TransitionForm};
+use crate::model::generate::{self, ChainShape, GraphShape, TransitionForm};
 use crate::model::{
     FactorGraph, Family, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
     Transitions,
 };
 
 fn models() -> Vec<Model> {
-    let plain = generate::random(6, 3, 8, 3, 2.0, 0.3, 5).unwrap();
+    let plain = generate::random(
+        &GraphShape { variables: 6, states: 3, factors: 8, arity: 3, strength: 2.0, zeros: 0.3 },
+        5,
+    )
+    .unwrap();
     let names = |prefix: &str, n: usize| (0..n).map(|i| format!("{prefix}{i}")).collect::<Vec<_>>();
     let named = generate::bayes(4, 2, 2, 0.0, 1).unwrap();
     let named = named.with_names(names("v", 4), vec![names("s", 2), vec![], vec![], names("t", 2)]).unwrap();
@@ -83,7 +87,7 @@ fn cut_or_altered_files_are_refused_or_read_but_never_panic() {
     }
 }
 
-/// The message for a file in which one text of the header is replaced by another of the same length.
+/// The error message for a file in which one header text is replaced by another of the same length.
 fn refusal(model: &Model, from: &str, to: &str) -> String {
     let mut bytes = to_bytes(model);
     let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
@@ -127,7 +131,7 @@ fn tensors_of_sequences_that_do_not_fit_are_named_with_what_was_expected() {
     assert!(refusal(factored, "\"left\"", "\"lift\"").contains("`left`, is missing"));
     let semi_markov = &models[6];
     assert!(refusal(semi_markov, "\"segments\"", "\"sagments\"").contains("`segments` is missing"));
-    // A length that no sequence can have lies in the data.
+    // The data contain a length that no sequence can have.
     let mut bytes = to_bytes(dense);
     let at = bytes.windows(8).position(|w| w == 3u64.to_le_bytes()).unwrap();
     bytes[at] = 4;

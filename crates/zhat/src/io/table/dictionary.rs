@@ -1,19 +1,19 @@
-//! Values and their codes.
+//! Dictionary of the values of a column and their codes.
 
 /// The code of a missing value.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// Values in the order of their first occurrence, each with a code; markers of missing values have the code
-/// [`MISSING`], unless they are quoted: then they are text like any other.
+/// Values in order of first occurrence, each with a code. Markers of missing values have the code
+/// [`MISSING`], except quoted ones, which are ordinary text.
 ///
-/// A table of places by hash, at most half full: for the few and short values of a column a lookup is some
-/// nanoseconds.
+/// A hash table with open addressing, at most half full: with the few, short values of a column a lookup
+/// takes a few nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Dictionary {
     values: Vec<(Box<[u8]>, u32)>,
     places: Vec<u32>,
     codes: u32,
-    /// Where those values stand that read like a marker; a lookup does not find them.
+    /// Indices of values that look like a marker; a plain lookup does not find them.
     literal: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Dictionary {
         }
     }
 
-    /// The code of quoted text, which a marker is as well; empty text is a missing value all the same.
+    /// The code of quoted text, which may look like a marker; empty text is a missing value even if quoted.
     pub fn find_text(&self, value: &[u8]) -> Option<u32> {
         match self.find(value) {
             Some(MISSING) if !value.is_empty() => {
@@ -81,7 +81,7 @@ impl Dictionary {
         }
     }
 
-    /// The code of quoted text, a new one if it is new.
+    /// The code of quoted text; new text gets a new code.
     pub fn text_code(&mut self, value: &[u8]) -> u32 {
         if let Some(code) = self.find_text(value) {
             return code;
@@ -97,7 +97,7 @@ impl Dictionary {
         code
     }
 
-    /// The code of a value, a new one if it is new.
+    /// The code of a value; a new value gets a new code.
     #[inline]
     pub fn code(&mut self, value: &[u8]) -> u32 {
         self.find(value).unwrap_or_else(|| {
@@ -159,7 +159,7 @@ mod tests {
             (1, 1, MISSING)
         );
         assert_eq!((dictionary.text_code(b""), dictionary.find_text(b"")), (MISSING, Some(MISSING)));
-        // Many more values make a larger table, in which the marker is still one.
+        // Many more values grow the table; the marker keeps its meaning.
         (0..100).for_each(|i| assert_eq!(dictionary.code(format!("v{i}").as_bytes()), i + 2));
         assert_eq!((dictionary.code(b"NA"), dictionary.find_text(b"NA")), (MISSING, Some(1)));
         assert_eq!(dictionary.states()[..3], ["x", "NA", "v0"]);

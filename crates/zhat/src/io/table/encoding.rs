@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Text encodings of tables.
 
 use std::borrow::Cow;
 
@@ -7,18 +7,18 @@ use super::fields::{Sink, each_row};
 use crate::error::Result;
 use crate::io::blocks::Block;
 
-/// How the bytes of a table stand for letters.
+/// The encoding of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8; other bytes are an error.
+    /// UTF-8; invalid bytes are an error.
     #[default]
     Utf8,
-    /// ISO 8859-1, a byte per letter; every byte is a letter.
+    /// ISO 8859-1: one byte per character; every byte is valid.
     Latin1,
 }
 
 impl Encoding {
-    /// The encoding of this name.
+    /// The encoding with this name.
     ///
     /// ```
     /// use zhat::io::table::Encoding;
@@ -33,7 +33,7 @@ impl Encoding {
         }
     }
 
-    /// The bytes as text, or the first byte that is none.
+    /// Decodes the bytes, or returns the first invalid byte.
     pub(crate) fn text(self, bytes: &[u8]) -> Result<Cow<'_, str>, u8> {
         match self {
             Encoding::Utf8 => {
@@ -44,14 +44,14 @@ impl Encoding {
     }
 }
 
-/// What is wrong with a byte.
+/// The error message for an invalid byte.
 pub(crate) fn explained(byte: u8, place: &str) -> String {
     format!(
         "{place}: the byte {byte:#04x} is not UTF-8; if the table is in Latin-1, read it with the encoding latin-1"
     )
 }
 
-/// The bytes of a block as UTF-8. A byte that is none is an error with its line and column.
+/// The bytes of a block as UTF-8. An invalid byte is an error with its line and column.
 pub(crate) fn decoded<'a>(block: &'a Block, layout: &Layout) -> Result<Cow<'a, [u8]>> {
     if block.bytes.is_ascii() {
         return Ok(Cow::Borrowed(&block.bytes));
@@ -61,7 +61,7 @@ pub(crate) fn decoded<'a>(block: &'a Block, layout: &Layout) -> Result<Cow<'a, [
         Ok(Cow::Owned(text)) => Ok(Cow::Owned(text.into_bytes())),
         Err(byte) => {
             each_row(&block.bytes, block.line, layout.delimiter, &mut Finder(layout))?;
-            // Not within any field, so it has no column.
+            // The byte is outside every field, so it has no column.
             Err(layout.fail(block.line, explained(byte, "between two fields")))
         }
     }

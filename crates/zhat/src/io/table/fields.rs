@@ -1,17 +1,17 @@
-//! Rows taken apart into fields.
+//! Splits rows into fields.
 
 use crate::error::Result;
 
-/// Who takes the fields.
+/// Receiver of fields.
 pub(crate) trait Sink {
-    /// Field `i` of a row: text without blanks around it, or quoted text as it stands between the quotation
+    /// Field `i` of a row: text without surrounding whitespace, or the quoted text between the quotation
     /// marks.
     fn field(&mut self, i: usize, value: &[u8], quoted: bool, line: usize) -> Result<()>;
-    /// The row that began on this line had so many fields.
+    /// End of the row that began on this line, with the number of its fields.
     fn end(&mut self, fields: usize, line: usize) -> Result<()>;
 }
 
-/// Goes through the rows of a block. Blank lines are skipped.
+/// Parses the rows of a block. Blank lines are skipped.
 pub(crate) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
     if bytes.contains(&b'"') {
         return each_quoted_row(bytes, first_line, delimiter, sink);
@@ -30,8 +30,8 @@ pub(crate) fn each_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mu
     Ok(())
 }
 
-/// The same where some fields are quoted: those that begin with a quotation mark. Bytes after the closing one
-/// belong to the field too.
+/// Like [`each_row`], for blocks with quoted fields: fields that begin with a quotation mark. Bytes after the
+/// closing mark belong to the field too.
 fn each_quoted_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut impl Sink) -> Result<()> {
     let (mut at, mut line, mut text) = (0, first_line, Vec::new());
     while at < bytes.len() {
@@ -71,7 +71,7 @@ fn each_quoted_row(bytes: &[u8], first_line: usize, delimiter: u8, sink: &mut im
     Ok(())
 }
 
-/// Copies quoted text up to its closing quotation mark and returns the place behind that.
+/// Copies quoted text up to its closing quotation mark and returns the position after the mark.
 fn unquoted(bytes: &[u8], mut at: usize, text: &mut Vec<u8>) -> usize {
     loop {
         let rest = &bytes[at..];
@@ -107,7 +107,7 @@ pub(crate) fn split(row: &[u8], delimiter: u8) -> Result<Vec<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// What a sink was told: fields with a mark for quoted ones, and the lines on which rows begin.
+    /// The calls to a sink: fields, with a mark for quoted ones, and the lines on which rows begin.
     #[derive(Default)]
     struct Told(Vec<String>, Vec<(usize, usize)>);
 

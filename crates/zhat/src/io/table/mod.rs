@@ -1,9 +1,9 @@
-//! Tables as text: a row a line, values separated by commas (or semicolons, tabs, bars), quoted where need
-//! be; plain, `.gz` or `.zst`.
+//! Tables as text: one row per line, values separated by commas (or semicolons, tabs, bars) and quoted if
+//! necessary; plain, `.gz` or `.zst`.
 //!
-//! A table is read in blocks of whole rows, by one thread, while the others take blocks apart:
-//! [`crate::learn::read_statistics`] counts them, so that memory does not depend on the number of rows, and
-//! [`Rows`] goes through them one by one.
+//! One thread reads a table in blocks of whole rows while the others parse the blocks.
+//! [`crate::learn::read_statistics`] counts the rows, so its memory does not depend on their number; [`Rows`]
+//! returns them one by one.
 
 pub(crate) mod dictionary;
 pub(crate) mod encoding;
@@ -12,7 +12,7 @@ mod rows;
 
 pub use super::cell::cell;
 pub use encoding::Encoding;
-pub use rows::{Row, Rows};
+pub use rows::{Rows, TableRow};
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use super::blocks::Blocks;
 
 use crate::error::{Error, Result};
 
-/// A column: its name and those of its states.
+/// A column: its name and the names of its states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     /// Its name.
@@ -29,37 +29,37 @@ pub struct Column {
     pub states: Vec<String>,
 }
 
-/// What becomes of rows with missing values.
+/// Treatment of rows with missing values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// They are left out, and counted.
+    /// The rows are left out and counted.
     #[default]
     Drop,
-    /// They are an error.
+    /// A missing value is an error.
     Refuse,
     /// A missing value is a state of its column, named [`MISSING_STATE`].
     State,
 }
 
-/// The state of a missing value with [`Missing::State`].
+/// The name of the missing state with [`Missing::State`].
 pub const MISSING_STATE: &str = "(missing)";
 
-/// How a table is to be read.
+/// Options for reading a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
-    /// Whether the first row has the names; without, columns are x0, x1, ….
+    /// Whether the first row has the column names; otherwise columns are named x0, x1, ….
     pub header: bool,
-    /// What stands between two values; found out from the first row if not given.
+    /// The delimiter; detected from the first row if not given.
     pub delimiter: Option<u8>,
-    /// How bytes stand for letters.
+    /// The text encoding.
     pub encoding: Encoding,
-    /// Rows with missing values.
+    /// Treatment of rows with missing values.
     pub missing: Missing,
-    /// The values that mean that there is none.
+    /// Markers of missing values.
     pub markers: Vec<String>,
-    /// Columns to leave out.
+    /// Names of columns to ignore.
     pub ignore: Vec<String>,
-    /// A column with more states than this is refused: it is an identifier or a measurement.
+    /// Maximum number of states of a column; a column with more is refused as an identifier or a measurement.
     pub most_states: usize,
 }
 
@@ -77,7 +77,7 @@ impl Default for TableOptions {
     }
 }
 
-/// The columns of a table, found from its beginning.
+/// The columns of a table, determined from its first rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub name: String,
@@ -85,14 +85,14 @@ pub(crate) struct Layout {
     pub columns: Vec<String>,
     /// The columns that are used, in the order of the table.
     pub names: Vec<String>,
-    /// For each column of the text its place among those, or none.
+    /// For each column of the text, its index among the used columns, if it is used.
     pub places: Vec<Option<usize>>,
     pub delimiter: u8,
     pub encoding: Encoding,
 }
 
 impl Layout {
-    /// Column `i` of the text, in words.
+    /// The name or number of column `i` of the text, for messages.
     pub fn column(&self, i: usize) -> String {
         match self.columns.get(i) {
             Some(name) => format!("column {name}"),
@@ -100,13 +100,13 @@ impl Layout {
         }
     }
 
-    /// The error for a line.
+    /// An error at a line.
     pub fn fail(&self, line: usize, message: impl Into<String>) -> Error {
         Error::Parse { source_name: self.name.clone(), line, message: message.into() }
     }
 }
 
-/// The rows of a table and its layout; the header has been read.
+/// Opens a table and reads its header; returns the layout and the remaining rows.
 pub(crate) fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Blocks)> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let fail = |line: usize, message: &str| Error::Parse {
@@ -155,10 +155,10 @@ pub(crate) fn begin(path: &Path, options: &TableOptions) -> Result<(Layout, Bloc
     Ok((Layout { name, columns, names, places, delimiter, encoding }, blocks))
 }
 
-/// The usual delimiters, the likeliest first.
+/// The common delimiters, most likely first.
 const USUAL: &[u8] = b",;\t|";
 
-/// The usual delimiter that the row has most of, outside of quoted text.
+/// The common delimiter that occurs most often in the row, outside quoted text.
 fn guess_delimiter(row: &[u8]) -> u8 {
     let mut quoted = false;
     let mut counts = [0usize; USUAL.len()];
@@ -174,7 +174,7 @@ fn guess_delimiter(row: &[u8]) -> u8 {
     USUAL[best]
 }
 
-/// An error if a name is empty or occurs twice.
+/// Fails if a name is empty or occurs twice.
 pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     for (i, name) in names.enumerate() {

@@ -1,4 +1,4 @@
-//! A table row by row, with the states of a model.
+//! Rows of a table, with values coded as states of a model.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::fields::{Sink, each_row};
 use super::{Column, Layout, MISSING_STATE, Missing, TableOptions, begin};
 use crate::error::{Error, Result};
 
-/// One row: for each column of the model its state, none where it is missing.
+/// One row: the state of each column of the model, `None` if missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Where it stands in the text.
+pub struct TableRow {
+    /// The line number in the text.
     pub line: usize,
-    /// By column of the model.
+    /// The states, by column of the model.
     pub states: Vec<Option<usize>>,
 }
 
@@ -24,7 +24,7 @@ pub struct Rows {
     blocks: Blocks,
     columns: Vec<Column>,
     dictionaries: Vec<Dictionary>,
-    /// For each used column of the table its number in the model.
+    /// For each used column of the table, its index in the model.
     targets: Vec<usize>,
     /// Whether a missing value is a state.
     missing_is_state: bool,
@@ -33,12 +33,12 @@ pub struct Rows {
 struct Collector<'a> {
     rows: &'a Rows,
     states: Vec<Option<usize>>,
-    found: Vec<Row>,
+    found: Vec<TableRow>,
 }
 
 impl Rows {
-    /// Opens a table for a model with these columns. Columns that the model does not have are ignored; those
-    /// that it has and the table has not are missing in every row.
+    /// Opens a table for a model with these columns. Columns that are not in the model are ignored; columns
+    /// of the model that are not in the table are missing in every row.
     pub fn open(path: &Path, options: &TableOptions, columns: &[Column]) -> Result<Self> {
         let (mut layout, blocks) = begin(path, options)?;
         let mut targets = Vec::new();
@@ -67,8 +67,8 @@ impl Rows {
         Ok(Rows { layout, blocks, columns: columns.to_vec(), dictionaries, targets, missing_is_state })
     }
 
-    /// Some more rows, in order; none at the end. A value that the model does not know is an error.
-    pub fn next_rows(&mut self) -> Result<Option<Vec<Row>>> {
+    /// The next rows, in order; `None` at the end. A value that the model does not have is an error.
+    pub fn next_rows(&mut self) -> Result<Option<Vec<TableRow>>> {
         let Some(block) = self.blocks.next()? else { return Ok(None) };
         let mut collector =
             Collector { states: vec![None; self.columns.len()], found: Vec::new(), rows: self };
@@ -123,7 +123,7 @@ impl Sink for Collector<'_> {
             return Err(self.rows.layout.fail(line, format!("found {fields} values, expected {expected}")));
         }
         let states = std::mem::replace(&mut self.states, vec![None; self.rows.columns.len()]);
-        self.found.push(Row { line, states });
+        self.found.push(TableRow { line, states });
         Ok(())
     }
 }

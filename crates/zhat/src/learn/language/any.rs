@@ -1,4 +1,4 @@
-//! A language model of either kind, where that is known at run time only.
+//! A language model of either kind, chosen at run time.
 
 use std::io::Write;
 
@@ -6,8 +6,8 @@ use super::{LanguageModel, LogBilinear, TextScore, Vocabulary};
 use crate::error::{Error, Result};
 use crate::run::Run;
 
-/// A model that [`train`](super::train), [`train_pseudo`](super::train_pseudo) or
-/// [`train_log_bilinear`](super::train_log_bilinear) gave.
+/// A model trained by [`train`](super::train), [`train_pseudo`](super::train_pseudo) or
+/// [`train_log_bilinear`](super::train_log_bilinear).
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnyLanguageModel {
     /// A Markov random field with a bound on its log Z.
@@ -33,7 +33,7 @@ impl AnyLanguageModel {
         }
     }
 
-    /// U, C × D, and D; a row for each state, that of the separator first.
+    /// U, C × D, and D: one row per state, that of the separator first.
     pub fn embeddings(&self) -> Result<(&[f32], usize)> {
         match self {
             AnyLanguageModel::Field(model) => model.embeddings(),
@@ -41,7 +41,7 @@ impl AnyLanguageModel {
         }
     }
 
-    /// The words whose embeddings make the smallest angles with that of a word, and the cosines.
+    /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         match self {
             AnyLanguageModel::Field(model) => model.neighbours(word, count),
@@ -49,7 +49,7 @@ impl AnyLanguageModel {
         }
     }
 
-    /// Sentences: by Gibbs sampling with so many sweeps, or word by word.
+    /// Samples sentences: by Gibbs sampling with this many sweeps, or word by word.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<String>> {
         let drawn = match self {
             AnyLanguageModel::Field(model) => model.sample(count, sweeps, run)?,
@@ -58,7 +58,7 @@ impl AnyLanguageModel {
         Ok(drawn.iter().map(|sentence| self.vocabulary().sentence(sentence)).collect())
     }
 
-    /// Whether what is said about the likelihood of a text is certified.
+    /// Whether statements about the likelihood of a text are certified.
     pub fn is_certified(&self) -> bool {
         !matches!(self, AnyLanguageModel::LogBilinear(model) if !model.cyclic())
     }
@@ -73,7 +73,7 @@ impl AnyLanguageModel {
         }
     }
 
-    /// The field.
+    /// The Markov random field, if the model is one.
     pub fn field(&self) -> Result<&LanguageModel> {
         match self {
             AnyLanguageModel::Field(model) => Ok(model),
@@ -86,7 +86,7 @@ impl AnyLanguageModel {
 }
 
 impl TextScore {
-    /// What is promised about the log-likelihood, which is certified or in single precision.
+    /// The guarantee for the log-likelihood, which is certified or in single precision.
     pub fn promise(&self, certified: bool) -> crate::answer::Guarantee {
         if certified {
             return self.guarantee();

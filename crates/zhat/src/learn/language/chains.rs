@@ -1,20 +1,21 @@
-//! What learning makes less: Σ_l w_l·CE_l + λ/2·‖φ‖², in nats a position, where CE_l is the cross-entropy of
-//! the text under the chain of its l-step pairs, P_l(y | x) = exp(φˡ(x, y) + b_l(y)) / Z_l(x).
+//! Training objective: Σ_l w_l·CE_l + λ/2·‖φ‖², in nats per position, where CE_l is the cross-entropy of the
+//! text under the chain of its l-step pairs, P_l(y | x) = exp(φˡ(x, y) + b_l(y)) / Z_l(x).
 //!
-//! Why this is the whole problem. For θˡ = ρ_l·φˡ and θ⁰ = Σ_l ρ_l·(b_l − log Z_l) the matrix M_l of the
-//! spectral bound has the eigenvector Z_l and the radius 1, so the bound on A/N is 0 (but for the ends), and
-//! −⟨μ̂, θ⟩ is Σ_l ρ_l·CE_l. Every (θ, u) has this form, so the least value of the bound's objective is found
-//! without a single power iteration. The star bound has the same form: with w_l = 1/(K+1), θˡ = w_l·φˡ and
-//! the best root score log p̂ − Σ_l log Z_l its objective is Σ_l w_l·CE_l plus H(p̂)/(K+1), where H is the
-//! entropy of single words. So both bounds are averages over distances of what chains that see one word each
-//! can do (the star's with one that sees none).
+//! Why this is the whole problem: for θˡ = ρ_l·φˡ and θ⁰ = Σ_l ρ_l·(b_l − log Z_l) the matrix M_l of the
+//! spectral bound has the eigenvector Z_l and spectral radius 1, so the bound on A/N is 0 (except for
+//! boundary terms), and −⟨μ̂, θ⟩ is Σ_l ρ_l·CE_l. Every (θ, u) has this form, so the minimum of the bound's
+//! objective is found without any power iteration. The star bound has the same form: with w_l = 1/(K+1), θˡ =
+//! w_l·φˡ and the optimal root score log p̂ − Σ_l log Z_l, its objective is Σ_l w_l·CE_l plus H(p̂)/(K+1),
+//! where H is the entropy of single words. Both bounds are therefore averages over distances of
+//! cross-entropies of chains that condition on one word each (for the star bound, with one term that
+//! conditions on none).
 //!
-//! The value is convex in (φ, b). An evaluation is one sweep over all pairs for each distance (the module
-//! `sweep`): with embeddings no C × C matrix is ever in memory. 6·K·C²·D operations and K·C² exponentials,
-//! however long the text.
+//! The objective is convex in (φ, b). An evaluation is one sweep over all pairs for each distance (module
+//! `sweep`): with embeddings no C × C matrix is ever in memory. Cost: 6·K·C²·D operations and K·C²
+//! exponentials, independent of the length of the text.
 //!
-//! Three forms of φ: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated as
-//! the second with Wˡ = W·(Rˡ)ᵀ, and its gradient brought back by the chain rule.
+//! φ has three forms: matrices; φˡ = U·(Wˡ)ᵀ (Eq. 5 of the paper); φˡ = U·Rˡ·Wᵀ (Eq. 4), which is evaluated
+//! as the second with Wˡ = W·(Rˡ)ᵀ, and its gradient is obtained by the chain rule.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,24 +24,24 @@ use super::sweep::{self, PARTS, ROWS};
 use super::{Moments, Sparse};
 use crate::numeric::{Matrix, multiply_here};
 
-/// What φ is made of.
+/// The form of φ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// A matrix for each distance.
+pub enum InteractionForm {
+    /// One matrix per distance.
     Full,
-    /// φˡ = U·(Wˡ)ᵀ, embeddings of length D.
+    /// φˡ = U·(Wˡ)ᵀ, with embeddings of dimension D.
     Products(usize),
-    /// φˡ = U·Rˡ·Wᵀ, embeddings of length D and a D × D matrix for each distance.
+    /// φˡ = U·Rˡ·Wᵀ, with embeddings of dimension D and one D × D matrix per distance.
     Rotated(usize),
 }
 
-impl Form {
-    /// D.
+impl InteractionForm {
+    /// The dimension D of the embeddings.
     pub fn rank(self) -> Option<usize> {
         match self {
-            Form::Full => None,
-            Form::Products(rank) | Form::Rotated(rank) => Some(rank),
+            InteractionForm::Full => None,
+            InteractionForm::Products(rank) | InteractionForm::Rotated(rank) => Some(rank),
         }
     }
 }
@@ -50,31 +51,31 @@ impl Form {
 pub(crate) struct Shape {
     pub states: usize,
     pub context: usize,
-    pub form: Form,
+    pub form: InteractionForm,
 }
 
 impl Shape {
-    /// The numbers of φ.
+    /// The number of parameters of φ.
     pub fn interactions(&self) -> usize {
         match self.form {
-            Form::Full => self.context * self.states * self.states,
-            Form::Products(rank) => (1 + self.context) * self.states * rank,
-            Form::Rotated(rank) => 2 * self.states * rank + self.context * rank * rank,
+            InteractionForm::Full => self.context * self.states * self.states,
+            InteractionForm::Products(rank) => (1 + self.context) * self.states * rank,
+            InteractionForm::Rotated(rank) => 2 * self.states * rank + self.context * rank * rank,
         }
     }
 
-    /// The numbers of b.
+    /// The number of parameters of b.
     pub fn columns(&self) -> usize {
         self.context * self.states
     }
 
-    /// All parameters.
+    /// The number of all parameters.
     pub fn parameters(&self) -> usize {
         self.columns() + self.interactions()
     }
 }
 
-/// Parameters in the precision they are used in.
+/// Parameters in the precision in which they are used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Parameters {
     /// b.
@@ -84,9 +85,9 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Rotated embeddings written out as products; others as they are.
+    /// Rotated embeddings expanded to products; other forms are unchanged.
     pub fn products(&self, shape: Shape) -> std::borrow::Cow<'_, [f32]> {
-        let Form::Rotated(rank) = shape.form else { return (&self.interactions).into() };
+        let InteractionForm::Rotated(rank) = shape.form else { return (&self.interactions).into() };
         let size = shape.states * rank;
         let (left, rest) = self.interactions.split_at(size);
         let (right, rotations) = rest.split_at(size);
@@ -102,7 +103,7 @@ impl Parameters {
     }
 }
 
-/// The objective.
+/// The training objective.
 pub(crate) struct Chains<'a> {
     moments: &'a Moments,
     transposed: Vec<Sparse>,
@@ -115,23 +116,24 @@ pub(crate) struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    pub fn new(moments: &'a Moments, form: Form, weights: Vec<f64>, l2: f64) -> Self {
+    pub fn new(moments: &'a Moments, form: InteractionForm, weights: Vec<f64>, l2: f64) -> Self {
         let shape = Shape { states: moments.states(), context: moments.context(), form };
         let transposed = match form {
-            Form::Full => Vec::new(),
+            InteractionForm::Full => Vec::new(),
             _ => moments.pairs().iter().map(Sparse::transposed).collect(),
         };
         let normalizers = vec![vec![0.0; shape.states]; shape.context];
         Chains { moments, transposed, shape, weights, l2, normalizers }
     }
 
-    /// Bytes beside the parameters.
-    pub fn bytes(moments: &Moments, form: Form, threads: usize) -> f64 {
+    /// The memory in bytes, without the parameters.
+    pub fn bytes(moments: &Moments, form: InteractionForm, threads: usize) -> f64 {
         let (states, context) = (moments.states() as f64, moments.context() as f64);
         let rest = match form.rank() {
             Some(rank) => {
                 let pairs: usize = moments.pairs().iter().map(Sparse::pairs).sum();
-                let copies = if matches!(form, Form::Rotated(_)) { 12.0 * (1.0 + context) } else { 0.0 };
+                let copies =
+                    if matches!(form, InteractionForm::Rotated(_)) { 12.0 * (1.0 + context) } else { 0.0 };
                 states * rank as f64 * (4.0 * PARTS as f64 + 40.0 + copies) + 16.0 * pairs as f64
             }
             None => 0.0,
@@ -139,16 +141,16 @@ impl<'a> Chains<'a> {
         rest + states * (4.0 * (ROWS * threads) as f64 + 12.0 * PARTS as f64)
     }
 
-    /// The value at a point, and its gradient.
+    /// The value at a point; its gradient is written to `gradient`.
     pub fn evaluate(&mut self, point: &Parameters, gradient: &mut [f64]) -> f64 {
         let shape = self.shape;
         let (to_columns, to) = gradient.split_at_mut(shape.columns());
         let mut value = match shape.form {
-            Form::Full => self.evaluate_full(point, to_columns, to),
-            Form::Products(rank) => {
+            InteractionForm::Full => self.evaluate_full(point, to_columns, to),
+            InteractionForm::Products(rank) => {
                 self.evaluate_products(&point.columns, &point.interactions, rank, to_columns, to)
             }
-            Form::Rotated(rank) => {
+            InteractionForm::Rotated(rank) => {
                 let products = point.products(shape);
                 let mut expanded = vec![0.0; products.len()];
                 let value =
@@ -167,13 +169,14 @@ impl<'a> Chains<'a> {
         if value.is_finite() { value } else { f64::INFINITY }
     }
 
-    /// p̂.
+    /// p̂, the empirical distribution of single states.
     fn law(&self) -> Vec<f64> {
         let n = self.moments.positions() as f64;
         self.moments.unary().iter().map(|&count| count as f64 / n).collect()
     }
 
-    /// The part of the value that b has, and its gradient, after a sweep.
+    /// Stores the normalisers of a sweep; returns the terms of the value in b and log Z, and writes the
+    /// gradient with respect to b.
     fn note(&mut self, l: usize, swept: sweep::Swept, columns: &[f64], law: &[f64], to: &mut [f64]) -> f64 {
         let weight = self.weights[l];
         let mut value = 0.0;
@@ -245,7 +248,7 @@ impl<'a> Chains<'a> {
         value
     }
 
-    /// The gradient in U, W and Rˡ from that in U and Wˡ = W·(Rˡ)ᵀ.
+    /// The gradient with respect to U, W and Rˡ from that with respect to U and Wˡ = W·(Rˡ)ᵀ.
     fn bring_back(&self, interactions: &[f32], expanded: &[f64], rank: usize, to: &mut [f64]) {
         let states = self.shape.states;
         let size = states * rank;
@@ -269,8 +272,8 @@ impl<'a> Chains<'a> {
         }
     }
 
-    /// Σ_l w_l·CE_l of another text under the chains of the last evaluation, which was at this point, for the
-    /// same vocabulary.
+    /// Σ_l w_l·CE_l of another text with the same vocabulary, under the chains of the last evaluation, which
+    /// must have been at this point.
     pub fn cross_entropy(&self, point: &Parameters, moments: &Moments) -> f64 {
         let Shape { states, context, form } = self.shape;
         let products = point.products(self.shape);
@@ -298,11 +301,11 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// counts/n times an embedding.
+/// The matrix of counts/n times an embedding.
 fn counted(pairs: &Sparse, embedding: &[f32], rank: usize, n: f64) -> Vec<f64> {
     let mut products = vec![0.0; pairs.rows() * rank];
     products.par_chunks_exact_mut(rank).enumerate().for_each(|(x, product)| {
-        // Written before it is read: a fresh page of zeros that is read first is mapped twice.
+        // Written before it is read: reading a fresh page of zeros first would map it twice.
         product.fill(0.0);
         for (y, count) in pairs.row(x) {
             let factor = count as f64 / n;
@@ -322,7 +325,7 @@ mod tests {
     fn the_gradient_is_that_of_the_value() {
         let mut random = Streams::new(1, "chains tests").block(0);
         let states = 7;
-        // The moments of a cycle of states, so that rows and columns of the pairs have the same sums.
+        // Moments of a cycle of states, so that rows and columns of the pairs have the same sums.
         let cycle: Vec<u32> = (0..200).map(|_| random.below(states) as u32).collect();
         let mut unary = vec![0; states];
         cycle.iter().for_each(|&x| unary[x as usize] += 1);
@@ -331,7 +334,7 @@ mod tests {
             Sparse::new(states, pairs.collect())
         });
         let moments = Moments::new(unary, pairs.collect(), vec![0, 1]);
-        for form in [Form::Products(3), Form::Rotated(3), Form::Full] {
+        for form in [InteractionForm::Products(3), InteractionForm::Rotated(3), InteractionForm::Full] {
             let mut chains = Chains::new(&moments, form, vec![0.7, 0.3], 0.01);
             let size = chains.shape.parameters();
             let columns = (0..chains.shape.columns()).map(|_| 0.5 * random.normal()).collect();
@@ -352,7 +355,7 @@ mod tests {
                     }
                     chains.evaluate(&moved, &mut ignored)
                 };
-                // Single precision: differences of 10⁻² have errors of 10⁻⁵.
+                // In single precision, differences with step 10⁻² have errors of 10⁻⁵.
                 let slope = (at(1e-2) - at(-1e-2)) / 2e-2;
                 assert!((slope - found).abs() < 1e-4, "{form:?} {i}: {slope} {found}");
             }

@@ -1,6 +1,6 @@
-//! A word given the words around it, separators being where they are. From these laws come the
-//! pseudo-likelihood of a text, which is exact but no likelihood, and Gibbs sampling, which is exact in the
-//! limit of many sweeps only.
+//! The distribution of a word given the words around it, with fixed separators. It gives the
+//! pseudo-likelihood of a text, which is computed exactly but is not a likelihood, and Gibbs sampling, which
+//! is exact only in the limit of many sweeps.
 
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::numeric::{Elementwise, log_sum_exp};
 use crate::random::{Stream, Streams};
 use crate::run::Run;
 
-/// Draws a word at a place, into the sentence.
+/// Draws the word at a position of the sentence.
 fn draw(
     conditional: &Conditional<'_>,
     sentence: &mut [u32],
@@ -30,8 +30,8 @@ fn draw(
     }
 }
 impl LanguageModel {
-    /// Σ log p(word | the words around it) over all words of some sentences, by summing over the vocabulary
-    /// at each: C·D·(K+1) operations a word.
+    /// Σ log p(word | the words around it) over all words of the sentences, by a sum over the vocabulary at
+    /// each word. Cost: C·D·(K+1) operations per word.
     pub fn pseudo_log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("pseudo-likelihood");
         run.require_memory("pseudo-likelihood", Conditional::bytes(self.mrf(), run))?;
@@ -61,8 +61,8 @@ impl LanguageModel {
         Ok(sums.iter().sum())
     }
 
-    /// Sentences: a length from τ, then Gibbs sampling with the separators clamped, from left to right so
-    /// many times. The law is the model's in the limit of many sweeps.
+    /// Samples sentences: draws a length from τ, then runs this many left-to-right Gibbs sweeps with the
+    /// separators fixed. The distribution is that of the model in the limit of many sweeps.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         run.require_memory("sampling", Conditional::bytes(self.mrf(), run))?;
@@ -76,7 +76,7 @@ impl LanguageModel {
                 let mut sentence = vec![1; length];
                 for sweep in 0..=sweeps {
                     clock.check()?;
-                    // The first time there is nothing to the right yet.
+                    // In the first sweep there are no words to the right yet.
                     for place in 0..length {
                         draw(&conditional, &mut sentence, place, sweep > 0, &mut scores, &mut random);
                     }
@@ -113,7 +113,7 @@ pub(super) mod tests {
             .into()
     }
 
-    /// The law of sentences of three words, by enumeration.
+    /// The distribution of sentences of three words, by enumeration.
     fn law(model: &LanguageModel) -> Vec<f64> {
         let mrf = model.mrf();
         let score = |code: usize| {

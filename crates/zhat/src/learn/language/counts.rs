@@ -1,8 +1,8 @@
 //! Counts of a text over its open vocabulary: words, pairs of words, lengths of sentences.
 //!
-//! A sentence of M words stands between K separators on either side, and the sentences one after the other,
-//! cyclically, make N = Σ (Mᵢ + K) positions. No pair at a distance l ≤ K reaches from one sentence into
-//! another, so counts of parts of a text add up to those of the whole.
+//! A sentence of M words has K separators on either side. The sentences, concatenated cyclically, have N = Σ
+//! (Mᵢ + K) positions. No pair at a distance l ≤ K spans two sentences, so the counts of parts of a text add
+//! up to those of the whole.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 const EMPTY: u64 = u64::MAX;
 
-/// Counts of pairs of codes: a table by hash, at most half full.
+/// Counts of pairs of codes: a hash table, at most half full.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PairTable {
     slots: Vec<(u64, u64)>,
@@ -54,19 +54,19 @@ impl PairTable {
         }
     }
 
-    /// The pairs with their counts, in no order.
+    /// The pairs with their counts, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
         let taken = self.slots.iter().filter(|slot| slot.0 != EMPTY);
         taken.map(|&(key, count)| ((key >> 32) as u32, key as u32, count))
     }
 
-    /// The memory it takes.
+    /// The memory in bytes.
     pub fn bytes(&self) -> f64 {
         16.0 * self.slots.len() as f64
     }
 }
 
-/// What was counted. Code 0 is the separator, word i has the code i + 1.
+/// Counts of a text. Code 0 is the separator; word i has code i + 1.
 #[derive(Clone, Debug)]
 pub struct Counts {
     words: Vec<String>,
@@ -96,12 +96,12 @@ impl Counts {
         self.lengths.iter().sum()
     }
 
-    /// The number of words, each as often as it occurs.
+    /// The number of words, counted with repetition.
     pub fn tokens(&self) -> u64 {
         self.lengths.iter().zip(0..).map(|(count, length)| count * length).sum()
     }
 
-    /// The words and how often each occurs, in no order.
+    /// The words and how often each occurs, in arbitrary order.
     pub fn words(&self) -> impl Iterator<Item = (&str, u64)> {
         self.words.iter().map(String::as_str).zip(self.counts[1..].iter().copied())
     }
@@ -146,7 +146,7 @@ impl Counts {
         Ok(())
     }
 
-    /// The moments in the states of a vocabulary, in which words that it does not have are the unknown one.
+    /// The moments over the states of a vocabulary; words outside the vocabulary become the unknown word.
     pub fn moments(&self, vocabulary: &Vocabulary) -> Result<Moments> {
         let mut map = vec![0u32];
         for word in &self.words {

@@ -1,4 +1,4 @@
-//! Embeddings in the formats of others.
+//! Export of embeddings in common formats.
 
 use std::io::Write;
 
@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::learn::language::file::write_embeddings;
 
 impl LanguageModel {
-    /// Writes the embeddings as word2vec's text format does: a line with the number of words and D, then a
-    /// line a word.
+    /// Writes the embeddings in word2vec's text format: a line with the number of words and D, then one line
+    /// per word.
     pub fn write_word2vec(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         Ok(word2vec(self.vocabulary(), self.embeddings()?, out))
     }
 
-    /// Writes the embeddings as a safetensors file: a tensor `embeddings`, a row a word, and the words as a
-    /// JSON list in the metadata `words`.
+    /// Writes the embeddings as a safetensors file: a tensor `embeddings` with one row per word, and the
+    /// words as a JSON list in the metadata `words`.
     pub fn write_safetensors(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         Ok(write_embeddings(self.vocabulary(), self.embeddings()?, out))
     }
@@ -38,7 +38,7 @@ fn word2vec(
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     writeln!(out, "{} {rank}", vocabulary.words().len())?;
-    // Row 0 is the separator's.
+    // Row 0 belongs to the separator.
     for (word, row) in vocabulary.words().iter().zip(left.chunks_exact(rank).skip(1)) {
         write!(out, "{word}")?;
         row.iter().try_for_each(|x| write!(out, " {x}"))?;

@@ -1,7 +1,6 @@
-//! From the parameters that learning has found to a model with its certificate: both in closed form, as the
-//! module `chains` says.
+//! From trained parameters to a model with its certificate: both in closed form, see the module `chains`.
 
-use super::chains::{Form, Parameters, Shape};
+use super::chains::{InteractionForm, Parameters, Shape};
 use super::{Certificate, LanguageModel, Moments, Objective, Training, Vocabulary};
 use crate::error::Result;
 use crate::method::cycle::Passes;
@@ -19,16 +18,16 @@ pub(super) fn finished(
     let Shape { states, context, form } = shape;
     let columns: Vec<Vec<f64>> = point.columns.chunks_exact(states).map(<[f64]>::to_vec).collect();
     let products = point.products(shape);
-    // θˡ = w_l·φˡ: with embeddings the factor goes to the right one.
+    // θˡ = w_l·φˡ; with embeddings, the right ones are scaled.
     let weighted = |values: &[f32], weight: f64| {
         values.iter().map(|&x| (weight * f64::from(x)) as f32).collect::<Vec<f32>>()
     };
     let interactions = match form {
-        Form::Full => {
+        InteractionForm::Full => {
             let matrices = products.chunks_exact(states * states).zip(weights);
             Interactions::Full(matrices.map(|(matrix, &weight)| weighted(matrix, weight)).collect())
         }
-        Form::Products(rank) | Form::Rotated(rank) => {
+        InteractionForm::Products(rank) | InteractionForm::Rotated(rank) => {
             let (left, right) = products.split_at(states * rank);
             let right = right.chunks_exact(states * rank).zip(weights);
             Interactions::LowRank {
@@ -57,7 +56,7 @@ pub(super) fn finished(
             (unary, Certificate::Spectral { shares: weights.to_vec(), columns: own, right: normalizers })
         }
         Objective::Star => {
-            // The root's score is the best one, log p̂ − Σ log Z_l, and a leaf's b_l: θ⁰ is their mean.
+            // The root has the optimal score log p̂ − Σ log Z_l, a leaf has b_l; θ⁰ is their mean.
             let mut unary: Vec<f64> =
                 moments.unary().iter().map(|&count| (count.max(1) as f64 / n).ln()).collect();
             for (b, z) in columns.iter().zip(&normalizers) {

@@ -1,14 +1,14 @@
 //! Language models as Markov random fields over whole texts.
 //!
-//! A text is counted once ([`crate::learn::language::text::count`]); its [`Moments`] are all that [`train`]
-//! needs, so learning costs the same for a short text and for a long one. The [`LanguageModel`] that comes
-//! out carries a certificate: [`LanguageModel::evaluate`] gives a lower bound on the likelihood of any text
-//! that cannot be wrong.
+//! A text is counted once ([`crate::learn::language::text::count`]). [`train`] needs only its [`Moments`], so
+//! the cost of training does not depend on the length of the text. The resulting [`LanguageModel`] has a
+//! certificate: [`LanguageModel::evaluate`] gives a certified lower bound on the likelihood of any text.
 //!
 //! ```no_run
 //! use std::path::Path;
-//! use zhat::language::{Fold, Training, Vocabulary, train};
-//! use zhat::{Run, language::text};
+//! use zhat::learn::language::{Fold, train, Training, Vocabulary};
+//! use zhat::Run;
+//! use zhat::learn::language::text;
 //!
 //! let run = Run::default();
 //! let counts = text::count(Path::new("train.txt"), 1, &run)?;
@@ -38,12 +38,12 @@ mod vocabulary;
 
 pub use any::AnyLanguageModel;
 pub use baselines::{Epoch, LogBilinear, Stochastic, train_log_bilinear, train_pseudo};
-pub use chains::Form;
+pub use chains::InteractionForm;
 pub(crate) use chains::Parameters;
 pub use counts::Counts;
 pub(crate) use counts::PairTable;
 pub use model::{AnnealedScore, Certificate, LanguageModel, TextScore};
 pub use moments::{Lengths, Moments, Sparse};
 pub(crate) use training::Search;
-pub use training::{Checkpoint, Objective, Training, TrainingProgress, train};
+pub use training::{Objective, Training, TrainingCheckpoint, TrainingProgress, train};
 pub use vocabulary::{Fold, SEPARATOR, UNKNOWN, Vocabulary};

@@ -1,5 +1,5 @@
-//! A language model: words, the law of a sentence's length, a sequence model, and what its bound is certified
-//! with.
+//! A language model: vocabulary, distribution of sentence lengths, sequence model, and the certificate of its
+//! bound.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{CompensatedSum, rounding_allowance};
 use crate::run::Run;
 
-/// Positions of the cycle that an estimate of log Z is made on.
+/// Length of the cycle on which log Z is estimated.
 const CYCLE: usize = 120;
 
-/// Where a bound on log Z is evaluated.
+/// The variables of a certified bound on log Z.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Certificate {
     /// The spectral bound: ρ, u_l and log r_l for each distance.
@@ -25,7 +25,7 @@ pub enum Certificate {
         shares: Vec<f64>,
         /// u₁, …, u_K with Σ ρ_l·u_l = θ⁰.
         columns: Vec<Vec<f64>>,
-        /// The logarithms of positive vectors close to the eigenvectors.
+        /// The logarithms of positive vectors that approximate the eigenvectors.
         right: Vec<Vec<f64>>,
     },
     /// The star bound: δ¹, …, δᴷ.
@@ -37,9 +37,8 @@ pub enum Certificate {
 
 /// A globally normalised language model of order K.
 ///
-/// The probability of a sentence of M words is τ(M)·exp(score)/Z_M with K separators clamped on either side;
-/// see [`train`](super::train) for how it is learned and [`LanguageModel::evaluate`] for what is certified
-/// about it.
+/// The probability of a sentence of M words is τ(M)·exp(score)/Z_M with K fixed separators on either side;
+/// see [`train`](super::train) for training and [`LanguageModel::evaluate`] for the certified bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageModel {
     vocabulary: Vocabulary,
@@ -48,28 +47,28 @@ pub struct LanguageModel {
     certificate: Certificate,
 }
 
-/// What a model says about a text.
+/// The score of a text under a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextScore {
-    /// Words, without separators.
+    /// Number of words, without separators.
     pub tokens: u64,
-    /// Sentences.
+    /// Number of sentences.
     pub sentences: u64,
-    /// A certified lower bound on the log-likelihood of the text, given its lengths.
+    /// A certified lower bound on the log-likelihood of the text, given the lengths of its sentences.
     pub log_likelihood: f64,
-    /// By how much rounding has lowered it.
+    /// The rounding allowance subtracted from it.
     pub rounding: f64,
-    /// Σ log τ(M) over the sentences; −∞ if a length is new.
+    /// Σ log τ(M) over the sentences; −∞ if a length did not occur in training.
     pub log_lengths: f64,
 }
 
 impl TextScore {
-    /// Nats a word, the separators' share included.
+    /// Nats per word, including the share of the separators.
     pub fn per_word(&self) -> f64 {
         self.log_likelihood / self.tokens as f64
     }
 
-    /// What is promised about the log-likelihood.
+    /// The guarantee of the log-likelihood.
     pub fn guarantee(&self) -> Guarantee {
         Guarantee::bounds(self.log_likelihood, f64::INFINITY, 1.0, 0.0)
     }
@@ -78,21 +77,21 @@ impl TextScore {
 /// An estimate of the log-likelihood of a text; see [`LanguageModel::annealed`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnnealedScore {
-    /// Words, without separators.
+    /// Number of words, without separators.
     pub tokens: u64,
     /// The certified lower bound on the log-likelihood.
     pub lower: f64,
-    /// The score of the text, from which log Z is taken.
+    /// The score of the text, from which log Z is subtracted.
     score: f64,
-    /// Positions of the text for each position of the cycle.
+    /// Positions of the text per position of the cycle.
     scale: f64,
-    /// log Z of the cycle: unbiased, with a lower bound at a confidence, diagnostics, and a warning where
-    /// weights are scattered.
+    /// log Z of the cycle: unbiased, with a lower bound at a given confidence, diagnostics, and a warning if
+    /// the weights vary too much.
     pub log_z: Estimate,
 }
 
 impl AnnealedScore {
-    /// The estimate, in nats.
+    /// The estimated log-likelihood, in nats.
     pub fn value(&self) -> f64 {
         self.score - self.scale * self.log_z.value
     }
@@ -102,8 +101,8 @@ impl AnnealedScore {
         self.value() / self.tokens as f64
     }
 
-    /// The likelihood is at most this many nats, with the confidence of log Z's lower bound, as far as the
-    /// cycle stands for the text.
+    /// An upper bound on the log-likelihood in nats, at the confidence of the lower bound on log Z, as far as
+    /// the cycle represents the text.
     pub fn upper(&self) -> f64 {
         match self.log_z.guarantee {
             Guarantee::Unbiased { low, .. } => self.score - self.scale * low,
@@ -111,7 +110,7 @@ impl AnnealedScore {
         }
     }
 
-    /// What a user must know: that the weights are too scattered to believe the estimate.
+    /// The warning that the weights vary too much for a reliable estimate.
     pub fn warning(&self) -> Option<&str> {
         self.log_z
             .diagnostics
@@ -120,7 +119,7 @@ impl AnnealedScore {
             .and_then(|(_, text)| text.as_str())
     }
 
-    /// A JSON object with all of it, per word.
+    /// All values as a JSON object, per word.
     pub fn to_json(&self) -> Value {
         let mut object = self.log_z.diagnostics.to_json();
         object["per_word"] = json!(self.per_word());
@@ -153,7 +152,7 @@ impl std::fmt::Display for AnnealedScore {
 }
 
 impl LanguageModel {
-    /// Puts a model together; the shapes must agree.
+    /// A model from its parts, whose shapes must agree.
     pub fn new(
         vocabulary: Vocabulary,
         lengths: Lengths,
@@ -201,17 +200,17 @@ impl LanguageModel {
         &self.lengths
     }
 
-    /// The sequence model; its length is that of the text it was learned from.
+    /// The sequence model; its length is that of the training text.
     pub fn mrf(&self) -> &SequenceMrf {
         &self.mrf
     }
 
-    /// What its bound is certified with.
+    /// The certificate of its bound.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
 
-    /// U, C × D: a row for each state, that of the separator first.
+    /// U, C × D: one row per state, that of the separator first.
     pub fn embeddings(&self) -> Result<(&[f32], usize)> {
         match self.mrf.interactions() {
             Interactions::LowRank { rank, left, .. } => Ok((left, *rank)),
@@ -222,8 +221,8 @@ impl LanguageModel {
         }
     }
 
-    /// A certified upper bound on log Z of a cycle of `length` positions, rounding included, and that
-    /// rounding. One pass for each distance, whatever the length.
+    /// A certified upper bound on log Z of a cycle of `length` positions, including rounding, and the
+    /// rounding allowance. One pass per distance, independent of the length.
     pub fn bound(&self, length: usize, run: &Run) -> Result<(f64, f64)> {
         run.require_memory("certifying", Passes::bytes(&self.mrf, run.threads()))?;
         let bounded = run.install(|| {
@@ -251,7 +250,7 @@ impl LanguageModel {
         Ok((bounded.high, bounded.rounding))
     }
 
-    /// ⟨counts, θ⟩, the score of a text, and by how much rounding may have moved it.
+    /// ⟨counts, θ⟩, the score of a text, and its rounding allowance.
     pub fn score(&self, moments: &Moments) -> Result<(f64, f64)> {
         self.check(moments)?;
         let states = self.mrf.states();
@@ -273,8 +272,8 @@ impl LanguageModel {
         Ok((sum.value(), n * one + rounding_allowance(4.0, sum.value().abs())))
     }
 
-    /// A certified lower bound on the likelihood of a text: its score less the bound on log Z of a cycle as
-    /// long (Lemma 1 of the paper).
+    /// A certified lower bound on the log-likelihood of a text: its score minus the bound on log Z of a cycle
+    /// of the same length (Lemma 1 of the paper).
     pub fn evaluate(&self, moments: &Moments, run: &Run) -> Result<TextScore> {
         let (score, inexact) = self.score(moments)?;
         let (high, rounding) = self.bound(moments.positions() as usize, run)?;
@@ -294,16 +293,16 @@ impl LanguageModel {
         })
     }
 
-    /// An estimate of the log-likelihood of a text itself, which the certified bound lies below, by annealed
-    /// importance sampling. log Z grows by the same amount with every position of a long cycle, up to
-    /// something exponentially small, so that of a cycle of 120 positions is scaled to the length of the
-    /// text. Ẑ is unbiased, so log Z is at least [`Guarantee::Unbiased`]'s `low` with its confidence, and the
-    /// likelihood at most [`AnnealedScore::upper`]. Too few levels make Ẑ too small nearly always and the
-    /// estimate of the likelihood too large; the effective sample size then is small.
+    /// Estimates the log-likelihood of a text by annealed importance sampling; the certified bound is below
+    /// it. log Z of a long cycle grows by a constant per position, up to exponentially small terms, so log Z
+    /// of a cycle of about 120 positions is scaled to the length of the text. Ẑ is unbiased, so log Z is at
+    /// least the `low` of [`Guarantee::Unbiased`] with its confidence, and the log-likelihood is at most
+    /// [`AnnealedScore::upper`]. With too few levels, Ẑ is almost always too small and the estimated
+    /// likelihood too large; the effective sample size is then small.
     pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<AnnealedScore> {
         let (score, _) = self.score(moments)?;
         let length = CYCLE.max(2 * (self.mrf.context() + 1)).next_multiple_of(self.mrf.context() + 1);
-        // Any start will do; that of the text is near.
+        // Any initial distribution is valid; that of the text is close.
         let weights: Vec<f64> = moments.unary().iter().map(|&count| count as f64 + 0.5).collect();
         let possible = weights.iter().zip(self.mrf.unary());
         let weights: Vec<f64> =

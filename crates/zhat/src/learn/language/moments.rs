@@ -1,8 +1,8 @@
-//! What a text tells about the parameters: counts of states, of pairs at each distance, of lengths.
+//! Sufficient statistics of a text: counts of states, of pairs at each distance, and of sentence lengths.
 
 use serde::{Deserialize, Serialize};
 
-/// A sparse matrix of counts, row by row, columns in order.
+/// A sparse matrix of counts, by rows, with sorted columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sparse {
     starts: Vec<usize>,
@@ -11,7 +11,7 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// From entries in any order; those of the same place are added up.
+    /// A matrix from entries in any order; entries at the same position are summed.
     pub(crate) fn new(rows: usize, mut entries: Vec<(u32, u32, u64)>) -> Self {
         entries.sort_unstable();
         let mut sparse =
@@ -47,12 +47,12 @@ impl Sparse {
         self.starts.len() - 1
     }
 
-    /// The number of different pairs.
+    /// The number of distinct pairs.
     pub fn pairs(&self) -> usize {
         self.columns.len()
     }
 
-    /// The matrix with rows and columns exchanged.
+    /// The transposed matrix.
     pub fn transposed(&self) -> Self {
         let entries =
             (0..self.rows()).flat_map(|x| self.row(x).map(move |(y, count)| (y as u32, x as u32, count)));
@@ -93,7 +93,7 @@ impl Moments {
         &self.pairs
     }
 
-    /// N, the separators among them.
+    /// N, the number of positions, including separators.
     pub fn positions(&self) -> u64 {
         self.unary.iter().sum()
     }
@@ -108,20 +108,20 @@ impl Moments {
         self.lengths.iter().sum()
     }
 
-    /// The law of a sentence's length.
+    /// The distribution of sentence lengths.
     pub fn lengths(&self) -> Lengths {
         Lengths { counts: self.lengths.clone() }
     }
 }
 
-/// τ(M), the law of the length of a sentence: how often each length occurred.
+/// τ(M), the empirical distribution of sentence lengths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lengths {
     counts: Vec<u64>,
 }
 
 impl Lengths {
-    /// From the number of sentences of each length.
+    /// A distribution from the number of sentences of each length.
     pub fn new(counts: Vec<u64>) -> Self {
         Lengths { counts }
     }
@@ -138,7 +138,7 @@ impl Lengths {
         if count == 0 { f64::NEG_INFINITY } else { (count as f64 / total as f64).ln() }
     }
 
-    /// A length for a number that is uniform on [0, 1).
+    /// The length at a quantile in [0, 1); a uniform number gives a sample.
     pub fn quantile(&self, uniform: f64) -> usize {
         let total: u64 = self.counts.iter().sum();
         let mut left = uniform * total as f64;

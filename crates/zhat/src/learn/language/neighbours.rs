@@ -1,17 +1,17 @@
-//! Words whose embeddings point the same way.
+//! Nearest neighbours of words by cosine similarity.
 
 use super::{LanguageModel, Vocabulary};
 use crate::error::{Error, Result};
 use crate::numeric::Elementwise;
 
 impl LanguageModel {
-    /// The words whose embeddings make the smallest angles with that of a word, and the cosines.
+    /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         nearest(self.vocabulary(), self.embeddings()?, word, count)
     }
 }
 
-/// The words nearest to a word by the rows of a matrix, which has one for each state.
+/// The words nearest to a word by the rows of a matrix with one row per state.
 pub(super) fn nearest(
     vocabulary: &Vocabulary,
     (left, rank): (&[f32], usize),

@@ -1,21 +1,20 @@
-//! Where learning begins, and in which units: every parameter is divided by STRETCH·(p̂(x)·C)^{−1/4} of the
-//! words it belongs to, which lets rare words move without letting them run away. Only the factor of each
-//! word is kept.
+//! Initial parameters and scaling. Every parameter is divided by STRETCH·(p̂(x)·C)^{−1/4} for its word x,
+//! which speeds up rare words but keeps them stable. Only one factor per word is stored.
 
 use rayon::prelude::*;
 
 use super::Moments;
-use super::chains::{Form, Parameters, Shape};
+use super::chains::{InteractionForm, Parameters, Shape};
 use crate::random::Streams;
 
-/// Standard deviation of the first embeddings.
+/// Standard deviation of the initial embeddings.
 const SPREAD: f64 = 0.1;
-/// Numbers of the first embeddings that share a random stream.
+/// Number of initial values drawn from each random stream.
 const BLOCK: usize = 1024;
-/// Brings the first step of L-BFGS to a length that helps.
+/// Overall scale, chosen such that the first step of L-BFGS has a useful length.
 const STRETCH: f64 = 60.0;
 
-/// The units of all parameters.
+/// The scales of all parameters.
 pub(super) struct Scaling {
     shape: Shape,
     /// STRETCH·(p̂(x)·C)^{−1/4}.
@@ -29,30 +28,32 @@ impl Scaling {
         Scaling { shape, words: moments.unary().iter().map(scale).collect() }
     }
 
-    /// The unit of row `row` of all parameters, cut into rows of equal length: b, then matrices, embeddings
-    /// or rotations.
+    /// The scale of row `row` of the parameters, which are split into rows of equal length: b, then matrices,
+    /// embeddings or rotations.
     fn row(&self, row: usize) -> f64 {
         self.words.get(row % self.shape.states).copied().unwrap_or(STRETCH)
     }
 
-    /// Calls `work` with every row of the interactions of a vector, its unit, and whether its columns belong
-    /// to words, too.
+    /// Calls `work` with every row of the interactions, its scale, whether its columns are words too, and its
+    /// start index.
     fn rows<T: Send>(&self, interactions: &mut [T], work: impl Fn(&mut [T], f64, bool, usize) + Sync) {
         let states = self.shape.states;
         match self.shape.form {
-            Form::Full => {
+            InteractionForm::Full => {
                 let rows = interactions.par_chunks_exact_mut(states).enumerate();
                 rows.for_each(|(i, row)| work(row, self.row(i), true, i * states));
             }
-            Form::Products(rank) | Form::Rotated(rank) => {
+            InteractionForm::Products(rank) | InteractionForm::Rotated(rank) => {
                 let matrices = interactions.len() / (states * rank);
                 let embeddings =
-                    if matches!(self.shape.form, Form::Rotated(_)) { 2 } else { matrices } * states * rank;
+                    if matches!(self.shape.form, InteractionForm::Rotated(_)) { 2 } else { matrices }
+                        * states
+                        * rank;
                 let (embeddings, rotations) = interactions.split_at_mut(embeddings);
                 for (i, row) in embeddings.chunks_exact_mut(rank).enumerate() {
                     work(row, self.row(i), false, i * rank);
                 }
-                // A rotation belongs to all words.
+                // A rotation is shared by all words.
                 let first = embeddings.len();
                 if !rotations.is_empty() {
                     work(rotations, STRETCH, false, first);
@@ -78,7 +79,7 @@ impl Scaling {
         Parameters { columns, interactions: single }
     }
 
-    /// Makes a gradient in the parameters one at a point of the search.
+    /// Converts a gradient with respect to the parameters to one with respect to the point of the search.
     pub fn gradient(&self, gradient: &mut [f64]) {
         let (columns, interactions) = gradient.split_at_mut(self.shape.columns());
         columns.iter_mut().enumerate().for_each(|(i, g)| *g *= self.row(i));
@@ -91,8 +92,8 @@ impl Scaling {
         });
     }
 
-    /// The start: b is that of independent words, the embeddings are small and random, rotations do nothing,
-    /// full matrices are 0.
+    /// The initial point: b is that of independent words, embeddings are small and random, rotations are the
+    /// identity, full matrices are 0.
     pub fn begin(&self, moments: &Moments, seed: u64) -> Vec<f64> {
         let (shape, n) = (self.shape, moments.positions() as f64);
         let mut z = Vec::with_capacity(shape.parameters());
@@ -105,12 +106,12 @@ impl Scaling {
             return z;
         };
         let streams = Streams::new(seed, "first embeddings");
-        let rotated = matches!(shape.form, Form::Rotated(_));
+        let rotated = matches!(shape.form, InteractionForm::Rotated(_));
         let numbers = if rotated { 2 } else { 1 + shape.context } * shape.states * rank;
         for (block, first) in (0..numbers).step_by(BLOCK).enumerate() {
             let mut stream = streams.block(block as u64);
             for i in first..(first + BLOCK).min(numbers) {
-                // Frequent words start smaller, as their parameters move less.
+                // Embeddings of frequent words start smaller, because their parameters move less.
                 let unit = self.row(i / rank);
                 z.push(SPREAD * (unit / STRETCH).min(1.0) * stream.normal() / unit);
             }

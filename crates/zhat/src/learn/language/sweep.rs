@@ -1,33 +1,33 @@
-//! One sweep over all pairs of a distance: log Z(x) = log Σ_y exp(φ(x, y) + b(y)), and the gradient of Σ_x
+//! One sweep over all pairs at a distance: log Z(x) = log Σ_y exp(φ(x, y) + b(y)), and the gradient of Σ_x
 //! p̂(x)·log Z(x).
 //!
-//! Rows come in tiles. With embeddings a tile of scores is a product, and both products of the gradient are
-//! made while its exponentials are in the cache; full matrices are read once and their gradient written once.
-//! Tiles are in single precision, sums over rows in double precision. Work is cut into a constant number of
-//! parts, so the bits do not depend on the threads.
+//! Rows are processed in tiles. With embeddings, a tile of scores is a matrix product, and both products for
+//! the gradient are computed while its exponentials are in the cache. Full matrices are read once and their
+//! gradient is written once. Tiles are in single precision, sums over rows in double precision. The work is
+//! split into a constant number of parts, so the bits do not depend on the number of threads.
 
 use rayon::prelude::*;
 
 use crate::numeric::{Elementwise, Matrix, multiply_here};
 
-/// Rows of a tile.
+/// Rows per tile.
 pub(super) const ROWS: usize = 64;
-/// Parts that rows are shared out in.
+/// Number of parts into which the rows are split.
 pub(super) const PARTS: usize = 16;
 
-/// What a sweep has found.
+/// The result of a sweep.
 #[derive(Default)]
 pub(super) struct Swept {
     /// log Z.
     pub normalizers: Vec<f64>,
-    /// The gradient in b.
+    /// The gradient with respect to b.
     pub columns: Vec<f64>,
-    /// In U, and in W; nothing for full matrices.
+    /// The gradients with respect to U and W; empty for full matrices.
     pub left: Vec<f64>,
     pub right: Vec<f64>,
 }
 
-/// b in the forms that kernels need.
+/// b in the forms required by the kernels.
 struct Columns {
     plain: Vec<f32>,
     negated: Vec<f32>,
@@ -41,7 +41,7 @@ impl Columns {
         Columns { ones: vec![1.0; plain.len()], plain, negated }
     }
 
-    /// Makes a row of scores exp(score + b − shift), and gives log Z and the sum.
+    /// Replaces a row of scores by exp(score + b − shift); returns log Z and the sum of the row.
     fn exponentiate(&self, row: &mut [f32]) -> (f64, f64) {
         let shift = f32::max_sum(row, &self.plain);
         f32::exp_shifted(row, shift, &self.negated);
@@ -50,12 +50,12 @@ impl Columns {
     }
 }
 
-/// Rows of a part.
+/// Rows per part.
 fn part_length(states: usize) -> usize {
     states.div_ceil(ROWS).div_ceil(PARTS).max(1) * ROWS
 }
 
-/// What a thread needs for embeddings, kept from part to part.
+/// Buffers of a thread for embeddings, reused between parts.
 #[derive(Default)]
 struct Room {
     tile: Vec<f32>,
@@ -68,9 +68,9 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
     let states = columns.len();
     let columns = Columns::new(columns);
     let length = part_length(states);
-    // With a column for the marginal of y.
+    // One extra column for the marginal of y.
     let width = rank + 1;
-    // Scores are found fastest with the words side by side, U's gradient with their numbers side by side.
+    // Scores are fastest with words contiguous, the gradient of U with the components of a word contiguous.
     let mut turned = vec![0.0f32; right.len()];
     for (y, row) in right.chunks_exact(rank).enumerate() {
         row.iter().enumerate().for_each(|(d, &w)| turned[d * states + y] = w);
@@ -106,7 +106,7 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
                 to_left.extend(product.iter().map(|&x| factor * f64::from(x)));
             }
             let weighted = Matrix::row_major(&room.weighted, rows, width);
-            // The first writes: memory that is read before it is written is fetched twice.
+            // The first product overwrites: adding would read untouched memory first and fetch it twice.
             multiply_here(matrix.transposed(), weighted, &mut to_right, row > first);
         }
         (normalizers, to_left, to_right)
@@ -128,7 +128,7 @@ pub(super) fn low_rank(left: &[f32], right: &[f32], rank: usize, columns: &[f64]
     swept
 }
 
-/// A matrix φ; weight·∂/∂φ goes to `gradient`.
+/// The sweep for a full matrix φ; weight·∂/∂φ is written to `gradient`.
 pub(super) fn full(matrix: &[f32], columns: &[f64], law: &[f64], weight: f64, gradient: &mut [f64]) -> Swept {
     let states = columns.len();
     let columns = Columns::new(columns);

@@ -1,9 +1,9 @@
-//! Texts: a sentence a line, words separated by blanks; plain, `.gz` or `.zst`, `-` being the standard input.
-//! Lines without a word are passed over.
+//! Text files: one sentence per line, words separated by spaces; plain, `.gz` or `.zst`; `-` is the standard
+//! input. Lines without words are skipped.
 //!
-//! One thread reads blocks of whole lines, all others count them; memory is that of the different words and
-//! pairs. The counts do not depend on how the text is cut, so those of several files can be merged
-//! ([`Counts::merge`]).
+//! One thread reads blocks of whole lines and all others count them; memory is proportional to the number of
+//! distinct words and pairs. The counts do not depend on how the text is split, so the counts of several
+//! files can be merged ([`Counts::merge`]).
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::learn::language::{Counts, PairTable, Vocabulary};
 use crate::run::Run;
 use crate::units;
 
-/// What one thread has counted. Code 0 is the separator.
+/// The counts of one thread. Code 0 is the separator.
 struct Worker {
     dictionary: Dictionary,
     counts: Vec<u64>,
@@ -62,7 +62,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts the sentence: with K separators on either side a pair never reaches into another sentence.
+    /// Counts the sentence. With K separators on either side, no pair spans two sentences.
     fn end(&mut self) {
         let sentence = &self.sentence;
         let length = sentence.len();
@@ -106,7 +106,7 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
 }
 
-/// Counts words and pairs of words up to `context` apart, on all threads.
+/// Counts words and pairs of words at distances up to `context`, on all threads.
 pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
     let name = shown(path);
     let take = |worker: &mut Worker, block: &Block| worker.take(block, &name, run);
@@ -114,7 +114,7 @@ pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
     merged(workers, context, name)
 }
 
-/// The same for a text in memory, in one thread.
+/// Like [`count`], for a text in memory, in one thread.
 ///
 /// ```
 /// let counts = zhat::language::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
@@ -127,7 +127,7 @@ pub fn count_text(text: &str, context: usize, run: &Run) -> Result<Counts> {
     merged(vec![worker], context, String::new())
 }
 
-/// What all threads have counted.
+/// Merges the counts of all threads.
 fn merged(workers: Vec<Worker>, context: usize, name: String) -> Result<Counts> {
     let mut counts = Counts::new(Vec::new(), vec![0], vec![PairTable::default(); context], Vec::new());
     for worker in workers {
@@ -150,7 +150,7 @@ pub fn sentences(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> 
     Ok(sentences)
 }
 
-/// The same for a text in memory.
+/// Like [`sentences`], for a text in memory.
 pub fn sentences_of_text(text: &str, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> {
     let mut sentences = Vec::new();
     add_sentences(&Block { bytes: text.into(), line: 1 }, "", vocabulary, &mut sentences)?;

@@ -1,24 +1,24 @@
-//! Learning a language model from counts: joint descent on the parameters and the dual variables of a
-//! certified bound (Algorithm 2).
+//! Training of a language model from counts: joint minimisation over the parameters and the dual variables of
+//! a certified bound (Algorithm 2).
 //!
-//! The objective is that of the module `chains`; L-BFGS makes it less, in the units of the module `scaling`,
-//! or FISTA where the memory is not enough for one pair of L-BFGS. After each step the objective of the
-//! validation text is evaluated (a sum over its pairs), the best parameters are kept, and learning ends once
-//! they have not become better for some steps. At the end the parameters are rounded to the model's precision
-//! and the certificate is made for those in double precision.
+//! L-BFGS minimises the objective of the module `chains`, in the scaling of the module `scaling`; FISTA
+//! replaces it if the memory does not suffice for one pair of L-BFGS. After each step the objective of the
+//! validation text is evaluated (a sum over its pairs) and the best parameters are kept; training stops early
+//! once they have not improved for some steps. At the end the parameters are rounded to the precision of the
+//! model, and the certificate of the rounded parameters is computed in double precision.
 //!
-//! Cost: one sweep over all pairs of words for each evaluation, about one evaluation a step (two with FISTA);
-//! memory is 2·m + 8 vectors of parameters for m remembered pairs, at most 10, or 7.5 with FISTA.
+//! Cost: one sweep over all pairs of words per evaluation, with about one evaluation per step (two with
+//! FISTA). Memory: 2·m + 8 vectors of parameters for a history of m ≤ 10 pairs, or 7.5 vectors with FISTA.
 //!
-//! What goes on from step to step is data ([`Checkpoint`]): a run that is resumed ends with the same bits as
-//! one that never stopped.
+//! The whole training state can be saved ([`TrainingCheckpoint`]): a resumed run gives the same bits as an
+//! uninterrupted one.
 //!
 //! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
 //! field language models*, ICML 2015.
 
 use serde::{Deserialize, Serialize};
 
-use super::chains::{Chains, Form, Parameters, Shape};
+use super::chains::{Chains, InteractionForm, Parameters, Shape};
 use super::finish::finished;
 use super::scaling::Scaling;
 use super::{LanguageModel, Moments, Vocabulary};
@@ -30,48 +30,48 @@ use crate::run::Run;
 use crate::units;
 
 const PHASE: &str = "learning";
-/// Pairs that L-BFGS remembers, if there is memory.
+/// Maximum history of L-BFGS, in pairs, if memory permits.
 const HISTORY: usize = 10;
-/// Vectors of L-BFGS without its pairs: point, gradient, direction, two places of the line search, the
-/// parameters, the best ones.
+/// Vectors of L-BFGS without its history: point, gradient, direction, two points of the line search, the
+/// parameters, the best parameters.
 const LBFGS_VECTORS: f64 = 8.0;
-/// Those of FISTA: point, the one ahead, the next one, two gradients, the parameters, the best ones, and one
-/// to spare.
+/// Vectors of FISTA: point, extrapolated point, next point, two gradients, the parameters, the best
+/// parameters, and a reserve.
 const FISTA_VECTORS: f64 = 7.5;
-/// Steps in a row without any gain end the work.
+/// Training stops after this many consecutive steps without progress.
 const IDLE: usize = 10;
 
-/// The bound that is made less.
+/// The bound to minimise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// The spectral bound with shares ρ; without any the first distance has 0.95 and the others the rest.
+    /// The spectral bound with shares ρ; if empty, the first distance has 0.95 and the others share the rest.
     Spectral(Vec<f64>),
     /// The star bound.
     Star,
 }
 
-/// How a model is learned.
+/// Training options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Training {
-    /// What the interactions are made of.
-    pub form: Form,
-    /// Which bound.
+    /// The form of the interactions.
+    pub form: InteractionForm,
+    /// The bound to minimise.
     pub objective: Objective,
-    /// λ of λ/2·‖φ‖², in nats a position.
+    /// λ in λ/2·‖φ‖², in nats per position.
     pub l2: f64,
-    /// Steps at most.
+    /// Maximum number of steps.
     pub iterations: usize,
-    /// Ends after so many steps without a better validation text.
+    /// Early stopping: stops after this many steps without improvement on the validation text.
     pub patience: usize,
-    /// Ends once the gradient has no component larger than this.
+    /// Stops once no component of the gradient exceeds this.
     pub tolerance: f64,
 }
 
 options!(Training {
-    form: Form,
+    form: InteractionForm,
     objective: Objective,
     l2: f64 => FROM_ZERO,
     iterations: usize => ITERATIONS,
@@ -82,7 +82,7 @@ options!(Training {
 impl Default for Training {
     fn default() -> Self {
         Training {
-            form: Form::Products(30),
+            form: InteractionForm::Products(30),
             objective: Objective::Spectral(Vec::new()),
             l2: 4e-6,
             iterations: 1000,
@@ -111,26 +111,26 @@ impl Training {
     }
 }
 
-/// Where learning stands.
+/// Progress of training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingProgress {
-    /// Steps done.
+    /// Number of steps done.
     pub iteration: usize,
-    /// Nats a word of the text, as far as single precision knows.
+    /// The bound on the log-likelihood of the training text in nats per word, in single precision.
     pub train: f64,
-    /// Nats a word of the validation text.
+    /// The same for the validation text.
     pub valid: Option<f64>,
-    /// The step with the best validation text.
+    /// The step with the best validation result.
     pub best: usize,
     /// The largest component of the gradient.
     pub stationarity: f64,
 }
 
-/// Who looks for the minimum.
+/// The optimiser.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Search {
     Lbfgs(Lbfgs),
-    /// In less memory.
+    /// Needs less memory.
     Fista(Fista),
 }
 
@@ -150,29 +150,29 @@ impl Search {
     }
 }
 
-/// Everything that goes on from one step to the next.
+/// The whole training state between two steps.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
+pub struct TrainingCheckpoint {
     pub(crate) how: Training,
-    /// Of the counts: positions, states, context, pairs.
+    /// Properties of the counts: positions, states, context, pairs.
     pub(crate) data: Vec<u64>,
     pub(crate) progress: TrainingProgress,
     pub(crate) search: Search,
-    /// The least objective so far.
+    /// The minimum objective so far.
     pub(crate) least: f64,
-    /// The objective of the validation text, or of the text without one, and the parameters it was found at.
+    /// The best objective on the validation text, or on the training text without one, and its parameters.
     pub(crate) best_value: f64,
     pub(crate) best: Option<Parameters>,
     pub(crate) idle: usize,
 }
 
-impl Checkpoint {
-    /// Where it stands.
+impl TrainingCheckpoint {
+    /// The progress.
     pub fn progress(&self) -> TrainingProgress {
         self.progress
     }
 
-    /// Whether it belongs to these counts and options; more steps and more patience are fine.
+    /// Whether it belongs to these counts and options; the number of steps and the patience may change.
     fn fits(&self, how: &Training, moments: &Moments) -> bool {
         let same = Training {
             iterations: how.iterations,
@@ -189,7 +189,7 @@ fn fingerprint(moments: &Moments) -> Vec<u64> {
     [moments.positions(), moments.states() as u64].into_iter().chain(pairs).collect()
 }
 
-/// A search from a point that fits into the memory budget.
+/// An optimiser at an initial point that fits the memory budget.
 fn affordable(
     point: impl FnOnce() -> Vec<f64>,
     moments: &Moments,
@@ -218,16 +218,16 @@ fn affordable(
     })
 }
 
-/// Learns a model. `watch` is told of every step and ends the work by returning false; with `from` it goes on
-/// where that was left.
+/// Trains a model. `watch` is called after every step and stops training by returning false. Training
+/// continues from `from` if given.
 pub fn train(
     moments: &Moments,
     vocabulary: &Vocabulary,
     valid: Option<&Moments>,
     how: &Training,
-    from: Option<Checkpoint>,
+    from: Option<TrainingCheckpoint>,
     run: &Run,
-    watch: &mut dyn FnMut(&Checkpoint) -> Result<bool>,
+    watch: &mut dyn FnMut(&TrainingCheckpoint) -> Result<bool>,
 ) -> Result<LanguageModel> {
     how.check()?;
     if how.form.rank() == Some(0) {
@@ -247,9 +247,11 @@ pub fn train(
     let shape = chains.shape;
     let scaling = Scaling::new(moments, shape);
     let mut now = match from {
-        Some(checkpoint) if checkpoint.fits(how, moments) => Checkpoint { how: how.clone(), ..checkpoint },
+        Some(checkpoint) if checkpoint.fits(how, moments) => {
+            TrainingCheckpoint { how: how.clone(), ..checkpoint }
+        }
         Some(_) => return Err(Error::argument("checkpoint", "is of another text or of other options")),
-        None => Checkpoint {
+        None => TrainingCheckpoint {
             how: how.clone(),
             data: fingerprint(moments),
             progress: TrainingProgress {
@@ -267,7 +269,7 @@ pub fn train(
         },
     };
     let n = moments.positions() as f64;
-    // The star bound has the entropy of single words besides.
+    // The star bound also contains the entropy of single words.
     let single = |of: &Moments| {
         let terms = of.unary().iter().zip(moments.unary()).filter(|(count, _)| **count > 0);
         let sum: f64 = terms.map(|(&count, &own)| -(count as f64) * (own.max(1) as f64 / n).ln()).sum();
@@ -275,7 +277,7 @@ pub fn train(
     };
     let per_word = |value: f64, of: &Moments| -value * of.positions() as f64 / of.tokens() as f64;
     let (single_train, single_valid) = (single(moments), valid.map(single));
-    let done = |now: &Checkpoint| {
+    let done = |now: &TrainingCheckpoint| {
         let progress = now.progress;
         progress.iteration >= how.iterations
             || progress.stationarity <= how.tolerance
@@ -297,13 +299,13 @@ pub fn train(
             Ok(value)
         };
         let step = match run.install(|| now.search.step(&mut objective)) {
-            // Time was up within a step, which is then not taken.
+            // The time ran out during the step, which is discarded.
             Err(Error::Interrupted) => break,
             step => step?,
         };
         let point = scaling.parameters(now.search.point());
         if last.as_ref() != Some(&point) {
-            // The line search has ended elsewhere than it looked last, or did not look at all.
+            // The last evaluation of the line search was at another point, or there was none.
             run.install(|| chains.evaluate(&point, &mut vec![0.0; shape.parameters()]));
         }
         drop(last);

@@ -1,28 +1,28 @@
-//! Words and their states.
+//! Vocabulary: words and their states.
 
 use std::collections::HashMap;
 
 use super::Counts;
 use crate::error::{Error, Result};
 
-/// The word that stands for all that are not in the vocabulary.
+/// The word that represents all words outside the vocabulary.
 pub const UNKNOWN: &str = "<unk>";
-/// What the separator is called where it must have a name.
+/// The printed name of the separator.
 pub const SEPARATOR: &str = "<s>";
 
-/// Which words of a text become states.
+/// Selection of the words of a text that become states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fold {
-    /// Words that occur less often are unknown. Without a number words that occur once are, unless the text
-    /// has the unknown word itself; and the vocabulary has the unknown word in any case, so that any text can
-    /// be scored.
+    /// Words that occur less often become the unknown word. By default, words that occur once do, unless the
+    /// text contains the unknown word itself. By default the vocabulary always contains the unknown word, so
+    /// that any text can be scored.
     pub min_count: Option<u64>,
-    /// At most so many words, the unknown one among them; of equally frequent ones the first in the order of
-    /// their bytes.
+    /// Maximum number of words, including the unknown word; among equally frequent words, the first in byte
+    /// order are kept.
     pub size: Option<usize>,
 }
 
-/// The words of a model: state 0 is the separator, the others follow from the most frequent one down.
+/// The words of a model: state 0 is the separator, the others are sorted by decreasing frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
     words: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// From the words of the states from 1 on.
+    /// A vocabulary from the words of states 1, 2, ….
     pub fn new(words: Vec<String>) -> Result<Self> {
         let states: HashMap<String, u32> = words.iter().cloned().zip(1..).collect();
         if states.len() < words.len() || words.len() >= u32::MAX as usize {
@@ -39,8 +39,7 @@ impl Vocabulary {
         Ok(Vocabulary { words, states })
     }
 
-    /// The words of a text that are frequent enough; those left out become the unknown word, if there are
-    /// any.
+    /// The sufficiently frequent words of a text; the other words, if any, become the unknown word.
     pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
         if fold.size == Some(0) {
             return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
@@ -51,13 +50,13 @@ impl Vocabulary {
         let has_unknown = words.iter().any(|word| word.0 == UNKNOWN);
         let mut min_count = fold.min_count.unwrap_or(if has_unknown { 1 } else { 2 });
         if fold.min_count.is_none() && words.first().is_none_or(|word| word.1 < min_count) {
-            // Of a text in which no word occurs twice nothing would be left.
+            // In a text in which no word occurs twice, no word would remain.
             min_count = 1;
         }
         let frequent = words.partition_point(|word| word.1 >= min_count);
         let mut keep = frequent;
         if let Some(size) = fold.size {
-            // The unknown word takes a place of its own unless it is among those kept.
+            // The unknown word needs its own entry unless it is among the kept words.
             keep = keep.min(size);
             let folded = keep < all;
             let inside = words[..keep].iter().any(|word| word.0 == UNKNOWN);
@@ -71,7 +70,7 @@ impl Vocabulary {
         }
         let mut kept: Vec<String> = words[..keep].iter().map(|word| word.0.to_owned()).collect();
         if (keep < all || reserved) && !kept.iter().any(|word| word == UNKNOWN) {
-            // It goes where its count belongs.
+            // Insert it by its count.
             let count: u64 = words[keep..].iter().map(|word| word.1).sum();
             let at =
                 words[..keep].partition_point(|word| word.1 > count || word.1 == count && word.0 < UNKNOWN);
@@ -85,12 +84,12 @@ impl Vocabulary {
         self.words.len() + 1
     }
 
-    /// The words, that of state i + 1 at place i.
+    /// The words; that of state i + 1 is at index i.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// The words of some states.
+    /// The words of a list of states, as text.
     pub fn sentence(&self, states: &[u32]) -> String {
         states.iter().map(|&state| self.word(state as usize)).collect::<Vec<&str>>().join(" ")
     }
@@ -105,7 +104,7 @@ impl Vocabulary {
         self.states.get(word).copied()
     }
 
-    /// The state of a word, or of the unknown one if there is that.
+    /// The state of a word, or of the unknown word if the vocabulary has it.
     pub fn state_or_unknown(&self, word: &str) -> Result<u32> {
         self.state(word).or_else(|| self.state(UNKNOWN)).ok_or_else(|| {
             Error::argument(

@@ -1,13 +1,13 @@
-//! A certified interval around log Z that tightens for as long as there is time.
+//! A certified interval around log Z that tightens as long as there is time.
 //!
-//! Three methods in turn, each from where the last left off: mean field raises the lower end (linear cost),
-//! tree-reweighted messages bring down the upper one (linear cost), and weighted mini-buckets work on both
-//! with tables of 4, 6, 8 … variables, as large as memory allows; where elimination fits, or a search through
-//! what zeros leave, the interval closes. Every end is certified whenever the work stops, so the best of each
-//! side is.
+//! Three methods run in turn, each starting from the result of the previous one: mean field raises the lower
+//! end (linear cost), tree-reweighted message passing lowers the upper end (linear cost), and weighted
+//! mini-buckets tighten both with tables of 4, 6, 8 … variables, as large as memory allows. If elimination is
+//! feasible, or a search for models with zeros, the interval closes. Every end is certified at any time, so
+//! the best value of each side is too.
 //!
-//! Guarantee: `Bounds` with confidence 1. The value is the middle of the interval where both ends are finite,
-//! which errs by half its width at most.
+//! Guarantee: `Bounds` with confidence 1. If both ends are finite, the value is the middle of the interval,
+//! and its error is at most half the width.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -27,23 +27,23 @@ use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "anytime-bounds";
-/// Of a time budget, what mean field and tree-reweighted messages may take.
+/// Fractions of the time budget for mean field and for tree-reweighted message passing.
 const FOR_LOWER: f64 = 0.15;
 const FOR_UPPER: f64 = 0.25;
 const FOR_SEARCH: f64 = 0.5;
-/// The first tables of mini-buckets, and by how much they grow.
+/// Number of variables in the first mini-bucket tables, and its increment.
 const FIRST_WIDTH: usize = 4;
 const WIDER: usize = 2;
 const WIDEST: usize = 40;
-/// Seconds, where there is no time budget.
+/// Time limit in seconds if there is no time budget.
 const DEFAULT_SECONDS: f64 = 60.0;
 
-/// Certified bounds on log Z from every method that has some, tightened in turn.
+/// Certified bounds on log Z from all methods that provide them, tightened in turn.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CertifiedBounds {
-    /// Ends once the interval is this narrow, in nats.
+    /// Stop once the interval is this narrow, in nats.
     pub gap: f64,
 }
 
@@ -57,40 +57,40 @@ impl Default for CertifiedBounds {
     }
 }
 
-/// The interval so far.
+/// The current interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// At most log Z.
+    /// Lower bound on log Z.
     pub low: f64,
-    /// At least log Z.
+    /// Upper bound on log Z.
     pub high: f64,
-    /// The method that moved an end last.
+    /// The method that improved an end last.
     pub by: &'static str,
-    /// Since the start.
+    /// Seconds since the start.
     pub seconds: f64,
 }
 
 impl Interval {
-    /// Its width.
+    /// The width of the interval.
     pub fn gap(&self) -> f64 {
         self.high - self.low
     }
 }
 
-/// The work in progress.
+/// The state of a computation.
 struct Tightening<'a, 'c> {
     now: Interval,
     gap: f64,
-    /// Seconds that it may take.
+    /// Time limit in seconds.
     time: f64,
     clock: &'a Clock<'c>,
     report: &'a mut (dyn FnMut(Interval) -> bool + Send),
-    /// True once the caller has had enough.
+    /// True once `report` has returned false.
     ended: bool,
 }
 
 impl Tightening<'_, '_> {
-    /// Takes over what is better, tells of it, and says whether to go on.
+    /// Adopts the ends that are better, reports them, and returns whether to continue.
     fn take(&mut self, low: f64, high: f64, by: &'static str) -> bool {
         let better = low > self.now.low || high < self.now.high;
         if better {
@@ -108,7 +108,7 @@ impl Tightening<'_, '_> {
         self.ended || self.now.gap() <= self.gap || self.clock.is_cancelled() || late
     }
 
-    /// What a method gives at its end; one that cannot answer leaves the interval as it is.
+    /// Adopts the final result of a method. If the method failed, the interval stays as it is.
     fn absorb(&mut self, answer: Result<Estimate>, by: &'static str) -> Result<()> {
         match answer {
             Ok(answer) => {
@@ -128,13 +128,14 @@ impl Tightening<'_, '_> {
 }
 
 impl CertifiedBounds {
-    /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; it is told of
-    /// every step.
+    /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; `report` is
+    /// called after every improvement.
     ///
     /// ```
     /// use zhat::bounds::CertifiedBounds;
-    /// use zhat::{Run, model::generate};
-    /// let model = generate::random(30, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// use zhat::Run;
+    /// use zhat::model::generate::{self, GraphShape};
+    /// let model = generate::random(&GraphShape { variables: 30, factors: 60, ..Default::default() }, 1)?;
     /// let z = CertifiedBounds::default().tighten(&model, &Run::default(), &mut |interval| {
     ///     println!("{} ≤ log Z ≤ {} ({})", interval.low, interval.high, interval.by);
     ///     true
@@ -152,7 +153,7 @@ impl CertifiedBounds {
         let now = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, by: "nothing", seconds: 0.0 };
         let time = run.time().map_or(DEFAULT_SECONDS, |time| time.as_secs_f64());
         let mut work = Tightening { now, gap: self.gap, time, clock: &clock, report, ended: false };
-        // What is left of the budget, or a part of it.
+        // The rest of the budget, or a fraction of the budget if that is less.
         let left = |part: f64| {
             let rest = (part * time).min(time - clock.seconds()).max(0.0);
             run.clone().with_time(Duration::from_secs_f64(rest))
@@ -173,12 +174,12 @@ impl CertifiedBounds {
             });
             work.absorb(answer, "trw")?;
         }
-        // To find an order takes longer than the first bounds.
+        // Finding an elimination order takes longer than the first bounds, so elimination comes after them.
         if !work.finished() && in_reach(&Elimination::default(), graph, &left(1.0)) {
             let answer = Elimination::default().log_partition(graph, &left(1.0));
             work.absorb(answer, "elimination")?;
         }
-        // Only where zeros dominate does a search do better; to find out takes a trial.
+        // Search is better only for models dominated by zeros; a trial run decides.
         if !work.finished() && graph.has_zeros() && in_reach(&Search::default(), graph, &left(FOR_SEARCH)) {
             let answer = Search::default().log_partition(graph, &left(FOR_SEARCH));
             work.absorb(answer, "search")?;
@@ -195,7 +196,7 @@ impl CertifiedBounds {
             let answer = method.tighten(graph, &left(1.0), &mut each);
             let whole = answer.as_ref().is_ok_and(|answer| is_whole(&answer.diagnostics));
             work.absorb(answer, "wmb")?;
-            // Nothing was cut, so wider tables have nothing to add.
+            // No bucket was split, so larger tables cannot improve the bounds.
             if whole {
                 break;
             }
@@ -231,7 +232,7 @@ fn is_whole(diagnostics: &Diagnostics) -> bool {
 }
 
 impl Forecasts<FactorGraph> for CertifiedBounds {
-    /// At most what there is: it stops at either budget.
+    /// The cost of mean field and tree-reweighted message passing. All further work stops at the budgets.
     fn forecast(&self, graph: &FactorGraph, query: Query, run: &Run) -> Forecast {
         let lower = MeanField::default().forecast(graph, query, run);
         let upper = TreeReweighted::default().forecast(graph, query, run);

@@ -1,25 +1,27 @@
-//! An unbiased estimate of Z of a cycle by annealed importance sampling.
+//! Annealed importance sampling for cycles: an unbiased estimate of Z.
 //!
-//! From independent positions with a law p₀ to the model by the scores (1 − β)·Σᵢ log p₀(xᵢ) + β·score(x), 0 =
-//! β₀ < β₁ < … < β_L = 1: a state is drawn at β = 0, and at each further β the weight takes the factor
-//! exp(Δβ·(score − log p₀)) before a sweep of Gibbs sampling. The mean of the weights is Z for any levels;
-//! more levels make it less scattered. Positions K + 1 apart do not interact, so their scores are found
-//! together. Cost: L·N·C·D·(K+1) operations for each of the replicates.
+//! The scores (1 − β)·Σᵢ log p₀(xᵢ) + β·score(x), 0 = β₀ < β₁ < … < β_L = 1, interpolate between independent
+//! positions with distribution p₀ and the model. A state is drawn at β = 0. At each further β the weight is
+//! multiplied by exp(Δβ·(score − log p₀)), followed by a sweep of Gibbs sampling. The mean of the weights is
+//! Z for any levels; more levels reduce its variance. Positions K + 1 apart do not interact, so their scores
+//! are computed together. Cost: L·N·C·D·(K+1) operations per replicate.
 //!
-//! **Levels.** In equilibrium the logarithm of a weight has the variance Σ_l (Δβ_l·σ_l)², σ being the
-//! standard deviation of score − log p₀ at β. A pilot of a few walks with random numbers of their own
-//! measures σ on a coarse grid; Δβ is then chosen as proportional to 1/σ, with as many levels as make the
-//! variance 1/2, up to a limit. The estimate stays unbiased, because its own walks have no part in that.
-//! `levels` asks for a number of equal steps instead. **Warning.** The standard error comes from the weights
-//! seen. Where they are scattered it means nothing, and Ẑ is too small nearly always; so the effective sample
-//! size (Σw)²/Σw² is reported, and a warning if it is less than half the replicates. The lower bound by
-//! Markov's inequality holds nevertheless. p₀ is the mean of the laws that belong to the spectral bound with
-//! equal shares, so it is 0 where the model is, and nowhere else.
+//! **Levels.** In equilibrium the log-weight has variance Σ_l (Δβ_l·σ_l)², where σ is the standard deviation
+//! of score − log p₀ at β. A pilot of a few walks with separate random numbers measures σ on a coarse grid.
+//! Then Δβ is chosen proportional to 1/σ, with as many levels as make the variance 1/2, up to a limit. The
+//! estimate stays unbiased, because its own walks do not influence this choice. `levels` requests a number of
+//! equal steps instead. **Warning.** The standard error is computed from the observed weights. If they vary
+//! strongly it is meaningless, and Ẑ is nearly always too small. Therefore the effective sample size
+//! (Σw)²/Σw² is reported, with a warning if it is less than half the number of replicates. The lower bound
+//! from Markov's inequality holds in any case. p₀ is the mean of the stationary distributions of the spectral
+//! bound with equal shares, plus a small uniform part; it is 0 exactly where θ⁰ is −∞.
 //!
 //! Reference: R. M. Neal, *Annealed importance sampling*, Statistics and Computing 11 (2001).
 //!
 //! ```
-//! use zhat::{LogPartition, Run, lifted::Annealed, model::{Interactions, SequenceMrf}};
+//! use zhat::{LogPartition, Run};
+//! use zhat::cycle::Annealed;
+//! use zhat::model::{Interactions, SequenceMrf};
 //! let theta = Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0]]);
 //! let model = SequenceMrf::new(10, vec![0.0, 0.1], theta)?;
 //! println!("log Z = {}", Annealed::default().log_partition(&model, &Run::default())?);
@@ -44,33 +46,33 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "annealed";
-/// Power iterations for p₀, which need not be exact.
+/// Number of power iterations for p₀, which need not be exact.
 const PASSES: usize = 20;
-/// What p₀ has of the uniform law.
+/// Weight of the uniform distribution in p₀.
 const UNIFORM: f64 = 0.01;
 
-/// The most levels that a pilot may choose, and the fewest.
+/// The largest and the smallest number of levels that a pilot may choose.
 const MOST_LEVELS: usize = 4000;
 const FEWEST_LEVELS: usize = 16;
-/// The variance of a weight's logarithm that levels are chosen for.
+/// The variance of the log-weight for which levels are chosen.
 const VARIANCE: f64 = 0.5;
-/// Points of a pilot's grid, its walks, and sweeps at each point.
+/// Number of grid points of a pilot, of its walks, and of sweeps at each point.
 const GRID: usize = 16;
 const WALKS: usize = 4;
 const SWEEPS: usize = 4;
-/// Draws between two looks at the clock.
+/// Number of draws between checks of the clock.
 const DRAWS: usize = 4096;
 
-/// How an estimate is made.
+/// Annealed importance sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Annealed {
-    /// L equal steps; by default a pilot chooses how many levels there are, and where.
+    /// Number of equal steps L; by default a pilot chooses the number and the position of the levels.
     pub levels: Option<usize>,
-    /// Independent estimates.
+    /// Number of independent estimates.
     pub replicates: usize,
-    /// Of the lower bound by Markov's inequality.
+    /// Confidence of the lower bound from Markov's inequality.
     pub confidence: f64,
 }
 
@@ -86,7 +88,7 @@ impl Default for Annealed {
     }
 }
 
-/// A cycle with the last K positions before it and the first K behind it.
+/// A cycle, padded with its last K positions in front and its first K positions at the end.
 struct Cycle {
     padded: Vec<u32>,
     context: usize,
@@ -113,7 +115,8 @@ impl Cycle {
     }
 }
 
-/// Positions that do not interact with each other: every (K + 1)-th, and what is left over one by one.
+/// Sets of positions that do not interact with each other: every (K + 1)-th position, and the remaining
+/// positions one by one.
 fn classes(length: usize, context: usize) -> Vec<Vec<usize>> {
     let whole = length - length % (context + 1);
     let classes = (0..=context).map(|class| (class..whole).step_by(context + 1).collect::<Vec<usize>>());
@@ -131,7 +134,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Independent positions.
+    /// Draws independent positions from p₀.
     fn start(&self, random: &mut Stream) -> Result<Cycle> {
         let (n, context) = (self.model.length(), self.model.context());
         let mut sum = 0.0;
@@ -143,7 +146,7 @@ impl Walk<'_> {
                 sum
             })
             .collect();
-        // Rounding can leave a crumb after the last state that is possible.
+        // Because of rounding, the cumulative sum may end slightly below 1; use the last possible state.
         let last = self.first.iter().rposition(|x| *x > f64::NEG_INFINITY).unwrap_or(0);
         let mut cycle = Cycle { padded: vec![0; n + 2 * context], context };
         for place in 0..n {
@@ -156,19 +159,19 @@ impl Walk<'_> {
         Ok(cycle)
     }
 
-    /// score − log p₀, by which the logarithm of a weight grows with β.
+    /// score − log p₀, the rate at which the log-weight grows with β.
     fn difference(&self, cycle: &Cycle) -> f64 {
         let states: Vec<usize> = cycle.states().iter().map(|&state| state as usize).collect();
         let drawn: f64 = states.iter().map(|&state| self.first[state]).sum();
         self.model.score(&states) - drawn
     }
 
-    /// A sweep of Gibbs sampling.
+    /// One sweep of Gibbs sampling.
     fn sweep(&self, share: f64, cycle: &mut Cycle, random: &mut Stream) -> Result<()> {
         self.classes.iter().try_for_each(|places| self.redraw(places, share, cycle, random))
     }
 
-    /// The logarithm of one weight.
+    /// Computes one log-weight.
     fn weight(&self, levels: &Levels, random: &mut Stream) -> Result<f64> {
         let mut cycle = self.start(random)?;
         let (mut weight, mut before) = (0.0, 0.0);
@@ -188,7 +191,7 @@ impl Walk<'_> {
         Ok(weight)
     }
 
-    /// σ on a grid of β: from walks of their own, which are thrown away.
+    /// σ on a grid of β, from separate walks that are discarded afterwards.
     fn pilot(&self, seed: u64) -> Result<Vec<f64>> {
         let streams = Streams::new(seed, "annealed pilot");
         let mut seen: Vec<Vec<f64>> = vec![Vec::new(); GRID + 1];
@@ -211,7 +214,7 @@ impl Walk<'_> {
         Ok(seen.iter().map(deviation).collect())
     }
 
-    /// Draws the positions of a class anew.
+    /// Resamples the positions of a class.
     fn redraw(&self, places: &[usize], share: f64, cycle: &mut Cycle, random: &mut Stream) -> Result<()> {
         let (states, context) = (self.first.len(), cycle.context);
         let uniforms: Vec<f64> = places.iter().map(|_| random.uniform()).collect();
@@ -238,7 +241,8 @@ impl Walk<'_> {
                         left -= weight;
                         left < 0.0 && *weight > 0.0
                     });
-                    // Rounding can leave a crumb after the last weight.
+                    // Because of rounding, the cumulative sum may end slightly below the total; use the last
+                    // state with positive weight.
                     found.or_else(|| row.iter().rposition(|weight| *weight > 0.0)).unwrap_or(0) as u32
                 });
                 Ok(states.collect())
@@ -273,10 +277,10 @@ impl Levels {
     }
 }
 
-/// Levels β with steps in proportion to 1/σ, as many as the variance asks for, `most` at most.
+/// Levels β with steps proportional to 1/σ, as many as the variance requires, at most `most`.
 fn spaced(deviations: &[f64], most: usize) -> Vec<f64> {
     let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
-    // A deviation of 0 is a pilot that has seen too little.
+    // A deviation of 0 means that the pilot has seen too little.
     let steady: Vec<f64> = deviations.iter().map(|s| s.max(0.05 * mean).max(1e-3)).collect();
     let width = 1.0 / (steady.len() - 1) as f64;
     let lengths: Vec<f64> = steady.windows(2).map(|pair| 0.5 * width * (pair[0] + pair[1])).collect();
@@ -297,7 +301,7 @@ fn spaced(deviations: &[f64], most: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The mean of the spectral bound's laws, and a little of the uniform one.
+/// The mean of the stationary distributions of the spectral bound, plus a small uniform part.
 fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
     let (states, context) = (model.states(), model.context());
     let mut vectors = Vectors::new(context, states);
@@ -317,8 +321,8 @@ fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
 }
 
 impl Annealed {
-    /// The estimate that begins with independent states of these weights, which must be positive where θ⁰ is
-    /// finite.
+    /// The estimate for an initial distribution with independent positions and these weights, which must be
+    /// positive where θ⁰ is finite.
     pub fn estimate(&self, model: &SequenceMrf, weights: &[f64], run: &Run) -> Result<Estimate> {
         self.check()?;
         let clock = run.start(NAME);
@@ -352,7 +356,8 @@ impl Annealed {
             let mut random = streams.block(r as u64);
             match run.install(|| walk.weight(&levels, &mut random)) {
                 Ok(weight) => logarithms.push(weight),
-                // The number of replicates that time allows does not depend on what they say.
+                // The number of replicates completed in time does not depend on their values, so the estimate
+                // stays unbiased.
                 Err(Error::Interrupted | Error::OverBudget { .. }) if !logarithms.is_empty() => break,
                 Err(other) => return Err(other),
             }
@@ -394,7 +399,7 @@ fn effective_size(logarithms: &[f64]) -> f64 {
 }
 
 impl Annealed {
-    /// About how long a sweep takes.
+    /// Approximate time of a sweep in seconds.
     fn sweep_seconds(model: &SequenceMrf, run: &Run) -> f64 {
         let (states, context) = (model.states() as f64, model.context() as f64);
         let entry = match model.interactions() {
@@ -404,7 +409,8 @@ impl Annealed {
         model.length() as f64 * states * entry / run.threads() as f64
     }
 
-    /// How many levels a pilot may choose: half the time, if there is a limit, for all replicates.
+    /// The largest number of levels that a pilot may choose. With a time limit, all replicates together may
+    /// take half of it.
     fn most_levels(&self, model: &SequenceMrf, run: &Run) -> usize {
         let sweep = Self::sweep_seconds(model, run).max(1e-9);
         let allowed = run
@@ -498,7 +504,7 @@ mod tests {
             let Guarantee::Unbiased { relative_std_error, low, .. } = answer.guarantee else {
                 panic!("{answer}")
             };
-            // Five standard errors: a false alarm of 6·10⁻⁷.
+            // Five standard errors: a false alarm probability of 6·10⁻⁷.
             let apart = ((answer.value - exact).exp() - 1.0).abs();
             assert!(relative_std_error < 0.06 && apart < 5.0 * relative_std_error, "{answer} {exact}");
             assert!(low <= exact);

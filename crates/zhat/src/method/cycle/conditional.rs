@@ -1,19 +1,20 @@
-//! A position given those around it: p(y | x₋ₗ, xₗ) ∝ exp(θ⁰(y) + Σ_l θˡ(x₋ₗ, y) + θˡ(y, xₗ)).
+//! The conditional distribution of a position given its neighbours: p(y | x₋ₗ, xₗ) ∝ exp(θ⁰(y) + Σ_l θˡ(x₋ₗ,
+//! y) + θˡ(y, xₗ)).
 //!
-//! With embeddings the scores of all states are one product: those of y are (U(y), W¹(y), …, Wᴷ(y)) times
-//! (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ)); C·D·(K+1) operations a position.
+//! With embeddings the scores of all states are one matrix product: the score of y is (U(y), W¹(y), …, Wᴷ(y))
+//! times (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ)). This takes C·D·(K+1) operations per position.
 
 use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{Elementwise, Matrix, multiply_here};
 use crate::run::Run;
 
-/// Positions whose scores are found at once.
+/// Number of positions whose scores are computed at once.
 pub(crate) const BATCH: usize = 32;
 
-/// A model made ready for conditional laws.
+/// A model prepared for conditional distributions.
 pub(crate) struct Conditional<'a> {
     model: &'a SequenceMrf,
-    /// C × D·(K+1), or nothing for full matrices.
+    /// C × D·(K+1), or empty for full matrices.
     features: Vec<f64>,
     width: usize,
 }
@@ -45,13 +46,13 @@ impl<'a> Conditional<'a> {
         8.0 * states * (width as f64 + (BATCH * run.threads()) as f64)
     }
 
-    /// The state at a place, 0 outside.
+    /// The state at a position, 0 outside.
     fn at(sentence: &[u32], place: isize) -> usize {
         usize::try_from(place).ok().and_then(|place| sentence.get(place)).map_or(0, |&state| state as usize)
     }
 
-    /// The scores of all states at some places of sequences, row after row. With `ahead` false what stands to
-    /// the right counts for nothing.
+    /// The scores of all states at some positions of sequences, row by row. If `ahead` is false, the
+    /// positions to the right are ignored.
     pub fn scores(&self, places: &[(&[u32], usize)], ahead: bool, scores: &mut [f64]) {
         let mrf = self.model;
         let (states, context) = (mrf.states(), mrf.context());

@@ -1,7 +1,7 @@
 //! Bounds on log Z of cyclic sequence models ([`SequenceMrf`](crate::model::SequenceMrf)) whose cost does not
 //! depend on the length of the cycle.
 //!
-//! All positions look alike, so one star, or one matrix for each distance, stands for all of them.
+//! All positions are equivalent, so one star, or one matrix per distance, represents all of them.
 
 mod annealed;
 mod conditional;
@@ -24,7 +24,7 @@ use crate::answer::{Answer, Diagnostics, Estimate, Guarantee};
 use crate::numeric::rounding_allowance;
 use crate::run::Clock;
 
-/// A certified upper end, to which its rounding was added already.
+/// The result for a certified upper bound that already includes its rounding.
 fn upper(best: Bounded, mut diagnostics: Diagnostics, clock: &Clock<'_>) -> Estimate {
     diagnostics.rounding = best.rounding;
     diagnostics.seconds = clock.seconds();
@@ -32,7 +32,7 @@ fn upper(best: Bounded, mut diagnostics: Diagnostics, clock: &Clock<'_>) -> Esti
     Answer { value: best.high, guarantee, diagnostics }
 }
 
-/// An upper end with its rounding in it.
+/// An upper bound that includes its rounding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bounded {
     pub high: f64,
@@ -43,7 +43,7 @@ impl Bounded {
     /// N/(K+1)·log Z⋆ from log Z⋆ and its rounding.
     pub fn star((value, rounding): (f64, f64), length: usize, context: usize) -> Self {
         let factor = length as f64 / (context + 1) as f64;
-        // The factor and the product are rounded, too.
+        // The factor and the product are rounded too.
         let rounding = factor * rounding + rounding_allowance(4.0, (factor * value).abs());
         Bounded { high: factor * value + rounding, rounding }
     }

@@ -1,11 +1,11 @@
-//! One pass through the scores of a distance, in double precision and in logarithms: what bounds are
-//! certified with.
+//! One pass through the scores of a distance, in double precision and in the log domain, for certifying
+//! bounds.
 //!
-//! For t(x, y) = s·θˡ(x, y) + v(y): a(x) = log Σ_y exp t(x, y), shifted by each row's own maximum wherever it
-//! could leave the range of numbers, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix P(x, y) =
-//! exp(t(x, y) − a(x)). Nothing can overflow, and what underflows is less than 10⁻³⁰⁰ of its row. A pass
-//! costs C²·D operations and C² exponentials; memory is a tile for each thread. Results do not depend on the
-//! number of threads.
+//! For t(x, y) = s·θˡ(x, y) + v(y), a pass computes a(x) = log Σ_y exp t(x, y), shifted by the maximum of
+//! each row if it could overflow otherwise, and m(y) = Σ_x π(x)·P(x, y) with the stochastic matrix P(x, y) =
+//! exp(t(x, y) − a(x)). Nothing can overflow, and terms that underflow are less than 10⁻³⁰⁰ of their row. A
+//! pass costs C²·D operations and C² exponentials; memory is one tile per thread. Results do not depend on
+//! the number of threads.
 
 use std::f64::consts::{LN_2, LOG2_E};
 
@@ -18,12 +18,12 @@ use crate::numeric::{
 };
 use crate::run::Clock;
 
-/// Rows of a tile.
+/// Number of rows per tile.
 const ROWS: usize = 16;
-/// Parts that rows are shared out in.
+/// Number of parts into which the rows are divided.
 const PARTS: usize = 16;
 
-/// A model made ready for passes.
+/// A model prepared for passes.
 pub(crate) struct Passes<'a> {
     model: &'a SequenceMrf,
     clock: Option<&'a Clock<'a>>,
@@ -32,13 +32,13 @@ pub(crate) struct Passes<'a> {
     rank: usize,
 }
 
-/// What a pass has found.
+/// The result of a pass.
 pub(crate) struct Pass {
     /// a(x).
     pub up: Vec<f64>,
-    /// m(y), if there was a law.
+    /// m(y), if a distribution π was given.
     pub down: Vec<f64>,
-    /// Σ_x π(x) Σ_y P(x, y)·t(x, y), if it was asked for.
+    /// Σ_x π(x) Σ_y P(x, y)·t(x, y), if requested.
     pub energy: f64,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Passes<'a> {
     }
 
     /// The same, but a pass ends with [`Error::Interrupted`] once the run is cancelled, or half a second
-    /// after its time is spent.
+    /// after its time is up.
     pub fn until(self, clock: &'a Clock<'a>) -> Self {
         Passes { clock: Some(clock), ..self }
     }
@@ -65,7 +65,7 @@ impl<'a> Passes<'a> {
         if self.clock.is_some_and(over) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Bytes beside the model.
+    /// Memory in bytes, without the model.
     pub fn bytes(model: &SequenceMrf, threads: usize) -> f64 {
         let (states, context) = (model.states() as f64, model.context() as f64);
         let embeddings = match model.interactions() {
@@ -75,7 +75,7 @@ impl<'a> Passes<'a> {
         embeddings + 8.0 * states * ((2 * ROWS * threads + PARTS) as f64 + 8.0 * context)
     }
 
-    /// By how much a(x) may be off for this factor and columns not larger than this.
+    /// Rounding error of a(x) for this scale and column magnitude.
     pub fn rounding(&self, scale: f64, columns: f64) -> f64 {
         let operations = self.rank + self.model.states() + 8;
         rounding_allowance(operations as f64, scale * self.model.magnitude().1 + columns)
@@ -103,8 +103,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// a(x) for a matrix, which is read once and nothing written, as log₂ Σ 2^(t/ln 2): no row needs its own
-    /// maximum if no score is larger than the range of exponents.
+    /// a(x) for a matrix, computed as log₂ Σ 2^(t/ln 2); the matrix is read once and nothing is written. No
+    /// row needs its own maximum if all scores are within the range of exponents.
     fn sums(&self, matrix: &[f32], scale: f64, columns: &[f64]) -> Option<Result<Vec<f64>>> {
         let largest = columns.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         let within = scale * self.model.magnitude().1 + largest <= LN_2 * EXP2_RANGE;
@@ -112,7 +112,7 @@ impl<'a> Passes<'a> {
         let columns: Vec<f64> = columns.iter().map(|v| v * LOG2_E).collect();
         let some = |rows: &[f32]| {
             self.check()?;
-            // The last rows may be fewer: then the first is there again.
+            // The last group may have fewer rows; then the first row is repeated.
             let row = |i: usize| rows.chunks_exact(states).nth(i).unwrap_or(&rows[..states]);
             let sums = sum_exp2_affine(scale, std::array::from_fn(row), &columns).into_iter();
             let sums = sums.take(rows.len() / states);
@@ -126,7 +126,7 @@ impl<'a> Passes<'a> {
         })
     }
 
-    /// A pass at a distance; a row of zeros has a(x) = −∞ and adds nothing.
+    /// Performs a pass at a distance. A row of zeros has a(x) = −∞ and contributes nothing.
     pub fn pass(
         &self,
         apart: usize,

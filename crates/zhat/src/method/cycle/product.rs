@@ -1,14 +1,14 @@
-//! Products of nonnegative matrices that are held as logarithms, computed by dense matrix products.
+//! Products of non-negative matrices stored as logarithms, computed by dense matrix products.
 //!
-//! C(i, j) = log Σ_k exp(A(i, k) + B(k, j)). With βₖ, γⱼ and αᵢ such that the largest entries of exp(B(k, j) −
-//! βₖ − γⱼ) in a column and of exp(A(i, k) + βₖ − αᵢ) in a row are 1, the sum is exp(αᵢ + γⱼ) times an entry
-//! of an ordinary product. What underflows there is less than 10⁻³⁰⁷ for each k, so an entry above 10⁻²⁹⁰ for
-//! each k has all its digits; the others are computed again in logarithms. Nothing is lost whatever the
-//! scores are.
+//! C(i, j) = log Σ_k exp(A(i, k) + B(k, j)). Choose βₖ, γⱼ and αᵢ such that the largest entries of exp(B(k,
+//! j) − βₖ − γⱼ) in each column and of exp(A(i, k) + βₖ − αᵢ) in each row are 1. Then the sum is exp(αᵢ + γⱼ)
+//! times an entry of an ordinary product. Terms that underflow there are less than 10⁻³⁰⁷ for each k, so an
+//! entry above 10⁻²⁹⁰ for each k has full accuracy. The other entries are recomputed in the log domain. The
+//! result is accurate for all scores.
 //!
-//! Cost: rows·inner·columns operations of a matrix product, an exponential for each entry of A and a
-//! logarithm for each of C; in the worst case, where scores differ by hundreds and no scaling helps, an
-//! exponential for each operation.
+//! Cost: rows·inner·columns operations of a matrix product, one exponential per entry of A and one logarithm
+//! per entry of C. In the worst case, where scores differ by hundreds and scaling does not help, one
+//! exponential per operation.
 
 use std::sync::OnceLock;
 
@@ -16,11 +16,11 @@ use crate::error::Result;
 use crate::numeric::{self, Matrix, multiply_here};
 use crate::run::Clock;
 
-/// Rows that are worked on together.
+/// Number of rows processed together.
 pub(super) const ROWS: usize = 64;
-/// Operations between two looks at the clock: some hundredths of a second.
+/// Number of operations between checks of the clock: some hundredths of a second.
 const PIECE: usize = 1 << 27;
-/// Below this, for each term, underflow may have cost digits.
+/// Entries below this, per term, may have lost digits to underflow.
 const LEAST: f64 = 1e-290;
 
 /// The right-hand matrix B, scaled once for all rows of A.
@@ -34,18 +34,18 @@ pub(super) struct Factor<'a> {
     by_row: Vec<f64>,
     /// γⱼ; −∞ for a column of zeros.
     by_column: Vec<f64>,
-    /// A bit for each k where B(k, j) is not zero, column after column; made when first needed.
+    /// For each column j, one bit per k that tells whether B(k, j) is not zero; computed when first needed.
     support: OnceLock<Vec<u64>>,
 }
 
-/// Which columns of A a factor meets: `first`, `first + stride`, …
+/// The columns of A that a factor is multiplied with: `first`, `first + stride`, …
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     pub first: usize,
     pub stride: usize,
 }
 
-/// Buffers of one thread.
+/// Scratch buffers of one thread.
 #[derive(Default)]
 pub(super) struct Scratch {
     left: Vec<f64>,
@@ -58,7 +58,7 @@ pub(super) struct Scratch {
     support: Vec<u64>,
 }
 
-/// x − y where y may be −∞, in which case x is, too.
+/// x − y; −∞ if y is −∞, in which case x is −∞ too.
 fn less(x: f64, y: f64) -> f64 {
     if y == f64::NEG_INFINITY { y } else { x - y }
 }
@@ -93,8 +93,8 @@ impl<'a> Factor<'a> {
         Ok(Factor { logarithms, inner, columns, scaled, by_row, by_column, support: OnceLock::new() })
     }
 
-    /// Multiplies some rows of A, each `width` long, and writes into the columns from `at` on of rows as
-    /// long.
+    /// Multiplies some rows of A, each of length `width`, and writes the result to the columns from `at` on
+    /// of rows of the same length.
     pub fn multiply(
         &self,
         a: &[f64],
@@ -168,7 +168,7 @@ impl<'a> Factor<'a> {
         })
     }
 
-    /// The entries of a row whose digits were lost, in logarithms.
+    /// Recomputes the entries of a row that lost digits, in the log domain.
     fn again(
         &self,
         row: &[f64],
@@ -184,7 +184,7 @@ impl<'a> Factor<'a> {
             let pairs = row.zip(self.logarithms.chunks_exact(self.columns)).enumerate();
             pairs.filter(|(_, (x, _))| **x > f64::NEG_INFINITY)
         };
-        // Most of what is lost is zero in many models: no k leads from i to j.
+        // In many models most of these entries are zero, because no k connects i to j.
         support.clear();
         support.resize(self.inner.div_ceil(64), 0);
         entries().for_each(|(k, _)| support[k / 64] |= 1 << (k % 64));

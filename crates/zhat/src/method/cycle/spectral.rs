@@ -1,23 +1,26 @@
 //! The spectral bound: A(θ) ≤ Σ_l ρ_l·(N·log λ_l + g_l·log C) for all shares ρ_l ≥ 0, Σ ρ_l = 1, and all u_l
-//! with Σ_l ρ_l·u_l = θ⁰, where λ_l is the spectral radius of M_l(x, y) = exp(θˡ(x, y)/ρ_l + u_l(y)) and g_l =
-//! gcd(N, l).
+//! with Σ_l ρ_l·u_l = θ⁰, where λ_l is the spectral radius of M_l(x, y) = exp(θˡ(x, y)/ρ_l + u_l(y)) and g_l
+//! = gcd(N, l).
 //!
-//! Why it holds: log Z is convex, so A(θ) ≤ Σ ρ_l·A_l where A_l has the interactions at distance l only, as
-//! θˡ/ρ_l. Those are g_l cycles of N/g_l positions, each with the partition function tr M_l^{N/g_l} ≤
-//! C·λ_l^{N/g_l}. For every positive vector r the radius is at most max_x (M r)(x)/r(x) (Collatz, Wielandt),
-//! so every stop is certified. With one distance the bound is at most log C above A, however long the cycle.
+//! Proof: log Z is convex, so A(θ) ≤ Σ ρ_l·A_l, where A_l has only the interactions at distance l, as θˡ/ρ_l.
+//! These form g_l cycles of N/g_l positions, each with the partition function tr M_l^{N/g_l} ≤ C·λ_l^{N/g_l}.
+//! For every positive vector r the radius is at most max_x (M r)(x)/r(x) (Collatz, Wielandt), so the bound is
+//! certified at every stopping point. With one distance the bound is at most log C above A, for any length of
+//! the cycle.
 //!
-//! Algorithm: r by power iteration, with damping where the matrix is periodic; the stationary law π of P(x,
-//! y) = M(x, y)·r(y)/(M r)(x) in the same passes. Σ ρ_l·log λ_l is convex in (ρ, ρ·u) together; its gradient
-//! is π_l in ρ_l·u_l, and L-BFGS makes it less. Cost: a pass of C² exponentials for each distance and
-//! iteration; memory a few vectors.
+//! Algorithm: r is computed by power iteration, with damping if the matrix is periodic. The same passes give
+//! the stationary distribution π of P(x, y) = M(x, y)·r(y)/(M r)(x). Σ ρ_l·log λ_l is jointly convex in (ρ,
+//! ρ·u); its gradient with respect to ρ_l·u_l is π_l, and L-BFGS minimises it. Cost: a pass of C²
+//! exponentials per distance and iteration; memory: a few vectors.
 //!
 //! References: Y. Jernite, A. M. Rush, D. Sontag (ICML 2015) for the model; M. Wainwright, T. Jaakkola, A.
 //! Willsky, *A new class of upper bounds on the log partition function*, IEEE Trans. Inf. Theory 51 (2005)
 //! for the combination; R. Horn, C. Johnson, *Matrix Analysis*, Section 8.1.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, lifted::Spectral, model::{Interactions, SequenceMrf}};
+//! use zhat::{LogPartition, Run};
+//! use zhat::cycle::Spectral;
+//! use zhat::model::{Interactions, SequenceMrf};
 //! let theta = Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0]]);
 //! let model = SequenceMrf::new(10, vec![0.0, 0.1], theta)?;
 //! println!("log Z = {}", Spectral::default().log_partition(&model, &Run::default())?);
@@ -41,7 +44,7 @@ use crate::run::Run;
 
 const NAME: &str = "spectral";
 const HISTORY: usize = 10;
-/// A share is not less than this: scores are divided by it.
+/// Minimum share, because scores are divided by it.
 const LEAST_SHARE: f64 = 1e-6;
 
 /// The spectral bound.
@@ -49,13 +52,13 @@ const LEAST_SHARE: f64 = 1e-6;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Spectral {
-    /// ρ₁, …, ρ_K; found with the rest if there are none.
+    /// ρ₁, …, ρ_K; optimised with the other parameters if empty.
     pub shares: Vec<f64>,
-    /// Steps of L-BFGS at most.
+    /// Maximum number of steps of L-BFGS.
     pub iterations: usize,
-    /// Power iterations at most, for each step.
+    /// Maximum number of power iterations per step.
     pub passes: usize,
-    /// Power iterations end once the certified end is so near to its limit, in nats a position.
+    /// Power iterations end once the certified bound is this close to its limit, in nats per position.
     pub tolerance: f64,
 }
 
@@ -72,7 +75,7 @@ impl Default for Spectral {
     }
 }
 
-/// A vector for the certificate, and the law that goes with it, for each distance.
+/// For each distance, a vector for the certificate and the corresponding stationary distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Vectors {
     /// log r_l.
@@ -88,18 +91,18 @@ impl Vectors {
     }
 }
 
-/// What is known about one distance.
+/// The result for one distance.
 struct Radius {
     /// A certified bound on log λ, without its rounding; −∞ if λ = 0.
     high: f64,
     rounding: f64,
-    /// log λ as far as the iteration knows it.
+    /// The current estimate of log λ.
     value: f64,
-    /// ρ·(log λ)'s derivative in ρ at fixed products: the entropy rate.
+    /// The derivative of ρ·log λ with respect to ρ at fixed products: the entropy rate.
     entropy: f64,
 }
 
-/// Iterates on one distance. The vectors are left where the last pass has found them.
+/// Performs power iterations for one distance. The vectors keep the values of the last pass.
 fn radius(
     passes: &Passes<'_>,
     apart: usize,
@@ -134,7 +137,7 @@ fn radius(
         }
         let total: f64 = down.iter().sum();
         if high == f64::NEG_INFINITY || total <= 0.0 {
-            // Nothing leads on from anywhere that matters, or the law has run out.
+            // No relevant state has a successor, or the distribution has vanished.
             found.value = found.high;
             break;
         }
@@ -146,7 +149,8 @@ fn radius(
         if span <= how.tolerance && moved <= how.tolerance || i + 1 == how.passes.max(1) || stop() {
             break;
         }
-        // A period shows as a span that does not shrink; half a step breaks it.
+        // If the matrix is periodic, the span does not shrink; averaging with the previous vector breaks the
+        // period.
         let half = span > 0.8 * last;
         last = span;
         let centre = 0.5 * (high + low.max(high - 1e3));
@@ -168,25 +172,25 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// A point of the search: the shares, and e_l with u_l = θ⁰ + e_l/ρ_l for l < K, the last one being such that
-/// they add up to 0.
+/// A point of the optimisation: the shares, and e_l with u_l = θ⁰ + e_l/ρ_l for l < K. The last e_l is such
+/// that they sum to 0.
 pub(crate) struct Point<'a> {
     pub shares: &'a [f64],
     pub duals: &'a [f64],
 }
 
-/// What a point is worth.
+/// The value of the bound at a point.
 pub(crate) struct Evaluation {
-    /// The certified bound on A, rounding included; −∞ if Z = 0.
+    /// The certified bound on A, including rounding; −∞ if Z = 0.
     pub high: f64,
     pub rounding: f64,
     /// Σ ρ_l·log λ_l.
     value: f64,
-    /// What each distance adds if its share is larger: the entropy rate and the mean of θ⁰.
+    /// The derivative with respect to the share of each distance: the entropy rate and the mean of θ⁰.
     by_share: Vec<f64>,
 }
 
-/// Evaluates a point; the vectors are where the iteration starts and are left where it ends.
+/// Evaluates a point. The iteration starts from the given vectors and stores its last values there.
 pub(crate) fn evaluate(
     passes: &Passes<'_>,
     length: usize,
@@ -225,7 +229,7 @@ pub(crate) fn evaluate(
     evaluation
 }
 
-/// Shares from their logarithms up to a constant, that of the last being 0.
+/// Shares from their logarithms up to a constant; the logarithm of the last share is 0.
 fn shares_of(logarithms: &[f64]) -> Vec<f64> {
     let top = logarithms.iter().fold(0.0f64, |m, z| m.max(*z));
     let weights: Vec<f64> = logarithms.iter().chain([&0.0]).map(|z| (z - top).exp()).collect();
@@ -234,7 +238,7 @@ fn shares_of(logarithms: &[f64]) -> Vec<f64> {
     weighted(weights.iter().map(|w| LEAST_SHARE + room * w / total).collect())
 }
 
-/// The last share is what the others leave, so that they add up to 1 but for one rounding.
+/// Sets the last share to 1 minus the others, so that they sum to 1 up to one rounding.
 fn weighted(mut shares: Vec<f64>) -> Vec<f64> {
     let before: f64 = shares.iter().rev().skip(1).sum();
     if let Some(last) = shares.last_mut() {
@@ -243,7 +247,7 @@ fn weighted(mut shares: Vec<f64>) -> Vec<f64> {
     shares
 }
 
-/// Shares that a user has chosen, checked.
+/// Checks shares chosen by the user.
 pub(crate) fn checked_shares(shares: &[f64], context: usize) -> Result<Vec<f64>> {
     let total: f64 = shares.iter().sum();
     let fine = shares.iter().all(|share| *share >= LEAST_SHARE);

@@ -1,19 +1,22 @@
 //! The star bound: A(θ) ≤ N/(K+1) · log Z⋆(δ) for every δ, where Z⋆ is the partition function of a star with
 //! the root score θ⁰ − Σ_l δˡ, the leaf scores θ⁰ + δˡ and the edge scores (K+1)·θˡ (Algorithm 1).
 //!
-//! Why it holds: by Shearer's inequality the entropy of N positions is at most 1/(K+1) of the entropies of
-//! the N windows of K+1 positions, and that of a window is at most that of the star with the same pairs. It
-//! needs N > K and nothing else. The gradient in δˡ is the leaf's marginal less the root's.
+//! Proof: by Shearer's inequality the entropy of N positions is at most 1/(K+1) times the sum of the
+//! entropies of the N windows of K+1 positions, and the entropy of a window is at most that of the star with
+//! the same pairs. The only condition is N > K. The gradient with respect to δˡ is the marginal of the leaf
+//! minus that of the root.
 //!
-//! Cost: a pass of C² exponentials for each distance to evaluate, two with the gradient; memory a few
-//! vectors. Certified at every stop: every δ that was tried gives a bound, the least is kept, and it is moved
-//! up by the rounding of its own evaluation, times N.
+//! Cost: one pass of C² exponentials per distance to evaluate the bound, two with the gradient; memory: a few
+//! vectors. The bound is certified at every stopping point: every δ gives a bound, the smallest one is kept,
+//! and it is increased by the rounding error of its evaluation, times N.
 //!
 //! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
 //! field language models*, ICML 2015.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, lifted::Star, model::{Interactions, SequenceMrf}};
+//! use zhat::{LogPartition, Run};
+//! use zhat::cycle::Star;
+//! use zhat::model::{Interactions, SequenceMrf};
 //! let theta = Interactions::Full(vec![vec![0.5, -1.0, 0.0, 2.0]]);
 //! let model = SequenceMrf::new(10, vec![0.0, 0.1], theta)?;
 //! println!("log Z = {}", Star::default().log_partition(&model, &Run::default())?);
@@ -37,14 +40,15 @@ use crate::run::{Clock, Run};
 const NAME: &str = "star";
 const HISTORY: usize = 10;
 
-/// How δ is made better.
+/// The method of optimising δ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Descent {
     /// L-BFGS.
     #[default]
     Lbfgs,
-    /// Steps of 10³/2ᵗ along the gradient, t the number of steps so far that did not help.
+    /// Steps of size 10³/2ᵗ along the gradient, where t is the number of steps so far that did not improve
+    /// the bound.
     Subgradient,
 }
 
@@ -53,11 +57,11 @@ pub enum Descent {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Star {
-    /// Steps at most.
+    /// Maximum number of steps.
     pub iterations: usize,
-    /// What kind of steps.
+    /// The method of optimisation.
     pub descent: Descent,
-    /// Ends once no marginal of a leaf differs by more than this from the root's.
+    /// Stop once no marginal of a leaf differs from that of the root by more than this.
     pub tolerance: f64,
 }
 
@@ -73,7 +77,7 @@ impl Default for Star {
     }
 }
 
-/// log Z⋆(δ) with δ¹, …, δᴷ one after the other, its rounding, and its gradient if there is room for one. An
+/// log Z⋆(δ) with δ¹, …, δᴷ concatenated, its rounding, and its gradient if `gradient` is given. Returns an
 /// error if the passes were interrupted.
 pub(crate) fn star(passes: &Passes<'_>, delta: &[f64], gradient: Option<&mut [f64]>) -> Result<(f64, f64)> {
     let unary = passes.unary();

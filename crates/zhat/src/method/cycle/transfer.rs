@@ -1,19 +1,22 @@
-//! Exact log Z of a cyclic sequence model: log tr Tᴺ, where T leads from the last K states to the next K.
+//! Exact log Z of a cyclic sequence model: log tr Tᴺ, where the transfer matrix T maps the last K states to
+//! the next K.
 //!
-//! A step takes (x₁, …, x_K) to (x₂, …, x_K, y) with the score θ⁰(y) + Σ_l θˡ(x_{K+1−l}, y). T has C^K rows
-//! with C entries each, so a product of a full matrix by T costs C^{2K+1} operations, and one of two full
-//! matrices C^{3K}. With N written in binary, a leading part m of it is reached by steps, Tᵐ, the rest by
-//! squarings and a step for each binary digit 1; the last squaring is needed on its diagonal only. m is where
-//! that is cheapest: all of N for short cycles, which then takes little memory, and a small number for long
-//! ones, log₂(N/m) squarings. The matrices are held as logarithms and multiplied as scaled matrices
-//! (`product`), so nothing is lost whatever the scores are; exact up to rounding, which is N times that of a
-//! step, and that of adding up.
+//! A step from (x₁, …, x_K) to (x₂, …, x_K, y) has the score θ⁰(y) + Σ_l θˡ(x_{K+1−l}, y). T has C^K rows
+//! with C entries each, so multiplying a full matrix by T costs C^{2K+1} operations, and multiplying two full
+//! matrices C^{3K}. Let m be a leading part of N in binary. Tᵐ is computed by single steps, the rest by
+//! squarings and one step per binary digit 1; of the last squaring only the diagonal is computed. m is chosen
+//! to minimise the cost: for short cycles it is N, which takes little memory; for long cycles it is small,
+//! with log₂(N/m) squarings. The matrices are stored as logarithms and multiplied as scaled matrices
+//! (`product`), which is accurate for all scores. Exact up to rounding: N times the rounding error of a step,
+//! plus that of the final sum.
 //!
 //! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
 //! field language models*, ICML 2015, Section 4.2.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, lifted::TransferMatrix, model::{Interactions, SequenceMrf}};
+//! use zhat::{LogPartition, Run};
+//! use zhat::cycle::TransferMatrix;
+//! use zhat::model::{Interactions, SequenceMrf};
 //! let free = Interactions::Full(vec![vec![0.0; 4]]);
 //! let model = SequenceMrf::new(1_000_000, vec![0.0, 0.0], free)?;
 //! let z = TransferMatrix::default().log_partition(&model, &Run::default())?;
@@ -39,7 +42,7 @@ const NAME: &str = "transfer-matrix";
 /// Scores that differ by more than this underflow in a scaled product.
 const RANGE: f64 = 600.0;
 
-/// The trace of a power of the transfer matrix.
+/// Exact log Z as the trace of a power of the transfer matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -47,7 +50,7 @@ pub struct TransferMatrix {}
 
 options!(TransferMatrix {});
 
-/// How Tᴺ is reached: T^(N >> squarings) by steps, and the rest by squarings.
+/// The plan for computing Tᴺ: T^(N >> squarings) by steps, and the rest by squarings.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     squarings: u32,
@@ -56,7 +59,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The fastest plan that fits the memory, or the one that needs least.
+    /// The fastest plan that fits into memory, or the one that needs the least memory.
     fn new(model: &SequenceMrf, run: &Run) -> Self {
         let n = model.length();
         let plans = (0..=n.ilog2()).map(|squarings| Plan::with(model, run, squarings));
@@ -70,10 +73,10 @@ impl Plan {
 
     fn with(model: &SequenceMrf, run: &Run, squarings: u32) -> Self {
         let (states, threads) = (model.states() as f64, run.threads() as f64);
-        // C^K as a number that cannot overflow.
+        // C^K as a floating-point number, which cannot overflow.
         let windows = states.powi(model.context().try_into().unwrap_or(i32::MAX));
         let (unary, pairs) = model.magnitude();
-        // Where no scaling helps, every operation is one in logarithms.
+        // If scaling does not help, every operation is done in the log domain.
         let strong = 2.0 * (unary + model.context() as f64 * pairs) > RANGE;
         let operation = if strong { OPERATION + LOGARITHMIC } else { OPERATION };
         let product = |inner: f64| windows * windows * (ENTRY + inner * operation);
@@ -89,12 +92,12 @@ impl Plan {
     }
 }
 
-/// T as the scores of single steps.
+/// T, stored as the scores of single steps.
 struct Steps<'a> {
     model: &'a SequenceMrf,
     windows: usize,
     clock: &'a Clock<'a>,
-    /// A C × C matrix (oldest, y) for each of the K − 1 states that stay.
+    /// A C × C matrix (oldest, y) for each combination of the K − 1 states that stay.
     scores: Vec<f64>,
 }
 
@@ -128,7 +131,8 @@ impl<'a> Steps<'a> {
         matrices.map(|scores| Factor::new(scores, states, self.clock)).collect()
     }
 
-    /// Some rows of a matrix times T: windows that differ in the oldest state alone lead to the same ones.
+    /// Multiplies some rows of a matrix by T. Windows that differ only in their oldest state have the same
+    /// successors.
     fn step(
         &self,
         factors: &[Factor<'_>],
@@ -169,7 +173,7 @@ impl<'a> Steps<'a> {
         Ok(rows)
     }
 
-    /// log Tᵐ(w, w) for each window w, a panel of rows at a time.
+    /// log Tᵐ(w, w) for each window w, computed for one panel of rows at a time.
     fn around(&self, power: usize) -> Result<Vec<f64>> {
         let factors = self.factors()?;
         let firsts: Vec<usize> = (0..self.windows).step_by(ROWS).collect();
@@ -183,7 +187,7 @@ impl<'a> Steps<'a> {
         Ok(parts.concat())
     }
 
-    /// A whole matrix times T.
+    /// Multiplies a whole matrix by T.
     fn stepped(&self, factors: &[Factor<'_>], matrix: &[f64]) -> Result<Vec<f64>> {
         let panel = ROWS * self.windows;
         let mut out = vec![0.0; matrix.len()];
@@ -206,7 +210,7 @@ impl<'a> Steps<'a> {
         Ok(out)
     }
 
-    /// The logarithms of non-negative numbers that add up to tr Tᴺ.
+    /// The logarithms of non-negative numbers whose sum is tr Tᴺ.
     fn traces(&self, squarings: u32) -> Result<Vec<f64>> {
         let (n, windows) = (self.model.length(), self.windows);
         if squarings == 0 {
@@ -260,8 +264,7 @@ impl LogPartition<SequenceMrf> for TransferMatrix {
         let (unary, pairs) = model.magnitude();
         let (n, states, windows) = (model.length() as f64, model.states() as f64, sums.len() as f64);
         let step = unary + model.context() as f64 * pairs + states.ln();
-        // A logarithm grows to n·step; it is rounded with every step on the way to T^m, and then with every
-        // product.
+        // A logarithm grows to n·step. It is rounded in every step towards T^m, and then in every product.
         let additions = (model.length() >> plan.squarings) as f64 + 8.0 * (f64::from(plan.squarings) + 1.0);
         let terms = if plan.squarings == 0 { states } else { windows };
         let mut diagnostics = Diagnostics::new(NAME).note("squarings", plan.squarings);

@@ -1,10 +1,15 @@
 //! Dynamic programming on chains and semi-Markov chains: exact and randomized methods.
 
-pub mod forward_backward;
+pub(crate) mod forward_backward;
 // The public trait `SequenceModel` has hidden methods that take lattices. Only this crate can call them.
 #[allow(private_interfaces)]
 pub(crate) mod lattice;
-pub mod randomized;
+pub(crate) mod randomized;
 mod sequence;
 
+pub use forward_backward::{ForwardBackward, RelaxedTape};
+pub use randomized::{
+    Chosen, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, SparseTape,
+    StateChoice, StateProposal, States, Support,
+};
 pub use sequence::SequenceModel;

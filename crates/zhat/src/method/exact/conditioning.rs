@@ -13,7 +13,9 @@
 //! 125 (2001).
 //!
 //! ```
-//! use zhat::{LogPartition, Run, exact::{Conditioning, Elimination}, model::generate};
+//! use zhat::{LogPartition, Run};
+//! use zhat::exact::{Conditioning, Elimination};
+//! use zhat::model::generate;
 //! let grid = generate::Grid { rows: 12, columns: 12, torus: false };
 //! let model = generate::ising(grid, 0.5, 0.1, false, 1)?;
 //! let whole = Elimination::default().log_partition(&model, &Run::default())?;

@@ -16,7 +16,9 @@
 //! 113 (1999).
 //!
 //! ```
-//! use zhat::{Marginals, Run, exact::Elimination, model::generate};
+//! use zhat::{Marginals, Run};
+//! use zhat::exact::Elimination;
+//! use zhat::model::generate;
 //! let tree = generate::tree(100, 4, 1.0, 7)?;
 //! let beliefs = Elimination::default().marginals(&tree, &Run::default())?.value;
 //! assert!((beliefs.variable(0).iter().sum::<f64>() - 1.0).abs() < 1e-12);

@@ -9,7 +9,8 @@
 //! Time O(|X|), memory O(variables). Exact.
 //!
 //! ```
-//! use zhat::{FactorGraph, LogPartition, Run, exact::Enumeration};
+//! use zhat::{FactorGraph, LogPartition, Run};
+//! use zhat::exact::Enumeration;
 //! let graph = FactorGraph::new(vec![2; 10])?; // no factors: Z counts the states
 //! let z = Enumeration::default().log_partition(&graph, &Run::default())?;
 //! assert!((z.value - 1024f64.ln()).abs() < 1e-12);

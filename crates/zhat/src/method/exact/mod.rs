@@ -12,10 +12,6 @@ pub(crate) mod scaled;
 mod search;
 mod tree;
 
-pub use super::dynamic::SequenceModel;
-pub use super::dynamic::forward_backward::{
-    DivergenceTape, EntropyTape, ForwardBackward, LogPartitionTape, Recorded, RelaxedTape,
-};
 pub(crate) use ancestral::Ancestral;
 pub use conditioning::Conditioning;
 pub use elimination::Elimination;

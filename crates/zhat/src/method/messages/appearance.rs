@@ -1,9 +1,10 @@
-//! A distribution over forests, and how often each factor appears in it.
+//! A distribution over forests, and the appearance probability of each factor.
 //!
-//! ρ_T are multiples of 2⁻³⁰, so that Σ_T ρ_T = 1 and ρ_f = Σ_{T∋f} ρ_T hold to the last bit. The first
-//! forests cover all factors, each taking first what was taken least often. Then a forest can be added at the
-//! cost of the others (Frank–Wolfe): the derivative of the bound by ρ_f is −I_f, so the best one to add is
-//! the heaviest by multi-information (Kruskal).
+//! The probabilities ρ_T are multiples of 2⁻³⁰, so that Σ_T ρ_T = 1 and ρ_f = Σ_{T∋f} ρ_T hold exactly. The
+//! first forests cover all factors; each prefers the factors that were used least often before. Then a forest
+//! can be added by scaling down the weights of the others (Frank–Wolfe). The derivative of the bound with
+//! respect to ρ_f is −I_f, so the best forest to add is the one with the largest total multi-information
+//! (Kruskal).
 //!
 //! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log
 //! partition function*, IEEE Transactions on Information Theory 51 (2005).
@@ -12,15 +13,15 @@ use super::forest::{Components, Forest};
 use super::layout::Layout;
 use crate::random::Streams;
 
-/// Σ_T of the parts.
+/// The total weight of all forests.
 const WHOLE: u32 = 1 << 30;
 
-/// Factors that are shuffled together: neighbours stay neighbours, and in the cache.
+/// Number of factors that are shuffled as one block, so that neighbours stay together in the cache.
 const BLOCK: u32 = 512;
-/// The bucket of what is lighter by 64 binary digits than the heaviest, and more.
+/// The last bucket: factors whose weight is at least 2⁶⁴ times smaller than the largest.
 const LIGHTEST: u64 = 512;
 
-/// The factors by bucket, as they come within one.
+/// Sorts the factors by bucket; the sort is stable.
 fn by_bucket(factors: impl Iterator<Item = u32> + Clone, bucket: impl Fn(u32) -> usize) -> Vec<u32> {
     let mut places: Vec<usize> = Vec::new();
     for f in factors.clone() {
@@ -40,15 +41,15 @@ fn by_bucket(factors: impl Iterator<Item = u32> + Clone, bucket: impl Fn(u32) ->
     order
 }
 
-/// Forests and their weights in parts of [`WHOLE`].
+/// Forests and their integer weights, in units of 1 / [`WHOLE`].
 pub(crate) struct Appearance {
     pub forests: Vec<Forest>,
     parts: Vec<u32>,
 }
 
 impl Appearance {
-    /// At least `least` equally likely forests that cover all factors, in `room` steps and one more forest;
-    /// where that is not enough, the rest of the factors once each.
+    /// Creates at least `least` forests of equal probability that cover all factors. Once the forests have
+    /// more than `room` steps in total, further forests contain only factors that are not covered yet.
     pub fn covering(layout: &Layout<'_>, least: usize, room: usize, seed: u64) -> Self {
         if let Some(whole) = Forest::whole(layout) {
             return Appearance { forests: vec![whole], parts: vec![WHOLE] };
@@ -91,16 +92,18 @@ impl Appearance {
         weights
     }
 
-    /// The forests' steps over the number of factors: what a look at all forests costs in sweeps, about.
+    /// The total number of steps of the forests divided by the number of factors: the approximate cost of
+    /// evaluating all forests, in sweeps.
     pub fn cost(&self, layout: &Layout<'_>) -> usize {
         let steps: usize = self.forests.iter().map(|forest| forest.steps.len()).sum();
         steps.div_ceil(layout.factor_count().max(1))
     }
 
-    /// Gives the part `share` of all weight to the forest that is heaviest by `information`. What it was
-    /// before is returned, for [`Appearance::take_back`].
+    /// Adds the forest with the largest total `information` with the fraction `share` of all weight. Returns
+    /// the previous weights, for [`Appearance::take_back`].
     pub fn add_heaviest(&mut self, layout: &Layout<'_>, information: &[f64], share: f64) -> Vec<u32> {
-        // Heaviest first, to an eighth of a binary digit: nonnegative numbers are ordered as their bits are.
+        // Sort by decreasing weight, to an eighth of a binary digit. Non-negative numbers have the same order
+        // as their bit patterns.
         let weight = |f: u32| information[f as usize].max(0.0).to_bits() >> (f64::MANTISSA_DIGITS - 4);
         let all = 0..information.len() as u32;
         let most = all.clone().map(weight).max().unwrap_or_default();
@@ -108,7 +111,7 @@ impl Appearance {
         let mut components = Components::new(layout.variable_count());
         let forest = Forest::greedy(layout, order.into_iter(), &mut components);
         let before = self.parts.clone();
-        // No part may vanish: a factor may be in one forest only.
+        // No weight may become zero, because a factor may be in one forest only.
         self.parts.iter_mut().for_each(|part| *part = ((f64::from(*part) * (1.0 - share)) as u32).max(1));
         let rest: u32 = self.parts.iter().sum();
         self.parts.push(WHOLE.saturating_sub(rest));
@@ -116,7 +119,7 @@ impl Appearance {
         before
     }
 
-    /// Undoes the last addition.
+    /// Reverts the last addition.
     pub fn take_back(&mut self, before: Vec<u32>) {
         self.forests.pop();
         self.parts = before;
@@ -126,12 +129,14 @@ impl Appearance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::generate::{self, Grid};
+    use crate::model::generate::{self, GraphShape, Grid};
 
     #[test]
     fn every_factor_appears_and_weights_sum_to_one() {
         let grid = generate::ising(Grid { rows: 6, columns: 7, torus: true }, 1.0, 1.0, false, 0).unwrap();
-        let dense = generate::random(12, 2, 60, 3, 1.0, 0.0, 1).unwrap();
+        let dense =
+            generate::random(&GraphShape { variables: 12, factors: 60, arity: 3, ..Default::default() }, 1)
+                .unwrap();
         let tree = generate::tree(20, 3, 1.0, 1).unwrap();
         for graph in [grid, dense, tree] {
             let layout = Layout::new(&graph).unwrap();

@@ -1,14 +1,15 @@
 //! Belief propagation (sum-product and max-product).
 //!
 //! Messages m_{f→i} with ρ = 1 are passed until they no longer change. Then b_i ∝ exp(θ_i + Σ_f m_{f→i})
-//! stands for the marginals, and log Z is the Bethe approximation Σ_f E\[θ_f\] + Σ_i E\[θ_i\] + Σ_f H(b_f) −
-//! Σ_i (d_i − 1) H(b_i), d_i the number of factors at i.
+//! approximates the marginals, and log Z is the Bethe approximation Σ_f E\[θ_f\] + Σ_i E\[θ_i\] + Σ_f H(b_f)
+//! − Σ_i (d_i − 1) H(b_i), where d_i is the number of factors at i.
 //!
-//! Without cycles two passes, from the leaves to the roots and back, give everything exactly, the best state
-//! too. With cycles nothing is promised: there may be no fixed point, or several. `schedule=residual` always
-//! renews the factor whose surroundings changed most, on one thread; `schedule=parallel` renews all of them
-//! class by class. Where messages do not settle, steps are halved three times on the way. What zeros decide
-//! is taken out first, so messages never vanish and no answer is not a number.
+//! Without cycles, two passes, from the leaves to the roots and back, give all results exactly, including the
+//! best state. With cycles there is no guarantee: there may be no fixed point, or several.
+//! `schedule=residual` always updates the factor whose incoming messages changed most, on one thread;
+//! `schedule=parallel` updates all factors, one class at a time. If the messages do not converge, the step
+//! size is halved up to three times. Everything determined by zeros is removed first, so messages never
+//! vanish and no result is NaN.
 //!
 //! Time O(iterations · Σ_f arity · table), memory O(messages).
 //!
@@ -16,7 +17,9 @@
 //! generalized belief propagation algorithms*, IEEE Transactions on Information Theory 51 (2005).
 //!
 //! ```
-//! use zhat::{Guarantee, LogPartition, Run, messages::BeliefPropagation, model::generate};
+//! use zhat::{Guarantee, LogPartition, Run};
+//! use zhat::messages::BeliefPropagation;
+//! use zhat::model::generate;
 //! let tree = generate::tree(1000, 3, 1.0, 1)?;
 //! let z = BeliefPropagation::default().log_partition(&tree, &Run::default())?;
 //! assert_eq!(z.guarantee, Guarantee::Exact);
@@ -45,16 +48,16 @@ use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "bp";
-/// Stages, each with half the step of the one before.
+/// Number of stages; each has half the step size of the one before.
 const STAGES: u64 = 4;
 
-/// Which messages are renewed next.
+/// The order in which messages are updated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// All, class by class, on all threads.
+    /// All factors, one class at a time, on all threads.
     Parallel,
-    /// Those of the factor whose surroundings changed most.
+    /// The factor whose incoming messages changed most.
     #[default]
     Residual,
 }
@@ -64,13 +67,13 @@ pub enum Schedule {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BeliefPropagation {
-    /// Which messages are renewed next, where there are cycles.
+    /// The order in which messages are updated, for graphs with cycles.
     pub schedule: Schedule,
-    /// The part of the old message that stays, at least 0 and below 1; raised where messages do not settle.
+    /// Weight of the old message in an update, at least 0 and below 1; increased if messages do not converge.
     pub damping: f64,
-    /// Messages that change by less, relative to their size, have converged.
+    /// Messages have converged if they change by less than this, relative to their size.
     pub tolerance: f64,
-    /// Updates of every message, at the most.
+    /// Maximum number of updates of every message.
     pub iterations: u64,
 }
 
@@ -87,25 +90,25 @@ impl Default for BeliefPropagation {
     }
 }
 
-/// Messages as they were in the end.
+/// The final messages.
 struct Passed<'a> {
     subject: &'a Subject<'a>,
     messages: &'a Messages<'a>,
-    /// All factors, if they close no cycle.
+    /// All factors, if the graph has no cycle.
     forest: Option<&'a Forest>,
-    /// What rounding may have done to a log weight.
+    /// Rounding error of a log-weight.
     rounding: f64,
 }
 
 impl BeliefPropagation {
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
-        // The queue and the factors at each variable; the forest while it is ordered.
+        // The queue and the incidence lists; the forest while it is being ordered.
         let schedule = 24.0 * sizes.factors as f64 + 8.0 * sizes.slots as f64 + 2.0 * sizes.states as f64;
         let forest = 24.0 * sizes.factors as f64 + 24.0 * sizes.variables as f64 + 4.0 * sizes.slots as f64;
         sizes.bytes(query, run) + 2.0 * (schedule + forest)
     }
 
-    /// Passes messages in a few stages; each one that does not converge halves the step of the next.
+    /// Passes messages in several stages. After a stage that does not converge, the step size is halved.
     fn cycles(&self, messages: &mut Messages<'_>, clock: &Clock<'_>) -> Outcome {
         let mut outcome =
             Outcome { iterations: 0.0, residual: f64::INFINITY, converged: false, stopped_early: false };
@@ -144,7 +147,7 @@ impl BeliefPropagation {
         Outcome { iterations: sweeps as f64, residual, converged, stopped_early }
     }
 
-    /// Passes messages and hands them to `finish` for a value and what rounding may have done to it.
+    /// Passes messages and calls `finish` with them for the value and its rounding error.
     fn answer<T: Send>(
         &self,
         graph: &FactorGraph,
@@ -195,7 +198,7 @@ impl BeliefPropagation {
     }
 }
 
-/// From the leaves to the roots and back; log Z needs neither.
+/// Passes messages from the leaves to the roots and back. For log Z neither is needed.
 fn two_passes(messages: &mut Messages<'_>, forest: &Forest, query: Query, clock: &Clock<'_>) -> Result<()> {
     if query == Query::LogPartition {
         return Ok(());
@@ -263,8 +266,8 @@ impl LogPartition<FactorGraph> for BeliefPropagation {
     }
 }
 
-/// What log Z cannot be below, if any state has a weight, and what it cannot be above: Σ min θ_f without
-/// zeros, and Σ max θ_f + ln |X|.
+/// Lower and upper limits of log Z, if any state has positive weight: Σ min θ_f without zeros, and Σ max θ_f
+/// + ln |X|.
 fn possible(graph: &FactorGraph) -> (f64, f64) {
     let states: f64 = graph.cardinalities().iter().map(|&states| (states as f64).ln()).sum();
     let ends = |values: &[f64]| {
@@ -298,7 +301,8 @@ impl Entropy<FactorGraph> for BeliefPropagation {
     fn entropy(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         self.answer(graph, Query::Entropy, run, |passed| {
             let (entropy, terms) = passed.messages.bethe_entropy();
-            // Every probability has twice the rounding of a log weight, and its logarithm once more.
+            // The rounding error of a probability is twice that of a log-weight, and its logarithm adds the
+            // same once more.
             let rounding = (1.0 + 2.0 * terms) * passed.rounding * 2.0;
             Ok((if passed.forest.is_some() { entropy.max(0.0) } else { entropy }, rounding))
         })
@@ -306,7 +310,7 @@ impl Entropy<FactorGraph> for BeliefPropagation {
 }
 
 impl Map<FactorGraph> for BeliefPropagation {
-    /// The state that max-product messages point at, with its own score.
+    /// The state decoded from max-product messages, with its score.
     fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
         self.answer(graph, Query::Map, run, |passed| {
             let own = decode(passed.messages, passed.subject.graph(), passed.forest);

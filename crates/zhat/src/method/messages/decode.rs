@@ -1,19 +1,20 @@
-//! A state from max-product messages.
+//! Decodes a state from max-product messages.
 //!
-//! Along a spanning forest of the factors, the heaviest by multi-information, from the roots to the leaves: a
-//! root takes its best state, a factor the best states of its other variables given the one nearest the root.
-//! If the forest is everything, messages are exact and so is the state, ties or not. If not, variables are
-//! changed one at a time as long as that helps, forbidden combinations counting first and the score second.
+//! The decoding follows a spanning forest of the factors, the one with the largest total multi-information,
+//! from the roots to the leaves. A root takes its best state; a factor takes the best states of its other
+//! variables given the variable nearest the root. If the forest contains all factors, the messages are exact
+//! and so is the state, even with ties. Otherwise variables are then changed one at a time as long as this
+//! improves the state: forbidden entries count first, the score second.
 
 use super::engine::Messages;
 use super::forest::{Components, Forest, Step};
 use super::kernel::Workspace;
 use crate::model::FactorGraph;
 
-/// Rounds of changing single variables.
+/// Maximum number of rounds of single-variable changes.
 const ROUNDS: usize = 50;
 
-/// The state that messages point at.
+/// Decodes a state from the messages.
 pub(crate) fn decode(messages: &Messages<'_>, graph: &FactorGraph, forest: Option<&Forest>) -> Vec<usize> {
     if let Some(whole) = forest {
         return along(messages, whole);
@@ -52,12 +53,12 @@ fn along(messages: &Messages<'_>, forest: &Forest) -> Vec<usize> {
     state
 }
 
-/// The place of the first maximum.
+/// The index of the first maximum.
 fn best(values: impl Iterator<Item = (usize, f64)>) -> usize {
     values.fold((0, f64::NEG_INFINITY), |best, new| if new.1 > best.1 { new } else { best }).0
 }
 
-/// How much is forbidden, and the score of the rest.
+/// The number of forbidden entries, and the score of the others.
 type Worth = (usize, f64);
 
 fn improve(messages: &Messages<'_>, graph: &FactorGraph, state: &mut [usize]) {

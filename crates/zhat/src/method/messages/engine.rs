@@ -1,18 +1,18 @@
-//! The messages of a graph, and how a factor renews its own.
+//! The messages of a graph and their updates.
 //!
-//! What is kept is λ_{f→i} = ρ_f·m_{f→i}, the score that factor f hands to variable i, and θ̃_i = θ_i + Σ_f
-//! λ_{f→i}. Then b_i ∝ exp θ̃_i, b_f ∝ exp((θ_f − Σ_i λ_{f→i})/ρ_f + Σ_i θ̃_i), and Σ_i θ̃_i + Σ_f (θ_f − Σ_i
-//! λ_{f→i}) is the model whatever λ is: neither weights nor a stop at any moment can spoil it. Factor f
-//! renews all its messages at once,
+//! The stored quantities are λ_{f→i} = ρ_f·m_{f→i}, the score that factor f contributes to variable i, and
+//! θ̃_i = θ_i + Σ_f λ_{f→i}. Then b_i ∝ exp θ̃_i and b_f ∝ exp((θ_f − Σ_i λ_{f→i})/ρ_f + Σ_i θ̃_i). For any
+//! λ, Σ_i θ̃_i + Σ_f (θ_f − Σ_i λ_{f→i}) is the score of the model, so this identity holds for all weights
+//! and at every stopping point. Factor f updates all its messages at once,
 //!
 //!   λ_{f→i} ← ρ_f·( log Σ_{x_f∖x_i} exp(θ_f/ρ_f + Σ_j a_j) − a_i ),  a_j = θ̃_j − λ_{f→j}/ρ_f,
 //!
-//! scaled so that the largest entry is 0, and adds the change to θ̃. A sweep does so for all factors, class
-//! by class.
+//! scaled so that the largest entry is 0, and adds the change to θ̃. A sweep updates all factors, one class
+//! at a time.
 //!
-//! **Messages are finite.** Where zeros have been followed up first, every state of a variable is supported
-//! in each of its factors by states that are there, so no message vanishes; and none falls further below its
-//! maximum than [`Layout::limit`], which messages on a tree never reach.
+//! **Messages are finite.** After the zeros have been propagated, every state of a variable is supported in
+//! each of its factors by live states, so no message vanishes. No message falls further below its maximum
+//! than [`Layout::limit`], which messages on a tree never reach.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ use crate::numeric::CompensatedSum;
 use crate::query::{Beliefs, FactorBeliefs};
 use crate::run::Clock;
 
-/// A number that several threads may hold, of which one at a time writes it.
+/// A number that several threads can access; at most one of them writes it at a time.
 #[derive(Default)]
 pub(crate) struct Shared(AtomicU64);
 
@@ -46,19 +46,19 @@ impl Shared {
     }
 }
 
-/// λ of all factors, θ̃ of all variables, ρ.
+/// λ of all factors, θ̃ of all variables, and the weights ρ.
 pub(crate) struct Messages<'l> {
     pub layout: &'l Layout<'l>,
     pub algebra: Algebra,
     /// ρ_f.
     pub weights: Vec<f64>,
-    /// The part of the old message that stays, in [0, 1).
+    /// Weight of the old message in an update, in [0, 1).
     pub damping: f64,
     shifts: Vec<f64>,
     scores: Vec<Shared>,
 }
 
-/// All that an update reads, and θ̃ that it may change at the factor's own variables.
+/// The inputs of an update, and θ̃, which an update may change at the variables of its factor.
 #[derive(Clone, Copy)]
 pub(crate) struct Renewal<'a> {
     pub(super) layout: &'a Layout<'a>,
@@ -80,8 +80,8 @@ impl Renewal<'_> {
         }
     }
 
-    /// Renews the messages of factor `f` and returns the largest change of one, relative to its size. `moved`
-    /// is told how much each variable's message has changed.
+    /// Updates the messages of factor `f` and returns the largest change, relative to its size. `moved` is
+    /// called with the change of the message to each variable.
     #[inline]
     pub fn update(
         &self,
@@ -118,7 +118,7 @@ impl Renewal<'_> {
         change
     }
 
-    /// Sets λ to ρ·(outgoing − a), scaled and damped, and moves θ̃ along.
+    /// Sets λ to ρ·(outgoing − a), scaled and damped, and adds the change to θ̃.
     #[inline]
     fn replace(
         &self,
@@ -136,7 +136,7 @@ impl Renewal<'_> {
         let (limit, mut change) = (-self.layout.limit, 0.0f64);
         for ((out, shift), score) in outgoing.iter().zip(shifts).zip(scores) {
             let fresh = out - maximum;
-            // Not a comparison the other way round: what is not a number goes to the limit too.
+            // Written this way round so that NaN is replaced by the limit too.
             let fresh = if fresh > limit { fresh } else { limit };
             let fresh = fresh + self.damping * (*shift - fresh);
             let step = fresh - *shift;
@@ -149,19 +149,19 @@ impl Renewal<'_> {
 }
 
 impl<'l> Messages<'l> {
-    /// All messages zero.
+    /// Creates zero messages.
     pub fn new(layout: &'l Layout<'l>, algebra: Algebra, weights: Vec<f64>, damping: f64) -> Self {
         let shifts = vec![0.0; layout.message_count()];
         let scores = layout.unary.iter().map(|&x| Shared::new(x)).collect();
         Messages { layout, algebra, weights, damping, shifts, scores }
     }
 
-    /// Bytes that messages take, by their entries, the states and the factors.
+    /// Memory of the messages in bytes, from the numbers of message entries, states and factors.
     pub fn bytes(entries: usize, states: usize, factors: usize) -> f64 {
         8.0 * (entries + states + factors) as f64
     }
 
-    /// What an update needs, and λ.
+    /// The inputs of an update, and λ.
     pub fn parts(&mut self) -> (Renewal<'_>, &mut [f64]) {
         let Messages { layout, algebra, weights, damping, shifts, scores } = self;
         (Renewal { layout, algebra: *algebra, weights, damping: *damping, scores }, shifts)
@@ -194,15 +194,15 @@ impl<'l> Messages<'l> {
         out.extend(self.scores[self.layout.states(v)].iter().map(Shared::get));
     }
 
-    /// Renews the messages of one factor.
+    /// Updates the messages of one factor.
     pub fn update(&mut self, f: usize, work: &mut Workspace) -> f64 {
         let own = self.layout.messages(f..f + 1);
         let (renewal, shifts) = self.parts();
         renewal.update(f, &mut shifts[own], work, |_, _| ())
     }
 
-    /// Renews all messages, class by class, forward or backward; the largest change. Stops where the clock
-    /// says so.
+    /// Updates all messages, one class at a time, in forward or backward order. Returns the largest change.
+    /// Stops if the clock says so.
     pub fn sweep(&mut self, backward: bool, clock: &Clock<'_>) -> f64 {
         let layout = self.layout;
         let count = layout.class_count();
@@ -218,7 +218,8 @@ impl<'l> Messages<'l> {
             let renew = |work: &mut Workspace, (factors, mut shifts): (Range<usize>, &mut [f64])| {
                 let (mut change, mut f) = (0.0f64, factors.start);
                 while f < factors.end {
-                    // Factors of a class do not meet, so runs of the smallest ones can go together.
+                    // Factors of a class share no variables, so a run of the smallest ones can be processed
+                    // together.
                     let run = pairs::run(layout, f..factors.end, renewal.algebra);
                     let (own, rest) = shifts.split_at_mut(layout.messages(f..f + run.max(1)).len());
                     change = change.max(match run {
@@ -249,7 +250,7 @@ impl<'l> Messages<'l> {
         change
     }
 
-    /// θ̃ afresh from λ, without what rounding has left in it.
+    /// Recomputes θ̃ from λ, which removes accumulated rounding errors.
     pub fn refresh(&mut self) {
         let layout = self.layout;
         self.scores.par_iter().zip(&layout.unary).for_each(|(score, &x)| score.set(x));
@@ -270,8 +271,8 @@ impl<'l> Messages<'l> {
         }
     }
 
-    /// What rounding may have done to θ̃, in units of u: λ is never positive, so no partial sum is larger
-    /// than this.
+    /// Rounding error of θ̃, in units of u. λ is never positive, so no partial sum is larger than the bound
+    /// used here.
     pub fn score_rounding(&self) -> f64 {
         let mut own = Vec::new();
         let mut sum = self.layout.rounding;
@@ -283,7 +284,7 @@ impl<'l> Messages<'l> {
         sum
     }
 
-    /// Sets the joint table of factor `f`: log b_f but for a constant.
+    /// Sets the joint table of factor `f`: log b_f up to a constant.
     pub fn join(&self, f: usize, work: &mut Workspace) {
         let view = self.layout.factor(f);
         let inverse = 1.0 / self.weights[f];
@@ -291,7 +292,7 @@ impl<'l> Messages<'l> {
         work.join(self.layout, view, inverse, Algebra::Max);
     }
 
-    /// Σ_f of a number that a factor has, in a fixed order of adding.
+    /// The sum over all factors of `each`, in a fixed order of summation.
     fn sum_over_factors(&self, each: impl Fn(&mut Workspace, usize) -> f64 + Sync) -> CompensatedSum {
         let count = self.layout.factor_count();
         let starts: Vec<usize> = (0..count).step_by(self.layout.piece).collect();
@@ -303,7 +304,7 @@ impl<'l> Messages<'l> {
         sums.into_iter().collect()
     }
 
-    /// A_i = log Σ exp θ̃_i of all variables.
+    /// A_i = log Σ exp θ̃_i for all variables.
     fn log_normalisers(&self) -> Vec<f64> {
         let each = |scores: &mut Vec<f64>, v: usize| {
             self.score(v, scores);
@@ -316,9 +317,9 @@ impl<'l> Messages<'l> {
             .collect()
     }
 
-    /// Σ_i A_i + Σ_f ρ_f·(A_f − Σ_{i∈f} A_i), A being the logs of what beliefs are divided by: where factors
-    /// and variables agree, the Bethe approximation of log Z (ρ = 1) or the tree-reweighted bound; stationary
-    /// there, so near it too.
+    /// Σ_i A_i + Σ_f ρ_f·(A_f − Σ_{i∈f} A_i), where A are the log-normalisers of the beliefs. If factors and
+    /// variables agree, it is the Bethe approximation of log Z (ρ = 1) or the tree-reweighted bound. It is
+    /// stationary there, so it is accurate near that point too.
     pub fn free_energy(&self) -> f64 {
         let normalisers = self.log_normalisers();
         let mut sum = self.sum_over_factors(|work, f| {
@@ -331,7 +332,8 @@ impl<'l> Messages<'l> {
         sum.value() + self.layout.constant
     }
 
-    /// Σ_f H(b_f) − Σ_i (d_i − 1)·H(b_i), and the same with all terms positive: what may cancel.
+    /// Σ_f H(b_f) − Σ_i (d_i − 1)·H(b_i), and the same sum with all terms positive, which measures
+    /// cancellation.
     pub fn bethe_entropy(&self) -> (f64, f64) {
         let beliefs = self.beliefs();
         let entropies: Vec<f64> = beliefs.iter().map(entropy).collect();
@@ -348,8 +350,8 @@ impl<'l> Messages<'l> {
         (part(-1.0), part(1.0))
     }
 
-    /// Multi-information Σ_{i∈f} H(b_f(x_i)) − H(b_f) of every factor: how much it ties its variables
-    /// together.
+    /// The multi-information Σ_{i∈f} H(b_f(x_i)) − H(b_f) of every factor, which measures how strongly it
+    /// couples its variables.
     pub fn information(&self) -> Vec<f64> {
         let each = |work: &mut Workspace, f: usize| {
             self.join(f, work);

@@ -1,16 +1,17 @@
-//! Acyclic sets of factors, and log Z of the model on one of them, exactly.
+//! Acyclic sets of factors, and exact computation of log Z on them.
 //!
 //! A factor over k variables joins k different trees, as an edge joins two (Kruskal). On the forest T with
-//! the scores θ̃_i and (θ_f − Σ_i λ_{f→i})/ρ_f of [`Messages`], log Z(T) is found from the leaves to the
-//! roots: each factor hands the log-sum over its other variables to the one nearest the root. One look at
-//! every table; the errors of rounding, each relative to the numbers at hand, are added up on the way.
+//! the scores θ̃_i and (θ_f − Σ_i λ_{f→i})/ρ_f of [`Messages`], log Z(T) is computed from the leaves to the
+//! roots: each factor sends the log-sum over its other variables to the variable nearest the root. Every
+//! table is read once. The rounding errors, each relative to the current magnitudes, are summed along the
+//! way.
 
 use super::engine::Messages;
 use super::kernel::Workspace;
 use super::layout::{self, Layout, largest};
 use super::pairs;
 
-/// A factor and the axis of its variable that is nearest the root.
+/// A factor, and the axis of its variable nearest the root.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub factor: u32,
@@ -19,18 +20,18 @@ pub(crate) struct Step {
 
 /// An acyclic set of factors.
 pub(crate) struct Forest {
-    /// From the leaves to the roots.
+    /// The factors from the leaves to the roots.
     pub steps: Vec<Step>,
 }
 
-/// A number and what rounding may have done to it, in units of u.
+/// A number and its rounding error, in units of u.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sum {
     pub value: f64,
     pub rounding: f64,
 }
 
-/// Trees of variables that are being joined.
+/// Disjoint sets of variables: the trees joined so far.
 pub(crate) struct Components {
     parent: Vec<u32>,
     roots: Vec<u32>,
@@ -54,7 +55,7 @@ impl Components {
         v
     }
 
-    /// Joins the variables' trees, unless two of them are in one already.
+    /// Joins the trees of the variables; returns false if two variables are already in the same tree.
     pub fn join(&mut self, variables: impl Iterator<Item = u32>) -> bool {
         let mut roots = std::mem::take(&mut self.roots);
         roots.clear();
@@ -75,7 +76,7 @@ impl Components {
 }
 
 impl Forest {
-    /// The factors, taken in this order, that close no cycle.
+    /// Adds the factors in this order, skipping those that would close a cycle.
     pub fn greedy(
         layout: &Layout<'_>,
         order: impl Iterator<Item = u32>,
@@ -96,7 +97,7 @@ impl Forest {
         acyclic.then(|| Self::new(layout, &factors))
     }
 
-    /// Orders an acyclic set of factors, depth first.
+    /// Orders an acyclic set of factors depth-first.
     fn new(layout: &Layout<'_>, factors: &[u32]) -> Self {
         let (start, list) = layout::incidence(layout, factors.iter().copied());
         let n = layout.variable_count();
@@ -106,7 +107,7 @@ impl Forest {
             if seen[root as usize] {
                 continue;
             }
-            // A variable, and the factor that it was reached by.
+            // A variable, and the factor from which it was reached.
             stack.push((root, u32::MAX));
             while let Some((v, from)) = stack.pop() {
                 seen[v as usize] = true;
@@ -125,7 +126,7 @@ impl Forest {
         Forest { steps }
     }
 
-    /// One variable of every tree: those that no factor stands above.
+    /// One variable of every tree: those without a factor above them.
     pub fn roots<'l>(&self, layout: &'l Layout<'_>) -> impl Iterator<Item = usize> + use<'l> {
         let mut below = vec![false; layout.variable_count()];
         for &Step { factor, parent } in &self.steps {

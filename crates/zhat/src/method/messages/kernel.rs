@@ -1,14 +1,13 @@
-//! What a factor does with what comes in: θ_f(x)/ρ_f + Σ_j a_j(x_j), and its sums or maxima along all axes
-//! but one.
+//! The joint table θ_f(x)/ρ_f + Σ_j a_j(x_j) of a factor, and its log-sums or maxima over all axes but one.
 //!
-//! The sums are of exp(· − maximum), taken once for all axes. Where a sum is so small that it may have lost
-//! its terms, its entries are gone through again below their own maximum: couplings of 10⁴ cost time, not
-//! digits.
+//! The sums are of exp(· − maximum), computed once for all axes. If a sum is so small that terms may have
+//! underflowed, it is recomputed relative to the maximum of its own entries. Couplings of 10⁴ therefore cost
+//! time but no accuracy.
 
 use super::layout::{Layout, View};
 use crate::numeric;
 
-/// Sums smaller than this may lack terms that count.
+/// Sums smaller than this may lack significant terms that underflowed.
 const FAINT: f64 = 1e-200;
 
 /// Sum-product or max-product.
@@ -47,11 +46,11 @@ impl Algebra {
     }
 }
 
-/// Room for one factor, kept from one to the next.
+/// Scratch space for one factor, reused for the next.
 pub(crate) struct Workspace {
-    /// a_j, one variable after the other; set before [`Workspace::join`].
+    /// a_j of all variables, concatenated; set before [`Workspace::join`].
     pub incoming: Vec<f64>,
-    /// What goes out, for who needs the room.
+    /// Outgoing messages, or scratch for callers.
     pub outgoing: Vec<f64>,
     joint: Vec<f64>,
     weights: Vec<f64>,
@@ -70,7 +69,7 @@ impl Workspace {
         }
     }
 
-    /// Bytes that one takes, by the entries of the largest table and of its messages.
+    /// Memory in bytes, from the number of entries of the largest table and of its messages.
     pub fn bytes(table: usize, sent: usize) -> f64 {
         16.0 * (table + sent) as f64 + 200.0
     }
@@ -103,7 +102,7 @@ impl Workspace {
         &self.joint
     }
 
-    /// The joint table as probabilities, and the log of what they were divided by.
+    /// The joint table as probabilities, and its log-normaliser.
     pub fn normalised(&mut self) -> (&[f64], f64) {
         self.weigh();
         let total = numeric::sum(&self.weights);
@@ -111,7 +110,7 @@ impl Workspace {
         (&self.weights, self.maximum + total.ln())
     }
 
-    /// The log of the joint table's sums, or its maxima, for the states of the axis of this stride.
+    /// The log-sums, or maxima, of the joint table for each state of the axis with this stride.
     pub fn along(&self, stride: usize, algebra: Algebra, out: &mut [f64]) {
         let len = out.len();
         if let (&[a, b, c, d], 2) = (&*self.joint, len) {
@@ -126,7 +125,7 @@ impl Workspace {
                 each_slab(&self.joint, len, stride, |s, slab| out[s] = out[s].max(numeric::max(slab)));
             }
             Algebra::Sum if self.joint.len() == 4 => {
-                // Four entries along an axis of one or of four.
+                // Tables of four entries along an axis of length one or four.
                 (0..len).for_each(|s| out[s] = self.faint(s, len, stride));
             }
             Algebra::Sum => {
@@ -139,7 +138,7 @@ impl Workspace {
         }
     }
 
-    /// log Σ exp of one state's entries below their own maximum.
+    /// log Σ exp of the entries of one state, relative to their own maximum.
     fn faint(&self, state: usize, len: usize, stride: usize) -> f64 {
         let mut maximum = f64::NEG_INFINITY;
         each_slab(&self.joint, len, stride, |s, slab| {
@@ -160,7 +159,7 @@ impl Workspace {
     }
 }
 
-/// table += a along the axis of this stride.
+/// table += a along the axis with this stride.
 fn add_along(table: &mut [f64], a: &[f64], stride: usize) {
     if stride == 1 {
         for row in table.chunks_exact_mut(a.len()) {
@@ -175,7 +174,7 @@ fn add_along(table: &mut [f64], a: &[f64], stride: usize) {
     }
 }
 
-/// out\[s\] += the sum of the entries with state s on the axis of this stride.
+/// out\[s\] += the sum of the entries with state s on the axis with this stride.
 pub(super) fn sums_along(table: &[f64], len: usize, stride: usize, out: &mut [f64]) {
     if stride == 1 {
         for row in table.chunks_exact(len) {
@@ -186,7 +185,7 @@ pub(super) fn sums_along(table: &[f64], len: usize, stride: usize, out: &mut [f6
     each_slab(table, len, stride, |s, slab| out[s] += slab.iter().sum::<f64>());
 }
 
-/// Goes through the runs of entries that have one state on the axis of this stride.
+/// Calls `each` with the runs of entries that have one state on the axis with this stride.
 fn each_slab(table: &[f64], len: usize, stride: usize, mut each: impl FnMut(usize, &[f64])) {
     for block in table.chunks_exact(len * stride) {
         for (s, slab) in block.chunks_exact(stride).enumerate() {

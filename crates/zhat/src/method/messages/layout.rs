@@ -1,10 +1,11 @@
-//! A factor graph as messages run over it: flat, and in classes of factors that do not meet.
+//! Flat memory layout of a factor graph for message passing, with factors sorted into classes without common
+//! variables.
 //!
-//! Factors over no variable are a constant, those over one are added up to θ_i; the rest stand **class by
-//! class**, no two factors of a class sharing a variable. So all factors of a class can be updated at once,
-//! in any order and by any number of threads, and the outcome is the same to the last bit. A greedy edge
-//! colouring: twice the largest degree at the most, four to seven classes for a grid. Time and memory are
-//! linear in the scopes' lengths.
+//! Factors without variables are a constant, and factors over one variable are summed into θ_i. The remaining
+//! factors are stored **class by class**; no two factors of a class share a variable. All factors of a class
+//! can therefore be updated at once, in any order and by any number of threads, with bitwise identical
+//! results. The classes are a greedy edge colouring: at most twice the largest degree, and four to seven
+//! classes for a grid. Time and memory are linear in the lengths of the scopes.
 
 use std::ops::Range;
 
@@ -12,43 +13,44 @@ use crate::error::{Error, Result};
 use crate::model::FactorGraph;
 use crate::numeric::CompensatedSum;
 
-/// Table entries that one piece of work has, about: a constant, so that the pieces do not depend on the
+/// Approximate number of table entries per task. It is constant, so that tasks do not depend on the number of
 /// threads.
 const PIECE: usize = 1 << 14;
-/// Scores larger than this leave no room for the messages.
+/// Larger scores would make messages overflow.
 const LARGEST: f64 = 1e290;
 
-/// The factors of two variables or more, class by class, and the scores of the variables.
+/// The factors of two or more variables, class by class, and the scores of the variables.
 pub(crate) struct Layout<'g> {
     graph: &'g FactorGraph,
-    /// What the factors over no variable add up to.
+    /// The sum of the factors without variables.
     pub constant: f64,
-    /// Where the states of each variable begin, and the end.
+    /// Start of the states of each variable, and the end.
     pub state_start: Vec<u32>,
-    /// θ_i of all variables.
+    /// θ_i of all variables, concatenated.
     pub unary: Vec<f64>,
-    /// What rounding may have done to the constant and θ_i, in units of u.
+    /// Rounding error of the constant and of θ_i, in units of u.
     pub rounding: f64,
-    /// No message falls further below its maximum: more than twice what the scores can add up to.
+    /// Limit of how far a message may fall below its maximum: more than twice the largest possible sum of
+    /// scores.
     pub limit: f64,
-    /// For every factor its number in the graph.
+    /// The index of each factor in the graph.
     numbers: Vec<u32>,
     scope_start: Vec<u32>,
     scopes: Vec<u32>,
     message_start: Vec<u32>,
-    /// The tables, one after the other: a sweep reads them from the first to the last.
+    /// The concatenated tables, in the order in which a sweep reads them.
     tables: Vec<f64>,
     table_start: Vec<usize>,
     class_ends: Vec<u32>,
-    /// How many factors each variable has.
+    /// The number of factors of each variable.
     pub degrees: Vec<u32>,
-    /// Factors to a piece of work.
+    /// Number of factors per task.
     pub piece: usize,
-    /// Entries of the largest table, and of the most messages that a factor sends.
+    /// The number of entries of the largest table, and the largest number of message entries of a factor.
     pub largest: (usize, usize),
 }
 
-/// A factor in its place.
+/// A view of a factor in the layout.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// θ_f.
@@ -58,7 +60,8 @@ pub(crate) struct View<'a> {
 }
 
 impl<'g> Layout<'g> {
-    /// Lays out a graph; an error if its scores or its size are beyond what messages can hold.
+    /// Creates the layout of a graph; an error if its scores or its size exceed the limits of message
+    /// passing.
     pub fn new(graph: &'g FactorGraph) -> Result<Self> {
         if graph.magnitude() > LARGEST {
             let message = "the log values add up to more than messages can hold; dividing them may help";
@@ -151,12 +154,13 @@ impl<'g> Layout<'g> {
         Ok(())
     }
 
-    /// The class of every factor of two variables or more: the first in which none of them is yet.
+    /// The class of every factor of two or more variables: the first one in which none of its variables
+    /// occurs yet.
     fn classes(&self) -> Result<Vec<Option<u32>>> {
         index(self.graph.factor_count())?;
         let n = self.graph.variable_count();
-        // Which of the first 64 classes a variable is in; beyond them, the first class that it is free in for
-        // good.
+        // For each variable, the set of classes in use among the first 64; beyond these, the first class from
+        // which all are unused.
         let (mut taken, mut free) = (vec![0u64; n], Vec::new());
         let class = |factor: crate::model::Factor<'_>| {
             if factor.scope.len() < 2 {
@@ -177,7 +181,7 @@ impl<'g> Layout<'g> {
         Ok(self.graph.factors().map(class).collect())
     }
 
-    /// The number of factors of two variables or more.
+    /// The number of factors of two or more variables.
     pub fn factor_count(&self) -> usize {
         self.numbers.len()
     }
@@ -187,12 +191,12 @@ impl<'g> Layout<'g> {
         self.state_start.len() - 1
     }
 
-    /// Entries of all messages.
+    /// Total entries of all messages.
     pub fn message_count(&self) -> usize {
         self.message_start.last().map_or(0, |&end| end as usize)
     }
 
-    /// The number of factor `f` in the graph.
+    /// The index of factor `f` in the graph.
     pub fn number(&self, f: usize) -> usize {
         self.numbers[f] as usize
     }
@@ -206,14 +210,14 @@ impl<'g> Layout<'g> {
         }
     }
 
-    /// Where the messages of factors `range` stand: one to each of a factor's variables, in the order of its
-    /// scope.
+    /// The range of the messages of the factors in `range`: one message to each variable of a factor, in the
+    /// order of its scope.
     #[inline]
     pub fn messages(&self, range: Range<usize>) -> Range<usize> {
         self.message_start[range.start] as usize..self.message_start[range.end] as usize
     }
 
-    /// Where the states of variable `v` stand.
+    /// The range of the states of variable `v`.
     #[inline]
     pub fn states(&self, v: usize) -> Range<usize> {
         self.state_start[v] as usize..self.state_start[v + 1] as usize
@@ -236,13 +240,13 @@ impl<'g> Layout<'g> {
         start as usize..self.class_ends[c] as usize
     }
 
-    /// The factors at each variable: their first places in the list, and the list.
+    /// The factors at each variable: the start of each variable's list, and the concatenated lists.
     pub fn incidence(&self) -> (Vec<u32>, Vec<u32>) {
         incidence(self, 0..self.factor_count() as u32)
     }
 }
 
-/// The listed factors at each variable: their first places in the list, and the list.
+/// The listed factors at each variable: the start of each variable's list, and the concatenated lists.
 pub(super) fn incidence(
     layout: &Layout<'_>,
     factors: impl Iterator<Item = u32> + Clone,
@@ -270,7 +274,7 @@ fn index(count: usize) -> Result<u32> {
     })
 }
 
-/// max |x| of the finite ones.
+/// max |x| over the finite values.
 #[inline]
 pub(super) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |m, x| if x.is_finite() { x.abs().max(m) } else { m })
@@ -279,12 +283,14 @@ pub(super) fn largest(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::generate::{self, Grid};
+    use crate::model::generate::{self, GraphShape, Grid};
 
     #[test]
     fn no_two_factors_of_a_class_meet() {
         let grid = generate::ising(Grid { rows: 9, columns: 11, torus: true }, 1.0, 1.0, false, 0).unwrap();
-        let dense = generate::random(20, 2, 900, 3, 1.0, 0.0, 1).unwrap();
+        let dense =
+            generate::random(&GraphShape { variables: 20, factors: 900, arity: 3, ..Default::default() }, 1)
+                .unwrap();
         for (graph, most) in [(grid, 7), (dense, 900)] {
             let layout = Layout::new(&graph).unwrap();
             assert!(layout.class_count() <= most);

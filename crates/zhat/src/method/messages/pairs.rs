@@ -1,8 +1,8 @@
-//! Factors over two variables of two states, which large models consist of: the same as the general update,
-//! for a whole run of a class at once.
+//! Vectorised updates of factors over two binary variables, the most common factors of large models. The
+//! result is that of the general update, computed for a whole run of factors of a class at once.
 //!
-//! log(exp a + exp b) = max + ln(1 + exp(min − max)), and the four of them that a factor needs are kept side
-//! by side with those of its neighbours, so that `exp` and `ln` go through long vectors.
+//! log(exp a + exp b) = max + ln(1 + exp(min − max)). The four such terms of each factor are stored
+//! contiguously with those of its neighbours, so that `exp` and `ln` operate on long vectors.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use super::kernel::{Algebra, Workspace, log_add};
 use super::layout::Layout;
 use crate::numeric;
 
-/// Factors that are done at once: their numbers stay in the fastest cache.
+/// Number of factors per batch, chosen so that their numbers stay in the fastest cache.
 const BATCH: usize = 256;
 
-/// How many factors at the start of a range are pairs of two states, none for max-product.
+/// The number of factors at the start of a range that are over two binary variables; 0 for max-product.
 pub(super) fn run(layout: &Layout<'_>, factors: Range<usize>, algebra: Algebra) -> usize {
     if algebra == Algebra::Max {
         return 0;
@@ -22,7 +22,7 @@ pub(super) fn run(layout: &Layout<'_>, factors: Range<usize>, algebra: Algebra) 
     factors.take(BATCH).take_while(|&f| pair(layout, f).is_some()).count()
 }
 
-/// The table and where the states of the two variables begin.
+/// The table of the factor, and the starts of the states of its two variables.
 #[inline]
 fn pair<'a>(layout: &'a Layout<'_>, f: usize) -> Option<(&'a [f64; 4], [usize; 2])> {
     let view = layout.factor(f);
@@ -35,7 +35,7 @@ fn pair<'a>(layout: &'a Layout<'_>, f: usize) -> Option<(&'a [f64; 4], [usize; 2
 }
 
 impl Renewal<'_> {
-    /// Renews the messages of a run of pairs; the largest change of one, relative to its size.
+    /// Updates the messages of a run of such factors. Returns the largest change, relative to its size.
     pub fn update_pairs(&self, factors: Range<usize>, shifts: &mut [f64], work: &mut Workspace) -> f64 {
         let (mut high, mut low) = (std::mem::take(&mut work.incoming), std::mem::take(&mut work.outgoing));
         high.clear();
@@ -46,7 +46,7 @@ impl Renewal<'_> {
             let a = |i: usize, start: usize| self.scores[start + i % 2].get() - shifts[i] * inverse;
             let [a0, a1, b0, b1] = [a(0, v), a(1, v), a(2, w), a(3, w)];
             let [t00, t01, t10, t11] = table.map(|x| x * inverse);
-            // To a state of one variable: what comes from each state of the other.
+            // For each state of one variable, the terms from the two states of the other.
             for (x, y) in
                 [(t00 + b0, t01 + b1), (t10 + b0, t11 + b1), (t00 + a0, t10 + a1), (t01 + a0, t11 + a1)]
             {
@@ -84,8 +84,9 @@ impl Renewal<'_> {
     }
 }
 
-/// Hands the log-sum over one variable of a pair to the other, scaled to a maximum of 0: that maximum, and
-/// what rounding may have done, in units of u. Nothing if `f` is not a pair of two states.
+/// Adds the log-sum over one variable of a pair to the scores of the other, scaled to a maximum of 0. Returns
+/// that maximum and the rounding error, in units of u; `None` if `f` is not a factor over two binary
+/// variables.
 #[inline]
 pub(super) fn hand_up(
     messages: &Messages<'_>,

@@ -1,9 +1,9 @@
-//! The residual schedule: the factor next whose surroundings have changed most.
+//! The residual schedule: the next factor to update is the one whose incoming messages have changed most.
 //!
-//! How much has come in since a factor was last renewed, Σ of the changes of the messages to its variables,
-//! bounds how much its own messages would change; so nothing is computed just to be compared. Factors wait in
-//! buckets by the binary exponent of that sum: constant time each, first come first served within a bucket.
-//! One thread.
+//! The sum of the changes of the messages to the variables of a factor since its last update bounds the
+//! change of its own messages, so no message is computed only for comparison. Factors wait in buckets by the
+//! binary exponent of that sum, which takes constant time per operation; each bucket is first in, first out.
+//! Single-threaded.
 //!
 //! References: G. Elidan, I. McGraw, D. Koller, *Residual belief propagation*, UAI 2006; C. Sutton, A.
 //! McCallum, *Improved dynamic schedules for belief propagation*, UAI 2007.
@@ -12,21 +12,21 @@ use super::engine::Messages;
 use super::kernel::Workspace;
 use crate::run::Clock;
 
-/// How passing messages came to its end.
+/// The outcome of message passing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
-    /// Updates a factor, on average.
+    /// Average number of updates per factor.
     pub iterations: f64,
-    /// The largest change that may be left.
+    /// Upper bound on the remaining changes.
     pub residual: f64,
     pub converged: bool,
     pub stopped_early: bool,
 }
 
-/// The exponents of the first and the last bucket.
+/// The binary exponents of the first and the last bucket.
 const FINEST: i32 = -60;
 const COARSEST: i32 = 20;
-/// Updates between two looks at the clock.
+/// Number of updates between checks of the clock.
 const ROUND: usize = 256;
 
 /// No factor.
@@ -34,21 +34,21 @@ const NONE: u32 = u32::MAX;
 /// No bucket.
 const OUTSIDE: u8 = u8::MAX;
 
-/// Factors by how urgent they are: a list a bucket, each factor in one at the most.
+/// Factors by urgency: one list per bucket, with each factor in at most one list.
 struct Queue {
     urgency: Vec<f64>,
-    /// The bucket in which a factor waits.
+    /// The bucket of each factor.
     bucket: Vec<u8>,
-    /// The factors before and after it there.
+    /// The previous and the next factor in the same bucket.
     links: Vec<[u32; 2]>,
     /// The first and the last factor of each bucket.
     ends: Vec<[u32; 2]>,
-    /// No bucket above this one has anything.
+    /// All buckets above this one are empty.
     top: usize,
 }
 
 impl Queue {
-    /// All factors, equally urgent.
+    /// Starts with all factors equally urgent.
     fn new(count: usize) -> Self {
         let top = (COARSEST - FINEST) as usize;
         let mut queue = Queue {
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Makes a factor more urgent.
+    /// Increases the urgency of a factor.
     fn raise(&mut self, f: u32, by: f64) {
         self.urgency[f as usize] += by;
         let index = Self::index(self.urgency[f as usize]);
@@ -105,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// The most urgent factor, if it is in this bucket or above.
+    /// Removes the most urgent factor, if it is in bucket `least` or above.
     fn pop(&mut self, least: usize) -> Option<u32> {
         while self.top > least && self.ends[self.top][0] == NONE {
             self.top -= 1;
@@ -124,7 +124,7 @@ impl Queue {
     }
 }
 
-/// Renews factors until nothing changes by more than `tolerance`, or `iterations` times each on average.
+/// Updates factors until no change exceeds `tolerance`, at most `iterations` times each on average.
 pub(crate) fn converge(
     messages: &mut Messages<'_>,
     iterations: u64,

@@ -1,4 +1,5 @@
-//! What messages are passed on: the graph without what zeros decide, and the way back.
+//! The graph on which messages are passed: the original graph without the parts determined by zeros, and the
+//! mapping back.
 
 use std::borrow::Cow;
 
@@ -6,42 +7,43 @@ use super::engine::Messages;
 use super::kernel::Workspace;
 use crate::error::Result;
 use crate::method::exact::prepare::Reduced;
-use crate::model::{FactorGraph, Form};
+use crate::model::{FactorGraph, NetworkType};
 use crate::query::{Beliefs, FactorBeliefs, Query};
 use crate::run::Run;
 
-/// A graph in which every state of every variable is supported by all its factors. Graphs in which that is
-/// plain are used as they stand.
+/// A graph in which every state of every variable is supported by all its factors. Graphs for which this is
+/// obvious are used unchanged.
 pub(crate) struct Subject<'g> {
     original: &'g FactorGraph,
     reduced: Option<Reduced>,
 }
 
-/// Lengths by which forecasts go.
+/// Sizes used by forecasts.
 pub(crate) struct Sizes {
     pub variables: usize,
     pub states: usize,
-    /// Factors of two variables or more.
+    /// Number of factors of two or more variables.
     pub factors: usize,
     all_factors: usize,
     pub slots: usize,
-    /// Entries of all messages and of all tables.
+    /// Total entries of all messages and of all tables.
     pub messages: usize,
     pub entries: usize,
-    /// Entries of the largest table and of the most messages of a factor.
+    /// The number of entries of the largest table, and the largest number of message entries of a factor.
     pub largest: (usize, usize),
-    /// Whether the factors close no cycle.
+    /// Whether the factors form no cycle.
     pub acyclic: bool,
     preparation: f64,
 }
 
-/// True if there is anything to take out.
+/// True if the graph may be reducible.
 fn is_reducible(graph: &FactorGraph) -> bool {
-    graph.form() == Form::Bayes || graph.cardinalities().contains(&1) || graph.has_zeros()
+    graph.network_type() == NetworkType::Bayes || graph.cardinalities().contains(&1) || graph.has_zeros()
 }
 
 impl<'g> Subject<'g> {
-    /// Takes out what zeros decide, and for log Z what it can do without; an error if that shows Z = 0.
+    /// Removes the parts determined by zeros, and for log Z also barren variables. Returns an error if this
+    /// shows Z = 0.
     pub fn new(graph: &'g FactorGraph, query: Query, method: &'static str, run: &Run) -> Result<Self> {
         if !is_reducible(graph) {
             return Ok(Subject { original: graph, reduced: None });
@@ -61,12 +63,12 @@ impl<'g> Subject<'g> {
         self.reduced.as_ref().map_or(self.original, |reduced| &reduced.graph)
     }
 
-    /// What was taken out of every score.
+    /// The constant removed from every score.
     pub fn constant(&self) -> f64 {
         self.reduced.as_ref().map_or(0.0, |reduced| reduced.constant)
     }
 
-    /// What rounding may have done to it, in units of u.
+    /// The rounding error of the constant, in units of u.
     pub fn rounding(&self) -> f64 {
         let Some(reduced) = &self.reduced else { return 0.0 };
         let sums = if reduced.barren > 0 {
@@ -107,7 +109,7 @@ impl<'g> Subject<'g> {
 }
 
 impl Sizes {
-    /// Looks at every scope once.
+    /// Reads every scope once.
     pub fn of(graph: &FactorGraph) -> Self {
         let mut sizes = Sizes {
             variables: graph.variable_count(),
@@ -134,7 +136,7 @@ impl Sizes {
         sizes
     }
 
-    /// Bytes of the reduced graph, the layout, the messages and the room of every thread.
+    /// Memory of the reduced graph, the layout, the messages and the scratch space of every thread, in bytes.
     pub fn bytes(&self, query: Query, run: &Run) -> f64 {
         let layout = 24.0 * self.variables as f64
             + 8.0 * self.states as f64

@@ -1,25 +1,29 @@
 //! The tree-reweighted upper bound on log Z.
 //!
-//! Let T be a random forest of factors, ρ_T its law and ρ_f = P(f ∈ T). For **any** numbers λ_{f→i}(x_i),
-//! give the forest T the scores θ_i + Σ_f λ_{f→i} of all variables and (θ_f − Σ_i λ_{f→i})/ρ_f of its own
-//! factors. On average over T that is the model itself, and log Z is convex, so
+//! Let T be a random forest of factors with distribution ρ_T, and ρ_f = P(f ∈ T). For **any** numbers
+//! λ_{f→i}(x_i), give the forest T the scores θ_i + Σ_f λ_{f→i} of all variables and (θ_f − Σ_i λ_{f→i})/ρ_f
+//! of its factors. The average over T is the model itself, and log Z is convex, so
 //!
 //!   log Z ≤ Σ_T ρ_T log Z(T),
 //!
-//! and every log Z(T) is exact by messages from the leaves to the roots. So the bound holds at any moment,
-//! converged or not. λ is improved by message passing, whose fixed points are the minima over λ; ρ by adding
-//! forests (Frank–Wolfe), the heaviest by mutual information, and keeping them if the bound got better.
-//! Without cycles the bound is log Z.
+//! and every log Z(T) is computed exactly by messages from the leaves to the roots. The bound is therefore
+//! valid at any time, converged or not. λ is improved by message passing, whose fixed points are the minima
+//! over λ. ρ is improved by adding forests (Frank–Wolfe), each with the largest total mutual information,
+//! which are kept if the bound improves. Without cycles the bound equals log Z.
 //!
-//! Time O(iterations · Σ_f arity · table) and as much for every forest each time the bound is taken; memory
-//! O(messages + forests · factors). What is said is certified: rounding is allowed for, each error relative
-//! to the numbers at hand. The marginals are those of the relaxed problem and promise nothing.
+//! Time O(iterations · Σ_f arity · table), and as much per forest for each evaluation of the bound; memory
+//! O(messages + forests · factors). The bound is certified: it includes an allowance for rounding, with each
+//! error relative to the current magnitudes. The marginals are those of the relaxed problem, without a
+//! guarantee.
 //!
 //! Reference: M. J. Wainwright, T. S. Jaakkola, A. S. Willsky, *A new class of upper bounds on the log
 //! partition function*, IEEE Transactions on Information Theory 51 (2005).
 //!
 //! ```
-//! use zhat::{LogPartition, Run, exact::Elimination, messages::TreeReweighted, model::generate};
+//! use zhat::{LogPartition, Run};
+//! use zhat::exact::Elimination;
+//! use zhat::messages::TreeReweighted;
+//! use zhat::model::generate::{self, GraphShape};
 //! let grid = generate::Grid { rows: 6, columns: 6, torus: false };
 //! let model = generate::ising(grid, 1.0, 0.5, false, 1)?;
 //! let bound = TreeReweighted::default().log_partition(&model, &Run::default())?;
@@ -49,19 +53,19 @@ use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "trw";
-/// Forests to begin with, if fewer cover the graph.
+/// Initial number of forests, or more if the graph is not covered by fewer.
 const FIRST: usize = 4;
-/// Sweeps between two bounds, once it has got going.
+/// Number of sweeps between evaluations of the bound, after the first rounds.
 const BURST: u64 = 8;
 /// A forest is added once messages change by less than this.
 const SETTLED: f64 = 0.05;
-/// Forests in a row that did not help, before no more are tried.
+/// No more forests are tried after this many consecutive ones that did not help.
 const MOST_FAILED_FORESTS: u32 = 3;
-/// Messages of a graph without cycles have converged once they change by less than this, in nats.
+/// Messages of a graph without cycles have converged if they change by less than this, in nats.
 const CONVERGED: f64 = 1e-12;
-/// Damping is not raised above this.
+/// Maximum damping.
 const CAUTION: f64 = 0.9;
-/// Steps of all forests together that are held at the most, beyond what covers the graph: 128 MiB.
+/// Maximum total number of steps of all forests beyond those that cover the graph: 128 MiB.
 const STEPS: usize = 1 << 24;
 
 /// Tree-reweighted belief propagation.
@@ -69,14 +73,14 @@ const STEPS: usize = 1 << 24;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TreeReweighted {
-    /// Updates of every message, at the most.
+    /// Maximum number of updates of every message.
     pub iterations: u64,
-    /// It ends where a round of updates lowers the bound by less than this part of it.
+    /// Stop when a round of updates lowers the bound by less than this fraction of it.
     pub tolerance: f64,
-    /// Forests, at the most; more where fewer do not cover the graph.
+    /// Maximum number of forests; more if fewer do not cover the graph.
     pub forests: usize,
-    /// The part of the old message that stays, at least 0 and below 1; raised where the bound does not come
-    /// down.
+    /// Weight of the old message in an update, at least 0 and below 1; increased if the bound does not
+    /// decrease.
     pub damping: f64,
 }
 
@@ -93,20 +97,20 @@ impl Default for TreeReweighted {
     }
 }
 
-/// A bound as it stands.
+/// The current bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// log Z is at most this, rounding allowed for.
+    /// Upper bound on log Z, including the rounding allowance.
     pub high: f64,
-    /// Updates of every message so far.
+    /// Number of updates of every message so far.
     pub iterations: u64,
-    /// Forests that the model is spread over.
+    /// Number of forests.
     pub forests: usize,
 }
 
-/// How it ended.
+/// The result of the optimisation.
 struct Improved {
-    /// The best bound, before rounding is allowed for, and what it may have done in nats.
+    /// The best bound without the rounding allowance, and the allowance in nats.
     value: f64,
     rounding: f64,
     iterations: u64,
@@ -117,21 +121,21 @@ struct Improved {
     exact: bool,
 }
 
-/// The search for a lower bound from above.
+/// The optimisation of the bound.
 struct Search<'a> {
     method: &'a TreeReweighted,
     messages: Messages<'a>,
     appearance: Appearance,
     clock: &'a Clock<'a>,
-    /// What was taken out of the graph, and what rounding did to it.
+    /// The constant removed from the graph, and its rounding error.
     constant: f64,
     rounding: f64,
     best: Improved,
 }
 
 impl Search<'_> {
-    /// Takes the bound at the messages as they are. Where the run must stop and there is one already, there
-    /// is none: +∞.
+    /// Evaluates the bound for the current messages. Returns +∞ if the run must stop and there is already a
+    /// bound.
     fn certify(&mut self) -> f64 {
         self.messages.refresh();
         let (messages, clock, first) = (&self.messages, self.clock, self.best.value == f64::INFINITY);
@@ -160,7 +164,7 @@ impl Search<'_> {
         value
     }
 
-    /// Renews all messages up to `count` times; false where it is over.
+    /// Updates all messages up to `count` times; returns false if the run must end.
     fn pass(&mut self, count: u64) -> bool {
         for _ in 0..count {
             if self.best.iterations >= self.method.iterations {
@@ -195,7 +199,7 @@ impl Search<'_> {
         }
         let layout = self.messages.layout;
         let (mut burst, mut failures, mut share) = (1, 0, 1.0);
-        // The weights before the last forest was added, and the bound then.
+        // The weights and the bound before the last forest was added.
         let mut trial: Option<(Vec<u32>, f64)> = None;
         loop {
             let going = self.pass(burst);
@@ -238,8 +242,8 @@ impl Search<'_> {
 }
 
 impl Search<'_> {
-    /// Without cycles the bound is log Z before any message is sent; marginals need messages that are at
-    /// rest.
+    /// Without cycles the bound equals log Z before any message is sent, but marginals need converged
+    /// messages.
     fn settle(&mut self) {
         self.messages.damping = 0.0;
         while self.best.residual > CONVERGED && self.pass(1) {}
@@ -248,14 +252,14 @@ impl Search<'_> {
 }
 
 impl TreeReweighted {
-    /// Forests at the most, for this many variables.
+    /// Maximum number of forests for this many variables.
     fn most(&self, variables: usize) -> usize {
         self.forests.min((STEPS / variables.max(1)).max(FIRST))
     }
 
     fn bytes(&self, sizes: &Sizes, query: Query, run: &Run) -> f64 {
-        // No forest has more steps than this; where they do not cover the graph, the rest of it comes in
-        // once.
+        // No forest has more steps than this. If the forests do not cover the graph, the remaining factors
+        // are added once.
         let tree = sizes.variables.min(sizes.factors) as f64;
         let steps = tree * (self.most(sizes.variables) + 1) as f64 + sizes.factors as f64;
         let forests = 8.0 * steps + 48.0 * sizes.factors as f64;
@@ -264,13 +268,15 @@ impl TreeReweighted {
         sizes.bytes(query, run) + forests + 1.5 * ordering + scores
     }
 
-    /// Improves the bound and tells `each` every one of them, until it breaks off, the run must stop, or
-    /// nothing is to be gained. The answer has the best bound of all.
+    /// Improves the bound and calls `each` with every new one, until it breaks off, the run must stop, or the
+    /// bound no longer improves. The result contains the best bound.
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use zhat::{Run, messages::TreeReweighted, model::generate};
-    /// let model = generate::random(30, 2, 60, 2, 1.0, 0.0, 1)?;
+    /// use zhat::Run;
+    /// use zhat::messages::TreeReweighted;
+    /// use zhat::model::generate;
+    /// let model = generate::random(&GraphShape { variables: 30, factors: 60, ..Default::default() }, 1)?;
     /// let mut bounds = Vec::new();
     /// TreeReweighted::default().improve(&model, &Run::default(), |bound| {
     ///     bounds.push(bound.high);

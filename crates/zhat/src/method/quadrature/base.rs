@@ -1,15 +1,15 @@
-//! A tractable base measure inside a model, and what it leaves over.
+//! A tractable base measure of a model, and the residual.
 //!
-//! score(x) = base(x) + r(x): the base has all factors on single variables and as many of the others, the
-//! strongest first, as an elimination of bounded width can do; the rest is r. Every table θ_c of the rest is
-//! first freed of what can be said variable by variable: r_c = θ_c − Σ_v λ_{cv}(x_v), and the λ go to the
-//! base. They are chosen so that Π_v b_v(x_v)·exp r_c has the marginals b_v again, for given beliefs b
-//! (Sinkhorn's scaling): with the beliefs of belief propagation these are its messages, and r_c is the
-//! logarithm of b_c / Π b_v.
+//! score(x) = base(x) + r(x). The base contains all factors on single variables and as many of the others,
+//! strongest first, as an elimination of bounded width allows; the rest is r. From each table θ_c of the
+//! rest, single-variable terms are first subtracted and moved to the base: r_c = θ_c − Σ_v λ_{cv}(x_v). The λ
+//! are chosen so that Π_v b_v(x_v)·exp r_c has the marginals b_v again, for given beliefs b (Sinkhorn
+//! scaling). With the beliefs of belief propagation, the λ are its messages, and r_c is the logarithm of b_c
+//! / Π b_v.
 //!
-//! How strong a factor is: the variance of r_c under Π b_v; one that forbids anything comes first of all.
-//! Cost: a few passes over all tables, and one greedy elimination order a trial, the number of which is
-//! bounded by the size of the model.
+//! The strength of a factor is the variance of r_c under Π b_v. Factors that forbid states come first. Cost:
+//! a few passes over all tables, and one greedy elimination order per trial. The number of trials is bounded
+//! by the size of the model.
 
 use crate::error::Result;
 use crate::method::exact::prepare::{Order, Stop};
@@ -17,27 +17,28 @@ use crate::method::sampling::acyclic;
 use crate::model::FactorGraph;
 use crate::query::Beliefs;
 
-/// Rounds of scaling; the rest would change nothing that matters.
+/// Maximum number of scaling rounds; more have no noticeable effect.
 const ROUNDS: usize = 30;
-/// Beliefs are not believed below this.
+/// Minimum value of a belief.
 const LEAST: f64 = 1e-6;
-/// Variables and factors looked at in trials of what the base can hold.
+/// Maximum number of variables and factors processed in trials of the base.
 const TRIALS: f64 = 3e6;
 
-/// How much the base may hold.
+/// Which factors the base may contain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reach {
-    /// Nothing: the uniform measure.
+    /// None: the uniform measure.
     Nothing,
-    /// Single variables.
+    /// Factors on single variables.
     Variables,
     /// A spanning forest of factors.
     Forest,
-    /// Anything that can be eliminated with at most so many neighbours and entries in all.
+    /// Any factors that can be eliminated with at most this number of neighbours and of table entries in
+    /// total.
     Width { width: usize, entries: f64 },
 }
 
-/// A model as base and rest.
+/// A model split into base and rest.
 pub(super) struct Split {
     pub base: FactorGraph,
     /// An elimination order of the base.
@@ -54,10 +55,10 @@ pub(super) fn uniform(graph: &FactorGraph) -> Beliefs {
     beliefs
 }
 
-/// A table without what its variables say one by one.
+/// A table with its single-variable terms subtracted.
 struct Interaction {
     values: Vec<f64>,
-    /// λ for every variable of the scope, one after the other.
+    /// λ for each variable of the scope, concatenated.
     moved: Vec<f64>,
     strength: f64,
 }
@@ -121,8 +122,8 @@ impl Interaction {
     }
 }
 
-/// Splits a graph whose factors all have a scope. With `absorb` the rest is freed of what single variables
-/// say under these beliefs. The base grows beyond a forest until `stop` says that it must not.
+/// Splits a graph whose factors all have a scope. With `absorb`, single-variable terms under these beliefs
+/// are subtracted from the rest. The base grows beyond a forest until `stop` returns true.
 pub(super) fn split(
     graph: &FactorGraph,
     reach: Reach,
@@ -181,14 +182,14 @@ pub(super) fn split(
     for v in (0..graph.variable_count()).filter(|&v| touched[v]) {
         base.add_factor(&[v], moved.variable(v))?;
     }
-    // A forest of factors has an order whose tables are no larger than the factors; anything else has been
-    // tried.
+    // A forest of factors has an order whose tables are no larger than the factors. Any other base has been
+    // tested.
     let order =
         Order::greedy(&base).unwrap_or_else(|_| Order::along(&base, (0..graph.variable_count()).collect()));
     Ok(Split { base, order, rest })
 }
 
-/// A base that takes what it can.
+/// A base that grows as long as its limits allow.
 struct Growth<'g> {
     graph: &'g FactorGraph,
     inside: Vec<usize>,
@@ -200,7 +201,7 @@ struct Growth<'g> {
 }
 
 impl Growth<'_> {
-    /// Takes all of these factors, or halves of them, or none; what comes first has the first choice.
+    /// Adds all of these factors if possible, otherwise tries each half, first half first.
     fn add(&mut self, factors: &[usize]) -> Result<()> {
         if factors.is_empty() {
             return Ok(());
@@ -237,7 +238,7 @@ impl Growth<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::generate::{self, Grid};
+    use crate::model::generate::{self, GraphShape, Grid};
     use crate::model::table;
     use crate::random::Streams;
 
@@ -246,7 +247,18 @@ mod tests {
         for seed in 0..40 {
             let zeros = if seed % 3 == 0 { 0.4 } else { 0.0 };
             let strength = [1.0, 5.0, 1e4][seed as usize % 3];
-            let graph = generate::random(6, 3, 9, 1 + seed as usize % 3, strength, zeros, seed).unwrap();
+            let graph = generate::random(
+                &GraphShape {
+                    variables: 6,
+                    states: 3,
+                    factors: 9,
+                    arity: 1 + seed as usize % 3,
+                    strength,
+                    zeros,
+                },
+                seed,
+            )
+            .unwrap();
             let mut beliefs = uniform(&graph);
             let mut random = Streams::new(seed, "beliefs").block(0);
             beliefs.as_mut_slice().iter_mut().for_each(|p| *p = random.uniform());

@@ -1,8 +1,9 @@
-//! Choosing a base, by pilots that are thrown away.
+//! Choice of the base by pilot runs, whose samples are discarded.
 //!
-//! The same factors split in several ways, by the beliefs that the rest is freed of single variables by, and
-//! the way whose weights vary least is taken. Then it is decided whether the first order is worth computing,
-//! whether tails are worth a certificate, and with `epsilon` how many samples it takes.
+//! The same factors are split with several beliefs, which determine the single-variable terms subtracted from
+//! the rest. The split with the smallest variance of the weights is used. Further decisions: whether to
+//! compute the first order exactly, whether to look for certificates of the tails, and with `epsilon` the
+//! number of samples.
 
 use rayon::prelude::*;
 
@@ -21,17 +22,18 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 use crate::units;
 
-/// Draws of a pilot that share one random stream.
+/// Pilot samples that share one random stream.
 const BLOCK: usize = 256;
-/// Work of all draws of a pilot, in variables and tables, and the fewest and most draws.
+/// Work of all samples of a pilot run, in variables and tables, and the minimum and maximum number of
+/// samples.
 const PILOT: usize = 1 << 22;
 pub(super) const PILOT_DRAWS: (usize, usize) = (256, 4096);
-/// Entries that the exact first order may take.
+/// Maximum number of entries for the exact first order.
 const FIRST_ORDER: f64 = 3e7;
-/// The part of the time that beliefs and certificates may take each.
+/// The share of the time available for beliefs, and the same for certificates.
 const SHARE: f64 = 0.1;
 
-/// A base, how to add up, and how many draws.
+/// A base, a plan for summing the samples, and their number.
 pub(super) struct Chosen {
     pub source: Source,
     pub plan: Plan,
@@ -39,13 +41,13 @@ pub(super) struct Chosen {
 }
 
 impl StochasticQuadrature {
-    /// The number of draws that are thrown away.
+    /// The number of pilot samples, which are discarded.
     fn pilot_draws(free: &FactorGraph) -> usize {
         let (fewest, most) = PILOT_DRAWS;
         (PILOT / (free.variable_count() + free.factor_count() + 1)).clamp(fewest, most)
     }
 
-    /// Does `work` with every state of the pilot of a base; the same states each time.
+    /// Calls `work` with each state of the pilot run of a base. The states are the same each time.
     fn pilot<T: Send>(
         source: &Source,
         number: u64,
@@ -67,7 +69,7 @@ impl StochasticQuadrature {
         (0..blocks).into_par_iter().flat_map_iter(draw).collect()
     }
 
-    /// The base whose weights vary least, of those that the beliefs at hand lead to.
+    /// The base with the smallest variance of the weights among the candidate beliefs.
     fn source(
         &self,
         free: &FactorGraph,
@@ -75,7 +77,7 @@ impl StochasticQuadrature {
         run: &Run,
         clock: &Clock<'_>,
     ) -> Result<(Source, u64)> {
-        // The one sweep that there must be.
+        // The first elimination is required in any case.
         let patient = run.with_grace();
         let hurried = run.time().map(|time| run.unobserved().with_time(time.mul_f64(SHARE)));
         let hurried = hurried.unwrap_or_else(|| run.unobserved());
@@ -89,7 +91,7 @@ impl StochasticQuadrature {
         }
         let propagation = BeliefPropagation { iterations: 200, tolerance: 1e-4, ..Default::default() };
         let mut beliefs = propagation.marginals(free, &hurried).ok().map(|answer| answer.value);
-        // Beliefs of messages first, then those of the best base so far.
+        // First the beliefs of belief propagation, then those of the best base so far.
         for number in 1..4u64 {
             let Some(own) = beliefs.take().or_else(|| best.0.beliefs(clock).ok()) else { break };
             let Ok(Some(next)) = Source::new(split(&own)?, clock) else { break };
@@ -105,8 +107,8 @@ impl StochasticQuadrature {
         Ok(best)
     }
 
-    /// Whether the weights of a base vary less than those of another. Either base may miss what the other one
-    /// knows, so the second moments of both are taken from the draws of both: E\[w²\] =
+    /// Whether the weights of a base vary less than those of another. Either base may miss states that matter
+    /// under the other, so both second moments are computed from the samples of both: E\[w²\] =
     /// E_mixture\[p²/(q·mixture)\].
     fn is_better(new: (&Source, u64), old: (&Source, u64), free: &FactorGraph, run: &Run) -> bool {
         let moments = |_: Draw, state: &[usize]| {
@@ -125,7 +127,7 @@ impl StochasticQuadrature {
         total(0) < total(1)
     }
 
-    /// Chooses everything before the draws that count.
+    /// Makes all choices before the final samples.
     pub(super) fn choose(
         &self,
         free: &FactorGraph,
@@ -145,7 +147,7 @@ impl StochasticQuadrature {
         if self.first_order && reach != Reach::Nothing && plan.steady && plan.variance < 1.0 {
             source.known.mean = source.first_order(FIRST_ORDER, clock).ok().flatten();
         } else if self.first_order && reach == Reach::Nothing && plan.steady && !source.known.hard {
-            // Under the uniform measure it is the sum of the means.
+            // Under the uniform measure, E[h] is the sum of the means.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             source.known.mean = Some(free.factors().map(|factor| mean(factor.log_values)).sum());
         }
@@ -157,7 +159,7 @@ impl StochasticQuadrature {
                 source.known.mean = None;
             }
         }
-        // Where known tails would make the upper end much better, they are looked for.
+        // If known tails would improve the upper bound considerably, look for certificates.
         if plan.expected.1 - 1.0 > 1.5 * (plan.ideal - 1.0) && !clock.is_out_of_time() {
             source.known.moments = self.certificates(&source, run);
             if !source.known.moments.is_empty() {
@@ -191,8 +193,8 @@ impl StochasticQuadrature {
         Ok(Chosen { source, plan, samples: samples as u64 })
     }
 
-    /// Certified upper bounds on ln E\[exp pr\]: that of the model with r taken p times, over the base's own
-    /// sum.
+    /// Certified upper bounds on ln E\[exp pr\]: an upper bound on log Z of the model with r multiplied by p,
+    /// minus ln of the partition function of the base.
     fn certificates(&self, source: &Source, run: &Run) -> Vec<(f64, f64)> {
         let Split { base, rest, .. } = &source.split;
         let bound = |p: f64| {

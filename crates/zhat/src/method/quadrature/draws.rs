@@ -1,4 +1,4 @@
-//! Draws from the base, and the rest of the score at each.
+//! Samples from the base, and the residual score of each.
 
 use super::base::Split;
 use super::weights::{Draw, WeightBounds};
@@ -10,16 +10,16 @@ use crate::query::{Beliefs, Query};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// A base made ready to be drawn from, and the rest.
+/// A base prepared for sampling, and the rest.
 pub(super) struct Source {
     pub split: Split,
     sampler: Ancestral,
-    /// ln of the base's own sum.
+    /// ln of the partition function of the base.
     pub log_normaliser: f64,
     tables: Vec<Table>,
     places: Vec<(u32, u32)>,
     values: Vec<f64>,
-    /// The first tables forbid nothing.
+    /// The number of tables, listed first, that forbid nothing.
     soft: usize,
     pub known: WeightBounds,
 }
@@ -31,7 +31,7 @@ struct Table {
 }
 
 impl Source {
-    /// Sweeps through the base; `None` if that has no state of positive weight.
+    /// Eliminates the base; `None` if it has no state of positive weight.
     pub fn new(split: Split, clock: &Clock<'_>) -> Result<Option<Self>> {
         let (sampler, log_normaliser) = Ancestral::new(&split.base, split.order.clone(), clock)?;
         if log_normaliser == f64::NEG_INFINITY {
@@ -73,7 +73,7 @@ impl Source {
         Ok(Some(source))
     }
 
-    /// The number of tables that are left over.
+    /// The number of tables in the rest.
     pub fn left(&self) -> usize {
         self.tables.len()
     }
@@ -93,19 +93,19 @@ impl Source {
         Draw { r: h + hard, h }
     }
 
-    /// ln of the base's probability of a state.
+    /// ln of the probability of a state under the base.
     pub fn log_density(&self, state: &[usize]) -> f64 {
         self.split.base.score(state) - self.log_normaliser
     }
 
-    /// The base's marginals.
+    /// The marginals of the base.
     pub fn beliefs(&self, clock: &Clock<'_>) -> Result<Beliefs> {
         let Split { base, order, .. } = &self.split;
         Ok(marginals_along(base, order.clone(), Query::Marginals, clock)?.0)
     }
 
-    /// E\[h\] under the base: one sweep for as many tables at once as widen the base little. `None` if it
-    /// would take more than `budget` entries.
+    /// E\[h\] under the base. One elimination serves as many tables at once as increase the width of the base
+    /// only a little. `None` if it would need more than `budget` entries.
     pub fn first_order(&self, budget: f64, clock: &Clock<'_>) -> Result<Option<f64>> {
         let rest = &self.split.rest;
         let soft = (0..rest.factor_count())
@@ -123,7 +123,7 @@ struct FirstOrder<'s> {
 }
 
 impl FirstOrder<'_> {
-    /// Adds the expectations of these tables; false once it is too much.
+    /// Adds the expectations of these tables; false if the budget is exceeded.
     fn add(&mut self, tables: &[usize], clock: &Clock<'_>) -> Result<bool> {
         if tables.is_empty() {
             return Ok(true);
@@ -136,7 +136,8 @@ impl FirstOrder<'_> {
         }
         self.budget -= (base.variable_count() + base.factor_count()) as f64;
         let Ok(wider) = Order::greedy(&joint) else { return Ok(false) };
-        // A single table may take what it takes; several only if they do not widen the base much.
+        // A single table may be as expensive as it is. Several tables share an elimination only if they widen
+        // the base little.
         let little = wider.entries <= 4.0 * order.entries + 4096.0;
         if !little && tables.len() > 1 {
             let (first, second) = tables.split_at(tables.len() / 2);

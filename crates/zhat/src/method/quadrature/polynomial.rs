@@ -1,18 +1,19 @@
-//! A polynomial p(z) = Σᵢ ζᵢ zⁱ close to exp on [l, u], with a certified error.
+//! Polynomial approximation p(z) = Σᵢ ζᵢ zⁱ of exp on [l, u], with a certified error.
 //!
-//! Two ways to it. **Interpolation** at the k + 1 Chebyshev points of [l, u]: its Chebyshev coefficients are
-//! a discrete cosine transform of exp there, and its error is within a factor 2 + (2/π) ln(k + 1) of the best
-//! possible. The **minimax** polynomial has the least error of all of degree k; the exchange algorithm
-//! (`remez`) finds it.
+//! There are two constructions. **Interpolation** at the k + 1 Chebyshev points of [l, u]: the Chebyshev
+//! coefficients are a discrete cosine transform of exp at these points, and the error is within a factor 2 +
+//! (2/π) ln(k + 1) of the optimum. The **minimax** polynomial has the smallest error of all polynomials of
+//! degree k and is found by the exchange algorithm (`remez`).
 //!
-//! The way to monomials loses digits: for h = (u − l)/2 Chebyshev's Tₖ has coefficients of size 2ᵏ that
-//! cancel. So both are computed with twice the digits and rounded to doubles once, at the end; what that
-//! costs is part of the error.
+//! Conversion to monomials loses digits: for h = (u − l)/2, the Chebyshev polynomial Tₖ has coefficients of
+//! size 2ᵏ that cancel. Both constructions therefore use double-double arithmetic and round to doubles once,
+//! at the end. The certified error includes this rounding.
 //!
 //! **The error is a bound, not an estimate.** e = exp − p on [l, u] is, up to the tail of exp's Chebyshev
 //! series (coefficients 2e^c I_m(h) ≤ (eᵘ + eˡ)(h/2)ᵐ/m!), a polynomial of some degree M, and for those the
 //! largest value at N Chebyshev points is at least cos(πM/2N) times the largest anywhere (Ehlich and Zeller
-//! 1964). N = 8(M + 1) gives it away by at most 2 %. Sampling too is done with twice the digits.
+//! 1964). With N = 8(M + 1) the bound is at most 2 % too large. The evaluation at these points also uses
+//! double-double arithmetic.
 //!
 //! Time O(k² + (k + h)k); memory O(k + h).
 //!
@@ -20,7 +21,7 @@
 //! 2018, Section 2; Mason and Handscomb, *Chebyshev Polynomials*, 2002; Fraser 1965.
 //!
 //! ```
-//! use zhat::quadrature::Polynomial;
+//! use zhat::internal::quadrature::Polynomial;
 //!
 //! let p = Polynomial::chebyshev(8, (-1.0, 1.0))?;
 //! assert!(p.error() < 2e-8);
@@ -33,11 +34,11 @@ use crate::{Error, Result};
 
 use super::remez;
 
-/// Beyond this eᵘ is no double, and intervals this wide need degrees that no double can carry.
+/// Beyond this, eᵘ overflows a double, and intervals this wide need degrees that doubles cannot represent.
 const FARTHEST: f64 = 700.0;
-/// A degree of thousands costs seconds and helps nobody: monomials lose all digits long before.
+/// A degree in the thousands takes seconds and has no use: monomials lose all digits long before.
 const HIGHEST_DEGREE: usize = 1024;
-/// What of an error of relative size 2⁻¹⁰⁴ is left after a few hundred operations.
+/// The relative error of double-double arithmetic, 2⁻¹⁰⁴ per operation, after a few hundred operations.
 const NOISE: f64 = 1.0 / (1u128 << 90) as f64;
 
 /// p(z) = Σᵢ ζᵢ zⁱ ≈ exp z on [l, u].
@@ -56,9 +57,9 @@ impl Polynomial {
         scale.polynomial(degree, series.as_deref())
     }
 
-    /// The polynomial of this degree with the least error, by Remez' exchange.
+    /// The polynomial of this degree with the smallest error, by the Remez exchange algorithm.
     ///
-    /// Where that error is below what twice the digits of a double can tell, this is the interpolation.
+    /// If that error is below the precision of double-double arithmetic, this is the interpolation.
     pub fn minimax(degree: usize, interval: (f64, f64)) -> Result<Self> {
         let scale = Scale::new(degree, interval)?;
         let interpolation = Self::chebyshev(degree, interval)?;
@@ -69,7 +70,7 @@ impl Polynomial {
             return Ok(interpolation);
         };
         let minimax = scale.polynomial(degree, Some(&series))?;
-        // Where rounding to doubles decides, either may be the better.
+        // If rounding to doubles dominates, either may be better.
         Ok(if minimax.error <= interpolation.error { minimax } else { interpolation })
     }
 
@@ -78,8 +79,8 @@ impl Polynomial {
         &self.coefficients
     }
 
-    /// At least max |exp − p| over the interval, for the coefficients as they are; at most a few per cent
-    /// more.
+    /// An upper bound on max |exp − p| over the interval, for the coefficients as stored; at most a few per
+    /// cent too large.
     pub fn error(&self) -> f64 {
         self.error
     }
@@ -99,27 +100,27 @@ impl Polynomial {
         self.coefficients.iter().rev().fold(0.0, |sum, &c| sum * z + c)
     }
 
-    /// How far rounding can move `evaluate` from p(z), for z in the interval: 2k u Σ |ζᵢ| max(|l|, |u|)ⁱ.
+    /// A bound on the rounding error of `evaluate` for z in the interval: 2k u Σ |ζᵢ| max(|l|, |u|)ⁱ.
     pub fn rounding(&self) -> f64 {
         f64::EPSILON * (self.degree() as f64 + 1.0) * self.magnitude()
     }
 
-    /// Σ |ζᵢ| max(|l|, |u|)ⁱ: what cancels in the worst case.
+    /// Σ |ζᵢ| max(|l|, |u|)ⁱ: the amount that cancels in the worst case.
     pub fn magnitude(&self) -> f64 {
         let r = self.interval.0.abs().max(self.interval.1.abs());
         self.coefficients.iter().rev().fold(0.0, |sum, c| sum * r + c.abs())
     }
 }
 
-/// The least degree whose interpolation on the interval has an error of at most `error`; none where doubles
-/// cannot have it.
+/// The smallest degree whose interpolation on the interval has an error of at most `error`; `None` if doubles
+/// cannot achieve it.
 pub fn least_degree(interval: (f64, f64), error: f64) -> Option<usize> {
     let scale = Scale::new(0, interval).ok()?;
     if error.is_nan() || error <= 0.0 {
         return None;
     }
-    // No polynomial of degree k is nearer than √½ times the next Chebyshev coefficient: start at the first
-    // that may do.
+    // No polynomial of degree k has an error below √½ times the next Chebyshev coefficient, so the search
+    // starts at the first degree that satisfies this bound.
     let highest = scale.series_degree(0).min(HIGHEST_DEGREE);
     let start = (0..highest).find(|&k| 0.99 * scale.coefficient(k + 1) / 2f64.sqrt() <= error)?;
     (start..=highest)
@@ -157,8 +158,8 @@ impl Scale {
         (self.centre + self.half * t).exp()
     }
 
-    /// Whether the Taylor polynomial about the centre is exact to all the digits there are. On intervals this
-    /// short a Chebyshev coefficient is all rounding error, and division by hᵏ would blow that up.
+    /// Whether the Taylor polynomial about the centre is exact to full precision. On intervals this short,
+    /// Chebyshev coefficients consist of rounding error, and division by hᵏ would amplify it.
     fn is_taylor(&self, degree: usize) -> bool {
         let h = self.half.high;
         let mut term = 1.0;
@@ -188,8 +189,8 @@ impl Scale {
         (0..n).map(transform).collect()
     }
 
-    /// Monomials of Σ a_m T_m((z − c)/h), by Clenshaw's recursion on polynomials; of Taylor's without a
-    /// series.
+    /// Monomials of Σ a_m T_m((z − c)/h), by Clenshaw's recursion on polynomials; without a series, of the
+    /// Taylor polynomial.
     fn polynomial(&self, degree: usize, series: Option<&[Double]>) -> Result<Polynomial> {
         let monomials = match series {
             Some(series) => {
@@ -223,7 +224,7 @@ impl Scale {
         Ok(polynomial)
     }
 
-    /// The degree M beyond which exp's Chebyshev series is lost in the noise.
+    /// The degree M beyond which the Chebyshev series of exp is below the noise.
     fn series_degree(&self, at_least: usize) -> usize {
         (at_least.max(4)..).find(|&m| self.tail(m) <= NOISE / 1024.0).unwrap_or(at_least)
     }
@@ -240,7 +241,8 @@ impl Scale {
         4.0 * log_term.exp()
     }
 
-    /// exp's Chebyshev coefficient 2e^c I_m(h), from the series of the Bessel function; good to ten digits.
+    /// The Chebyshev coefficient 2e^c I_m(h) of exp, from the series of the Bessel function; accurate to ten
+    /// digits.
     fn coefficient(&self, m: usize) -> f64 {
         let half = self.half.high / 2.0;
         let mut term = 1.0;
@@ -259,7 +261,7 @@ impl Scale {
         2.0 * sum * self.centre.high.exp()
     }
 
-    /// At least max |exp − p| over the interval.
+    /// An upper bound on max |exp − p| over the interval.
     fn certify(&self, polynomial: &Polynomial) -> f64 {
         let largest = self.interval.1.exp();
         let degree = self.series_degree(polynomial.degree());
@@ -271,12 +273,12 @@ impl Scale {
             let terms = polynomial.coefficients.iter().rev();
             let value = terms.fold(Double::ZERO, |sum, &c| sum * z + c.into());
             let error = (z.exp() - value).value().abs();
-            // NaN must not be lost here.
+            // The comparison is written so that NaN propagates.
             worst = if error <= worst { worst } else { error };
         }
         let count = polynomial.degree() as f64 + 1.0;
         let noise = NOISE * (largest + count * polynomial.magnitude()) + 1e-290;
-        // The points are rounded, by far less than a thousandth of their distance.
+        // The points are rounded by far less than a thousandth of their distance.
         let lost = (1.001 * std::f64::consts::PI * degree as f64 / (2.0 * points as f64)).cos();
         ((worst + 2.0 * noise) / lost + 2.0 * noise) * (1.0 + 1e-12)
     }
@@ -300,7 +302,7 @@ fn step(a: Double, p: &[Double], slope: Double, shift: Double, q: &[Double]) -> 
 mod tests {
     use super::*;
 
-    /// max |exp − p| on a fine grid, with twice the digits.
+    /// max |exp − p| on a fine grid, in double-double arithmetic.
     fn seen_error(p: &Polynomial) -> f64 {
         let (low, high) = p.interval();
         let errors = (0..=20_000).map(|i| {
@@ -347,11 +349,11 @@ mod tests {
     fn minimax_errors_are_least() {
         for interval in INTERVALS {
             for degree in [0, 1, 2, 3, 5, 8, 13, 20] {
-                // e⁷⁰⁰ times a coefficient of T₁₃ is beyond doubles.
+                // e⁷⁰⁰ times a coefficient of T₁₃ overflows a double.
                 let Ok(chebyshev) = Polynomial::chebyshev(degree, interval) else { continue };
                 let Ok(minimax) = Polynomial::minimax(degree, interval) else { continue };
                 assert!(minimax.error() <= chebyshev.error());
-                // Lebesgue's constant of the Chebyshev points.
+                // The Lebesgue constant of the Chebyshev points.
                 let most = 2.0 + std::f64::consts::FRAC_2_PI * (degree as f64 + 1.0).ln();
                 let noise = 1e-15 * (interval.1.exp() + chebyshev.magnitude());
                 assert!(chebyshev.error() <= 1.03 * most * minimax.error() + noise, "{interval:?} {degree}");
@@ -359,7 +361,8 @@ mod tests {
         }
     }
 
-    /// The best line to exp on [−1, 1] has slope sinh 1; the best constant is cosh 1 with error sinh 1.
+    /// The best linear approximation of exp on [−1, 1] has slope sinh 1; the best constant is cosh 1 with
+    /// error sinh 1.
     #[test]
     fn minimax_of_low_degree_in_closed_form() {
         let line = Polynomial::minimax(1, (-1.0, 1.0)).unwrap();
@@ -405,7 +408,7 @@ mod tests {
         assert!(Polynomial::chebyshev(100_000, (0.0, 1.0)).is_err());
     }
 
-    /// Against arithmetic with 120 digits. Far from 0 the monomials themselves are badly conditioned.
+    /// Compared with arithmetic of 120 digits. Far from 0, the monomials themselves are badly conditioned.
     #[test]
     fn coefficients_keep_their_digits() {
         type Case = (usize, (f64, f64), f64, &'static [(usize, f64)]);

@@ -1,20 +1,20 @@
-//! Remez' exchange: the polynomial of degree k on [−1, 1] whose largest distance from a function is least.
+//! Remez exchange algorithm: the polynomial of degree k on [−1, 1] that minimises the maximum error.
 //!
-//! It is the one whose error takes its largest size at k + 2 points with alternating signs (Chebyshev). Given
-//! k + 2 points, a linear system has the polynomial and the height E for which the error is ±E there; the
-//! next points are where the error is largest between its zeros. Convergence is quadratic; for exp, whose
-//! every derivative is positive, there are always exactly k zeros inside and the ends of the interval are
-//! among the points. O(k³) an exchange.
+//! The error of this polynomial attains its maximum at k + 2 points with alternating signs (Chebyshev). Given
+//! k + 2 points, a linear system yields the polynomial and the level E for which the error is ±E there. The
+//! next points are the extrema of the error between its zeros. Convergence is quadratic. For exp, whose
+//! derivatives are all positive, there are always exactly k zeros inside, and the ends of the interval are
+//! among the points. O(k³) per exchange.
 
 use crate::numeric::Double;
 
-/// A best polynomial this close to levelled is as good as the best.
+/// Relative tolerance on the level of the error at which the iteration stops.
 const LEVEL: f64 = 1e-7;
-/// Quadratic convergence takes about five.
+/// Maximum number of exchanges. Quadratic convergence takes about five.
 const EXCHANGES: usize = 40;
 
-/// Chebyshev coefficients of the minimax polynomial of exp (given as a function on [−1, 1]), from those of a
-/// first guess; none where the error is too small to tell from rounding.
+/// Chebyshev coefficients of the minimax polynomial of exp (given as a function on [−1, 1]), starting from
+/// `guess`. `None` if the error is indistinguishable from rounding.
 pub(super) fn exchange(guess: &[Double], exp: impl Fn(Double) -> Double) -> Option<Vec<Double>> {
     let degree = guess.len() - 1;
     let count = degree + 2;
@@ -51,7 +51,7 @@ fn evaluate(series: &[Double], t: Double) -> Double {
     series[0] + t * last - before
 }
 
-/// The coefficients and the height with Σ a_m T_m(tⱼ) + (−1)ʲ E = exp(tⱼ), by elimination with pivots.
+/// The coefficients and the level E with Σ a_m T_m(tⱼ) + (−1)ʲ E = exp(tⱼ), by elimination with pivoting.
 fn levelled(points: &[f64], exp: impl Fn(Double) -> Double) -> Option<(Vec<Double>, Double)> {
     let n = points.len();
     let mut rows: Vec<Vec<Double>> = Vec::with_capacity(n);
@@ -90,7 +90,7 @@ fn levelled(points: &[f64], exp: impl Fn(Double) -> Double) -> Option<(Vec<Doubl
     Some((solution, height))
 }
 
-/// Where the function changes its sign.
+/// A zero of the function, by bisection.
 fn zero(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let positive = f(low) > 0.0;
     for _ in 0..50 {
@@ -100,7 +100,7 @@ fn zero(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Where |f| is largest between two zeros, by golden sections.
+/// The maximum of |f| between two zeros, by golden-section search.
 fn peak(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let golden = 0.5 * (5f64.sqrt() - 1.0);
     let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));

@@ -1,28 +1,30 @@
-//! Stochastic quadrature of what a tractable base leaves over.
+//! Stochastic quadrature of the residual of a tractable base.
 //!
-//! The published method draws cliques and states uniformly and pays with the norm of the whole model. Here
-//! the sum over cliques is carried out, so that no polynomial is needed (exp itself is taken, and Ẑ is
-//! unbiased for Z), and states are drawn exactly from a base that has the strongest factors
-//! ([`super::base`]): Z = Z_base·E_base\[exp r(x)\] with r what is left over. Which beliefs r is freed of
-//! single variables by is found out by pilots that are thrown away: uniform ones, those of belief
-//! propagation, or the base's own. Where it pays, E_base\[r\] is computed exactly and the first order of exp
-//! r needs no sampling.
+//! Z = Z_base·E_base\[exp r(x)\], where the base contains the strongest factors ([`super::base`]) and r is
+//! the residual. The published method draws cliques and states uniformly, and its error depends on the norm
+//! of the whole model. Here the sum over cliques is computed exactly, so no polynomial is needed (exp itself
+//! is used, and Ẑ is unbiased for Z), and states are drawn exactly from the base. A pilot run, whose samples
+//! are discarded, chooses which single-variable beliefs to subtract from r: uniform ones, those of belief
+//! propagation, or those of the base. If it reduces the variance enough, E_base\[r\] is computed exactly, so
+//! that the first order of exp r needs no sampling.
 //!
-//! Time: one elimination of the base, then O(variables + factors left) a sample; memory that of the base's
-//! tables. log Z: an interval that holds with the stated confidence for weights of any kind
-//! ([`super::weights`]); certified where nothing is left over. With `epsilon` the number of samples is
-//! forecast by the pilot, and refused with the figure if time does not allow it. Marginals: ratios of two
-//! estimates, so consistent but biased.
+//! Time: one elimination of the base, then O(variables + factors in the residual) per sample. Memory: the
+//! tables of the base. log Z comes with an interval that holds with the stated confidence for any weights
+//! ([`super::weights`]); it is exact if the residual is empty. With `epsilon`, the pilot run predicts the
+//! number of samples; if the time limit does not allow it, an error states that number. Marginals are ratios
+//! of two estimates, so they are consistent but biased.
 //!
-//! `form` steps down the ladder that leads here: `tree`, `variables` and `uniform` have smaller bases,
-//! `tuples` samples tuples, as published, but with centred tables, exact terms of order 0, 1 and 2, strata by
-//! length and cliques by their size ([`super::stratified`]).
+//! `form` selects simpler variants: `tree`, `variables` and `uniform` have smaller bases; `tuples` samples
+//! tuples as published, but with centred tables, exact terms of order 0, 1 and 2, strata by length and
+//! cliques weighted by their size ([`super::stratified`]).
 //!
 //! ```
-//! use zhat::{LogPartition, Run, model::generate, quadrature::StochasticQuadrature};
+//! use zhat::{LogPartition, Run};
+//! use zhat::model::generate;
+//! use zhat::quadrature::StochasticQuadrature;
 //! let grid = generate::Grid { rows: 12, columns: 12, torus: false };
 //! let model = generate::ising(grid, 0.3, 0.3, false, 1)?;
-//! let method = StochasticQuadrature { width: 4, samples: 4096, ..Default::default() };
+//! let method = StochasticQuadrature::default().width(4).samples(4096);
 //! println!("{}", method.log_partition(&model, &Run::default())?);
 //! # Ok::<(), zhat::Error>(())
 //! ```
@@ -53,57 +55,57 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 pub(super) const NAME: &str = "sccq";
-/// Work of a replicate, in variables and tables, between two looks at the clock.
+/// Work of a replicate, in variables and tables, between two checks of the clock.
 const ROUND: usize = 1 << 16;
-/// Entries that the base's tables have at the most, and seconds for each.
+/// Maximum number of entries in the tables of the base.
 const ENTRIES: f64 = (1 << 20) as f64;
-/// The part of the error probability that is kept for runs that do not come to the end.
+/// The share of the error probability reserved for runs that stop early.
 pub(super) const EARLY: f64 = 0.2;
 /// What is sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// States of a base of bounded width.
+pub enum QuadratureForm {
+    /// States from a base of bounded width.
     #[default]
     Width,
-    /// States of a spanning forest.
+    /// States from a spanning forest.
     Tree,
     /// States of independent variables.
     Variables,
     /// Uniform states.
     Uniform,
-    /// Index tuples, by length.
+    /// Index tuples, stratified by length.
     Tuples,
 }
 
-/// Quadrature of what a tractable base leaves over.
+/// Quadrature of the residual of a tractable base.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StochasticQuadrature {
     /// What is sampled.
-    pub form: Form,
-    /// Neighbours that a variable of the base may have when it is eliminated.
+    pub form: QuadratureForm,
+    /// Maximum number of neighbours of a variable of the base when it is eliminated.
     pub width: usize,
-    /// Whether what is left over is freed of what single variables say.
+    /// Whether single-variable terms are subtracted from the residual.
     pub absorb: bool,
     /// Whether the first order may be computed exactly.
     pub first_order: bool,
-    /// The degree of the polynomial if tuples are sampled; none for one that is close enough.
+    /// Degree of the polynomial if tuples are sampled; by default chosen for sufficient accuracy.
     pub degree: Option<usize>,
-    /// Samples in all, if no `epsilon` is given; rounded up to a multiple of the replicates.
+    /// Total number of samples if `epsilon` is not given; rounded up to a multiple of the replicates.
     pub samples: u64,
-    /// Independent replicates, at least two.
+    /// Number of independent replicates, at least two.
     pub replicates: usize,
-    /// A relative error of Ẑ that is to be kept: as many samples as a pilot says it takes, or a refusal that
-    /// says how many.
+    /// Target relative error of Ẑ. A pilot run determines the number of samples; if it is too large, an error
+    /// states it.
     pub epsilon: Option<f64>,
     /// Confidence of the interval, between 0 and 1.
     pub confidence: f64,
 }
 
 options!(StochasticQuadrature {
-    form: Form,
+    form: QuadratureForm,
     width: usize => COUNT,
     absorb: bool,
     first_order: bool,
@@ -117,7 +119,7 @@ options!(StochasticQuadrature {
 impl Default for StochasticQuadrature {
     fn default() -> Self {
         StochasticQuadrature {
-            form: Form::Width,
+            form: QuadratureForm::Width,
             width: 8,
             absorb: true,
             first_order: true,
@@ -177,13 +179,13 @@ impl StochasticQuadrature {
         (1.0 - EARLY) * (1.0 - self.confidence)
     }
 
-    /// The entries that the base may have beyond a forest.
+    /// The number of entries that the base may have beyond a forest.
     fn entries(graph: &FactorGraph, run: &Run) -> f64 {
         let room = 0.25 * (run.memory() as f64 - graph.preparation_bytes()).max(0.0) / BYTES_PER_ENTRY;
         room.min(ENTRIES)
     }
 
-    /// The entries that tables of this width can have at the most.
+    /// The maximum number of entries of tables of this width.
     fn most(&self, graph: &FactorGraph) -> f64 {
         let largest = graph.cardinalities().iter().fold(1, |most, &states| states.max(most)) as f64;
         let table = ((self.width as f64 + 1.0) * largest.ln()).min(graph.log_state_count()).exp();
@@ -192,10 +194,10 @@ impl StochasticQuadrature {
 
     fn reach(&self, graph: &FactorGraph, run: &Run) -> Reach {
         match self.form {
-            Form::Width => Reach::Width { width: self.width, entries: Self::entries(graph, run) },
-            Form::Tree => Reach::Forest,
-            Form::Variables => Reach::Variables,
-            Form::Uniform | Form::Tuples => Reach::Nothing,
+            QuadratureForm::Width => Reach::Width { width: self.width, entries: Self::entries(graph, run) },
+            QuadratureForm::Tree => Reach::Forest,
+            QuadratureForm::Variables => Reach::Variables,
+            QuadratureForm::Uniform | QuadratureForm::Tuples => Reach::Nothing,
         }
     }
 
@@ -261,7 +263,7 @@ impl StochasticQuadrature {
             _ => (0.0, 0.0),
         };
         let base = match self.form {
-            Form::Width => BYTES_PER_ENTRY * Self::entries(graph, run).min(self.most(graph)),
+            QuadratureForm::Width => BYTES_PER_ENTRY * Self::entries(graph, run).min(self.most(graph)),
             _ => 0.0,
         };
         let pilots = 3.0 * (32 * PILOT_DRAWS.1) as f64;
@@ -298,7 +300,7 @@ impl StochasticQuadrature {
         diagnostics
     }
 
-    /// Prepares the model and the base and hands them on.
+    /// Prepares the model and the base and passes them to `work`.
     fn with_base<T: Send>(
         &self,
         graph: &FactorGraph,
@@ -323,13 +325,13 @@ impl StochasticQuadrature {
         })
     }
 
-    /// The masses of all replicates together; an error if no sample has a weight.
+    /// The combined masses of all replicates; an error if all samples have weight zero.
     fn masses(drawn: &Drawn, free: &FactorGraph, query: Query) -> Result<Masses> {
         together(drawn.replicates.iter().map(|replicate| &replicate.masses), free, query)
     }
 
     fn states_only(&self) -> Result<()> {
-        if self.form == Form::Tuples {
+        if self.form == QuadratureForm::Tuples {
             return Err(Error::argument(
                 "form",
                 "tuples answers log_partition only; the other forms answer all",
@@ -339,7 +341,7 @@ impl StochasticQuadrature {
     }
 }
 
-/// What the tables' values, moved to and fro, and the base's sweep may lose.
+/// Rounding from moving terms between tables and from the elimination of the base.
 pub(super) fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     let moves = 64.0 * graph.factor_count() as f64;
@@ -365,7 +367,7 @@ impl Forecasts<FactorGraph> for StochasticQuadrature {
             bytes += forecast.bytes;
             setup += forecast.seconds;
         }
-        if self.form == Form::Width {
+        if self.form == QuadratureForm::Width {
             setup += PER_ENTRY * Self::entries(graph, run).min(self.most(graph));
         }
         if query == Query::LogPartition {
@@ -380,7 +382,7 @@ impl Forecasts<FactorGraph> for StochasticQuadrature {
 impl LogPartition<FactorGraph> for StochasticQuadrature {
     fn log_partition(&self, graph: &FactorGraph, run: &Run) -> Result<Estimate> {
         let clock = run.start(NAME);
-        if self.form == Form::Tuples {
+        if self.form == QuadratureForm::Tuples {
             self.check()?;
             return stratified::log_partition(self, graph, run, &clock);
         }
@@ -431,7 +433,7 @@ impl FactorMarginals<FactorGraph> for StochasticQuadrature {
         self.with_base(graph, Query::FactorMarginals, run, &clock, |chosen, prepared| {
             let (free, reduced) = (&prepared.reduced.graph, &prepared.reduced);
             if chosen.source.left() == 0 {
-                // All factors are in the base, so its order is one of the model, too.
+                // All factors are in the base, so its order is also an order of the model.
                 let order = chosen.source.split.order.clone();
                 let (_, beliefs) = marginals_along(free, order, Query::FactorMarginals, &clock)?;
                 let mut diagnostics = self.diagnostics(chosen, None, &clock);
@@ -451,7 +453,7 @@ impl FactorMarginals<FactorGraph> for StochasticQuadrature {
 }
 
 impl Sample<FactorGraph> for StochasticQuadrature {
-    /// Draws from the base, with their weights.
+    /// Samples from the base, with weights.
     fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
         self.states_only()?;

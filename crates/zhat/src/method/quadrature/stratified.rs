@@ -1,15 +1,16 @@
-//! Quadrature by tuples with everything known taken out: the published estimator, made as good as one of its
-//! kind can be.
+//! Quadrature by tuples with all known terms computed exactly: a variance-reduced version of the published
+//! estimator.
 //!
 //! Tables are centred, θ_c ← θ_c − mean, so that Z = |X|·exp m·E\[exp Σ_c θ_c(x)\] over uniform x, with E ≥ 1
-//! by Jensen's inequality; the polynomial is close to exp on \[Σ min θ_c, Σ max θ_c\], which is far less than
-//! ±‖θ‖₁. Of Σᵢ ζᵢ·E\[(Σ_c θ_c)ⁱ\] the terms of order 0 and 1 are known (1 and 0), that of order 2 is a sum
-//! over pairs of tables that share a variable, and the others are sampled apart from each other: i cliques
-//! drawn with probability ∝ a_c = max |θ_c|, one state of what they touch, and ζᵢ·Aⁱ·Π θ_c/a_c with A = Σ
-//! a_c, a number in ±|ζᵢ|·Aⁱ. So empirical Bernstein bounds hold for every length, and their sum for Z.
+//! by Jensen's inequality. The polynomial approximates exp on \[Σ min θ_c, Σ max θ_c\], which is much smaller
+//! than ±‖θ‖₁. In Σᵢ ζᵢ·E\[(Σ_c θ_c)ⁱ\], the terms of order 0 and 1 are known (1 and 0), and the term of
+//! order 2 is a sum over pairs of tables that share a variable. Each higher order is sampled separately: i
+//! cliques drawn with probability ∝ a_c = max |θ_c| and one state of the variables that they touch give
+//! ζᵢ·Aⁱ·Π θ_c/a_c with A = Σ a_c, a number in ±|ζᵢ|·Aⁱ. Empirical Bernstein bounds hold for each length, and
+//! their sum holds for Z.
 //!
-//! Time O(i) a tuple, whatever the size of the model: for very large and very weak models. Where states of a
-//! base can be drawn, those are better.
+//! Time O(i) per tuple, independent of the size of the model. For very large and very weak models; if states
+//! of a base can be drawn, they give better estimates.
 
 use rayon::prelude::*;
 
@@ -26,21 +27,21 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 use crate::units;
 
-/// The polynomial's error where no degree is given.
+/// The error of the polynomial if no degree is given.
 const ERROR: f64 = 1e-4;
-/// Products that the exact term of order 2 may take.
+/// Maximum number of products for the exact term of order 2.
 const PAIRS: f64 = 2e7;
-/// Tuples of a replicate between two looks at the clock.
+/// Tuples per replicate between two checks of the clock.
 const ROUND: u64 = 4096;
 
-/// Cliques to be drawn in proportion to their size.
+/// Cliques to be drawn with probability proportional to a_c.
 struct Tuples {
     cardinalities: Vec<usize>,
     cliques: Vec<(u32, u32, usize)>,
     vertices: Vec<u32>,
     /// θ_c/a_c.
     values: Vec<f64>,
-    /// Walker's alias table: with probability `stay` the clique itself, else the other.
+    /// Walker's alias table: with probability `stay` the clique itself, otherwise the other one.
     alias: Vec<(f64, u32)>,
     /// A.
     total: f64,
@@ -114,7 +115,7 @@ impl Tuples {
     }
 }
 
-/// Walker's alias table of these weights.
+/// Walker's alias table for these weights.
 fn alias(sizes: &[f64], total: f64) -> Vec<(f64, u32)> {
     let n = sizes.len() as f64;
     let mut left: Vec<f64> = sizes.iter().map(|size| size * n / total).collect();
@@ -181,11 +182,11 @@ struct Stratum {
     length: usize,
     /// ζᵢ·Aⁱ.
     scale: f64,
-    /// Tuples of each replicate.
+    /// Tuples per replicate.
     each: u64,
 }
 
-/// log Z by tuples.
+/// log Z from tuples.
 pub(super) fn log_partition(
     options: &StochasticQuadrature,
     graph: &FactorGraph,
@@ -218,7 +219,7 @@ pub(super) fn log_partition(
     let lengths: Vec<usize> = (first..zeta.len()).filter(|_| tuples.total > 0.0).collect();
     let scale = |i: usize| zeta[i] * tuples.total.powi(i as i32);
     let delta = 1.0 - options.confidence;
-    // Shares that make the sum of the worst cases least.
+    // The shares that minimise the sum of the worst-case errors.
     let shares: Vec<f64> = lengths.iter().map(|&i| scale(i).abs().powf(2.0 / 3.0)).collect();
     let all: f64 = shares.iter().sum();
     let mut samples = options.samples as f64;
@@ -290,14 +291,14 @@ pub(super) fn log_partition(
         )));
     }
     let error = polynomial.error();
-    // Z ≥ |X|·exp m, and no score is above the sum of the maxima.
+    // Z ≥ |X|·exp m, and no score exceeds the sum of the maxima.
     let low = (low - error).max(1.0).ln();
     let high = (high + error).max(1.0).ln().min(tuples.high).max(low);
     let guarantee = Guarantee::bounds(offset + low, offset + high, options.confidence, rounding);
     Ok(Answer { value: offset + value.ln(), guarantee, diagnostics })
 }
 
-/// Draws the tuples of one length; `None` if time is up.
+/// Draws the tuples of one length; `None` if the time limit is reached.
 fn sample(
     tuples: &Tuples,
     stratum: &Stratum,
@@ -320,7 +321,7 @@ fn sample(
                 stamps.fill((0, 0));
                 now = 1;
             }
-            // From ±1 to between 0 and 1.
+            // Maps [−1, 1] to [0, 1].
             let x = 0.5 + 0.5 * tuples.product(stratum.length, &mut random, &mut stamps, now);
             sum += x;
             squares += (x - 0.5) * (x - 0.5);

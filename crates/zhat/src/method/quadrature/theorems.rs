@@ -1,26 +1,28 @@
-//! How many samples of which degree a promise takes, and what a given number of samples buys.
+//! Error bounds: the degree and number of samples required for a given error, and the error for a given
+//! number of samples.
 //!
-//! **Theorem 2 as printed** asks for (k − 1)·k! ≥ 8·exp(2‖θ‖₁)/(πϵ) and N =
-//! 2·ln(2/δ)·(τ/|X|)²·‖θ‖_∞^{2k'}/ε², k' = 1 if ‖θ‖_∞ < 1 else k, with ε the polynomial's own error. That is
-//! *not valid*: the condition on k lacks a factor ‖θ‖₁ᵏ (at ϵ = 0.1, ‖θ‖₁ = 10 it says 13; 23 are needed if Z
-//! may be as small as |X|·exp(−‖θ‖₁), and 16 by Jensen's inequality below), and the range forgets that the
-//! sample of the empty tuple has size τ. [`printed`] is here to be compared with.
+//! **Theorem 2 as printed** requires (k − 1)·k! ≥ 8·exp(2‖θ‖₁)/(πϵ) and N =
+//! 2·ln(2/δ)·(τ/|X|)²·‖θ‖_∞^{2k'}/ε², k' = 1 if ‖θ‖_∞ < 1 else k, where ε is the error of the polynomial.
+//! This is *not valid*: the condition on k lacks a factor ‖θ‖₁ᵏ (for ϵ = 0.1 and ‖θ‖₁ = 10 it gives 13; 23
+//! are needed if Z may be as small as |X|·exp(−‖θ‖₁), and 16 with Jensen's inequality below), and the range
+//! ignores that the sample of the empty tuple has size τ. [`samples_as_printed`] is provided for comparison.
 //!
 //! **Corrected.** One sample is ±τ·Π θ, at most τ·R with R = max(1, ‖θ‖_∞ᵏ), so by Hoeffding's inequality the
-//! mean of N is within t = τR·√(2·ln(2/δ)/N) of Σ_x p(score(x)) with probability 1 − δ, and that is within
-//! |X|·max_{\[l,u\]} |exp − p| of Z. By Jensen's inequality Z ≥ |X|·exp m with m the mean score over all
-//! states, which is the sum of the tables' means. So |Ẑ − Z| ≤ ϵZ for ϵ = (t/|X| + max |exp − p|)·exp(−m).
-//! [`corrected`] gives both terms half of ϵ; [`bought`] says ϵ for a given N.
+//! mean of N is within t = τR·√(2·ln(2/δ)/N) of Σ_x p(score(x)) with probability 1 − δ, and that is
+//! within |X|·max_{\[l,u\]} |exp − p| of Z. By Jensen's inequality Z ≥ |X|·exp m with m the mean score over
+//! all states, which is the sum of the tables' means. So |Ẑ − Z| ≤ ϵZ for ϵ = (t/|X| + max |exp −
+//! p|)·exp(−m). [`corrected`] assigns half of ϵ to each term; [`error_of`] computes ϵ for a given N.
 //!
-//! **Theorem 6** is about logarithms: |ln Ẑ − ln Z| ≤ |Ẑ − Z|/min(Ẑ, Z), so at most ϵ/(1 − ϵ) where ϵ < 1
-//! ([`log_error`]).
+//! **Theorem 6** is about logarithms: |ln Ẑ − ln Z| ≤ |Ẑ − Z|/min(Ẑ, Z), so the error is at most ϵ/(1 − ϵ)
+//! for ϵ < 1 ([`log_error`]).
 //!
-//! Both are astronomical for ordinary models: they are computed first, and N is said in the refusal.
+//! N is astronomical for ordinary models. It is therefore computed first, and an error that refuses to run
+//! states it.
 
 use super::polynomial::{Polynomial, least_degree};
 use super::tuples::Cliques;
 
-/// What the theorems know of a model.
+/// The quantities of a model that the theorems use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norms {
     /// |C|.
@@ -31,14 +33,14 @@ pub struct Norms {
     pub largest: f64,
     /// The mean score over all states: the sum of the tables' means.
     pub mean: f64,
-    /// At most any score: the sum of the tables' least values.
+    /// A lower bound on all scores: the sum of the minima of the tables.
     pub low: f64,
-    /// At least any score.
+    /// An upper bound on all scores.
     pub high: f64,
 }
 
 impl Norms {
-    /// Of the cliques of a model.
+    /// Computed from the cliques of a model.
     pub fn of(cliques: &Cliques) -> Self {
         let theta = cliques.theta();
         let mut norms = Norms {
@@ -58,7 +60,7 @@ impl Norms {
         norms
     }
 
-    /// ±‖θ‖₁, the interval of the paper; of positive length.
+    /// ±‖θ‖₁, the interval of the paper, with positive length.
     pub fn interval(&self) -> (f64, f64) {
         let one = self.one.max(1e-9);
         (-one, one)
@@ -76,7 +78,7 @@ impl Norms {
     }
 }
 
-/// ln(|ζᵢ|·|C|ⁱ) for every length i.
+/// ln(|ζᵢ|·|C|ⁱ) for each length i.
 pub(super) fn log_masses(polynomial: &Polynomial, cliques: usize) -> impl Iterator<Item = f64> {
     let log_cliques = (cliques as f64).ln();
     let term =
@@ -94,13 +96,13 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// N, which may be infinite.
+    /// N; may be infinite.
     pub fn samples(&self) -> f64 {
         self.log_samples.exp()
     }
 }
 
-/// Theorem 2 as printed, **not valid**: `None` where no polynomial of its degree can be had.
+/// Theorem 2 as printed, **not valid**. `None` if no polynomial of the required degree exists.
 pub fn samples_as_printed(norms: &Norms, epsilon: f64, delta: f64) -> Option<Needed> {
     let wanted = (8.0 / (std::f64::consts::PI * epsilon)).ln() + 2.0 * norms.one;
     let (mut degree, mut log_factorial) = (1usize, 0.0);
@@ -120,8 +122,8 @@ pub fn samples_as_printed(norms: &Norms, epsilon: f64, delta: f64) -> Option<Nee
     Some(Needed { degree, log_samples })
 }
 
-/// The corrected theorem for polynomials on `interval`: the least degree whose error is half of ϵ, and N for
-/// the other half; `None` where no polynomial in double precision is that close.
+/// The corrected theorem for polynomials on `interval`: the smallest degree whose error is at most half of ϵ,
+/// and N for the other half. `None` if no polynomial in double precision is accurate enough.
 pub fn corrected(norms: &Norms, interval: (f64, f64), epsilon: f64, delta: f64) -> Option<Needed> {
     let half = 0.5 * epsilon * norms.mean.exp();
     if !(half > 0.0 && half.is_finite()) {
@@ -139,21 +141,21 @@ pub(super) fn log_samples(norms: &Norms, polynomial: &Polynomial, epsilon: f64, 
         + 2.0 * (norms.log_mass(polynomial) + norms.log_range(degree) - norms.mean - epsilon.ln())
 }
 
-/// What N samples buy: |Ẑ − Z| ≤ ϵZ with probability 1 − δ.
+/// The error ϵ of N samples: |Ẑ − Z| ≤ ϵZ with probability 1 − δ.
 pub fn error_of(norms: &Norms, polynomial: &Polynomial, samples: f64, delta: f64) -> f64 {
     (absolute(norms, polynomial, samples, delta).ln() - norms.mean).exp()
 }
 
-/// |Ẑ − Z|/|X| is at most this with probability 1 − δ.
+/// An upper bound on |Ẑ − Z|/|X| that holds with probability 1 − δ.
 pub(super) fn absolute(norms: &Norms, polynomial: &Polynomial, samples: f64, delta: f64) -> f64 {
     let degree = polynomial.coefficients().len() - 1;
     let log_range = norms.log_mass(polynomial) + norms.log_range(degree);
     let sampling = (log_range + 0.5 * (2.0 * (2.0 / delta).ln() / samples).ln()).exp();
-    // The last term pays for rounding in sums of thousands of terms.
+    // The last term covers rounding in sums of thousands of terms.
     sampling + polynomial.error() + 1e-12 * log_range.exp()
 }
 
-/// Theorem 6: |ln Ẑ − ln Z| where |Ẑ − Z| ≤ ϵZ; infinite for ϵ ≥ 1.
+/// Theorem 6: a bound on |ln Ẑ − ln Z| if |Ẑ − Z| ≤ ϵZ; infinite for ϵ ≥ 1.
 pub fn log_error(epsilon: f64) -> f64 {
     if epsilon < 1.0 { -(-epsilon).ln_1p() } else { f64::INFINITY }
 }
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!((printed.degree, corrected.degree), (13, 16));
         assert_eq!(least_degree(norms.interval(), 0.05 * (-10f64).exp()), Some(23));
         assert!(Polynomial::chebyshev(13, norms.interval()).unwrap().error() > 1.0);
-        // Beyond all hope, and said so.
+        // An infeasible number of samples.
         assert!(corrected.samples() > 1e18, "{corrected:?}");
         let polynomial = Polynomial::chebyshev(16, norms.interval()).unwrap();
         let bought = error_of(&norms, &polynomial, corrected.samples(), 0.05);

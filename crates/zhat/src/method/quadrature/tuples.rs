@@ -1,17 +1,18 @@
-//! Index tuples of the overcomplete statistics, their mass, and three ways to draw them.
+//! Index tuples of the overcomplete statistics, their mass, and three samplers.
 //!
 //! An index j is a clique and a joint state of its variables; φ_{C=y}(x) = \[x_C = y\]. For a tuple j of i
-//! indices χⁱ(j) = Σ_x Π_r φ(x)_{j_r} = |X| / |X_{∪C}| if its states agree where cliques meet, else 0, and
-//! ‖χⁱ‖₁ = |X|·|C|ⁱ: the mass χⁱ/‖χⁱ‖₁ is that of i cliques drawn independently and uniformly, and then one
-//! uniform joint state of all variables that they touch.
+//! indices, χⁱ(j) = Σ_x Π_r φ(x)_{j_r} = |X| / |X_{∪C}| if its states agree where cliques overlap, otherwise
+//! 0, and ‖χⁱ‖₁ = |X|·|C|ⁱ. The distribution χⁱ/‖χⁱ‖₁ is obtained by drawing i cliques independently and
+//! uniformly, and then one uniform joint state of all variables that they touch.
 //!
-//! - [`Sampler::Direct`] does just that: O(i) a tuple.
-//! - [`Sampler::Unranking`] is the published Algorithm 2: the number of distinct cliques, which they are,
-//!   which place has which, which state, each by its rank among all. O(i² + |C|) a tuple.
-//! - [`Sampler::Rejection`] is the older way: uniform tuples from \[d\]ⁱ, kept with probability χⁱ(j)/max χⁱ.
-//!   Exponential in i.
+//! - [`TupleSampler::Direct`] does exactly this: O(i) per tuple.
+//! - [`TupleSampler::Unranking`] is the published Algorithm 2: it draws the number of distinct cliques, the
+//!   set of cliques, the assignment of cliques to places and the state, each by its rank. O(i² + |C|) per
+//!   tuple.
+//! - [`TupleSampler::Rejection`] is the older method: uniform tuples from \[d\]ⁱ, accepted with probability
+//!   χⁱ(j)/max χⁱ. Exponential in i.
 //!
-//! All three have the same law, which tests hold them to.
+//! All three have the same distribution, which is tested.
 //!
 //! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood
 //! estimation*, UAI 2018.
@@ -23,28 +24,28 @@ use crate::error::{Error, Result};
 use crate::model::FactorGraph;
 use crate::random::Stream;
 
-/// How index tuples are drawn.
+/// Sampler of index tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sampler {
-    /// Independent cliques, then a state of what they touch.
+pub enum TupleSampler {
+    /// Independent cliques, then a state of the variables that they touch.
     #[default]
     Direct,
     /// Algorithm 2 of the paper.
     Unranking,
-    /// Uniform proposals, most of them refused.
+    /// Uniform proposals, most of them rejected.
     Rejection,
 }
 
-/// The cliques of a model, which are its factors, with θ.
+/// The cliques of a model (its factors) with θ.
 #[derive(Clone, Debug)]
 pub struct Cliques {
     cardinalities: Vec<usize>,
     cliques: Vec<Clique>,
-    /// The vertices of one clique after the other, with their numbers of states.
+    /// The vertices of all cliques, concatenated, with their numbers of states.
     vertices: Vec<(u32, u32)>,
     theta: Vec<f64>,
-    /// The clique of every index.
+    /// The clique of each index.
     owners: Vec<u32>,
 }
 
@@ -52,15 +53,16 @@ pub struct Cliques {
 struct Clique {
     start: u32,
     end: u32,
-    /// Where its θ begin.
+    /// The offset of its θ.
     theta: usize,
 }
 
 impl Cliques {
-    /// The factors of a graph; an error if one forbids anything, for then log tables have no polynomial.
+    /// The factors of a graph. An error if one forbids a state, because −∞ has no polynomial.
     ///
     /// ```
-    /// use zhat::{FactorGraph, quadrature::Cliques};
+    /// use zhat::FactorGraph;
+    /// use zhat::internal::quadrature::Cliques;
     /// let mut graph = FactorGraph::new(vec![2, 2])?;
     /// graph.add_factor(&[0, 1], &[0.5, -0.5, -0.5, 0.5])?;
     /// assert_eq!(Cliques::new(&graph)?.naive_norm(2), 1.0);
@@ -98,7 +100,7 @@ impl Cliques {
         self.cliques.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no cliques.
     pub fn is_empty(&self) -> bool {
         self.cliques.is_empty()
     }
@@ -108,7 +110,7 @@ impl Cliques {
         self.theta.len()
     }
 
-    /// All θ, clique after clique.
+    /// All θ, clique by clique.
     pub fn theta(&self) -> &[f64] {
         &self.theta
     }
@@ -133,7 +135,7 @@ impl Cliques {
         (self.len() as f64).powi(length as i32)
     }
 
-    /// The same as the sum over the number of distinct cliques, Σ_l S(i, l)·C(|C|, l)·l!; `None` where its
+    /// The same as the sum over the number of distinct cliques, Σ_l S(i, l)·C(|C|, l)·l!; `None` if its
     /// counts do not fit into 128 bits.
     pub fn stirling_norm(&self, length: usize) -> Option<f64> {
         let counts = Counts::new(length)?;
@@ -144,7 +146,7 @@ impl Cliques {
         (0..=length).map(term).sum()
     }
 
-    /// The same as the sum over all dⁱ tuples, which is what had to be done before Theorem 3.
+    /// The same as the sum over all dⁱ tuples, as it was computed before Theorem 3.
     pub fn naive_norm(&self, length: usize) -> f64 {
         if length > 0 && self.dimension() == 0 {
             return 0.0;
@@ -166,7 +168,7 @@ impl Cliques {
 /// The states of the touched vertices.
 #[derive(Clone, Debug)]
 struct Assignment {
-    /// A vertex is touched if its stamp is the present one.
+    /// A vertex is touched if its stamp equals `now`.
     stamps: Vec<u32>,
     states: Vec<u32>,
     touched: Vec<u32>,
@@ -199,7 +201,7 @@ impl Assignment {
         new
     }
 
-    /// Takes over the states that the indices of a tuple mean; false if they contradict each other.
+    /// Sets the states given by the indices of a tuple; false if they contradict each other.
     fn agrees(&mut self, cliques: &Cliques, tuple: &[usize]) -> bool {
         self.clear();
         for &index in tuple {
@@ -224,18 +226,18 @@ impl Assignment {
     }
 }
 
-/// A source of tuples: draws one, and tells what it is.
+/// Draws tuples and gives access to the last one.
 #[derive(Clone, Debug)]
 pub struct Tuples<'c> {
     cliques: &'c Cliques,
-    sampler: Sampler,
+    sampler: TupleSampler,
     counts: Option<Counts>,
     assignment: Assignment,
     indices: Vec<usize>,
     chosen: Vec<usize>,
     places: Vec<usize>,
     names: Vec<usize>,
-    /// Random bits that are left over, and half of another 64.
+    /// Unused random bits, and half of another 64-bit word.
     bits: u64,
     left: u32,
     half: Option<u32>,
@@ -244,10 +246,10 @@ pub struct Tuples<'c> {
 
 impl<'c> Tuples<'c> {
     /// A sampler for tuples of up to `longest` indices; an error if the counts of Algorithm 2 would overflow.
-    pub fn new(cliques: &'c Cliques, sampler: Sampler, longest: usize) -> Result<Self> {
-        let counts = (sampler == Sampler::Unranking).then(|| Counts::new(longest)).flatten();
+    pub fn new(cliques: &'c Cliques, sampler: TupleSampler, longest: usize) -> Result<Self> {
+        let counts = (sampler == TupleSampler::Unranking).then(|| Counts::new(longest)).flatten();
         let widest = (0..cliques.len()).map(|c| cliques.theta_of(c).len() as f64).fold(1.0, f64::max);
-        let overflow = sampler == Sampler::Unranking
+        let overflow = sampler == TupleSampler::Unranking
             && (counts.is_none()
                 || (0..=longest).any(|l| unranking::binomial(cliques.len(), l).is_none())
                 || widest.log2() * longest as f64 > 120.0);
@@ -274,7 +276,7 @@ impl<'c> Tuples<'c> {
         })
     }
 
-    /// Forgets left-over random bits, so that the next tuples depend on their stream alone.
+    /// Discards unused random bits, so that the next tuples depend only on their stream.
     pub fn reset(&mut self) {
         self.left = 0;
         self.half = None;
@@ -283,7 +285,7 @@ impl<'c> Tuples<'c> {
     /// Draws a tuple of this length; the model must have a clique.
     pub fn draw(&mut self, length: usize, random: &mut Stream) -> &[usize] {
         match self.sampler {
-            Sampler::Direct => {
+            TupleSampler::Direct => {
                 self.chosen.clear();
                 for _ in 0..length {
                     self.chosen.push(random.below(self.cliques.len()));
@@ -296,8 +298,8 @@ impl<'c> Tuples<'c> {
                 }
                 self.read();
             }
-            Sampler::Unranking => self.unrank(length, random),
-            Sampler::Rejection => loop {
+            TupleSampler::Unranking => self.unrank(length, random),
+            TupleSampler::Rejection => loop {
                 self.indices.clear();
                 for _ in 0..length {
                     self.indices.push(random.below(self.cliques.dimension()));
@@ -306,7 +308,7 @@ impl<'c> Tuples<'c> {
                     self.assignment.clear();
                     break;
                 }
-                // χ is largest where all cliques are the smallest one.
+                // χ is largest if all cliques are the smallest one.
                 if self.assignment.agrees(self.cliques, &self.indices)
                     && random.uniform() * self.assignment.states(self.cliques) < self.smallest
                 {
@@ -317,13 +319,13 @@ impl<'c> Tuples<'c> {
         &self.indices
     }
 
-    /// Π θ of a new tuple of this length: what an estimate needs of it.
+    /// Π θ of a new tuple of this length, which is all that an estimate needs.
     pub fn product(&mut self, length: usize, random: &mut Stream) -> f64 {
-        if self.sampler != Sampler::Direct {
+        if self.sampler != TupleSampler::Direct {
             self.draw(length, random);
             return self.indices.iter().map(|&j| self.cliques.theta[j]).product();
         }
-        // Vertex by vertex, its state drawn when it is first met: the same law as above.
+        // Draws the state of each vertex when it is first met. The distribution is the same as in `draw`.
         let cliques = self.cliques;
         self.assignment.clear();
         let mut product = 1.0;
@@ -343,18 +345,18 @@ impl<'c> Tuples<'c> {
         product
     }
 
-    /// The vertices that the last drawn tuple touches.
+    /// The vertices touched by the last tuple.
     pub fn touched(&self) -> &[u32] {
         &self.assignment.touched
     }
 
-    /// The state of a vertex in the last drawn tuple, if it touches it.
+    /// The state of a vertex in the last tuple, if the tuple touches it.
     pub fn state_of(&self, vertex: usize) -> Option<usize> {
         let Assignment { stamps, states, now, .. } = &self.assignment;
         (stamps[vertex] == *now).then(|| states[vertex] as usize)
     }
 
-    /// A uniform clique: 32 bits of chance and a product (Lemire 2019), without bias.
+    /// A uniform clique from 32 random bits and one multiplication (Lemire 2019), without bias.
     #[inline]
     fn index(&mut self, random: &mut Stream) -> usize {
         let n = self.cliques.cliques.len() as u32;
@@ -375,7 +377,7 @@ impl<'c> Tuples<'c> {
         }
     }
 
-    /// A uniform state of so many; powers of two take bits that are left over.
+    /// A uniform state below `states`. Powers of two use leftover bits.
     #[inline]
     fn state(&mut self, states: u32, random: &mut Stream) -> u32 {
         if states.is_power_of_two() && states <= 1 << 16 {
@@ -440,7 +442,7 @@ impl<'c> Tuples<'c> {
         }
     }
 
-    /// The indices that the chosen cliques have in the states that there are.
+    /// Computes the indices of the chosen cliques from the states of their vertices.
     fn read(&mut self) {
         self.indices.clear();
         for &clique in &self.chosen {

@@ -1,17 +1,17 @@
-//! The stages of Algorithm 2 as counting problems: the b-th surjection, the a-th combination, the law of the
-//! number of distinct cliques.
+//! The stages of Algorithm 2 as counting problems: the b-th surjection, the a-th combination, and the
+//! distribution of the number of distinct cliques.
 //!
 //! Stirling numbers of the second kind count partitions: S(i, l) = l·S(i−1, l) + S(i−1, l−1). A tuple of i
 //! cliques with l distinct ones is an l-subset of all |C| cliques and a surjection of the i places onto it,
 //! l!·S(i, l) of them; so P(l | i) = S(i, l)·C(|C|, l)·l! / |C|^i, and Σ_l S(i, l)·C(|C|, l)·l! = |C|^i
-//! (Theorem 3). Counts are 128-bit integers; where they overflow, the direct sampler is the way.
+//! (Theorem 3). Counts are 128-bit integers. If they overflow, use the direct sampler.
 //!
 //! Reference: B. Buckles, M. Lybanon, *Algorithm 515: generation of a vector from the lexicographical index*,
 //! ACM TOMS 3 (1977).
 
 use crate::random::Stream;
 
-/// Stirling numbers and factorials up to a length, as long as they fit.
+/// Stirling numbers and factorials up to a given length that fit into 128 bits.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     stirling: Vec<Vec<u128>>,
@@ -45,7 +45,7 @@ impl Counts {
     }
 
     /// The `rank`-th surjection of `places.len()` places onto `blocks` blocks: first a partition of the
-    /// places, then which block is which.
+    /// places, then a permutation of the blocks.
     pub fn surjection(&self, rank: u128, blocks: usize, places: &mut [usize], names: &mut Vec<usize>) {
         let permutations = self.factorial(blocks);
         self.partition(rank / permutations, blocks, places);
@@ -53,8 +53,8 @@ impl Counts {
         places.iter_mut().for_each(|block| *block = names[*block]);
     }
 
-    /// The `rank`-th partition of the places into that many blocks, by the recurrence: the last place is in a
-    /// block of the others, or a block of its own.
+    /// The `rank`-th partition of the places into `blocks` blocks, by the recurrence: the last place joins a
+    /// block of the others or forms its own.
     fn partition(&self, mut rank: u128, blocks: usize, places: &mut [usize]) {
         let mut l = blocks;
         for i in (1..=places.len()).rev() {
@@ -83,7 +83,7 @@ fn permutation(mut rank: u128, n: usize, counts: &Counts, names: &mut Vec<usize>
     }
 }
 
-/// C(n, l), `None` if it does not leave room for a factor of n in 128 bits.
+/// C(n, l); `None` if multiplying it by n could overflow 128 bits.
 pub(super) fn binomial(n: usize, l: usize) -> Option<u128> {
     if l > n {
         return Some(0);
@@ -98,7 +98,7 @@ pub(super) fn binomial(n: usize, l: usize) -> Option<u128> {
 /// The `rank`-th subset of `chosen.len()` numbers below n, in lexicographical order.
 pub(super) fn combination(mut rank: u128, n: usize, chosen: &mut [usize]) {
     let Some(mut left) = chosen.len().checked_sub(1) else { return };
-    // How many subsets begin with the number at hand: C(n − 1 − number, left).
+    // The number of subsets that begin with the current number: C(n − 1 − number, left).
     let mut others = n - 1;
     let mut begin = binomial(others, left).unwrap_or(0);
     let (mut number, mut place) = (0, 0);

@@ -1,49 +1,49 @@
-//! What the mean of weights exp r(x) is, with an interval that holds whatever the weights' tails.
+//! The mean of weights exp r(x), with an interval that is valid for any tails of the weights.
 //!
-//! Known beforehand: r ≤ r⁺ (the sum of the tables' maxima), perhaps r ≥ r⁻, perhaps E\[h\] for the part h of
-//! r that forbids nothing, perhaps certified bounds on E\[exp pr\] for some p. A pilot, whose draws are
-//! thrown away, chooses a shift s, a factor β and cuts B; then
+//! Known in advance: r ≤ r⁺ (the sum of the maxima of the tables); possibly r ≥ r⁻; possibly E\[h\] for the
+//! part h of r that forbids nothing; possibly certified bounds on E\[exp pr\] for some p. A pilot run, whose
+//! samples are discarded, chooses a shift s, a factor β and cuts B. Then
 //!
 //! t = min(exp(r − s), B) − β·(h − E\[h\])
 //!
 //! lies in a known range, so empirical Bernstein bounds ([`crate::method::bounds::minibucket`]) hold for its
-//! expectation. Cutting makes it no larger than that of the weight, so every lower bound is one for the
-//! weight as well. From above E\[(w − B)₊\] ≤ E\[wᵖ\]·(p−1)^{p−1}/(pᵖ·B^{p−1}) is added where B is below the
-//! largest weight. Beside that stand Markov's inequality from below, which knows no range, and s + r⁺ from
-//! above.
+//! expectation. Cutting does not increase the expectation, so each lower bound also holds for the uncut
+//! weight. For the upper bound, E\[(w − B)₊\] ≤ E\[wᵖ\]·(p−1)^{p−1}/(pᵖ·B^{p−1}) is added if B is below the
+//! largest weight. Two more bounds are available: Markov's inequality from below, which needs no range, and
+//! r⁺ from above.
 
 use crate::answer::Guarantee;
 use crate::method::bounds::minibucket::Moments;
 use crate::method::sampling::unbiased;
 
-/// Cuts are no larger than this, so that squares are numbers.
+/// Maximum of ln B, so that squares do not overflow.
 const LARGEST: f64 = 300.0;
 
-/// What is certain before anything is drawn.
+/// Bounds that hold before sampling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WeightBounds {
-    /// At most any finite r.
+    /// A lower bound on all finite r.
     pub low: f64,
-    /// At least any r.
+    /// An upper bound on r.
     pub high: f64,
-    /// The ends of h.
+    /// The range of h.
     pub soft: (f64, f64),
-    /// Whether r may be −∞, and differ from h.
+    /// Whether r may be −∞ and thus differ from h.
     pub hard: bool,
-    /// E\[h\], if it is known.
+    /// E\[h\], if known.
     pub mean: Option<f64>,
     /// p and an upper bound on ln E\[exp pr\].
     pub moments: Vec<(f64, f64)>,
 }
 
-/// One draw: r, and the part h of it that forbids nothing.
+/// One sample: r, and the part h of it that forbids nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draw {
     pub r: f64,
     pub h: f64,
 }
 
-/// A cut B, the range of t, and a point near its mean.
+/// A cut B, the range of t, a point near its mean, and a bound on the tail beyond the cut.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cut {
     largest: f64,
@@ -52,7 +52,7 @@ struct Cut {
     tail: f64,
 }
 
-/// How draws are added up.
+/// How samples are summed.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// s.
@@ -61,19 +61,19 @@ pub(super) struct Plan {
     mean: f64,
     low: Cut,
     high: Cut,
-    /// The range of r is so small that weights can be added up as they are.
+    /// The range of r is so small that weights can be summed without cutting.
     pub steady: bool,
     center: f64,
-    /// What the pilot lets one expect of the interval, relative to the mean.
+    /// The interval relative to the mean that the pilot run predicts.
     pub expected: (f64, f64),
-    /// The same without knowing of any tails: what a perfect certificate could make of it.
+    /// The upper end without any allowance for tails, as with a perfect certificate.
     pub ideal: f64,
-    /// The relative variance of one term, as the pilot has it.
+    /// The relative variance of one term in the pilot run.
     pub variance: f64,
     slack: f64,
 }
 
-/// Sums over draws, of values less a constant.
+/// Sums over samples, of values minus a constant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     low: (f64, f64),
@@ -93,13 +93,13 @@ impl std::ops::AddAssign for Sums {
     }
 }
 
-/// ln of a mean that may be zero or below.
+/// ln of a mean; −∞ if it is not positive.
 fn log(x: f64) -> f64 {
     if x > 0.0 { x.ln() } else { f64::NEG_INFINITY }
 }
 
 impl WeightBounds {
-    /// An upper bound on E\[(w − B)₊\] in units of exp s, for B = exp(cut) in the same.
+    /// An upper bound on E\[(w − B)₊\] in units of exp s, for B = exp(cut) in the same units.
     fn tail(&self, cut: f64, shift: f64) -> f64 {
         if cut >= self.high - shift {
             return 0.0;
@@ -119,7 +119,8 @@ impl WeightBounds {
             let (down, up) = (beta * (self.soft.1 - mean), beta * (self.soft.0 - mean));
             return (least - down, weight(self.high) - up);
         }
-        // A function of r alone: falling, then rising from r = s + ln β, then falling again beyond the cut.
+        // A function of r alone: decreasing, then increasing from r = s + ln β, then decreasing again beyond
+        // the cut.
         let value = |r: f64| weight(r) - beta * (r - mean);
         let inner = [shift + beta.ln(), shift + cut].map(|r| r.clamp(self.low, self.high));
         let values = [self.low, inner[0], inner[1], self.high].map(value);
@@ -139,8 +140,8 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 }
 
 impl Plan {
-    /// Chooses what `samples` draws will do best with, going by a pilot; δ is the interval's error
-    /// probability.
+    /// Chooses the best parameters for `samples` samples based on a pilot run. δ is the error probability of
+    /// the interval.
     pub fn new(pilot: &[Draw], known: &WeightBounds, samples: f64, delta: f64) -> Self {
         let logs: Vec<f64> = pilot.iter().map(|draw| draw.r).collect();
         let pilot_mean = crate::numeric::log_sum_exp(&logs) - (logs.len().max(1) as f64).ln();
@@ -196,17 +197,17 @@ impl Plan {
         }
         let (center, variance) =
             moments(pilot.iter().map(|d| (d.r - shift).min(LARGEST).exp() - beta * (d.h - mean)));
-        // Rounding in t, and in E[h], which is a sum over all tables.
+        // Rounding in t and in E[h], which is a sum over all tables.
         let spread = known.soft.0.abs().max(known.soft.1.abs());
         let slack = 1e-13 + beta * (1e-11 * spread + 1e-13 * mean.abs());
-        // In units of the mean, which taking the first order off has moved from 1.
+        // In units of the mean, which the first-order correction has moved away from 1.
         let unit = if center > 0.0 { center } else { 1.0 };
         let expected = (best_low / unit, best_high.min((known.high - shift).exp()) / unit);
         let (ideal, variance) = (ideal / unit, variance / (unit * unit));
         Plan { shift, beta, mean, low, high, steady, center, expected, ideal, variance, slack }
     }
 
-    /// Adds one draw.
+    /// Adds one sample.
     #[inline]
     pub fn add(&self, draw: Draw, weight: f64, sums: &mut Sums) {
         let correction = self.beta * (draw.h - self.mean);
@@ -221,27 +222,27 @@ impl Plan {
         }
     }
 
-    /// exp(r − s), no larger than any cut.
+    /// exp(r − s), limited to the maximum cut.
     #[inline]
     pub fn weight(&self, r: f64) -> f64 {
         (r - self.shift).min(LARGEST).exp()
     }
 
-    /// Whether the first order term is taken off.
+    /// Whether the first-order term is subtracted.
     pub fn corrects(&self) -> bool {
         self.beta > 0.0
     }
 
-    /// ln of the mean of exp r and its relative standard error, as far as the sample knows; `None` where
-    /// weights cannot be added up as they are.
+    /// ln of the mean of exp r and its relative standard error, both estimated from the sample. `None` if
+    /// weights cannot be summed without cutting.
     pub fn value(&self, sums: &Sums, count: f64) -> Option<(f64, f64)> {
         let mean = self.center + sums.value.0 / count;
         let error = (variance(sums.value, count) / count).sqrt() / mean;
         (self.steady && mean > 0.0).then(|| (self.shift + mean.ln(), error))
     }
 
-    /// Ends of ln E\[exp r\] that hold with probability 1 − δ; `replicates` are ln of mean weights, of which
-    /// all have the same number.
+    /// Bounds on ln E\[exp r\] that hold with probability 1 − δ. `replicates` are the logarithms of mean
+    /// weights, each over the same number of samples.
     pub fn interval(
         &self,
         sums: &Sums,
@@ -265,7 +266,7 @@ impl Plan {
         let high = bound(&self.high, sums.high, Moments::high) + self.high.tail + slack(&self.high);
         let mut low = markov.max(self.shift + log(low));
         if !known.hard {
-            // Jensen's inequality, and the least weight.
+            // Jensen's inequality, and the smallest weight.
             low = low.max(known.low).max(known.mean.map_or(f64::NEG_INFINITY, |mean| mean - self.slack));
         }
         let high = known.high.min(self.shift + log(high));
@@ -273,7 +274,7 @@ impl Plan {
     }
 }
 
-/// The sample variance from sums of values less a constant.
+/// The sample variance from sums of values minus a constant.
 fn variance(sums: (f64, f64), count: f64) -> f64 {
     (sums.1 - sums.0 * sums.0 / count).max(0.0) / (count - 1.0).max(1.0)
 }

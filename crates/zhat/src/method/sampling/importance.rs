@@ -1,18 +1,20 @@
 //! Importance sampling.
 //!
-//! Z = E_q[exp score(x) / q(x)]: states are drawn from a proposal q that is easy to draw from, and their
-//! weights averaged. R independent replicates give the spread and a lower bound that always holds
-//! ([`crate::Guarantee`]). The proposal is the uniform distribution over the states that are not ruled out by
-//! themselves, or (better) the product of the factors on a spanning tree, drawn from exactly.
+//! Z = E_q[exp score(x) / q(x)]: states are drawn from a tractable proposal q, and their weights are
+//! averaged. R independent replicates give the spread and a lower bound that always holds
+//! ([`crate::Guarantee`]). The proposal is the uniform distribution over the states that are not ruled out
+//! individually, or (better) the product of the factors on a spanning tree, which is sampled exactly.
 //!
 //! Time O(samples · factors), memory O(variables · replicates). log Z: unbiased for Z. The best state seen:
 //! certified bounds on the best score. Marginals and entropy: ratios of two estimates, so consistent but
 //! biased.
 //!
-//! Stops early with the answer so far when cancelled or out of time.
+//! Stops early with the result so far when cancelled or out of time.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, model::generate, montecarlo::ImportanceSampling};
+//! use zhat::{LogPartition, Run};
+//! use zhat::model::generate::{self, GraphShape};
+//! use zhat::sampling::ImportanceSampling;
 //! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
 //! let model = generate::ising(grid, 0.2, 0.5, false, 1)?;
 //! let z = ImportanceSampling::default().log_partition(&model, &Run::default())?;
@@ -24,7 +26,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::proposal::{Proposal, Sampler};
+use super::proposal::{ImportanceProposal, Sampler};
 use super::weighted::{Masses, missed, ratio, together, warned, weighted_samples};
 use super::{Rounds, unbiased};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
@@ -43,7 +45,7 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "importance";
-/// Work, in variables drawn and factors read, that a replicate does between two looks at the clock.
+/// Work of a replicate between checks of the clock, in variables drawn and factors read.
 const ROUND: usize = 1 << 16;
 
 /// Importance sampling from a spanning tree or the uniform distribution.
@@ -51,18 +53,18 @@ const ROUND: usize = 1 << 16;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ImportanceSampling {
-    /// What to draw from.
-    pub proposal: Proposal,
-    /// Samples in all; rounded up to a multiple of the replicates.
+    /// The distribution to sample from.
+    pub proposal: ImportanceProposal,
+    /// Total number of samples; rounded up to a multiple of the number of replicates.
     pub samples: u64,
-    /// Independent replicates, at least two.
+    /// Number of independent replicates, at least two.
     pub replicates: usize,
     /// Confidence of the lower bound, between 0 and 1.
     pub confidence: f64,
 }
 
 options!(ImportanceSampling {
-    proposal: Proposal,
+    proposal: ImportanceProposal,
     samples: u64 => SAMPLES,
     replicates: usize => REPLICATES,
     confidence: f64 => INSIDE_UNIT
@@ -70,25 +72,30 @@ options!(ImportanceSampling {
 
 impl Default for ImportanceSampling {
     fn default() -> Self {
-        ImportanceSampling { proposal: Proposal::Tree, samples: 1 << 16, replicates: 32, confidence: 0.95 }
+        ImportanceSampling {
+            proposal: ImportanceProposal::Tree,
+            samples: 1 << 16,
+            replicates: 32,
+            confidence: 0.95,
+        }
     }
 }
 
-/// The estimates of some replicates: small, serialisable, and merged in order the same as one run of them
-/// all.
+/// The estimates of some replicates: small and serialisable. Merging them in order gives the same result as
+/// one run with all replicates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// log Ẑᵣ for each replicate.
     pub log_estimates: Vec<f64>,
-    /// Samples behind each.
+    /// Number of samples per replicate.
     pub samples_each: u64,
-    /// Bound on the rounding error of each.
+    /// Bound on the rounding error of each estimate.
     pub rounding: f64,
     confidence: f64,
 }
 
 impl Partial {
-    /// Joins another partial result, of replicates that come after these.
+    /// Merges another partial result, whose replicates come after these.
     pub fn merge(mut self, next: Partial) -> Partial {
         self.log_estimates.extend(next.log_estimates);
         self.samples_each = self.samples_each.min(next.samples_each);
@@ -110,7 +117,7 @@ impl Partial {
     }
 }
 
-/// One replicate: its sums, and the best state that it has seen.
+/// One replicate: its sums, and the best state it has seen.
 struct Replicate {
     random: Stream,
     state: Vec<usize>,
@@ -136,7 +143,7 @@ impl Replicate {
     }
 }
 
-/// Finished replicates, the samples drawn by each, and whether they were stopped before the end.
+/// The finished replicates, the number of samples of each, and whether the run was stopped early.
 struct Drawn {
     replicates: Vec<Replicate>,
     samples_each: u64,
@@ -157,14 +164,14 @@ impl ImportanceSampling {
         let n = graph.variable_count() as f64;
         let (each, extra) = match query {
             Query::Marginals => (8.0 * states, 0.0),
-            // The sums in all, and the expanded tables with a list of places.
+            // The total sums, and the expanded tables with an index list.
             Query::FactorMarginals => (graph.bytes() as f64, 4.0 * graph.bytes() as f64),
             _ => (0.0, 0.0),
         };
         let each = 512.0 + 16.0 * n + each;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
-        // Reduced model, tree, messages, and conditionals (at most twice) are no larger than the model; nor
-        // are the list of places, twice, and the entries of a factor whose axes are put into another order.
+        // The reduced model, the tree, the messages and the conditionals (at most twice) are no larger than
+        // the model. Neither are the index list, twice, and the entries of a factor whose axes are permuted.
         graph.preparation_bytes()
             + 7.0 * graph.bytes() as f64
             + each * self.replicates as f64
@@ -182,7 +189,7 @@ impl ImportanceSampling {
     ) -> Result<Drawn> {
         self.check()?;
         run.require_memory(NAME, self.bytes(graph, query))?;
-        // There is no answer before the first samples.
+        // The first samples must be completed, because there is no result before them.
         let patient = run.with_grace();
         let early = patient.start(NAME);
         let reduced = Reduced::within(graph, &early)?;
@@ -197,7 +204,7 @@ impl ImportanceSampling {
             let mut rounds = Rounds::new(replicates.len());
             let make = |r: usize| Replicate::new(streams.block((first + r) as u64), free, query);
             while rounds.samples_each < target && !stopped_early {
-                // The first round is short: there is no answer before it.
+                // The first round is short, because there is no result before it.
                 let round = if rounds.samples_each == 0 { 1 } else { longest };
                 let round = round.min(target - rounds.samples_each);
                 let draw = |replicate: &mut Replicate| replicate.draw(&sampler, free, query);
@@ -216,12 +223,15 @@ impl ImportanceSampling {
         })
     }
 
-    /// Runs only the replicates in `range`; merging the parts in order gives the bits of the whole run.
+    /// Runs only the replicates in `range`. Merging the parts in order gives a bitwise identical result to
+    /// the whole run.
     ///
     /// ```
-    /// use zhat::{LogPartition, Run, model::generate, montecarlo::ImportanceSampling};
-    /// let model = generate::random(8, 2, 10, 2, 1.0, 0.0, 1)?;
-    /// let (method, run) = (ImportanceSampling { samples: 640, ..Default::default() }, Run::default());
+    /// use zhat::{LogPartition, Run};
+    /// use zhat::model::generate;
+    /// use zhat::sampling::ImportanceSampling;
+    /// let model = generate::random(&GraphShape { variables: 8, factors: 10, ..Default::default() }, 1)?;
+    /// let (method, run) = (ImportanceSampling::default().samples(640), Run::default());
     /// let parts = method.run_replicates(&model, 0..20, &run)?.merge(method.run_replicates(&model, 20..32, &run)?);
     /// assert_eq!(parts.log_partition().value, method.log_partition(&model, &run)?.value);
     /// # Ok::<(), zhat::Error>(())
@@ -245,7 +255,7 @@ impl ImportanceSampling {
         }
     }
 
-    /// Draws all replicates and hands them to `finish` for a value and a guarantee.
+    /// Draws all replicates and calls `finish` with them for the value and guarantee.
     fn answer<T>(
         &self,
         graph: &FactorGraph,
@@ -264,7 +274,7 @@ impl ImportanceSampling {
     }
 }
 
-/// A bound on the error of a log weight and of a mean of weights.
+/// A bound on the rounding error of a log-weight and of a mean of weights.
 fn rounding(graph: &FactorGraph) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     numeric::rounding_allowance(2.0 * graph.factor_count() as f64 + states + 16.0, graph.magnitude())
@@ -332,7 +342,7 @@ impl Map<FactorGraph> for ImportanceSampling {
             let best = bests.reduce(|a, b| if b.score > a.score { b } else { a }).ok_or_else(missed)?;
             let state = drawn.reduced.expand_state(&best.state);
             let score = graph.score(&state);
-            // No state can score more than every factor's best at once.
+            // No state can exceed the sum of the maxima of all factors.
             let factors = drawn.reduced.graph.factors().map(|factor| numeric::max(factor.log_values));
             let high = drawn.reduced.constant + factors.sum::<f64>();
             Ok((BestState { state, score }, Guarantee::bounds(score, high.max(score), 1.0, drawn.rounding)))
@@ -341,7 +351,7 @@ impl Map<FactorGraph> for ImportanceSampling {
 }
 
 impl Sample<FactorGraph> for ImportanceSampling {
-    /// Draws from the proposal, with their weights.
+    /// Samples from the proposal, with their weights.
     fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
         self.check()?;
         let clock = run.start(NAME);

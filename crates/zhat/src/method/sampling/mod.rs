@@ -7,7 +7,7 @@ mod rounds;
 mod weighted;
 
 pub use importance::{ImportanceSampling, Partial};
-pub use proposal::Proposal;
+pub use proposal::ImportanceProposal;
 pub(crate) use proposal::acyclic;
 pub(crate) use replicates::unbiased;
 pub(crate) use rounds::Rounds;

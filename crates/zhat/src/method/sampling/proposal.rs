@@ -1,4 +1,4 @@
-//! Distributions to draw from in place of the model.
+//! Proposal distributions.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,31 +9,31 @@ use crate::model::FactorGraph;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Which distribution to draw from.
+/// The distribution to sample from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Proposal {
-    /// The product of the factors on a spanning tree of the strongest ones, drawn from exactly.
+pub enum ImportanceProposal {
+    /// The product of the factors on a spanning tree of the strongest factors, sampled exactly.
     #[default]
     Tree,
-    /// Every state not ruled out by itself is equally likely.
+    /// The uniform distribution over the states that are not ruled out individually.
     Uniform,
 }
 
-/// A proposal made ready for one model: draws states x with log(exp score(x) / q(x)).
+/// A proposal prepared for one model. It draws states x with log(exp score(x) / q(x)).
 pub(crate) struct Sampler<'g> {
     graph: &'g FactorGraph,
-    /// Draws from the tree; `None` for uniform draws.
+    /// Samples from the tree; `None` for uniform sampling.
     tree: Option<Ancestral>,
-    /// log of the proposal's own normaliser.
+    /// Log of the normaliser of the proposal.
     log_normaliser: f64,
-    /// The factors that the proposal leaves out.
+    /// The factors that are not part of the proposal.
     residual: Vec<usize>,
 }
 
 impl<'g> Sampler<'g> {
     /// Prepares `proposal` for a graph whose factors all have a scope.
-    pub fn new(proposal: Proposal, graph: &'g FactorGraph, clock: &Clock<'_>) -> Result<Self> {
+    pub fn new(proposal: ImportanceProposal, graph: &'g FactorGraph, clock: &Clock<'_>) -> Result<Self> {
         let all = || (0..graph.factor_count()).collect();
         let uniform = |graph: &'g FactorGraph| Sampler {
             graph,
@@ -41,7 +41,7 @@ impl<'g> Sampler<'g> {
             log_normaliser: graph.log_state_count(),
             residual: all(),
         };
-        if proposal == Proposal::Uniform {
+        if proposal == ImportanceProposal::Uniform {
             return Ok(uniform(graph));
         }
         let (inside, residual) = spanning_tree(graph);
@@ -50,7 +50,7 @@ impl<'g> Sampler<'g> {
             let factor = graph.factor(f);
             sub.add_factor(factor.scope, factor.log_values)?;
         }
-        // A tree of factors has width arity − 1, so its tables are no larger than the model's own.
+        // A tree of factors has width arity − 1, so its tables are no larger than those of the model.
         let order = order_within(&sub, clock.budget(), &|| clock.must_stop());
         clock.check()?;
         let Ok(order) = order else {
@@ -63,7 +63,7 @@ impl<'g> Sampler<'g> {
         Ok(Sampler { graph, tree: Some(tree), log_normaliser, residual })
     }
 
-    /// Draws a state and returns log(exp score / q), −∞ where the model forbids it.
+    /// Draws a state and returns log(exp score / q), −∞ if the model forbids the state.
     pub fn draw(&self, random: &mut Stream, state: &mut [usize]) -> f64 {
         match &self.tree {
             Some(tree) => tree.draw(random, state),
@@ -80,9 +80,9 @@ impl<'g> Sampler<'g> {
     }
 }
 
-/// Splits the factors into a maximal acyclic set, the strongest first (Kruskal), and the rest.
+/// Splits the factors into a maximal acyclic set, strongest factors first (Kruskal), and the rest.
 ///
-/// A factor is strong if its values spread widely, and strongest if it forbids anything.
+/// The strength of a factor is the spread of its values; factors with zeros are strongest.
 fn spanning_tree(graph: &FactorGraph) -> (Vec<usize>, Vec<usize>) {
     let spread = |f: usize| {
         let values = graph.factor(f).log_values;
@@ -93,7 +93,7 @@ fn spanning_tree(graph: &FactorGraph) -> (Vec<usize>, Vec<usize>) {
     acyclic(graph, spread)
 }
 
-/// The same for any measure of strength.
+/// Like [`spanning_tree`], for any measure of strength.
 pub(crate) fn acyclic(graph: &FactorGraph, strength: impl Fn(usize) -> f64) -> (Vec<usize>, Vec<usize>) {
     let mut candidates: Vec<(f64, usize)> = (0..graph.factor_count()).map(|f| (strength(f), f)).collect();
     candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -115,7 +115,7 @@ pub(crate) fn acyclic(graph: &FactorGraph, strength: impl Fn(usize) -> f64) -> (
     (inside, residual)
 }
 
-/// The representative of `v`'s component, halving the path to it.
+/// The representative of the component of `v`, with path halving.
 fn find(component: &mut [usize], mut v: usize) -> usize {
     while component[v] != v {
         component[v] = component[component[v]];

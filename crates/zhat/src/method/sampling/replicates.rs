@@ -1,16 +1,16 @@
-//! What R independent unbiased estimates Ẑ₁ … Ẑ_R of Z ≥ 0 say together.
+//! Combination of R independent unbiased estimates Ẑ₁ … Ẑ_R of Z ≥ 0.
 
 use crate::answer::Guarantee;
 use crate::numeric;
 
-/// log of the mean of the estimates, with its guarantee.
+/// Log of the mean of the estimates, with its guarantee.
 ///
-/// The standard error is that of the sample; it can be far too small where a few rare terms carry the sum.
-/// The lower bound is not of that kind. By Markov's inequality P(Ẑᵣ ≥ aZ) ≤ 1/a, so for k fixed beforehand
-/// the k-th largest of R exceeds aZ with probability at most C(R, k)·a⁻ᵏ. For k = R, ⌈R/2⌉ and 1, with a
-/// third of δ = 1 − confidence each, this gives log Z ≥ (k-th largest log Ẑᵣ) − ln(3·C(R, k)/δ)/k, and the
-/// best of the three holds with probability 1 − δ. `rounding` bounds the error of each logarithm and moves
-/// the bound outward.
+/// The standard error is that of the sample; it can be far too small if a few rare terms dominate the sum.
+/// The lower bound does not have this weakness. By Markov's inequality P(Ẑᵣ ≥ aZ) ≤ 1/a, so for k fixed
+/// beforehand the k-th largest of R exceeds aZ with probability at most C(R, k)·a⁻ᵏ. For k = R, ⌈R/2⌉ and 1,
+/// with a third of δ = 1 − confidence each, this gives log Z ≥ (k-th largest log Ẑᵣ) − ln(3·C(R, k)/δ)/k, and
+/// the best of the three holds with probability 1 − δ. `rounding` bounds the error of each logarithm and
+/// moves the bound outward.
 pub(crate) fn unbiased(log_estimates: &[f64], confidence: f64, rounding: f64) -> (f64, Guarantee) {
     let count = log_estimates.len();
     if count == 0 {
@@ -37,7 +37,7 @@ pub(crate) fn unbiased(log_estimates: &[f64], confidence: f64, rounding: f64) ->
     (log_mean, Guarantee::Unbiased { relative_std_error, replicates: count, low, confidence })
 }
 
-/// ln C(n, k), never below the true value by more than rounding.
+/// ln C(n, k), not below the true value except for rounding.
 fn log_binomial(n: usize, k: usize) -> f64 {
     (0..k.min(n - k)).map(|i| ((n - i) as f64 / (i + 1) as f64).ln()).sum()
 }

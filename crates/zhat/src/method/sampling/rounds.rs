@@ -1,35 +1,35 @@
-//! Independent replicates that draw in rounds until their samples are enough or the work must stop.
+//! Independent replicates that draw in rounds until they have enough samples or the work must stop.
 //!
-//! Each replicate has a random stream of its own, so neither the length of a round nor the number of threads
-//! changes a bit. Between two groups of replicates there is a look at the clock. A round that has to stop
-//! half way leaves replicates with different numbers of samples; of these the larger set is kept. Which one
-//! that is depends on the clock alone.
+//! Each replicate has its own random stream, so neither the length of a round nor the number of threads
+//! changes the result. The clock is checked between groups of replicates. A round that is interrupted leaves
+//! replicates with different numbers of samples; the larger set of equal ones is kept. Which one that is
+//! depends on the clock alone.
 
 use rayon::prelude::*;
 
 use crate::run::Clock;
 
-/// Replicates between two looks at the clock: no fewer than there usually are.
+/// Number of replicates between checks of the clock; at least the usual number of replicates.
 const GROUP: usize = 64;
 
 /// Replicates that have all drawn the same number of samples.
 pub(crate) struct Rounds<R> {
-    /// How many there are to be.
+    /// The requested number of replicates.
     wanted: usize,
-    /// Those that there are: none before the first round.
+    /// The existing replicates; none before the first round.
     pub replicates: Vec<R>,
-    /// The samples of each.
+    /// Number of samples per replicate.
     pub samples_each: u64,
 }
 
 impl<R: Send> Rounds<R> {
-    /// Replicates that are made in the first round.
+    /// The replicates are created in the first round.
     pub fn new(wanted: usize) -> Self {
         Rounds { wanted, replicates: Vec::new(), samples_each: 0 }
     }
 
-    /// Lets each replicate draw so many samples; false if it had to stop before the end. The first round
-    /// draws at least one group.
+    /// Draws this many samples with each replicate; returns false if it was interrupted. The first round
+    /// completes at least one group.
     pub fn advance(
         &mut self,
         samples: u64,
@@ -71,7 +71,7 @@ impl<R: Send> Rounds<R> {
         finished
     }
 
-    /// Samples of all.
+    /// Total number of samples.
     pub fn samples(&self) -> u64 {
         self.samples_each.saturating_mul(self.replicates.len() as u64)
     }
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::run::Run;
 
-    /// The replicates that are left, and the samples of each, if the work has to stop after so many draws in
-    /// all.
+    /// The number of remaining replicates and the samples of each, if the work is stopped after this many
+    /// draws in total.
     fn stopped_after(draws: usize) -> (usize, u64) {
         let flag = Arc::new(AtomicBool::new(false));
         let run = Run::default().with_cancel(flag.clone());

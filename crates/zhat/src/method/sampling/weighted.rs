@@ -1,8 +1,8 @@
-//! Weighted states: sums of their weights by what they are, and blocks of them.
+//! Weighted states: sums of their weights, and blocks of weighted samples.
 //!
 //! With states x drawn from q and weights w = exp score(x) / q(x), Σ w·\[x has a property\] / Σ w estimates
-//! the probability of the property: right in the limit, biased for finitely many samples. Sums are kept
-//! relative to the largest weight so far, so that nothing overflows.
+//! the probability of the property. The estimate is consistent, but biased for finitely many samples. Sums
+//! are relative to the largest weight so far, so they cannot overflow.
 
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::query::{Beliefs, FactorBeliefs, Law, Query, Samples};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
 
-/// Weighted samples that share one random stream.
+/// Number of weighted samples that share one random stream.
 const BLOCK: usize = 256;
 
 /// The running sums of one replicate.
@@ -25,14 +25,14 @@ pub(crate) struct Masses {
     shift: f64,
     sum: CompensatedSum,
     squares: CompensatedSum,
-    /// Of weight · score, for the entropy.
+    /// Sum of weight · score, for the entropy.
     scores: CompensatedSum,
     beliefs: Beliefs,
     factors: FactorBeliefs,
 }
 
 impl Masses {
-    /// Of states of `graph`, for a query; relative to the largest weight.
+    /// Sums over states of `graph`, for a query, relative to the largest weight.
     pub fn new(graph: &FactorGraph, query: Query) -> Self {
         let (beliefs, factors) = match query {
             Query::Marginals => (Beliefs::zeros(graph.cardinalities()), FactorBeliefs::default()),
@@ -50,13 +50,14 @@ impl Masses {
         }
     }
 
-    /// Relative to a fixed size, for weights that are known not to get out of hand ([`Masses::add_scaled`]).
+    /// Makes the sums relative to a fixed scale, for weights that are known to be bounded
+    /// ([`Masses::add_scaled`]).
     pub fn relative_to(mut self, shift: f64) -> Self {
         self.shift = shift;
         self
     }
 
-    /// Adds a state of this log weight.
+    /// Adds a state with this log-weight.
     pub fn add(&mut self, log_weight: f64, graph: &FactorGraph, state: &[usize]) {
         if log_weight == f64::NEG_INFINITY {
             return;
@@ -67,7 +68,7 @@ impl Masses {
         self.add_scaled((log_weight - self.shift).exp(), graph, state);
     }
 
-    /// Adds a state of this weight, which is relative already.
+    /// Adds a state with this weight, which is already relative to the scale.
     pub fn add_scaled(&mut self, weight: f64, graph: &FactorGraph, state: &[usize]) {
         self.sum.add(weight);
         self.squares.add(weight * weight);
@@ -87,7 +88,7 @@ impl Masses {
         }
     }
 
-    /// Makes all sums relative to a new, larger shift.
+    /// Makes all sums relative to a new, larger scale.
     fn rescale(&mut self, shift: f64) {
         let factor = (self.shift - shift).exp();
         let scaled = |sum: &CompensatedSum, factor: f64| std::iter::once(sum.value() * factor).collect();
@@ -113,8 +114,8 @@ impl Masses {
     }
 }
 
-/// The sums of all replicates together, relative to the largest weight of all; an error if no sample has a
-/// weight.
+/// The sums of all replicates together, relative to the largest weight of all; an error if every sample has
+/// weight zero.
 pub(crate) fn together<'a>(
     parts: impl Iterator<Item = &'a Masses> + Clone,
     graph: &FactorGraph,
@@ -139,13 +140,13 @@ pub(crate) fn together<'a>(
 }
 
 impl Masses {
-    /// What they say about every variable.
+    /// The estimated marginals of the variables.
     pub fn into_beliefs(mut self) -> Beliefs {
         self.beliefs.normalise();
         self.beliefs
     }
 
-    /// What they say about every factor.
+    /// The estimated marginals of the factors.
     pub fn into_factor_beliefs(mut self) -> FactorBeliefs {
         self.factors.normalise();
         self.factors
@@ -157,12 +158,12 @@ impl Masses {
     }
 }
 
-/// The error where no sample had a positive weight, so that nothing can be said.
+/// The error if no sample had a positive weight, so that there is no estimate.
 pub(crate) fn missed() -> Error {
     Error::NoAnswer("every sample had weight 0; more samples or another method may do".into())
 }
 
-/// Adds a warning where not one of some weighted samples has a positive weight.
+/// Adds a warning if none of the weighted samples has a positive weight.
 pub(crate) fn warned(samples: &Samples, diagnostics: Diagnostics) -> Diagnostics {
     match &samples.law {
         Law::Weighted { log_weights }
@@ -174,15 +175,15 @@ pub(crate) fn warned(samples: &Samples, diagnostics: Diagnostics) -> Diagnostics
     }
 }
 
-/// What can be said of Σ w·\[…\] / Σ w.
+/// The guarantee of estimates of the form Σ w·\[…\] / Σ w.
 pub(crate) fn ratio() -> Guarantee {
     let reason = "a ratio of two estimates: right in the limit, biased for finitely many samples";
     Guarantee::Heuristic { reason: reason.into() }
 }
 
-/// `count` states of `n` variables with their log weights, and what those promise with this confidence and
-/// rounding. `drawer` makes what fills in one state after the other and says its log weight, once for every
-/// block of states that share a random stream.
+/// Draws `count` states of `n` variables with their log-weights, and computes the guarantee for this
+/// confidence and rounding. `drawer` is called once for each block of states that share a random stream; the
+/// function it returns fills in one state after the other and returns its log-weight.
 pub(crate) fn weighted_samples<D>(
     count: usize,
     n: usize,
@@ -195,7 +196,7 @@ where
     D: FnMut(&mut Stream, &mut [usize]) -> f64,
 {
     let (mut states, mut log_weights) = (vec![0; count * n], vec![0.0; count]);
-    // A model with nothing free has blocks of no states; the weights still count the samples.
+    // If no variable is free, the blocks contain no states, but the weights still count the samples.
     let mut blocks: Vec<(&mut [usize], &mut [f64])> = Vec::new();
     let (mut rest, mut weights) = (states.as_mut_slice(), log_weights.as_mut_slice());
     while !weights.is_empty() {

@@ -194,7 +194,7 @@ pub(super) fn unbiased(space: &dyn Space, random: &mut Stream, clock: &Clock<'_>
 /// this confidence, by draws.
 ///
 /// ```
-/// use zhat::space::{Cycles, Restricted, log_count};
+/// use zhat::space::{Cycles, log_count, Restricted};
 /// use zhat::Run;
 /// // Of the 197 cycles through some of six vertices 60 have all of them, and in 24 of those 0 and 1 are neighbours.
 /// let whole = Restricted::new(Cycles::new(6)?, ["size 6 6".parse()?])?;

@@ -27,7 +27,7 @@ use super::sigmoid;
 /// the range Δ.
 ///
 /// ```
-/// use zhat::space::{flip_congestion, flip_steps, single_flip_congestion};
+/// use zhat::internal::space::{flip_congestion, flip_steps, single_flip_congestion};
 /// assert_eq!(flip_congestion(10, 0.0), 100.0);
 /// // With single scores the range does not matter.
 /// assert!(single_flip_congestion(&[5.0; 10]) < 200.0 && flip_congestion(10, 5.0) > 2e6);

@@ -5,19 +5,16 @@ mod count;
 mod coupling;
 mod draws;
 mod enumeration;
-pub mod estimate;
+pub(crate) mod estimate;
 mod marginals;
-mod mixing;
+pub(crate) mod mixing;
 mod oracle;
-mod perfect;
+pub(crate) mod perfect;
 mod pilot;
 
 pub use count::log_count;
 pub use estimate::{AnnealedSampling, PublishedScheme, Telescoped, TootsiePop, UniformImportance};
-pub use mixing::{flip_congestion, flip_steps, single_flip_congestion};
 pub use oracle::Oracle;
-pub use perfect::{
-    PerfectSampling, Sampler, direction_samples, gradient_samples, marginal_samples, meta_steps,
-};
+pub use perfect::{PerfectSampling, Sampler};
 
 use crate::model::space::*;

@@ -1,4 +1,4 @@
-//! A batch of chains as a model of any kind: its summary, tensors, evidence and answers.
+//! A batch of chains as a dynamic model: summary, tensors, evidence and answers.
 
 use super::{Chain, Observed, Transitions};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl<F: Precision> AnyModel for Chain<F> {
 
     fn tensors(&self) -> Vec<Tensor<'_>> {
         let (batch, steps, states) = (self.batch(), self.steps(), self.states());
-        // Eight bytes per number first, so that in a file every tensor is aligned.
+        // Tensors with 8-byte elements come first, so that every tensor in a file is aligned.
         let mut tensors = vec![
             Tensor::integers("lengths", &[batch], self.lengths().iter().copied()),
             Tensor::new("start", &[states], self.start()),
@@ -92,7 +92,7 @@ impl<F: Precision> AnyModel for Chain<F> {
     }
 }
 
-/// The sizes of a batch of sequences with the scores of `chain` and perhaps more.
+/// The sizes of a batch of sequences with the scores of `chain` and possibly others.
 pub(in crate::model) fn sequence_summary<F: Precision>(
     chain: &Chain<F>,
     model: &dyn AnyModel,
@@ -134,7 +134,7 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
     summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
 }
 
-/// Evidence about positions.
+/// Evidence about positions of sequences.
 pub(in crate::model) fn positions(evidence: &[Evidence], kind: Kind) -> Result<Vec<Observed>> {
     let position = |item: &Evidence| match item {
         Evidence::Position(observed) => Ok(*observed),
@@ -143,7 +143,7 @@ pub(in crate::model) fn positions(evidence: &[Evidence], kind: Kind) -> Result<V
     evidence.iter().map(position).collect()
 }
 
-/// `SEQUENCE:POSITION=STATE`; for a single sequence `POSITION=STATE` will do.
+/// Parses `SEQUENCE:POSITION=STATE`; for a single sequence also `POSITION=STATE`.
 pub(in crate::model) fn parse_position(text: &str, batch: usize) -> Result<Evidence> {
     let parse = || {
         let (place, state) = text.split_once('=')?;
@@ -191,7 +191,7 @@ pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<C
 }
 
 impl<F: Real> Transitions<F> {
-    /// D, where the transitions are factored.
+    /// The rank D, if the transitions are factored.
     pub fn rank(&self, states: usize) -> Option<usize> {
         match self {
             Transitions::Factored { left, .. } => Some(left.len() / states),
@@ -218,8 +218,8 @@ impl<F: Precision> Transitions<F> {
         }
     }
 
-    /// The transitions of a file; `tables` are as many as there are steps or edges, with the words for their
-    /// shape.
+    /// The transitions of a file; `tables` is the number of tables (one per step or edge) with a description
+    /// of their shape.
     pub(in crate::model) fn read(
         tensors: &mut TensorMap,
         name: &str,
@@ -288,7 +288,7 @@ impl<F: Precision> TransitionGradient<F> {
 }
 
 impl<F: Precision> ChainGradient<F> {
-    /// The parts by the names of the parameters, in their shapes.
+    /// The gradient as tensors with the names and shapes of the parameters.
     pub(in crate::model) fn into_tensors(self, batch: usize) -> Vec<Tensor<'static>> {
         let states = self.start.len();
         let steps = self.emissions.len() / (batch * states).max(1);
@@ -333,8 +333,8 @@ impl<M: ?Sized> IntoValue<M> for Vec<Vec<Path>> {
     }
 }
 
-/// Draws of each sequence, each as a list of numbers, `columns` for each of its entries. A draw is freed once it is
-/// listed, so that a second copy is held of one sequence's draws at most.
+/// The samples of each sequence as lists of numbers, with `columns` numbers per entry. Each sample is freed
+/// once it is converted, so only the samples of one sequence are held twice.
 pub(in crate::model) fn draws<T, I: IntoIterator<Item = usize>>(
     samples: PathSamples<Vec<T>>,
     columns: usize,

@@ -7,12 +7,13 @@ use crate::model::factor_graph::check_moderate;
 use crate::numeric::Real;
 
 impl<F: Real> Chain<F> {
-    /// The factor graph of a batch of one: variable t is position t, with a factor for its scores and one for
-    /// each step.
+    /// The factor graph of a batch of one: variable t is position t, with one factor for its emissions and
+    /// one for each step.
     ///
     /// ```
     /// use zhat::model::{Chain, Transitions};
-    /// use zhat::{LogPartition, Run, exact::Elimination};
+    /// use zhat::{LogPartition, Run};
+    /// use zhat::exact::Elimination;
     /// let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
     /// let chain = Chain::crf(2, vec![0.0; 6].into(), vec![3], transitions)?;
     /// let z = Elimination::default().log_partition(&chain.to_factor_graph()?, &Run::default())?;
@@ -34,7 +35,7 @@ impl<F: Real> Chain<F> {
         }
         let mut table = Vec::new();
         for t in 0..length - 1 {
-            // Only tables of their own differ from step to step.
+            // Without per-step tables, the table is the same for every step.
             if t == 0 || matches!(self.transitions(), Transitions::PerStep(_)) {
                 let scores = (0..states * states)
                     .map(|entry| self.transitions().score(states, t, entry / states, entry % states));

@@ -4,7 +4,7 @@
 //!
 //!   score_b(x) = start(x₀) + Σₜ emission_b(t, xₜ) + Σₜ transition(xₜ, xₜ₊₁),
 //!
-//! all of them logarithms, −∞ allowed. The answers to a query are one for each sequence; gradients with
+//! where all terms are log scores and −∞ is allowed. Every query has one answer per sequence; gradients with
 //! respect to the shared parameters are summed over the batch.
 
 pub(in crate::model) mod any;
@@ -21,7 +21,7 @@ use super::Values;
 use crate::error::{Error, Result};
 use crate::numeric::Real;
 
-/// Scores may add up to this much at most, so that no sum of them overflows a double.
+/// Maximum sum of scores; it ensures that no sum overflows a double.
 pub(super) const LARGEST_TOTAL: f64 = 1e305;
 
 /// A batch of chains with shared parameters.
@@ -48,21 +48,21 @@ pub struct Chain<F: Real = f64> {
 /// log-transition(i, j): from state i to state j.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transitions<F: Real = f64> {
-    /// N×N, row i from state i: the same at every step.
+    /// N×N, row i from state i; the same at every step.
     Shared(Values<F>),
-    /// (T−1)×N×N: table t leads from position t to position t + 1.
+    /// (T−1)×N×N: table t is for the step from position t to position t + 1.
     PerStep(Values<F>),
-    /// leftᵢ · rightⱼ: the N×N table is never made. Both are N×D; without a `right` it is `left`.
+    /// leftᵢ · rightⱼ: the N×N table is never formed. Both are N×D; without `right`, it equals `left`.
     Factored {
-        /// The embeddings of the states that are left, N×D.
+        /// The embeddings of source states, N×D.
         left: Values<F>,
-        /// The embeddings of the states that are entered, N×D.
+        /// The embeddings of target states, N×D.
         right: Option<Values<F>>,
     },
 }
 
 impl<F: Real> Transitions<F> {
-    /// The right embeddings of a factored form.
+    /// The right embeddings of factored transitions.
     pub fn right(&self) -> Option<&[F]> {
         match self {
             Transitions::Factored { left, right } => Some(right.as_ref().unwrap_or(left)),
@@ -70,7 +70,7 @@ impl<F: Real> Transitions<F> {
         }
     }
 
-    /// One word for tables and messages.
+    /// The name of the form, for tables and messages.
     pub fn form(&self) -> &'static str {
         match self {
             Transitions::Shared(_) => "shared",
@@ -79,7 +79,7 @@ impl<F: Real> Transitions<F> {
         }
     }
 
-    /// How many numbers there are.
+    /// The number of stored values.
     pub fn len(&self) -> usize {
         match self {
             Transitions::Shared(values) | Transitions::PerStep(values) => values.len(),
@@ -89,12 +89,12 @@ impl<F: Real> Transitions<F> {
         }
     }
 
-    /// True if there is none.
+    /// True if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The log-transition between two states of `states`, entering position `t + 1`.
+    /// The log-transition from state i to state j, of `states` states, from position `t` to `t + 1`.
     pub fn score(&self, states: usize, t: usize, i: usize, j: usize) -> f64 {
         match self {
             Transitions::Shared(table) => table[i * states + j].to_f64(),
@@ -108,7 +108,7 @@ impl<F: Real> Transitions<F> {
         }
     }
 
-    /// A bound on |log-transition| where it is finite, of numbers that are as they should be.
+    /// Validates the values and returns an upper bound on the finite |log-transition|.
     pub(super) fn check(&self, states: usize, steps: usize) -> Result<f64> {
         let table = states.saturating_mul(states);
         match self {
@@ -151,8 +151,8 @@ impl<F: Real> Transitions<F> {
 impl<F: Real> Chain<F> {
     /// A batch of chains.
     ///
-    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all; of sequence b only the
-    /// first `lengths[b]` positions count, whatever stands behind them. Nothing is copied.
+    /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all sequences. Only the first
+    /// `lengths[b]` positions of sequence b are used. Nothing is copied.
     pub fn new(
         start: Values<F>,
         emissions: Values<F>,
@@ -189,7 +189,7 @@ impl<F: Real> Chain<F> {
         let (first, transition) =
             (check_scores("start", &start, 0..states)?, transitions.check(states, steps)?);
         let magnitude = first + longest * (emission + transition);
-        // What meets at one position must fit the precision itself, with room for a few such terms.
+        // The scores at one position must fit the precision F, with room for a few such terms.
         let local = first + emission + transition;
         if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
             return Err(Error::Model("the scores are so large that their sum would overflow".into()));
@@ -197,7 +197,7 @@ impl<F: Real> Chain<F> {
         Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
     }
 
-    /// A linear-chain conditional random field: no start scores.
+    /// A linear-chain conditional random field, without start scores.
     pub fn crf(
         states: usize,
         emissions: Values<F>,
@@ -207,11 +207,11 @@ impl<F: Real> Chain<F> {
         Chain::new(vec![F::ZERO; states].into(), emissions, lengths, transitions)
     }
 
-    /// A hidden Markov model of discrete observations.
+    /// A hidden Markov model with discrete observations.
     ///
-    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the law of what state
-    /// i shows) are probabilities: `start` and every row must sum to 1 within 1e-4. `observations` are
-    /// symbols 0 … V−1, one list for each sequence. log Z is the log-likelihood.
+    /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the distribution of
+    /// the symbols emitted by state i) are probabilities: `start` and every row must sum to 1 within 1e-4.
+    /// `observations` are symbols 0 … V−1, one list per sequence. log Z is the log-likelihood.
     pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
         let states = start.len();
         let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));
@@ -248,7 +248,7 @@ impl<F: Real> Chain<F> {
         self.start.len()
     }
 
-    /// T, the number of positions that the emissions have room for.
+    /// T, the number of positions in the emissions.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -284,7 +284,7 @@ impl<F: Real> Chain<F> {
         &self.transitions
     }
 
-    /// The score of a sequence of states.
+    /// The score of a path of states.
     pub fn score(&self, b: usize, path: &[usize]) -> f64 {
         let emissions: f64 = path.iter().enumerate().map(|(t, &i)| self.emission(b, t)[i].to_f64()).sum();
         let pairs = path.windows(2).enumerate();
@@ -292,18 +292,18 @@ impl<F: Real> Chain<F> {
         path.first().map_or(0.0, |&i| self.start[i].to_f64()) + emissions + transitions
     }
 
-    /// The memory that the numbers take.
+    /// The memory of the scores, in bytes.
     pub fn bytes(&self) -> usize {
         (self.start.len() + self.emissions.len() + self.transitions.len()) * size_of::<F>()
     }
 
-    /// A bound on |score| of any sequence of states that is possible.
+    /// An upper bound on |score| of any possible path.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
 }
 
-/// A score is finite or −∞. The largest |score| that is finite.
+/// Checks that every score is finite or −∞; returns the largest finite |score|.
 pub(super) fn check_scores<F: Real>(name: &str, values: &[F], range: Range<usize>) -> Result<f64> {
     let (largest, bad) = F::extent(&values[range.clone()]);
     let of_no_use = |at: &usize| values[*at].is_nan() || values[*at] > F::MAX;
@@ -322,11 +322,11 @@ fn expect_len(name: &str, found: usize, expected: usize, shape: &str) -> Result<
     Err(Error::Model(format!("{name}: found {found} numbers, expected {shape} = {expected}")))
 }
 
-/// By how much the sum of a probability distribution may differ from 1: what is written with a few digits, or
-/// normalised in single precision, passes.
+/// Tolerance for the sum of a probability distribution; it admits numbers with few digits and normalisation
+/// in single precision.
 const SUM_TOLERANCE: f64 = 1e-4;
 
-/// The logarithms of rows of `width` probabilities, each of which must sum to 1.
+/// The logarithms of rows of `width` probabilities; each row must sum to 1.
 fn log_probabilities<F: Real>(name: &str, values: &[F], width: usize) -> Result<Vec<F>> {
     if let Some(at) = values.iter().position(|x| x.is_nan() || *x < F::ZERO || *x > F::MAX) {
         return Err(Error::Model(format!("{name}: number {at} is {}; expected a probability", values[at])));
@@ -358,7 +358,7 @@ mod tests {
         let mut emissions = vec![1.0; 16];
         emissions[3] = f32::NEG_INFINITY;
         emissions[12] = f32::NAN;
-        // Behind the end of the second sequence it does not matter.
+        // Values after the end of the second sequence are not checked.
         let good = chain(emissions.clone(), vec![4, 2], vec![0.0, -3.0, f32::NEG_INFINITY, 2.0]).unwrap();
         assert_eq!(good.magnitude(), 4.0 * (1.0 + 3.0));
         let error = chain(emissions, vec![4, 3], zeros).unwrap_err().to_string();

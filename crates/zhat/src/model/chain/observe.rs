@@ -1,10 +1,10 @@
-//! Evidence about sequences: a position whose state is known.
+//! Evidence about sequences: positions with known states.
 
 use crate::error::{Error, Result};
 use crate::model::{Chain, SemiMarkov, Values};
 use crate::numeric::Real;
 
-/// That a position of a sequence is in a state.
+/// A position of a sequence that is in a known state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Observed {
     /// The sequence of the batch.
@@ -16,9 +16,10 @@ pub struct Observed {
 }
 
 impl<F: Real> Chain<F> {
-    /// The chains given that positions are in these states: every other state's emission becomes −∞.
+    /// The chains conditioned on these states: the emissions of all other states at the observed positions
+    /// become −∞.
     ///
-    /// log Z of the result is the log weight of the evidence. Nothing else is copied.
+    /// log Z of the result is the log weight of the evidence. Only the emissions are copied.
     ///
     /// ```
     /// use zhat::model::{Chain, Observed, Transitions};
@@ -62,7 +63,7 @@ impl<F: Real> Chain<F> {
 }
 
 impl<F: Real> SemiMarkov<F> {
-    /// The chains given that positions lie in segments of these states, as [`Chain::condition`] does.
+    /// The chains conditioned on positions being in segments of these states, as in [`Chain::condition`].
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
         SemiMarkov::new(self.chain().condition(evidence)?, self.segments().clone(), self.longest())
     }

@@ -1,19 +1,19 @@
-//! Random chains of many states.
+//! Random chains with many states.
 //!
-//! The chains of Fu, Cunningham & Lapata (2022), Table 2: state embeddings S (N×D) and word embeddings W
-//! (T×D) are uniform on [0, 1), and some steps of gradient descent (Adam, step 10⁻⁴) on S and W reduce the
-//! mean entropy of softmax(W·Sᵀ): 10, 30 or 50 of them for *dense*, *intermediate* and *long-tailed* chains.
-//! Then log-transitions are S·Sᵀ, centred by their mean, divided by their range, times 10, and log-emissions
-//! are W·Sᵀ, centred and ranged at each position, times 10.
+//! The chains of Fu, Cunningham & Lapata (2022), Table 2. State embeddings S (N×D) and word embeddings W
+//! (T×D) are uniform on [0, 1). Then 10, 30 or 50 steps of gradient descent (Adam, step 10⁻⁴) on S and W
+//! reduce the mean entropy of softmax(W·Sᵀ), for *dense*, *intermediate* and *long-tailed* chains.
+//! Log-transitions are S·Sᵀ, centred by their mean, divided by their range, times 10; log-emissions are W·Sᵀ,
+//! centred and divided by their range at each position, times 10.
 //!
-//! So few steps change little: for N = 2000, T = 11, D = 50 the chain's entropy is 34.1, 34.5 and 34.9 nats,
-//! and the likeliest tenth of the states at each position misses 0.90, 0.84 and 0.77 nats of log Z. About 650
-//! and 860 steps make the entropies of 18 and 6.5 nats that the paper's own intermediate and long-tailed
-//! chains of that size had; [`Sharpness::Steps`] takes any number.
+//! So few steps have little effect: for N = 2000, T = 11, D = 50 the entropy of the chain is 34.1, 34.5 and
+//! 34.9 nats, and a sum over only the most likely 10% of the states at each position misses 0.90, 0.84 and
+//! 0.77 nats of log Z. The paper's own intermediate and long-tailed chains of that size had entropies of 18
+//! and 6.5 nats, which take about 650 and 860 steps; [`Sharpness::Steps`] accepts any number.
 //!
-//! The transitions are kept as factors: embeddings times √(10/range), and the constant −10·mean/range in the
-//! emissions behind the first position. The range takes one pass over all N² products, tile by tile; nothing
-//! of that size is kept.
+//! The transitions are stored as factors: embeddings times √(10/range), and the constant −10·mean/range added
+//! to the emissions after the first position. The range is computed in one pass over all N² products, tile by
+//! tile; the products are not stored.
 
 use rayon::prelude::*;
 
@@ -24,15 +24,15 @@ use crate::random::Streams;
 
 /// The range of scores.
 const RANGE: f64 = 10.0;
-/// Rows and columns of S·Sᵀ that are looked at together.
+/// Tile size for the rows and columns of S·Sᵀ.
 const TILE: usize = 256;
-/// Numbers that share a random stream.
+/// Number of values drawn from each random stream.
 const BLOCK: usize = 4096;
-/// Adam's step, and its decay of the first and second moments.
+/// Adam's step size, and its decay rates of the first and second moments.
 const STEP: f64 = 1e-4;
 const DECAY: (f64, f64) = (0.9, 0.999);
 
-/// How peaked the emissions of a chain are made: the more, the longer the tail of unlikely states.
+/// How peaked the emissions of a chain are: a sharper chain has a longer tail of unlikely states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharpness {
     /// 10 steps.
@@ -56,11 +56,11 @@ impl Sharpness {
     }
 }
 
-/// One chain of `steps` positions and `states` states with embeddings of `rank` numbers.
+/// One chain of `steps` positions and `states` states with embeddings of dimension `rank`.
 ///
 /// ```
 /// use zhat::Chain;
-/// use zhat::model::generate::{Sharpness, rdp_chain};
+/// use zhat::model::generate::{rdp_chain, Sharpness};
 /// let chain: Chain = rdp_chain(100, 10, 50, Sharpness::Dense, 1)?;
 /// assert_eq!((chain.batch(), chain.steps(), chain.states()), (1, 10, 100));
 /// # Ok::<(), zhat::Error>(())
@@ -105,7 +105,7 @@ pub fn rdp_chain<F: Real>(
     )
 }
 
-/// What scales numbers between `low` and `high` to a range of 10.
+/// The factor that scales numbers between `low` and `high` to a range of 10.
 fn factor(low: f64, high: f64) -> f64 {
     if high > low { RANGE / (high - low) } else { 1.0 }
 }
@@ -143,7 +143,7 @@ impl Embeddings {
         products
     }
 
-    /// Steps of Adam down the mean entropy of softmax(W·Sᵀ).
+    /// Minimises the mean entropy of softmax(W·Sᵀ) with this many steps of Adam.
     fn sharpen(&mut self, steps: usize) {
         let (states, words) = (self.states.len() / self.rank, self.words.len() / self.rank);
         let mut of_states = Adam::new(self.states.len());
@@ -170,7 +170,7 @@ impl Embeddings {
         }
     }
 
-    /// The mean of S·Sᵀ and what scales it to a range of 10.
+    /// The mean of S·Sᵀ and the factor that scales it to a range of 10.
     fn transition_scale(&self) -> (f64, f64) {
         let count = self.states.len() / self.rank;
         let mut sum = vec![0.0; self.rank];
@@ -178,14 +178,13 @@ impl Embeddings {
             sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         }
         let mean = sum.iter().map(|x| x * x).sum::<f64>() / (count as f64).powi(2);
-        // No product is above the larger of its two squares (Cauchy–Schwarz), so the largest of all is a
-        // square.
+        // By Cauchy–Schwarz the largest product of two rows is the square of one row.
         let squares = self.states.chunks_exact(self.rank).map(|row| row.iter().map(|x| x * x).sum::<f64>());
         let high = squares.fold(f64::NEG_INFINITY, f64::max);
         (mean, factor(self.least_product(), high))
     }
 
-    /// The least of all products of two rows of S, in single precision: it is a scale.
+    /// The minimum of all products of two rows of S, in single precision, which suffices for a scale.
     fn least_product(&self) -> f64 {
         let values: Vec<f32> = self.states.iter().map(|&x| x as f32).collect();
         let tiles: Vec<&[f32]> = values.chunks(TILE * self.rank).collect();
@@ -272,7 +271,7 @@ mod tests {
             let row = chain.emission(0, t);
             let (low, high) = extremes(row);
             assert!((high - low - RANGE).abs() < 1e-9);
-            // Transitions and emissions together have mean zero.
+            // Transitions plus emissions have mean zero.
             let both = row.iter().sum::<f64>() / n as f64 + if t > 0 { mean } else { 0.0 };
             assert!(both.abs() < 1e-9);
         }

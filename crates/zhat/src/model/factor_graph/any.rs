@@ -1,8 +1,8 @@
-//! A factor graph as a model of any kind: its summary, tensors, evidence, names and answers.
+//! A factor graph as a dynamic model: summary, tensors, evidence, names and answers.
 
 use serde_json::json;
 
-use super::{FactorGraph, Form, Names};
+use super::{FactorGraph, Names, NetworkType};
 use crate::error::{Error, Result};
 use crate::model::any::{self, AnyModel, Evidence, Kind, Model, Summary, other_evidence};
 use crate::model::table;
@@ -47,7 +47,7 @@ const FACTORS: &str = "factors";
 
 impl FactorGraph {
     fn form_name(&self) -> &'static str {
-        if self.form() == Form::Bayes { "bayes" } else { "markov" }
+        if self.network_type() == NetworkType::Bayes { "bayes" } else { "markov" }
     }
 
     fn names_of(&self, scope: &[usize]) -> Vec<String> {
@@ -217,7 +217,7 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
         let size = if scope.iter().all(|&v| v < graph.variable_count()) {
             table::size(graph.lengths(scope))
         } else {
-            Some(0) // refused below, with the variable's number
+            Some(0) // rejected below, with the number of the variable
         };
         let end = size.and_then(|size| value_at.checked_add(size)).unwrap_or(usize::MAX);
         let table =
@@ -228,9 +228,9 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
     if scope_at != scopes.len() || value_at != values.len() {
         return Err(fail("there are more scopes or values than the factors need".into()));
     }
-    graph = graph.with_form(match tensors.text("form") {
-        None | Some("markov") => Form::Markov,
-        Some("bayes") => Form::Bayes,
+    graph = graph.with_network_type(match tensors.text("form") {
+        None | Some("markov") => NetworkType::Markov,
+        Some("bayes") => NetworkType::Bayes,
         Some(other) => return Err(fail(format!("unknown form `{other}`; known are markov and bayes"))),
     });
     if let Some(names) = tensors.text("names") {

@@ -1,4 +1,4 @@
-//! Discrete models given by a product of factors.
+//! Discrete models defined as a product of factors.
 
 pub(in crate::model) mod any;
 mod names;
@@ -11,11 +11,13 @@ use crate::model::table;
 
 /// p(x) = exp(Σ_f θ_f(x_f)) / Z over discrete variables, with θ_f a table over the factor's scope.
 ///
-/// Tables are in the log domain; −∞ is a legal entry and forbids a combination. They are row-major: the first
-/// variable of the scope is the most significant. Storage is flat, so a million small factors are no burden.
+/// Tables are in the log domain; an entry of −∞ forbids a combination of states. They are row-major: the
+/// first variable of the scope is the most significant. Storage is flat, so a graph can have millions of
+/// small factors.
 ///
 /// ```
-/// use zhat::{FactorGraph, LogPartition, Run, exact::Elimination};
+/// use zhat::{FactorGraph, LogPartition, Run};
+/// use zhat::exact::Elimination;
 ///
 /// let mut graph = FactorGraph::new(vec![2, 3])?;
 /// graph.add_factor(&[0, 1], &[0.0, 1.0, 2.0, 0.5, f64::NEG_INFINITY, -1.0])?;
@@ -32,24 +34,24 @@ pub struct FactorGraph {
     value_ends: Vec<usize>,
     values: Vec<f64>,
     names: Option<Names>,
-    form: Form,
+    form: NetworkType,
     evidence: Vec<(usize, usize)>,
-    /// Pairs of a factor and an observed variable that [`FactorGraph::condition`] took out of its scope.
+    /// Pairs of a factor and an observed variable that [`FactorGraph::condition`] removed from its scope.
     cuts: Vec<(usize, usize)>,
-    /// Σ_f max |θ_f|, −∞ left out.
+    /// Σ_f max |θ_f|, without entries −∞.
     magnitude: f64,
-    /// Renewed by every change of variables or factors; results in a cache belong to it.
+    /// Identity of variables and factors, renewed by every change; it is the key of cached results.
     identity: Identity,
-    /// The same for everything but the tables.
+    /// Identity of everything except the tables.
     structure: Identity,
-    /// Whether it has its structure from another graph, whose tables it replaces.
+    /// Whether this graph shares the structure of another graph and has other tables.
     is_reweighted: bool,
 }
 
 /// Graphs are equal if their variables, factors, names, form and evidence are.
 impl PartialEq for FactorGraph {
     fn eq(&self, other: &Self) -> bool {
-        // Names all fields, so that a new one is not forgotten.
+        // Destructures all fields, so that a new field is not forgotten here.
         let FactorGraph {
             cardinalities,
             scope_ends,
@@ -76,22 +78,22 @@ impl PartialEq for FactorGraph {
     }
 }
 
-/// The most states of one variable and of all together. Whether a model is valid does not depend on the
-/// machine.
+/// Maximum number of states of one variable, and of all variables together. Whether a model is valid does not
+/// depend on the machine.
 const MAX_STATES: usize = 1 << 28;
 const MAX_TOTAL_STATES: u64 = 1 << 32;
 
-/// Scores must stay so far below the largest double that sums of them are finite.
+/// Maximum sum of |scores|; it keeps all sums finite.
 const MAGNITUDE: f64 = 1e305;
 
 fn largest_finite(log_values: &[f64]) -> f64 {
     log_values.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
 }
 
-/// Conversions to a factor graph make at most this many values: larger models are better off as they are.
+/// Maximum number of values created by a conversion to a factor graph.
 const MOST_VALUES: f64 = 1e8;
 
-/// An error for a conversion to a factor graph that would be too large.
+/// Fails if a conversion to a factor graph would be too large.
 pub(in crate::model) fn check_moderate(values: f64) -> Result<()> {
     if values > MOST_VALUES {
         return Err(Error::model(format!(
@@ -101,19 +103,19 @@ pub(in crate::model) fn check_moderate(values: f64) -> Result<()> {
     Ok(())
 }
 
-/// What the factors mean; inference treats both alike, files do not.
+/// The meaning of the factors. Inference ignores it; files record it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NetworkType {
     /// Arbitrary potentials.
     Markov,
-    /// Conditional probability tables, the child last in each scope.
+    /// Conditional probability tables, with the child last in each scope.
     Bayes,
 }
 
 /// One factor of a graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factor<'a> {
-    /// The variables, the first the most significant.
+    /// The variables, most significant first.
     pub scope: &'a [usize],
     /// θ_f, row-major.
     pub log_values: &'a [f64],
@@ -123,8 +125,7 @@ impl FactorGraph {
     /// A model without factors over variables with these numbers of states: each from 1 to 2²⁸, together at
     /// most 2³².
     ///
-    /// Memory is no criterion here: methods compare what they need with the budget of their
-    /// [`Run`](crate::Run).
+    /// Memory is not checked here: methods compare their needs with the budget of their [`Run`](crate::Run).
     pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
         if let Some(v) = cardinalities.iter().position(|&states| states == 0) {
             return Err(Error::model(format!(
@@ -150,7 +151,7 @@ impl FactorGraph {
             value_ends: Vec::new(),
             values: Vec::new(),
             names: None,
-            form: Form::Markov,
+            form: NetworkType::Markov,
             evidence: Vec::new(),
             cuts: Vec::new(),
             magnitude: 0.0,
@@ -160,7 +161,7 @@ impl FactorGraph {
         })
     }
 
-    /// Adds θ_f over `scope`; an empty scope takes one value, a constant.
+    /// Adds θ_f over `scope`; an empty scope has one value, a constant.
     pub fn add_factor(&mut self, scope: &[usize], log_values: &[f64]) -> Result<&mut Self> {
         let f = self.factor_count();
         if let Some(v) = scope.iter().find(|&&v| v >= self.cardinalities.len()) {
@@ -207,8 +208,8 @@ impl FactorGraph {
         Ok(self)
     }
 
-    /// Declares the factors to be conditional probability tables, child last, or not.
-    pub fn with_form(mut self, form: Form) -> Self {
+    /// Declares whether the factors are conditional probability tables with the child last.
+    pub fn with_network_type(mut self, form: NetworkType) -> Self {
         self.form = form;
         self
     }
@@ -252,35 +253,35 @@ impl FactorGraph {
         self.names.as_ref()
     }
 
-    /// Markov or Bayes.
-    pub fn form(&self) -> Form {
+    /// The meaning of the factors.
+    pub fn network_type(&self) -> NetworkType {
         self.form
     }
 
-    /// What has been observed by [`FactorGraph::condition`], by variable.
+    /// The observations made by [`FactorGraph::condition`], by variable.
     pub fn evidence(&self) -> &[(usize, usize)] {
         &self.evidence
     }
 
-    /// The name of variable `v`: its own, or `x3`.
+    /// The name of variable `v`; `x3` if it is unnamed.
     pub fn variable_name(&self, v: usize) -> String {
         self.names.as_ref().map_or_else(|| format!("x{v}"), |names| names.variables()[v].clone())
     }
 
-    /// The name of state `s` of variable `v`: its own, or its number.
+    /// The name of state `s` of variable `v`; its number if it is unnamed.
     pub fn state_name(&self, v: usize, s: usize) -> String {
         let name = self.names.as_ref().and_then(|names| names.states(v).get(s));
         name.cloned().unwrap_or_else(|| s.to_string())
     }
 
-    /// The variable of this name, `x3` or `3` for unnamed ones.
+    /// The variable with this name; an unnamed one is `x3` or `3`.
     pub fn find_variable(&self, name: &str) -> Option<usize> {
         let named = self.names.as_ref().and_then(|names| names.variables().iter().position(|n| n == name));
         let number = || name.strip_prefix('x').unwrap_or(name).parse().ok();
         named.or_else(number).filter(|&v| v < self.variable_count())
     }
 
-    /// The state of this name, or number, of variable `v`.
+    /// The state of variable `v` with this name or number.
     pub fn find_state(&self, v: usize, name: &str) -> Option<usize> {
         let named = self.names.as_ref().and_then(|names| names.states(v).iter().position(|n| n == name));
         named.or_else(|| name.parse().ok()).filter(|&s| s < self.cardinalities[v])
@@ -289,13 +290,13 @@ impl FactorGraph {
     /// Σ_f θ_f(x_f), the log weight of a state.
     ///
     /// # Panics
-    /// If `state` does not hold one state in range for every variable.
+    /// If `state` does not contain one state in range for every variable.
     pub fn score(&self, state: &[usize]) -> f64 {
         assert_eq!(state.len(), self.variable_count(), "one state a variable");
         self.factors().map(|factor| factor.log_values[self.entry(factor.scope, state)]).sum()
     }
 
-    /// Where the entry of a table over `scope` stands that `state` selects.
+    /// The index of the entry selected by `state` in a table over `scope`.
     pub(crate) fn entry(&self, scope: &[usize], state: &[usize]) -> usize {
         scope.iter().fold(0, |index, &v| index * self.cardinalities[v] + state[v])
     }
@@ -305,21 +306,23 @@ impl FactorGraph {
         self.cardinalities.iter().map(|&states| (states as f64).ln()).sum()
     }
 
-    /// Bytes that the model takes.
+    /// The memory of the model, in bytes.
     pub fn bytes(&self) -> usize {
         let words = self.cardinalities.len() + self.scopes.len() + 2 * self.scope_ends.len();
         8 * (words + self.values.len())
     }
 
-    /// An upper bound on |log weight| of any state and on |log Z|: Σ_f max |θ_f| + ln |X|, −∞ left out.
+    /// An upper bound on |log weight| of any possible state and on |log Z|: Σ_f max |θ_f| + ln |X|, without
+    /// entries −∞.
     pub(crate) fn magnitude(&self) -> f64 {
         self.magnitude + self.log_state_count()
     }
 
-    /// The model given that each listed variable is in its state. Variable ids stay as they are.
+    /// The model given that each listed variable is in its state. The numbering of variables is unchanged.
     ///
-    /// Every factor is cut down to the observed states, and the observed variable gets a factor that forbids
-    /// its other states, so log Z becomes log P̃(evidence) and no method needs to know about evidence.
+    /// Every factor is restricted to the observed states, and each observed variable gets a factor that
+    /// forbids its other states. log Z becomes log P̃(evidence), and methods need no special treatment of
+    /// evidence.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -355,8 +358,7 @@ impl FactorGraph {
         if evidence.is_empty() {
             return Ok(self.clone());
         }
-        // As long as the longest axis of a table: a variable that no factor mentions may have any number of
-        // states.
+        // As long as the longest axis of a table; variables without a factor may have more states.
         let longest = self.scopes.iter().map(|&v| self.cardinalities[v]).max().unwrap_or(0);
         let every: Vec<usize> = (0..longest).collect();
         let mut graph = FactorGraph::new(self.cardinalities.clone())?;
@@ -383,8 +385,8 @@ impl FactorGraph {
         Ok(graph)
     }
 
-    /// Adds a factor that forbids every state of a variable but one. The number of states may have come from
-    /// a file that has no table of the variable, so the memory for this one may be more than there is.
+    /// Adds a factor that forbids all states of a variable except one. The number of states may come from a
+    /// file without a table of the variable, so allocation may fail.
     fn add_observation(&mut self, v: usize, state: usize) -> Result<()> {
         let (start, states) = (self.values.len(), self.cardinalities[v]);
         self.values.try_reserve(states).map_err(|_| {
@@ -402,10 +404,9 @@ impl FactorGraph {
         Ok(())
     }
 
-    /// The same graph with other tables, one factor after the other.
+    /// The same graph with other tables, concatenated in factor order.
     ///
-    /// Exact methods eliminate the variables of all such graphs in the same order, which they look for once
-    /// per cache.
+    /// Exact methods use the same elimination order for all such graphs and compute it once per cache.
     ///
     /// ```
     /// # use zhat::FactorGraph;
@@ -441,42 +442,41 @@ impl FactorGraph {
         self
     }
 
-    /// Pairs of a factor and a variable: what [`FactorGraph::condition`] took out of the scopes, for
-    /// messages.
+    /// Pairs of a factor and a variable that [`FactorGraph::condition`] removed from its scope, for messages.
     pub(crate) fn cuts(&self) -> &[(usize, usize)] {
         &self.cuts
     }
 
-    /// The token of results about this graph in a cache.
+    /// The key of cached results about this graph.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The token of results about all graphs that [`FactorGraph::reweighted`] made from the same one, if it
-    /// did.
+    /// The key of cached results shared by all graphs made from the same one by [`FactorGraph::reweighted`],
+    /// if this is such a graph.
     pub(crate) fn shared_structure(&self) -> Option<&Identity> {
         self.is_reweighted.then_some(&self.structure)
     }
 
-    /// Results about it in caches no longer hold.
+    /// Invalidates cached results about the graph.
     fn has_changed(&mut self) {
         self.identity.renew();
         self.structure.renew();
         self.is_reweighted = false;
     }
 
-    /// Whether any factor forbids anything.
+    /// True if any factor forbids a combination of states.
     pub(crate) fn has_zeros(&self) -> bool {
         self.values.contains(&f64::NEG_INFINITY)
     }
 
-    /// The lengths of all scopes together.
+    /// The sum of the lengths of all scopes.
     pub(crate) fn scope_entries(&self) -> usize {
         self.scopes.len()
     }
 
-    /// Leaves out the variables and factors that are marked; no factor that stays mentions a variable that
-    /// goes. Returns the new numbers of the variables.
+    /// Removes the marked variables and factors; no remaining factor may contain a removed variable. Returns
+    /// the new indices of the variables.
     pub(crate) fn leave_out(&mut self, variables: &[bool], factors: &[bool]) -> Vec<Option<usize>> {
         let mut left = 0..;
         let numbers: Vec<Option<usize>> =
@@ -509,7 +509,7 @@ impl FactorGraph {
         numbers
     }
 
-    /// The error for Z = 0: the evidence's fault if there is any.
+    /// The error for Z = 0: impossible evidence if there is evidence.
     pub(crate) fn zero_error(&self) -> Error {
         if self.evidence.is_empty() { Error::ZeroPartition } else { Error::impossible() }
     }
@@ -582,7 +582,7 @@ mod tests {
         assert_eq!(given.evidence(), [(0, 1), (1, 2)]);
         assert!(graph.condition(&[(0, 1), (0, 1)]).is_err());
         assert!(graph.condition(&[(7, 0)]).is_err());
-        // Observing once more, and otherwise, is impossible rather than an error in the call.
+        // A second, contradicting observation gives an impossible model, not an argument error.
         assert_eq!(given.condition(&[(0, 0)]).unwrap().score(&[0, 2, 1]), f64::NEG_INFINITY);
     }
 }

@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Names of the variables of a model, and of their states where they have any.
+/// Names of the variables of a model, and optionally of their states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     variables: Vec<String>,
-    /// One list a variable; an empty list leaves the states numbered.
+    /// One list per variable; an empty list means numbered states.
     states: Vec<Vec<String>>,
 }
 
 impl Names {
-    /// Checks that there is one name a variable, all different, and for each variable no or all state names.
+    /// Checks that there is one name per variable, that names are unique, and that each variable has names
+    /// for none or all of its states.
     pub fn new(variables: Vec<String>, states: Vec<Vec<String>>, cardinalities: &[usize]) -> Result<Self> {
         if variables.len() != cardinalities.len() || states.len() != cardinalities.len() {
             return Err(Error::model(format!(

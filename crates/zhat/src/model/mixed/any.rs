@@ -1,4 +1,4 @@
-//! A mixed model as a model of any kind: its summary and tensors.
+//! A mixed model as a dynamic model: summary and tensors.
 
 use super::{Domain, MixedModel, Statistic, Term};
 use crate::error::Result;
@@ -82,7 +82,7 @@ impl AnyModel for MixedModel {
             &[factors.len()],
             owned(factors.iter().map(|f| code(f.1).1).collect()),
         ));
-        // Only files that need them have these, so that those of other models stay as they were.
+        // Written only if needed, so that the files of other models are unchanged.
         let is_count = |domain: &Domain| f64::from(u8::from(matches!(domain, Domain::Counts(..))));
         let counts: Vec<f64> = self.domains().iter().map(is_count).collect();
         if counts.contains(&1.0) {
@@ -105,7 +105,7 @@ impl AnyModel for MixedModel {
     }
 }
 
-/// A few numbers that are put together for the tensor.
+/// Owned numbers for a tensor.
 fn owned(numbers: Vec<f64>) -> Vec<f64> {
     numbers
 }
@@ -115,7 +115,7 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
     let cardinalities = tensors.integers("cardinalities")?;
     let intervals: Vec<f64> = tensors.take_shaped("intervals", &[cardinalities.len(), 2], "[n, 2]")?;
     let ends = intervals.as_chunks::<2>().0;
-    // Files without counts, or without distances, have no such tensors.
+    // These tensors are absent in files without counts or distances.
     let optional = |tensors: &mut TensorMap, name: &str, count: usize| {
         if tensors.has(name) { tensors.take_shaped(name, &[count], "[n]") } else { Ok(vec![0.0; count]) }
     };

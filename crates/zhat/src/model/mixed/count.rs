@@ -1,22 +1,22 @@
-//! Variables that count: ln x!, and where a sum over all counts may end.
+//! Count variables: ln x!, and truncation of the sum over an unbounded count.
 //!
-//! Let v be a count without a largest value. If D(x) bounds score(x + 1) − score(x) from above, whatever the
-//! other variables are, and falls with x, then for every h
+//! Let v be an unbounded count. If score(x + 1) − score(x) ≤ D(x) for all values of the other variables, and
+//! D decreases in x, then for every h
 //!
 //!   Σ_{x ≥ h} exp score(x) ≤ exp score(h)/(1 − e^{D(h)}),
 //!
-//! so the sum may end at h if the last term is counted between once and 1/(1 − e^{D(h)}) times. D(x) =
-//! A·ln(x + 1) + B, where A ≤ 0 bounds what ln x! is multiplied by and B what x is multiplied by, in interval
-//! arithmetic.
-//! h is where terms have fallen to e⁻⁴⁵ of an earlier one.
+//! so the sum may be truncated at h if the last term is counted between 1 and 1/(1 − e^{D(h)}) times. Here
+//! D(x) = A·ln(x + 1) + B, where A ≤ 0 is an upper bound on the coefficient of ln x! and B one on the
+//! coefficient of x, both by interval arithmetic. h is chosen where terms have decreased to e⁻⁴⁵ of an
+//! earlier one.
 
 use super::{Domain, Statistic, Term};
 
-/// Where a term is negligible, and the most values until then.
+/// The log ratio at which a term is negligible, and the maximum number of values until then.
 const NEGLIGIBLE: f64 = -45.0;
 const MOST_VALUES: u64 = 1 << 20;
 
-/// ln n!, good to a few units in the last place.
+/// ln n!, accurate to a few units in the last place.
 pub(super) fn log_factorial(n: f64) -> f64 {
     if n < 2.0 {
         return 0.0;
@@ -25,30 +25,30 @@ pub(super) fn log_factorial(n: f64) -> f64 {
         return n;
     }
     if n < 64.0 {
-        // 20! is the last that is a whole number of 64 bits; products of few factors lose nothing worth
-        // mentioning.
+        // 20! is the largest factorial that fits in 64 bits; the rounding errors of so few products are
+        // negligible.
         return (2..=n as u32).map(f64::from).product::<f64>().ln();
     }
-    // Stirling's series; the first term left out is below 10⁻¹⁶.
+    // Stirling's series; the first omitted term is below 10⁻¹⁶.
     let inverse = 1.0 / (n * n);
     let series = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / n;
     (n + 0.5) * n.ln() - n + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// Where the sum over a count ends.
+/// Truncation point of the sum over a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     pub last: u64,
-    /// By how much the logarithm of the last term may be too small.
+    /// Upper bound on the correction to the logarithm of the last term, for the omitted terms.
     pub beyond: f64,
 }
 
-/// The product of two numbers one of which may be infinite.
+/// The product of two numbers, with 0 · ∞ = 0.
 fn times(a: f64, b: f64) -> f64 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
-/// The least and the largest value of a statistic; wider is allowed.
+/// An enclosure of the values of a statistic.
 fn range(domain: Domain, statistic: Statistic) -> (f64, f64) {
     let (a, b) = match domain {
         Domain::States(_) => return (0.0, 1.0),
@@ -59,7 +59,7 @@ fn range(domain: Domain, statistic: Statistic) -> (f64, f64) {
         return (0.0, 1.0);
     }
     let (low, high) = (statistic.value(a), statistic.value(b));
-    // Where a statistic turns it is 0.
+    // Where a statistic is not monotone, its extremum is 0.
     let turns = match statistic {
         Statistic::Power(_) => a < 0.0 && b > 0.0,
         Statistic::Log(_) => a < 1.0 && b > 1.0,
@@ -70,7 +70,7 @@ fn range(domain: Domain, statistic: Statistic) -> (f64, f64) {
     (low.min(high).min(zero), low.max(high).max(zero))
 }
 
-/// The largest value of θ times the statistics of the other variables.
+/// An upper bound on θ times the statistics of the other variables.
 fn coefficient(domains: &[Domain], term: &Term, v: usize) -> f64 {
     let others = term.factors.iter().filter(|factor| factor.0 != v);
     let (_, high) = others.fold((term.weight, term.weight), |(low, high), &(u, statistic)| {
@@ -82,7 +82,7 @@ fn coefficient(domains: &[Domain], term: &Term, v: usize) -> f64 {
     high + 1e-12 * high.abs()
 }
 
-/// Where the sum over a count without a largest value may end.
+/// The truncation point of the sum over an unbounded count.
 pub(super) fn cut(domains: &[Domain], terms: &[Term], v: usize, least: u64) -> Result<Cut, String> {
     let (mut factorial, mut slope, mut from) = (0.0, 0.0, least);
     for term in terms {

@@ -1,6 +1,6 @@
 //! Well-known densities on boxes, as mixed models.
 //!
-//! Each is the density without its constant, so that Z is ∫ over the box of the expression given.
+//! Each density is unnormalised: Z is the integral over the box of the given expression.
 
 use super::{Domain, MixedModel, Statistic, Term};
 use crate::error::{Error, Result};
@@ -51,11 +51,11 @@ pub enum Family {
         /// The shape.
         shape: f64,
     },
-    /// x^(alpha − 1) (1 − x)^(beta − 1). Numerical: ln(1 − x) has no closed form.
+    /// x^(alpha − 1) (1 − x)^(beta − 1). Needs numerical quadrature: ln(1 − x) has no closed form.
     Beta {
-        /// The power of x, plus 1.
+        /// The exponent of x, plus 1.
         alpha: f64,
-        /// The power of 1 − x, plus 1.
+        /// The exponent of 1 − x, plus 1.
         beta: f64,
     },
     /// exp(−|x − centre|/scale).
@@ -65,22 +65,21 @@ pub enum Family {
         /// The scale.
         scale: f64,
     },
-    /// rateˣ/x!, of a count x. The box is one of counts, and without an upper end the sum is over all of
-    /// them.
+    /// rateˣ/x! for a count x. The box consists of counts; without an upper end the sum is over all counts.
     Poisson {
         /// The rate, which is the mean.
         rate: f64,
     },
-    /// A Dirichlet density by its sticks, which are independent beta variables: vᵢ is the share of what v₁ …
-    /// vᵢ₋₁ leave. Numerical.
+    /// A Dirichlet density in the stick-breaking parameterisation, with independent beta variables: vᵢ is the
+    /// share of the remainder after v₁ … vᵢ₋₁. Needs numerical quadrature.
     Dirichlet {
-        /// One concentration a component, at least two.
+        /// One concentration per component, at least two.
         concentrations: Vec<f64>,
     },
 }
 
 impl Family {
-    /// The names, and the parameters of each in order.
+    /// The names of the families and of their parameters, in order.
     pub const NAMES: [(&'static str, &'static [&'static str]); 11] = [
         ("gaussian", &["mean", "deviation"]),
         ("exponential", &["rate"]),
@@ -95,7 +94,7 @@ impl Family {
         ("dirichlet", &["concentrations"]),
     ];
 
-    /// A family by its name, with its parameters in the order of [`Family::NAMES`].
+    /// The family with this name, with parameters in the order of [`Family::NAMES`].
     ///
     /// ```
     /// use zhat::model::Family;
@@ -136,7 +135,7 @@ impl Family {
         Ok(family)
     }
 
-    /// A box that has all but a small part of the mass; of counts all of it.
+    /// A box with almost all of the mass; for counts, all of it.
     pub fn usual_box(&self) -> (f64, f64) {
         match *self {
             Family::Gaussian { mean, deviation } => (mean - 6.0 * deviation, mean + 6.0 * deviation),
@@ -158,11 +157,12 @@ impl Family {
         }
     }
 
-    /// The density on the box [a, b] of every variable.
+    /// The density on the box [a, b] for every variable.
     ///
     /// ```
     /// use zhat::model::{Family, MixedModel};
-    /// use zhat::{LogPartition, Run, quadrature::MixedQuadrature};
+    /// use zhat::{LogPartition, Run};
+    /// use zhat::quadrature::MixedQuadrature;
     /// let model = Family::Exponential { rate: 2.0 }.on((0.0, 1.0))?;
     /// let z = MixedQuadrature::default().log_partition(&model, &Run::default())?;
     /// assert!((z.value.exp() - (1.0 - (-2f64).exp()) / 2.0).abs() < 1e-8);
@@ -251,7 +251,7 @@ impl Family {
     }
 }
 
-/// The counts of a box, whose upper end may be infinite.
+/// The counts in a box, whose upper end may be infinite.
 fn counts((a, b): (f64, f64)) -> Result<Domain> {
     let whole = |x: f64| x.fract() == 0.0 && (0.0..9e15).contains(&x);
     if !whole(a) || !(whole(b) || b == f64::INFINITY) {
@@ -263,8 +263,8 @@ fn counts((a, b): (f64, f64)) -> Result<Domain> {
 }
 
 impl MixedModel {
-    /// A class and a number that is normal given the class: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on the box. The
-    /// variables are the class and the number.
+    /// A mixture of normal distributions: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on the box. The variables are the
+    /// class k and the number x.
     pub fn gaussian_mixture(
         weights: &[f64],
         means: &[f64],

@@ -5,8 +5,8 @@ use crate::model::MixedModel;
 use crate::model::generate::affordable;
 use crate::random::Streams;
 
-/// A class and a number that is normal given the class: means uniform on the box, deviations of a twentieth
-/// to a fifth of it.
+/// A random mixture of normal distributions: means are uniform on the box, standard deviations between 1/20
+/// and 1/5 of its width.
 pub fn gaussian_mixture(classes: usize, bounds: (f64, f64), seed: u64) -> Result<MixedModel> {
     if classes == 0 {
         return Err(Error::argument("classes", "at least one is needed"));

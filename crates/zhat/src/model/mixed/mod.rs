@@ -1,12 +1,11 @@
-//! Models of variables some of which are continuous.
+//! Models with discrete and continuous variables.
 //!
-//!   p(x) ∝ exp Σⱼ θⱼ Πᵥ fⱼᵥ(xᵥ),   Z = Σ over the discrete ∫ over the continuous variables of that,
+//!   p(x) ∝ w(x) = exp Σⱼ θⱼ Πᵥ fⱼᵥ(xᵥ),   Z = Σ over discrete ∫ over continuous variables of w(x).
 //!
-//! a variable being one of n states, a count or a number in a box [a, b], and every f one of the statistics
-//! whose products have integrals in closed form: xᶜ and 1/xᶜ, |x − m|ᶜ, (ln x)ᶜ, the indicator of a state, ln
-//! x! of a count; and ln(1 − x), for which there is numerical quadrature only. Powers that are not whole
-//! numbers, 1/x and ln x need a box with a > 0, ln(1 − x) one with b < 1. A count without a largest value
-//! needs terms that bound its sum (`count`).
+//! A variable has n states, is a count, or is a number in a box [a, b]. Every f is a statistic whose products
+//! have integrals in closed form: xᶜ and 1/xᶜ, |x − m|ᶜ, (ln x)ᶜ, the indicator of a state, ln x! of a count;
+//! or it is ln(1 − x), which needs numerical quadrature. Non-integer powers, 1/x and ln x need a box with a >
+//! 0, ln(1 − x) one with b < 1. An unbounded count needs terms that bound its sum (`count`).
 
 pub(in crate::model) mod any;
 mod count;
@@ -18,13 +17,13 @@ pub use family::Family;
 use self::count::{Cut, cut, log_factorial};
 use crate::error::{Error, Result};
 
-/// The largest |c| of a power xᶜ.
+/// Maximum |c| of a power xᶜ.
 const LARGEST_POWER: f64 = 64.0;
-/// The largest power of a logarithm.
+/// Maximum power of a logarithm.
 const LARGEST_LOG_POWER: u32 = 16;
-/// Beyond this a score has no digits left behind the point.
+/// Maximum |score|; larger scores have too few digits after the decimal point.
 const LARGEST_SCORE: f64 = 1e12;
-/// Above this the logarithm of a factorial has few digits left.
+/// Maximum value of a count; the logarithms of larger factorials have too few digits.
 const LARGEST_COUNT: u64 = 1 << 40;
 
 /// The values of a variable.
@@ -32,9 +31,9 @@ const LARGEST_COUNT: u64 = 1 << 40;
 pub enum Domain {
     /// The states 0 to n − 1, each of measure 1.
     States(usize),
-    /// The numbers from a to b, with their length as measure.
+    /// The numbers from a to b, with Lebesgue measure.
     Interval(f64, f64),
-    /// The whole numbers from a to b, or all from a on, each of measure 1.
+    /// The whole numbers from a to b, or from a on, each of measure 1.
     Counts(u64, Option<u64>),
 }
 
@@ -47,7 +46,7 @@ pub enum Statistic {
     Log(u32),
     /// ln(1 − x).
     LogComplement,
-    /// 1 in this state, 0 in the others; of a count the number itself.
+    /// 1 in this state and 0 in the others; for a count, 1 at this value.
     State(usize),
     /// |x − centre|ᶜ, c above 0.
     Distance {
@@ -56,12 +55,12 @@ pub enum Statistic {
         /// c.
         power: f64,
     },
-    /// ln x! of a count.
+    /// ln x!, for a count x.
     LogFactorial,
 }
 
 impl Statistic {
-    /// Its value at x; of a state its number.
+    /// The value at x; a state is given by its number.
     pub fn value(self, x: f64) -> f64 {
         match self {
             Statistic::Power(c) if c.fract() == 0.0 => x.powi(c as i32),
@@ -77,7 +76,7 @@ impl Statistic {
         }
     }
 
-    /// Whether it is a polynomial on either side of its centre, if it has one.
+    /// Whether it is a polynomial, on each side of its centre if it has one.
     pub(crate) fn is_polynomial(self) -> bool {
         match self {
             Statistic::Power(c) | Statistic::Distance { power: c, .. } => c.fract() == 0.0 && c > 0.0,
@@ -91,7 +90,7 @@ impl Statistic {
 pub struct Term {
     /// θ.
     pub weight: f64,
-    /// The variables and what is taken of each.
+    /// The variables and the statistic of each.
     pub factors: Vec<(usize, Statistic)>,
 }
 
@@ -110,12 +109,12 @@ pub struct MixedModel {
     domains: Vec<Domain>,
     terms: Vec<Term>,
     magnitude: f64,
-    /// Of each variable, where the sum over it ends if it has no largest value.
+    /// The truncation point of each variable that is an unbounded count.
     cuts: Vec<Option<Cut>>,
 }
 
 impl MixedModel {
-    /// A model from its variables and terms, checked.
+    /// A model from its variables and terms, validated.
     pub fn new(domains: Vec<Domain>, terms: Vec<Term>) -> Result<Self> {
         for (v, &domain) in domains.iter().enumerate() {
             match domain {
@@ -190,8 +189,8 @@ impl MixedModel {
         &self.terms
     }
 
-    /// The values of a discrete variable: the first one, how many there are, and by how much the logarithm of
-    /// the last one's weight may be too small because it stands for those beyond. None for a continuous
+    /// The values of a discrete variable: the first value, their number, and an upper bound on the correction
+    /// to the log weight of the last value, which stands for all larger ones. `None` for a continuous
     /// variable.
     pub(crate) fn values(&self, v: usize) -> Option<(u64, u64, f64)> {
         match (self.domains[v], self.cuts[v]) {
@@ -202,12 +201,12 @@ impl MixedModel {
         }
     }
 
-    /// A bound on |score|, up to where sums over counts end.
+    /// An upper bound on |score|, up to the truncation points of counts.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
 
-    /// True if a statistic has no closed form, so that the answers rest on numerical quadrature.
+    /// True if a statistic has no closed form, so that answers need numerical quadrature.
     pub fn is_numerical(&self) -> bool {
         self.terms.iter().any(|term| term.factors.iter().any(|f| f.1 == Statistic::LogComplement))
     }
@@ -219,13 +218,13 @@ impl MixedModel {
         self.terms.iter().map(value).sum()
     }
 
-    /// The memory that the terms take.
+    /// The memory of the terms, in bytes.
     pub fn bytes(&self) -> usize {
         let factors: usize = self.terms.iter().map(|term| size_of_val(&*term.factors)).sum();
         size_of_val(&*self.domains) + size_of_val(&*self.terms) + factors
     }
 
-    /// How large it is.
+    /// The sizes of the model.
     pub fn sizes(&self) -> MixedSizes {
         let continuous = |domain: &&Domain| matches!(domain, Domain::Interval(..));
         MixedSizes {
@@ -238,8 +237,8 @@ impl MixedModel {
         }
     }
 
-    /// The variables and terms that hang together, variables in ascending order. Terms without variables are
-    /// in none.
+    /// Connected components: their variables, in ascending order, and terms. Terms without variables belong
+    /// to none.
     pub(crate) fn components(&self) -> Vec<Component> {
         let mut leader: Vec<usize> = (0..self.domains.len()).collect();
         fn find(leader: &mut [usize], mut v: usize) -> usize {
@@ -280,31 +279,31 @@ impl MixedModel {
     }
 }
 
-/// The figures of a mixed model.
+/// The sizes of a mixed model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedSizes {
-    /// All variables.
+    /// Number of variables.
     pub variables: usize,
-    /// Those on an interval.
+    /// Number of continuous variables.
     pub continuous: usize,
-    /// The terms.
+    /// Number of terms.
     pub terms: usize,
-    /// The most variables that terms tie together.
+    /// Number of variables in the largest connected component.
     pub largest_component: usize,
     /// Whether some statistic has no closed form.
     pub numerical: bool,
-    /// The memory that they take.
+    /// Memory of the terms, in bytes.
     pub bytes: usize,
 }
 
-/// Variables that hang together, and their terms.
+/// A connected component: its variables and terms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Component {
     pub variables: Vec<usize>,
     pub terms: Vec<usize>,
 }
 
-/// Whether a statistic can be taken of a variable.
+/// Checks whether a statistic is defined for a variable.
 fn check(v: usize, domain: Domain, statistic: Statistic) -> std::result::Result<(), String> {
     match (domain, statistic) {
         (Domain::States(n), Statistic::State(state)) if state < n => Ok(()),

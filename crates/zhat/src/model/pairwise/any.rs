@@ -1,4 +1,4 @@
-//! A pairwise graph as a model of any kind: its summary, tensors, evidence and answers.
+//! A pairwise graph as a dynamic model: summary, tensors, evidence and answers.
 
 use super::PairwiseGraph;
 use crate::error::{Error, Result};
@@ -31,13 +31,13 @@ impl<F> VariableMarginals<F> {
     }
 }
 
-/// The gradient with respect to the scores of a pairwise graph: for log Z marginals of variables, and of
-/// edges summed over those that share a table.
+/// The gradient with respect to the scores of a pairwise graph. For log Z it consists of the marginals of
+/// variables and of edges, the latter summed over the edges that share a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairwiseGradient<F> {
-    /// V×N.
+    /// With respect to the node scores: V×N.
     pub nodes: Vec<F>,
-    /// In the form of the interactions.
+    /// With respect to the interactions, in their form.
     pub interactions: TransitionGradient<F>,
 }
 
@@ -105,7 +105,7 @@ impl<F: Precision> AnyModel for PairwiseGraph<F> {
     }
 
     fn tensors(&self) -> Vec<Tensor<'_>> {
-        // Eight bytes per number first, so that in a file every tensor is aligned.
+        // Tensors with 8-byte elements come first, so that every tensor in a file is aligned.
         let ends = self.edges().iter().flat_map(|&(i, j)| [i, j]);
         let mut tensors = vec![
             Tensor::integers("edges", &[self.edges().len(), 2], ends),
@@ -170,7 +170,7 @@ fn graph<F: Precision>(tensors: &mut TensorMap) -> Result<PairwiseGraph<F>> {
     };
     let ends = tensors.integers("edges")?;
     let edges = ends.as_chunks::<2>().0.iter().map(|&[i, j]| (i, j)).collect();
-    // The first files called them transitions.
+    // Early files called the tensor `transitions`.
     let name = if tensors.has("transitions") { "transitions" } else { "interactions" };
     let interactions = Transitions::read(tensors, name, states, (count, "[E, N, N]"))?;
     let nodes: Vec<F> = tensors.take("nodes")?;

@@ -7,18 +7,18 @@ use crate::model::{PairwiseGraph, Transitions, Values};
 use crate::numeric::Real;
 use crate::random::Streams;
 
-/// The sizes and strengths of a random pairwise graph.
+/// Sizes and strengths of a random pairwise graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairwiseShape {
-    /// Of a grid.
+    /// Rows of the grid.
     pub rows: usize,
-    /// Of a grid.
+    /// Columns of the grid.
     pub columns: usize,
-    /// A random tree of rows × columns variables instead.
+    /// Generates a random tree of rows × columns variables instead of a grid.
     pub tree: bool,
     /// N.
     pub states: usize,
-    /// The form of the interactions; `PerStep` is a table an edge.
+    /// The form of the interactions; `PerStep` means one table per edge.
     pub interactions: TransitionForm,
     /// The standard deviation of the node scores.
     pub strength: f64,
@@ -41,10 +41,10 @@ impl Default for PairwiseShape {
 }
 
 /// A grid or a random tree with normal scores; factored interactions have normal embeddings whose products
-/// have that variance.
+/// have the variance `coupling`².
 ///
 /// ```
-/// use zhat::model::generate::{PairwiseShape, pairwise};
+/// use zhat::model::generate::{pairwise, PairwiseShape};
 /// let graph = pairwise::<f32>(&PairwiseShape { rows: 3, columns: 4, states: 20, ..Default::default() }, 7)?;
 /// assert_eq!((graph.variables(), graph.edges().len()), (12, 17));
 /// # Ok::<(), zhat::Error>(())

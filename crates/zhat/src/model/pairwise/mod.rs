@@ -1,12 +1,12 @@
-//! Graphs of variables that all have many states, with pairwise interactions.
+//! Pairwise graphs whose variables all have the same, large number of states.
 //!
 //! V variables of N states each, E edges between them, and
 //!
 //!   score(x) = Σᵥ node(v, xᵥ) + Σₑ interactionₑ(xᵢ, xⱼ) for e = (i, j),
 //!
-//! all of them logarithms, −∞ allowed. The interactions have the forms of a chain's transitions: one table
-//! for all edges, one for each, or products of embeddings, whose N×N table is never made. A factor graph
-//! holds every table whole; this does not, so N may be 10⁵.
+//! where all terms are log scores and −∞ is allowed. The interactions have the forms of a chain's
+//! transitions: one table for all edges, one table per edge, or products of embeddings, whose N×N table is
+//! never formed. A factor graph stores every table in full; this model does not, so N may be 10⁵.
 
 pub(in crate::model) mod any;
 pub(in crate::model) mod generate;
@@ -19,7 +19,7 @@ use super::{FactorGraph, Transitions, Values};
 use crate::error::{Error, Result};
 use crate::numeric::Real;
 
-/// Variables of many states with pairwise interactions.
+/// Variables with many states and pairwise interactions.
 ///
 /// ```
 /// use zhat::model::{PairwiseGraph, Transitions};
@@ -44,8 +44,8 @@ pub struct PairwiseGraph<F: Real = f64> {
 impl<F: Real> PairwiseGraph<F> {
     /// A graph of variables of `states` states.
     ///
-    /// `nodes` are V×N. Edge e leads from `edges[e].0`, whose states are the rows of its table, to
-    /// `edges[e].1`; of [`Transitions::PerStep`] table e is its own. Nothing is copied.
+    /// `nodes` are V×N. The rows of the table of edge e are the states of `edges[e].0`, the columns those of
+    /// `edges[e].1`; with [`Transitions::PerStep`], edge e has table e. Nothing is copied.
     pub fn new(
         states: usize,
         nodes: Values<F>,
@@ -71,7 +71,7 @@ impl<F: Real> PairwiseGraph<F> {
         let mut degrees = vec![0usize; variables];
         edges.iter().for_each(|&(i, j)| [i, j].into_iter().for_each(|v| degrees[v] += 1));
         let degree = degrees.iter().copied().max().unwrap_or(0) as f64;
-        // What meets at one variable must fit the precision itself, with room for a few such terms.
+        // The scores at one variable must fit the precision F, with room for a few such terms.
         if magnitude > LARGEST_TOTAL || node + (degree + 1.0) * interaction > F::MAX.to_f64() / 64.0 {
             return Err(Error::Model("the scores are so large that their sum would overflow".into()));
         }
@@ -109,12 +109,12 @@ impl<F: Real> PairwiseGraph<F> {
         &self.interactions
     }
 
-    /// True if the edges close no circle; then messages are exact.
+    /// True if the graph has no cycle; message passing is then exact.
     pub fn is_forest(&self) -> bool {
         self.forest
     }
 
-    /// A bound on |score| of any state that is possible.
+    /// An upper bound on |score| of any possible state.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
@@ -128,12 +128,12 @@ impl<F: Real> PairwiseGraph<F> {
         nodes + self.edges.iter().enumerate().map(edge).sum::<f64>()
     }
 
-    /// The memory that the numbers take.
+    /// The memory of the scores and edges, in bytes.
     pub fn bytes(&self) -> usize {
         (self.nodes.len() + self.interactions.len()) * size_of::<F>() + size_of_val(&*self.edges)
     }
 
-    /// The same model with some variables observed: the other states have no weight.
+    /// The model conditioned on some variables: their other states get weight zero.
     pub fn observe(&self, evidence: &[(usize, usize)]) -> Result<Self> {
         let mut nodes = self.nodes.to_vec();
         for &(v, x) in evidence {
@@ -147,7 +147,7 @@ impl<F: Real> PairwiseGraph<F> {
         PairwiseGraph::new(self.states, nodes.into(), self.edges.clone(), self.interactions.clone())
     }
 
-    /// The same model as a factor graph, every table whole.
+    /// The model as a factor graph with full tables.
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (n, v) = (self.states, self.variables());
         let values = v as f64 * n as f64 + self.edges.len() as f64 * (n as f64).powi(2);
@@ -165,7 +165,7 @@ impl<F: Real> PairwiseGraph<F> {
     }
 }
 
-/// True if the edges close no circle.
+/// True if the graph has no cycle.
 fn is_forest(variables: usize, edges: &[(usize, usize)]) -> bool {
     let mut leader: Vec<usize> = (0..variables).collect();
     edges.iter().all(|&(i, j)| {

@@ -1,4 +1,4 @@
-//! A batch of semi-Markov chains as a model of any kind: its summary, tensors, evidence and answers.
+//! A batch of semi-Markov chains as a dynamic model: summary, tensors, evidence and answers.
 
 use super::{Segments, SemiMarkov};
 use crate::error::Result;
@@ -123,7 +123,7 @@ impl<F: Precision> IntoValue<SemiMarkov<F>> for SemiMarkovGradient<F> {
     }
 }
 
-/// (state, length) of each segment in turn.
+/// The (state, length) pairs of the segments, flattened.
 fn flat(segments: Vec<(usize, usize)>) -> Vec<usize> {
     segments.into_iter().flat_map(|(state, length)| [state, length]).collect()
 }

@@ -1,13 +1,13 @@
-//! Semi-Markov chains: a state lasts for a segment of one to L positions.
+//! Semi-Markov chains: a state lasts for a segment of 1 to L positions.
 //!
-//! A sequence of T positions is cut into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁ …
-//! j_m, and
+//! A sequence of T positions is divided into segments of lengths d₁ + … + d_m = T, 1 ≤ d ≤ L, with states j₁
+//! … j_m, and
 //!
 //!   score = start(j₁) + Σ_segments [ Σ_{t in segment} emission(t, j) + segment(j, d) ] + Σ transition(jₖ, jₖ₊₁).
 //!
-//! `segment` is a score of the length in each state, or of each place where a segment may stand. With L = 1
-//! and zero segment scores it is a [`Chain`]. Transitions are between segments; a per-step table t is the one
-//! into a segment that starts at t + 1.
+//! `segment` is a score for each length and state, or for each start, length and state. With L = 1 and zero
+//! segment scores the model is a [`Chain`]. Transitions are between segments; per-step table t applies to a
+//! segment that starts at t + 1.
 
 pub(in crate::model) mod any;
 
@@ -23,18 +23,19 @@ pub struct SemiMarkov<F: Real = f64> {
     longest: usize,
 }
 
-/// The scores of segments, besides their emissions.
+/// The scores of segments, in addition to their emissions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Segments<F: Real = f64> {
-    /// L×N: of length d (row d − 1) in each state.
+    /// L×N: for length d (row d − 1) and each state.
     Lengths(Values<F>),
-    /// B×T×L×N: of the segment of sequence b that starts at t and has length d, in each state. Segments that
-    /// would pass the sequence's end do not exist, whatever stands there.
+    /// B×T×L×N: for the segment of sequence b that starts at t and has length d, in each state. Scores of
+    /// segments that would extend past the end of the sequence are ignored.
     Places(Values<F>),
 }
 
 impl<F: Real> SemiMarkov<F> {
-    /// A batch of semi-Markov chains; `chain` has the start, emission and transition scores, `longest` is L.
+    /// A batch of semi-Markov chains; `chain` has the start, emission and transition scores, and `longest` is
+    /// L.
     pub fn new(chain: Chain<F>, segments: Segments<F>, longest: usize) -> Result<Self> {
         let (name, values, expected) = match &segments {
             Segments::Lengths(values) => ("L × N", values, longest * chain.states()),
@@ -88,7 +89,7 @@ impl<F: Real> SemiMarkov<F> {
         &values[row * states..(row + 1) * states]
     }
 
-    /// The score of a segmentation: (state, length) of each segment in turn.
+    /// The score of a segmentation, given as (state, length) of each segment in order.
     pub fn score(&self, b: usize, segments: &[(usize, usize)]) -> f64 {
         let states = self.chain.states();
         let (mut t, mut total, mut before) = (0, 0.0, None);

@@ -1,4 +1,4 @@
-//! A cyclic sequence model as a model of any kind: its summary and tensors.
+//! A cyclic sequence model as a dynamic model: summary and tensors.
 
 use std::borrow::Cow;
 
@@ -74,7 +74,7 @@ impl AnyModel for SequenceMrf {
 }
 
 impl SequenceMrf {
-    /// The factor graph of the cycle: a factor for each position, and one for each pair that interacts.
+    /// The factor graph of the cycle: one factor for each position, and one for each interacting pair.
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (length, states) = (self.length(), self.states());
         check_moderate(length as f64 * self.context() as f64 * (states as f64).powi(2))?;
@@ -98,7 +98,7 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
     Ok(sequence_mrf(tensors)?.into())
 }
 
-/// A tensor cut along its first axis.
+/// A tensor split along its first axis.
 pub(crate) fn rows<T: Clone>(values: &[T], rows: usize) -> Vec<Vec<T>> {
     let length = values.len().checked_div(rows).unwrap_or(0);
     (0..rows).map(|row| values[row * length..(row + 1) * length].to_vec()).collect()

@@ -6,7 +6,7 @@ use crate::model::generate::affordable;
 use crate::model::{Interactions, SequenceMrf};
 use crate::random::Streams;
 
-/// The sizes and strengths of a random cyclic sequence model.
+/// Sizes and strengths of a random cyclic sequence model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SequenceMrfShape {
     /// N.
@@ -15,9 +15,9 @@ pub struct SequenceMrfShape {
     pub states: usize,
     /// K.
     pub context: usize,
-    /// D; full matrices without.
+    /// D; `None` for full matrices.
     pub rank: Option<usize>,
-    /// The standard deviation of the scores of states.
+    /// The standard deviation of the unary scores.
     pub strength: f64,
     /// The standard deviation of the interactions.
     pub coupling: f64,
@@ -29,10 +29,10 @@ impl Default for SequenceMrfShape {
     }
 }
 
-/// A cycle with normal scores; embeddings are normal such that their products have that variance.
+/// A cycle with normal scores; the products of normal embeddings have the variance `coupling`².
 ///
 /// ```
-/// use zhat::model::generate::{SequenceMrfShape, sequence_mrf};
+/// use zhat::model::generate::{sequence_mrf, SequenceMrfShape};
 /// let model = sequence_mrf(&SequenceMrfShape { states: 5, context: 2, ..Default::default() }, 7)?;
 /// assert_eq!((model.length(), model.states(), model.context()), (1000, 5, 2));
 /// # Ok::<(), zhat::Error>(())

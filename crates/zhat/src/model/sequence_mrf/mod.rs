@@ -1,8 +1,8 @@
 //! Order-K Markov random fields on a cycle, with parameters shared by all positions.
 //!
-//! N positions with C states each: score(x) = Σᵢ θ⁰(xᵢ) + Σᵢ Σ_{l ≤ K} θˡ(xᵢ, xᵢ₊ₗ), positions counted modulo
-//! N. The interactions are matrices, or products of embeddings: θˡ = U·(Wˡ)ᵀ, of which θˡ = U·Rˡ·Wᵀ is a
-//! special case ([`SequenceMrf::rotated`]).
+//! N positions with C states each: score(x) = Σᵢ θ⁰(xᵢ) + Σᵢ Σ_{l ≤ K} θˡ(xᵢ, xᵢ₊ₗ), with positions modulo N.
+//! The interactions are full matrices or products of embeddings, θˡ = U·(Wˡ)ᵀ; θˡ = U·Rˡ·Wᵀ is a special case
+//! ([`SequenceMrf::rotated`]).
 //!
 //! Reference: Y. Jernite, A. M. Rush, D. Sontag, *A fast variational approach for learning Markov random
 //! field language models*, ICML 2015.
@@ -29,18 +29,18 @@ pub enum Interactions {
     },
 }
 
-/// The model; see the module.
+/// An order-K Markov random field on a cycle; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceMrf {
     length: usize,
     unary: Vec<f64>,
     interactions: Interactions,
-    /// The largest |θ⁰| and |θˡ|.
+    /// Upper bounds on |θ⁰| and |θˡ|.
     magnitude: (f64, f64),
 }
 
 impl SequenceMrf {
-    /// A cycle of `length` positions; it must be longer than K, so that no position meets itself.
+    /// A cycle of `length` positions, which must exceed K, so that no position interacts with itself.
     ///
     /// ```
     /// use zhat::model::{Interactions, SequenceMrf};
@@ -100,7 +100,7 @@ impl SequenceMrf {
         Ok(SequenceMrf { length, unary, interactions, magnitude })
     }
 
-    /// θˡ = U·Rˡ·Wᵀ with one D × D matrix a distance; it is kept as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single
+    /// θˡ = U·Rˡ·Wᵀ with one D × D matrix per distance; it is stored as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single
     /// precision.
     pub fn rotated(
         length: usize,
@@ -135,7 +135,7 @@ impl SequenceMrf {
         SequenceMrf::new(length, self.unary.clone(), self.interactions.clone())
     }
 
-    /// The same interactions with other scores of states.
+    /// The same interactions with other unary scores.
     pub(crate) fn with_unary(self, unary: Vec<f64>) -> Result<Self> {
         SequenceMrf::new(self.length, unary, self.interactions)
     }
@@ -158,7 +158,7 @@ impl SequenceMrf {
         }
     }
 
-    /// The memory that its numbers take.
+    /// The memory of the parameters, in bytes.
     pub fn bytes(&self) -> usize {
         let numbers = match &self.interactions {
             Interactions::Full(matrices) => matrices.iter().map(Vec::len).sum::<usize>(),
@@ -179,7 +179,7 @@ impl SequenceMrf {
         &self.interactions
     }
 
-    /// θˡ(x, y), added up in double precision.
+    /// θˡ(x, y), summed in double precision.
     pub fn interaction(&self, apart: usize, x: usize, y: usize) -> f64 {
         match &self.interactions {
             Interactions::Full(matrices) => f64::from(matrices[apart - 1][x * self.states() + y]),
@@ -203,7 +203,7 @@ impl SequenceMrf {
         (0..n).map(at).sum()
     }
 
-    /// An upper bound on |θ⁰| and on |θˡ| where they are finite.
+    /// Upper bounds on the finite |θ⁰| and |θˡ|.
     pub(crate) fn magnitude(&self) -> (f64, f64) {
         self.magnitude
     }
@@ -217,7 +217,7 @@ fn magnitude(unary: &[f64], interactions: &Interactions) -> (f64, f64) {
         Interactions::Full(matrices) => {
             matrices.iter().fold(0.0f64, |m, matrix| m.max(f32::extent(matrix).0.into()))
         }
-        // Cauchy and Schwarz; it bounds the terms of the sums, too.
+        // By Cauchy–Schwarz; it also bounds the partial sums.
         Interactions::LowRank { rank, left, right } => {
             let longest = |matrix: &[f32]| {
                 let rows = matrix.chunks_exact((*rank).max(1));

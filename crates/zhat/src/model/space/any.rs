@@ -1,4 +1,4 @@
-//! A model on a combinatorial space as a model of any kind: its summary, evidence, names and answers.
+//! A model on a combinatorial space as a dynamic model: summary, evidence, names and answers.
 
 use super::{Condition, Expectations, SpaceMarginals, SpaceModel, Structures, file};
 use crate::decimal;
@@ -22,12 +22,12 @@ impl HasMarginals for SpaceModel {
     type Marginals = SpaceMarginals;
 }
 
-/// The gradient of log Z by θ.
+/// The gradient of log Z with respect to θ.
 impl HasFactorMarginals for SpaceModel {
     type FactorMarginals = Expectations;
 }
 
-/// Structures are states.
+/// The states of the model are structures.
 impl HasStates for SpaceModel {
     type Best = BestState;
     type Ranked = Vec<BestState>;

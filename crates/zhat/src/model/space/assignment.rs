@@ -1,29 +1,29 @@
-//! The assignment of largest total score: the Hungarian method with potentials (E. L. Lawler, 1976; R.
-//! Jonker, A. Volgenant, 1987). Time O(n³), memory O(n) beside the matrix.
+//! Assignment problem with maximum total score: the Hungarian method with potentials (E. L. Lawler, 1976; R.
+//! Jonker, A. Volgenant, 1987). Time O(n³), memory O(n) in addition to the matrix.
 
 use crate::error::Result;
 use crate::run::Clock;
 
-/// The column of each row in the one-to-one assignment with the largest Σ score, of a row-major n×n matrix of
-/// finite numbers.
+/// The column of each row in the one-to-one assignment with maximum total score, for a row-major n×n matrix
+/// of finite numbers.
 ///
 /// ```
-/// use zhat::space::best_assignment;
+/// use zhat::internal::space::best_assignment;
 /// assert_eq!(best_assignment(&[1.0, 5.0, 4.0, 6.0], 2), [1, 0]);
 /// ```
 pub fn best_assignment(scores: &[f64], n: usize) -> Vec<usize> {
     assign(scores, n, || Ok(())).unwrap_or_default()
 }
 
-/// The same, while the clock lets it.
+/// Like [`best_assignment`], but fails once the clock must stop.
 pub(crate) fn best_assignment_within(scores: &[f64], n: usize, clock: &Clock<'_>) -> Result<Vec<usize>> {
     assign(scores, n, || clock.check())
 }
 
-/// `look` is asked before every row.
+/// `look` is called before every row.
 fn assign(scores: &[f64], n: usize, look: impl Fn() -> Result<()>) -> Result<Vec<usize>> {
     debug_assert_eq!(scores.len(), n * n);
-    // Rows enter one by one; index 0 of the columns stands for "none".
+    // Rows are added one by one; column 0 means "none".
     let (mut row_potential, mut column_potential) = (vec![0.0; n + 1], vec![0.0; n + 1]);
     let mut row_of = vec![0usize; n + 1];
     let mut way = vec![0usize; n + 1];

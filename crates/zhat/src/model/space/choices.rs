@@ -1,12 +1,12 @@
-//! Labels, or nodes of a tree, chosen one after the other while they are counted: sums and the best under a
-//! condition on their number.
+//! Dynamic programming over subsets of labels, or of the nodes of a tree, by their size: sums and maxima
+//! under a condition on the number of chosen elements.
 //!
-//! Nodes stand in preorder: after a node that is chosen comes the next one, after a node that is not chosen
-//! the next one outside its subtree (labels are nodes without children). With k nodes chosen before place i,
+//! Nodes are in preorder: a chosen node is followed by the next node, a node that is not chosen by the first
+//! node after its subtree (labels are nodes without children). With k nodes chosen before position i,
 //!
-//!   H(i, k) = H(after i's subtree, k) + e^{w_i} H(i + 1, k + 1),   H(end, k) = 1 where least ≤ k ≤ most,
+//!   H(i, k) = H(after i's subtree, k) + e^{w_i} H(i + 1, k + 1),   H(end, k) = 1 if least ≤ k ≤ most,
 //!
-//! in logs. All terms are positive. Time and memory O(n·most).
+//! computed in logs. All terms are positive. Time and memory O(n·most).
 
 use super::{Subtrees, sigmoid};
 use crate::error::Result;
@@ -14,30 +14,31 @@ use crate::numeric;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Table entries between two looks at the clock.
+/// Number of table entries between two checks of the clock.
 const ROUND: usize = 1 << 12;
 
-/// What may be chosen, in preorder.
+/// The elements that may be chosen, in preorder.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The label or node at each place.
+    /// The label or node at each position.
     pub order: Vec<u32>,
-    /// The place after its subtree.
+    /// The position after its subtree.
     next: Vec<u32>,
     /// Whether it may be left out, and whether it may be chosen.
     may: Vec<(bool, bool)>,
-    /// The fewest and the most.
+    /// The minimum and maximum number of chosen elements.
     pub sizes: (usize, usize),
 }
 
 impl Plan {
-    /// Labels; `may` says of each whether it may be left out and whether it may be chosen.
+    /// The plan for labels; `may` gives for each label whether it may be left out and whether it may be
+    /// chosen.
     pub fn labels(may: Vec<(bool, bool)>, sizes: (usize, usize)) -> Self {
         let n = may.len() as u32;
         Plan { order: (0..n).collect(), next: (1..=n).collect(), may, sizes }
     }
 
-    /// The nodes of a tree.
+    /// The plan for the nodes of a tree.
     pub fn nodes(tree: &Subtrees, may: &[(bool, bool)], sizes: (usize, usize)) -> Self {
         let n = tree.nodes();
         let mut order = Vec::with_capacity(n);
@@ -53,7 +54,7 @@ impl Plan {
             }
         }
         let next = order.iter().enumerate().map(|(i, v)| i as u32 + count[*v as usize]).collect();
-        // Who must be chosen needs the parent.
+        // The parent of a node that must be chosen must be chosen too.
         let mut own = may.to_vec();
         for &v in order.iter().rev() {
             if let Some(parent) = tree.parent(v as usize) {
@@ -65,7 +66,7 @@ impl Plan {
         Plan { order, next, may, sizes }
     }
 
-    /// The numbers of a table.
+    /// The number of table entries.
     pub fn entries(n: usize, most: usize) -> f64 {
         (n as f64 + 1.0) * (most.min(n) as f64 + 1.0)
     }
@@ -74,7 +75,8 @@ impl Plan {
         self.sizes.1.min(self.order.len()) + 1
     }
 
-    /// Shows every choice, until `visit` says no; `feasible` says whether one can end well from there.
+    /// Visits every choice until `visit` returns false; `feasible` tells whether a partial choice can be
+    /// completed.
     pub fn enumerate(
         &self,
         feasible: impl Fn(usize, usize) -> bool,
@@ -85,8 +87,8 @@ impl Plan {
         if !feasible(0, 0) {
             return true;
         }
-        // Place, number chosen before it, and what has been tried there: nothing, leaving it out, choosing
-        // it.
+        // Position, number chosen before it, and the number of options tried there: none, leaving it out,
+        // choosing it.
         let mut path = vec![(0, 0, 0u8)];
         while let Some(&mut (i, k, ref mut tried)) = path.last_mut() {
             if i == n {
@@ -119,18 +121,18 @@ impl Plan {
     }
 }
 
-/// The table of H, of sums or of the best.
+/// The table of H: sums, or maxima.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     pub plan: Plan,
-    /// The log weight of choosing what stands at each place.
+    /// The log weight of choosing the element at each position.
     weights: Vec<f64>,
     ahead: Vec<f64>,
     best: bool,
 }
 
 impl Choices {
-    /// `weights` are of labels or nodes, by their own numbers. Sums, or with `best` the largest.
+    /// Computes the table: sums, or maxima with `best`. `weights` are indexed by label or node.
     pub fn new(plan: Plan, weights: &[f64], best: bool, clock: Option<&Clock<'_>>) -> Result<Self> {
         let (n, columns) = (plan.order.len(), plan.columns());
         let weights: Vec<f64> = plan.order.iter().map(|v| weights[*v as usize]).collect();
@@ -159,12 +161,12 @@ impl Choices {
         if k < columns { self.ahead[i * columns + k] } else { f64::NEG_INFINITY }
     }
 
-    /// Whether a choice can end well from there.
+    /// Whether a partial choice can be completed.
     pub fn is_possible(&self, i: usize, k: usize) -> bool {
         self.at(i, k) > f64::NEG_INFINITY
     }
 
-    /// The two terms of H(i, k): left out, chosen.
+    /// The two terms of H(i, k): element i left out, and chosen.
     fn ways(&self, i: usize, k: usize) -> (f64, f64) {
         let (may_not, may) = self.plan.may[i];
         let out = if may_not { self.at(self.plan.next[i] as usize, k) } else { f64::NEG_INFINITY };
@@ -172,19 +174,19 @@ impl Choices {
         (out, chosen)
     }
 
-    /// The log of the sum of all, or the largest.
+    /// The log of the sum over all choices, or the maximum.
     pub fn total(&self) -> f64 {
         self.at(0, 0)
     }
 
-    /// A structure drawn, or the best one.
+    /// Draws a structure, or finds the best one without `random`.
     pub fn choose(&self, mut random: Option<&mut Stream>, structure: &mut [u32]) {
         structure.fill(0);
         let (mut i, mut k) = (0, 0);
         while i < self.plan.order.len() {
             let (out, chosen) = self.ways(i, k);
             let take = match &mut random {
-                // One of the two may be impossible, and their difference then infinite.
+                // If one of the two is impossible, their difference is infinite.
                 Some(random) => random.uniform() < sigmoid(chosen - out),
                 None => chosen > out,
             };
@@ -197,7 +199,7 @@ impl Choices {
         }
     }
 
-    /// The probability of each label or node.
+    /// The probability of each label or node to be chosen.
     pub fn chosen(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         debug_assert!(!self.best);
         let (n, columns) = (self.plan.order.len(), self.plan.columns());
@@ -231,8 +233,7 @@ impl Choices {
         Ok(means)
     }
 
-    /// A state on the way: the place, the number chosen before it, and the sum of their weights, with the
-    /// score of its best end. The states after it are pushed to `children`.
+    /// Pushes the successors of a search state to `children`, each with the score of its best completion.
     pub fn after(&self, &(i, k, so_far, _): &State, children: &mut Vec<(f64, State)>) {
         if i == self.plan.order.len() {
             return;
@@ -242,7 +243,7 @@ impl Choices {
         children.push((so_far + chosen, (i + 1, k + 1, so_far + self.weights[i], true)));
     }
 
-    /// The structure that a path of states makes.
+    /// The structure given by a path of states.
     pub fn structure(&self, path: &[State]) -> Vec<u32> {
         let mut structure = vec![0; self.plan.order.len()];
         for pair in path.windows(2).filter(|pair| pair[1].3) {
@@ -252,5 +253,6 @@ impl Choices {
     }
 }
 
-/// Place, number chosen before, sum of their weights, and whether the last one was chosen.
+/// A search state: position, number chosen before it, sum of their weights, and whether the last one was
+/// chosen.
 pub(crate) type State = (usize, usize, f64, bool);

@@ -1,4 +1,4 @@
-//! Things that a structure may show, and conditions that it must show them or must not.
+//! Events about structures, and conditions that require or exclude them.
 //!
 //! | event | spaces | text |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | an item comes before another one | permutations | `before 3 5` |
 //! | two vertices are neighbours; two elements share a block | cycles, partitions | `linked 3 5` |
 //!
-//! A condition is an event, `not` an event, or `size 2 5`: as many labels or nodes, vertices or blocks.
+//! A condition is an event, `not` an event, or `size 2 5`: the minimum and maximum number of labels, nodes,
+//! vertices or blocks.
 
 use std::fmt::{self, Debug, Display};
 use std::str::FromStr;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use super::Structures;
 use crate::error::{Error, Result};
 
-/// Something that a structure shows or does not show; its probabilities are the marginals of a model.
+/// A property that a structure may have; the probabilities of events are the marginals of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -29,14 +30,14 @@ pub enum Event {
         /// The position.
         position: usize,
     },
-    /// The first item comes before the second one.
+    /// The first item comes before the second.
     Before(usize, usize),
-    /// Two vertices are neighbours on the cycle, two elements are in one block.
+    /// Two vertices are neighbours on the cycle; two elements are in the same block.
     Linked(usize, usize),
 }
 
 impl Event {
-    /// Whether a structure in canonical form shows it.
+    /// Whether it holds for a structure in canonical form.
     pub fn holds(&self, space: &Structures, structure: &[u32]) -> bool {
         let y = structure;
         match (*self, space.base()) {
@@ -52,7 +53,7 @@ impl Event {
         }
     }
 
-    /// Whether structures of this space can show it.
+    /// Whether the event is defined for this space.
     fn check(&self, space: &Structures) -> Result<()> {
         let n = space.as_space().width();
         let numbers = match (*self, space.base()) {
@@ -88,35 +89,35 @@ impl Display for Event {
     }
 }
 
-/// A function of a structure that says whether it is allowed.
+/// A function that tells whether a structure is allowed.
 pub type Predicate = dyn Fn(&[u32]) -> Result<bool> + Send + Sync;
 
-/// What a structure must be like.
+/// A condition on a structure.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Condition {
-    /// It shows this.
+    /// The event holds.
     Is(Event),
-    /// It does not show this.
+    /// The event does not hold.
     Not(Event),
-    /// Labels or nodes chosen, vertices on the cycle, blocks: at least and at most so many.
+    /// Bounds on the number of chosen labels or nodes, of vertices on the cycle, or of blocks.
     Size {
-        /// The fewest.
+        /// Minimum.
         least: usize,
-        /// The most.
+        /// Maximum.
         most: usize,
     },
-    /// What a program says.
+    /// A user-defined predicate.
     Function(Arc<Predicate>),
 }
 
 impl Condition {
-    /// A function that says whether a structure is allowed.
+    /// A condition given by a function that tells whether a structure is allowed.
     pub fn function(allowed: impl Fn(&[u32]) -> Result<bool> + Send + Sync + 'static) -> Self {
         Condition::Function(Arc::new(allowed))
     }
 
-    /// Whether a structure in canonical form meets it.
+    /// Whether a structure in canonical form satisfies it.
     pub fn holds(&self, space: &Structures, structure: &[u32]) -> Result<bool> {
         Ok(match self {
             Condition::Is(event) => event.holds(space, structure),
@@ -126,7 +127,7 @@ impl Condition {
         })
     }
 
-    /// Whether it can be put on structures of this space.
+    /// Whether the condition is defined for this space.
     pub(crate) fn check(&self, space: &Structures) -> Result<()> {
         match self {
             Condition::Is(event) | Condition::Not(event) => event.check(space),
@@ -142,7 +143,7 @@ impl Condition {
     }
 }
 
-/// Labels or nodes chosen, vertices on the cycle, blocks.
+/// The number of chosen labels or nodes, of vertices on the cycle, or of blocks.
 fn size(space: &Structures, structure: &[u32]) -> usize {
     match space.base() {
         Structures::Cycles(_) => {
@@ -153,8 +154,8 @@ fn size(space: &Structures, structure: &[u32]) -> usize {
     }
 }
 
-/// The fewest and the most that a structure can have under these conditions; none at all where the first is
-/// above the second.
+/// The minimum and maximum size of a structure under these conditions; there is none if the first exceeds the
+/// second.
 pub(crate) fn sizes(space: &Structures, conditions: &[Condition]) -> (usize, usize) {
     let n = space.as_space().width();
     let least = match space.base() {
@@ -169,7 +170,7 @@ pub(crate) fn sizes(space: &Structures, conditions: &[Condition]) -> (usize, usi
     })
 }
 
-/// Whether conditions leave out structures for their size.
+/// Whether the conditions restrict the size of structures.
 pub(crate) fn limits_size(space: &Structures, conditions: &[Condition]) -> bool {
     sizes(space, conditions) != sizes(space, &[])
 }
@@ -178,7 +179,7 @@ fn refuse(message: String) -> Error {
     Error::argument("condition", message)
 }
 
-/// Functions are the same if they are the same object.
+/// Functions are equal if they are the same object.
 impl PartialEq for Condition {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -209,7 +210,7 @@ impl Debug for Condition {
     }
 }
 
-/// Reads the text that [`Display`] writes.
+/// Parses the text written by [`Display`].
 impl FromStr for Condition {
     type Err = Error;
 

@@ -1,13 +1,13 @@
-//! The structures that meet conditions which leave their number known, with a uniform sampler.
+//! Structures under conditions for which their number is known in closed form, with a uniform sampler.
 //!
-//! | space | conditions | how many |
+//! | space | conditions | number of structures |
 //! |---|---|---|
-//! | hypercube | `chosen`, `not chosen`, `size` | Σ_k C(f, k − m), m labels certain and f free |
+//! | hypercube | `chosen`, `not chosen`, `size` | Σ_k C(f, k − m) with m required and f free labels |
 //! | cycles | the same | Σ_k C(f, k − m)(k − 1)!/2 |
-//! | subtrees | the same | one pass over the nodes with their number (`choices`) |
-//! | partitions | `linked`, `size` | Σ_k S(c, k), Stirling numbers of the c classes that the links leave |
+//! | subtrees | the same | one pass over the nodes by size (`choices`) |
+//! | partitions | `linked`, `size` | Σ_k S(c, k), Stirling numbers for the c classes of linked elements |
 //!
-//! A draw chooses the size with its law, then a structure of that size.
+//! A sample draws the size from its distribution, then a structure of that size.
 
 use super::choices::{Choices, Plan};
 use super::{Condition, Event, Space, Structures, condition, log_factorial, refuse};
@@ -16,10 +16,10 @@ use crate::numeric;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// The most numbers of a table; where there would be more, conditions count as such without a formula.
+/// Maximum number of table entries; beyond it, conditions are treated as having no formula.
 const LARGEST_TABLE: f64 = (1 << 22) as f64;
 
-/// A part of a space that can be counted.
+/// A subset of a space whose size is known.
 #[derive(Debug)]
 pub(crate) struct Counted {
     base: Structures,
@@ -31,15 +31,14 @@ pub(crate) struct Counted {
 
 #[derive(Debug)]
 enum Law {
-    /// Elements that are certain and others that may be there, and the probability of each size from the
-    /// least on.
+    /// Required elements and free elements, and the probability of each size from the minimum on.
     Subsets {
         certain: Vec<u32>,
         free: Vec<u32>,
         sizes: Vec<f64>,
     },
     Nodes(Box<Choices>),
-    /// The class of each element, and ln S(m, k) at m·columns + k.
+    /// The class of each element, and ln S(m, k) at index m·columns + k.
     Blocks {
         classes: Vec<u32>,
         count: usize,
@@ -49,7 +48,7 @@ enum Law {
     },
 }
 
-/// Whether it leaves the number of structures known.
+/// Whether the number of structures under this condition is known.
 pub(crate) fn counts(space: &Structures, condition: &Condition) -> bool {
     matches!(
         (space, condition),
@@ -73,18 +72,18 @@ pub(crate) fn may(n: usize, conditions: &[Condition]) -> Vec<(bool, bool)> {
     may
 }
 
-/// ln C(n, k), −∞ outside.
+/// ln C(n, k); −∞ for k > n.
 fn log_choose(n: usize, k: usize) -> f64 {
     if k > n { f64::NEG_INFINITY } else { log_factorial(n) - log_factorial(k) - log_factorial(n - k) }
 }
 
-/// ln of the sum, and the share of each.
+/// The log of the sum of the exponentials, and the share of each term.
 fn shares(logs: &[f64]) -> (f64, Vec<f64>) {
     let total = numeric::log_sum_exp(logs);
     (total, logs.iter().map(|x| if *x == f64::NEG_INFINITY { 0.0 } else { (x - total).exp() }).collect())
 }
 
-/// The class of each element under the links, numbered as they appear, and how many there are.
+/// The class of each element under the links, numbered by first occurrence, and the number of classes.
 fn classes(n: usize, conditions: &[Condition]) -> (Vec<u32>, usize) {
     fn root(parents: &[usize], mut i: usize) -> usize {
         while parents[i] != i {
@@ -114,7 +113,7 @@ fn classes(n: usize, conditions: &[Condition]) -> (Vec<u32>, usize) {
 }
 
 impl Counted {
-    /// None where the tables would be too large.
+    /// `None` if the tables would be too large.
     pub fn new(base: &Structures, conditions: Vec<Condition>) -> Option<Self> {
         let n = base.as_space().width();
         let (least, most) = condition::sizes(base, &conditions);
@@ -222,7 +221,8 @@ impl Space for Counted {
             Law::Nodes(choices) => choices.choose(Some(random), structure),
             Law::Blocks { classes, count, columns, stirling, sizes } => {
                 let mut k = self.sizes.0 + random.categorical(sizes);
-                // From the last class back: alone in its block, or in one of the k that those before make.
+                // From the last class back: it is alone in its block, or joins one of the k blocks of the
+                // classes before it.
                 let mut joins = vec![u32::MAX; *count];
                 for m in (1..=*count).rev() {
                     let alone = stirling[(m - 1) * columns + k - 1] - stirling[m * columns + k];
@@ -255,7 +255,7 @@ impl Space for Counted {
             (Law::Nodes(choices), _) => Ok(choices.plan.enumerate(|i, k| choices.is_possible(i, k), visit)),
             (Law::Subsets { .. }, Structures::Cycles(cycles)) => {
                 let may = may(self.width(), &self.conditions);
-                // On the cycle or not as each vertex must be.
+                // Every vertex is on or off the cycle as required.
                 let fits = |y: &[u32]| {
                     y.iter().zip(&may).enumerate().all(
                         |(v, (next, may))| {
@@ -280,7 +280,8 @@ impl Space for Counted {
             (Law::Subsets { .. }, _) => {
                 let may = may(self.width(), &self.conditions);
                 let n = may.len();
-                // How many of those from each place on must, and how many can be chosen.
+                // From each position on: the number of elements that must be chosen, and the number that can
+                // be.
                 let (mut must, mut can) = (vec![0; n + 1], vec![0; n + 1]);
                 for i in (0..n).rev() {
                     must[i] = must[i + 1] + usize::from(!may[i].0);

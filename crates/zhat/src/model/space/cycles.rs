@@ -1,8 +1,9 @@
 //! Undirected cycles through at least three of n vertices.
 //!
-//! A structure has the vertex that comes after each, and the vertex itself where it is not on the cycle; of
-//! the two directions the canonical one leaves the least vertex for the smaller of its two neighbours. |Y| =
-//! Σ_{k≥3} C(n, k)(k − 1)!/2. A uniform draw: k with that law, then k of the vertices in random order.
+//! A structure is the successor of each vertex; a vertex that is not on the cycle is its own successor. In
+//! the canonical one of the two directions, the successor of the smallest vertex is the smaller of its two
+//! neighbours. |Y| = Σ_{k≥3} C(n, k)(k − 1)!/2. A uniform sample draws the length k from this distribution,
+//! then k of the vertices in random order.
 
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
@@ -20,7 +21,7 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Through some of this many vertices.
+    /// The cycles through some of this many vertices.
     pub fn new(vertices: usize) -> Result<Self> {
         check_size("vertices of cycles", vertices, 3)?;
         // ln C(n, k)(k − 1)!/2 = ln n! − ln (n − k)! − ln 2k.
@@ -35,7 +36,7 @@ impl Cycles {
         self.vertices
     }
 
-    /// Writes a cycle given by its vertices in order.
+    /// Writes the cycle with these vertices in order.
     pub(crate) fn write(order: &[u32], structure: &mut [u32]) {
         structure.iter_mut().enumerate().for_each(|(v, next)| *next = v as u32);
         for (i, &v) in order.iter().enumerate() {
@@ -43,8 +44,8 @@ impl Cycles {
         }
     }
 
-    /// Shows the cycles through at least and at most so many vertices, until `visit` says no; whether all
-    /// were shown.
+    /// Visits the cycles with a number of vertices in the given range until `visit` returns false; returns
+    /// whether all were visited.
     pub(crate) fn enumerate_sized(
         &self,
         (least, most): (usize, usize),
@@ -52,8 +53,8 @@ impl Cycles {
     ) -> bool {
         let n = self.vertices;
         let mut structure = vec![0; n];
-        // Paths from their least vertex, grown and cut like an odometer; each is shown where its second
-        // vertex is below its last.
+        // Enumerates paths from their smallest vertex; each is visited in the direction in which its second
+        // vertex is smaller than its last.
         for start in 0..(n + 1).saturating_sub(least.max(3)) as u32 {
             let mut path = vec![start];
             let mut used = vec![false; n];
@@ -85,7 +86,7 @@ impl Cycles {
         true
     }
 
-    /// The vertices of a cycle in order, from the least.
+    /// The vertices of a cycle in order, starting with the smallest.
     pub fn order(structure: &[u32]) -> Vec<u32> {
         let on = |v: &usize| structure[*v] as usize != *v;
         let Some(start) = (0..structure.len()).find(on) else { return Vec::new() };
@@ -154,7 +155,7 @@ impl Space for Cycles {
         Ok(self.enumerate_sized((3, self.vertices), visit))
     }
 
-    /// Takes a vertex off the cycle, or puts one on it between two neighbours.
+    /// Removes a vertex from the cycle, or inserts one between two neighbours.
     fn propose(
         &self,
         random: &mut Stream,

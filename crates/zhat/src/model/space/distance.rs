@@ -1,16 +1,18 @@
-//! Distances between two orders of the same items, for models that fall off with the distance to a reference.
+//! Distances between two orders of the same items, for models whose weights decrease with the distance to a
+//! reference.
 
 use serde::{Deserialize, Serialize};
 
-/// How far two orders are apart.
+/// A distance between two orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distance {
-    /// The pairs of items that stand in different order.
+    /// Number of pairs of items in different order.
     Kendall,
-    /// The fewest swaps of two items that lead from one to the other: n less the number of cycles.
+    /// Minimum number of swaps of two items that transform one order into the other: n minus the number of
+    /// cycles.
     Cayley,
-    /// The positions with different items.
+    /// Number of positions with different items.
     Hamming,
     /// Σ |difference of positions| over the items (Spearman's footrule).
     Footrule,
@@ -19,7 +21,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// All of them.
+    /// All distances.
     pub const ALL: [Distance; 5] =
         [Distance::Kendall, Distance::Cayley, Distance::Hamming, Distance::Footrule, Distance::Spearman];
 
@@ -34,13 +36,13 @@ impl Distance {
         }
     }
 
-    /// The largest that two orders of n items can have.
+    /// The maximum distance between two orders of n items.
     pub fn largest(self, n: usize) -> f64 {
         let n = n as f64;
         match self {
             Distance::Kendall => 0.5 * n * (n - 1.0).max(0.0),
             Distance::Cayley => (n - 1.0).max(0.0),
-            // One position alone cannot differ.
+            // Two orders cannot differ in exactly one position.
             Distance::Hamming => {
                 if n < 2.0 {
                     0.0
@@ -53,8 +55,8 @@ impl Distance {
         }
     }
 
-    /// What an item at `position` adds whose place in the reference is `place`, where the distance is a sum
-    /// of such.
+    /// The contribution of an item at `position` whose position in the reference is `place`, for distances
+    /// that are sums over items.
     pub(crate) fn term(self, position: usize, place: u32) -> Option<f64> {
         let apart = (position as f64 - f64::from(place)).abs();
         match self {
@@ -65,7 +67,7 @@ impl Distance {
         }
     }
 
-    /// The distance of an order to the reference in which item i has the place `places[i]`. Time O(n log n)
+    /// The distance of an order to the reference in which item i is at position `places[i]`. Time O(n log n)
     /// for Kendall's, O(n) for the others.
     pub fn to(self, order: &[u32], places: &[u32]) -> f64 {
         match self {
@@ -97,7 +99,7 @@ impl Distance {
     }
 }
 
-/// The pairs in the wrong order, counted while they are sorted by merging.
+/// The number of pairs in the wrong order, by merge sort.
 fn inversions(ranks: &mut [u32], spare: &mut [u32]) -> u64 {
     let n = ranks.len();
     let mut count = 0;

@@ -11,7 +11,7 @@ use crate::tensor::{Tensor, TensorMap};
 /// Reads a model on a space.
 pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
     let text = |tensors: &TensorMap, name: &str| tensors.text(name).unwrap_or_default().to_owned();
-    // Scores first: they say how large the space is, and are no larger than the file.
+    // Scores first: they determine the size of the space, and are no larger than the file.
     let square = |tensors: &mut TensorMap| -> Result<(Vec<f64>, usize)> {
         let n = tensors.shape("matrix")?.first().copied().unwrap_or(0);
         Ok((tensors.take_shaped("matrix", &[n, n], "[n, n]")?, n))
@@ -83,7 +83,7 @@ pub(in crate::model) fn read(tensors: &mut TensorMap) -> Result<Model> {
     Ok(model.into())
 }
 
-/// A condition as four numbers: what it is about, two numbers, and 1 where it is not to be.
+/// A condition as four numbers: its type, two arguments, and 1 if it is negated.
 fn coded(condition: &Condition) -> Option<[usize; 4]> {
     let code = |event: &Event| match *event {
         Event::Chosen(i) => [0, i, 0],
@@ -188,7 +188,7 @@ pub(super) fn tensors(model: &SpaceModel) -> Vec<Tensor<'_>> {
     tensors
 }
 
-/// One of each, for the tests of files.
+/// One model of each type, for the tests of files.
 #[cfg(test)]
 pub(crate) fn examples() -> Vec<SpaceModel> {
     let parents = [Some(2), Some(0), None, Some(2)];

@@ -7,15 +7,17 @@ use crate::model::space::{
 };
 use crate::random::{Stream, Streams};
 
-/// A random model on a space of `size` elements, its scores normal with standard deviation `strength`.
+/// A random model on a space of `size` elements, with normal scores of standard deviation `strength`.
 ///
-/// `kind` and `scores` (the first where it is empty): `hypercube` (`unary`, `pairwise` on a cycle),
-/// `permutation` (`position`, `precedence`, or a distance: `kendall`, `cayley`, `hamming`, `footrule`,
-/// `spearman`, with θ = `strength` and a random reference), `subtree` (`unary`; every node but the first
-/// hangs at a random one before it), `cycle` and `partition` (`links`).
+/// Values of `kind` and `scores` (empty `scores` means the first): `hypercube` (`unary`, `pairwise` on a
+/// cycle), `permutation` (`position`, `precedence`, or a distance: `kendall`, `cayley`, `hamming`,
+/// `footrule`, `spearman`, with θ = `strength` and a random reference), `subtree` (`unary`; the parent of
+/// every node except the first is a random earlier node), `cycle` and `partition` (`links`).
 ///
 /// ```
-/// use zhat::{LogPartition, Run, model::generate, space::Oracle};
+/// use zhat::{LogPartition, Run};
+/// use zhat::model::generate;
+/// use zhat::space::Oracle;
 /// let model = generate::space("permutation", 8, "precedence", 0.5, 1)?;
 /// println!("{}", Oracle::default().log_partition(&model, &Run::default())?);
 /// # Ok::<(), zhat::Error>(())
@@ -39,7 +41,7 @@ pub fn space(kind: &str, size: usize, scores: &str, strength: f64, seed: u64) ->
         ("hypercube", "" | "unary") => (Hypercube::new(n)?.into(), Scores::Unary(normals(random, n))),
         ("hypercube", "pairwise") => {
             let unary = normals(random, n);
-            // Two labels have one pair, one has none.
+            // Two labels have one pair, one label has none.
             let around = if n > 2 { n } else { n.saturating_sub(1) };
             let pairs: Vec<(usize, usize, f64)> =
                 (0..around).map(|i| (i, (i + 1) % n, strength * random.normal())).collect();

@@ -1,12 +1,11 @@
-//! The vertices of a hypercube: subsets of n labels, each chosen or not. |Y| = 2ⁿ; a uniform draw is n coins.
+//! The vertices of a hypercube: subsets of n labels. |Y| = 2ⁿ; a uniform sample is n fair coin flips.
 
 use super::{Space, Step, check_size, check_width, refuse};
 use crate::error::Result;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Subsets of n labels (a number is 0 or 1); with signs, the same as vectors of −1 and 1, which stand for 0
-/// and 1 in scores.
+/// Subsets of n labels, as vectors of 0 and 1. With signs, scores use the values −1 and 1 for 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hypercube {
     labels: usize,
@@ -30,12 +29,12 @@ impl Hypercube {
         self.labels
     }
 
-    /// Whether scores see −1 where structures have 0.
+    /// Whether scores use −1 for 0.
     pub fn has_signs(&self) -> bool {
         self.signs
     }
 
-    /// What scores see of a number.
+    /// The value used in scores for a number of the structure.
     pub(crate) fn value(&self, bit: u32) -> f64 {
         match (self.signs, bit) {
             (_, 0) => -f64::from(u8::from(self.signs)),

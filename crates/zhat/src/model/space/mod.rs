@@ -1,21 +1,21 @@
 //! Combinatorial spaces: sets of structures with an exact uniform sampler, and models on them.
 //!
-//! A structure is a slice of `u32` of the space's width, whatever the space:
+//! In every space, a structure is a slice of `u32` whose length is the width of the space:
 //!
-//! | space | the number at i | how many |
+//! | space | value at index i | number of structures |
 //! |---|---|---|
 //! | [`Hypercube`] | 0 or 1: whether label i is chosen | 2ⁿ |
 //! | [`Permutations`] | the item at position i | n! |
 //! | [`Subtrees`] | 0 or 1: whether node i belongs to the subtree, which is closed under parents | f(root), f(v) = 1 + Π f(child) |
-//! | [`Cycles`] | the vertex after i, i itself where it is not on the cycle | Σ_{k≥3} C(n, k)(k − 1)!/2 |
-//! | [`Partitions`] | the block of element i, blocks numbered as they appear | Bell(n) |
+//! | [`Cycles`] | the successor of vertex i; i itself if it is not on the cycle | Σ_{k≥3} C(n, k)(k − 1)!/2 |
+//! | [`Partitions`] | the block of element i; blocks are numbered by first occurrence | Bell(n) |
 //!
-//! A part of a space is a [`Restricted`] one.
+//! [`Restricted`] is the subset of a space that satisfies conditions.
 //!
-//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and asks for log Z = ln
-//! Σ_y exp s(y). A user-defined space implements [`Space`], user-defined scores implement [`Features`].
+//! A model ([`SpaceModel`]) is a space with scores ([`Scores`]), s(y) = ⟨θ, φ(y)⟩, and log Z = ln Σ_y exp
+//! s(y). A user-defined space implements [`Space`], user-defined scores implement [`Features`].
 //!
-//! S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
+//! Reference: S. Vembu, T. Gärtner, M. Boley, *Probabilistic structured predictors*, UAI 2009.
 
 pub(in crate::model) mod any;
 pub(crate) mod assignment;
@@ -38,7 +38,6 @@ mod subtrees;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-pub use assignment::best_assignment;
 pub use condition::{Condition, Event};
 pub use cycles::Cycles;
 pub use distance::Distance;
@@ -54,23 +53,23 @@ use crate::error::{Error, Result};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Tries after which rejection counts as not finding anything.
+/// Maximum number of attempts of rejection sampling.
 pub(crate) const MOST_TRIES: u64 = 1 << 22;
-/// Structures between two looks at the clock: so few because user-defined functions, which may be slow, are
-/// called for each.
+/// Number of structures between two checks of the clock. It is small because each structure may call
+/// user-defined functions, which may be slow.
 pub(crate) const ROUND: u64 = 4;
 
-/// A finite set of structures from which one can draw uniformly.
+/// A finite set of structures with a uniform sampler.
 ///
-/// A user-defined space says how many structures there are, or names a larger space that it is cut out of
-/// ([`Space::enclosing`]): then draws are made by rejection, the structures are listed from those of the
-/// larger space, and the methods estimate their number on the way to Z.
+/// A user-defined space gives the number of its structures, or names a larger space that contains it
+/// ([`Space::enclosing`]). In the second case samples are drawn by rejection, structures are enumerated by
+/// filtering those of the larger space, and methods estimate the number of structures as part of Z.
 ///
 /// ```
 /// use zhat::space::{Hypercube, Scores, Space, SpaceModel, Structures, UniformImportance};
 /// use zhat::{Error, LogPartition, Result, Run};
 ///
-/// /// Sets of vertices of a circle no two of which are neighbours. Nothing is known about their number.
+/// /// Sets of vertices of a cycle, no two of them adjacent. Their number is unknown.
 /// #[derive(Debug)]
 /// struct IndependentSets(Hypercube);
 ///
@@ -105,13 +104,13 @@ pub(crate) const ROUND: u64 = 4;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Space: Send + Sync + Debug {
-    /// One word for messages.
+    /// A short name for messages.
     fn name(&self) -> &'static str;
 
-    /// How many numbers a structure has.
+    /// The number of values in a structure.
     fn width(&self) -> usize;
 
-    /// Whether it is a structure of this space, in canonical form; the error says what is wrong.
+    /// Checks that this is a structure of the space in canonical form; the error describes the problem.
     fn check(&self, structure: &[u32]) -> Result<()>;
 
     /// ln |Y|, if it is known.
@@ -119,20 +118,20 @@ pub trait Space: Send + Sync + Debug {
         None
     }
 
-    /// A larger space whose structures are this one's where [`Space::contains`] says so. Needed where |Y| is
-    /// not known, which is then estimated from the share of such structures; that space may be cut out of a
-    /// third one.
+    /// A larger space, whose structures belong to this one if [`Space::contains`] returns true. It is
+    /// required if |Y| is unknown; |Y| is then estimated from the share of such structures. The larger space
+    /// may itself have an enclosing space.
     fn enclosing(&self) -> Option<&dyn Space> {
         None
     }
 
-    /// Whether a structure of the enclosing space is one of this space.
+    /// Whether a structure of the enclosing space belongs to this space.
     fn contains(&self, structure: &[u32]) -> Result<bool> {
         Ok(self.check(structure).is_ok())
     }
 
-    /// A structure with the uniform law, exactly: by rejection where there is an enclosing space and nothing
-    /// better. What may take long looks at the clock.
+    /// Draws a structure exactly uniformly. The default is rejection from the enclosing space.
+    /// Implementations that may take long must check the clock.
     fn uniform(&self, random: &mut Stream, structure: &mut [u32], clock: &Clock<'_>) -> Result<()> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the space of {} has no uniform sampler", self.name())));
@@ -140,8 +139,8 @@ pub trait Space: Send + Sync + Debug {
         reject(self, space, random, structure, clock)
     }
 
-    /// Shows every structure once, until `visit` says `false`; whether all were shown. What is not shown
-    /// looks at the clock.
+    /// Visits every structure once, until `visit` returns `false`; returns whether all were visited. The
+    /// clock is checked for structures that are skipped.
     fn enumerate(&self, clock: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())));
@@ -165,9 +164,10 @@ pub trait Space: Send + Sync + Debug {
         failure.map_or(Ok(all), Err)
     }
 
-    /// Changes a structure a little, notes every number changed in `step`, and returns ln(q(back)/q(forth)):
-    /// with these the Metropolis rule leaves the uniform law as it is, and every structure can be reached
-    /// from every other. It may leave the canonical form, to which [`Space::canonical`] leads back.
+    /// Proposes a small change of a structure: records every changed value in `step` and returns
+    /// ln(q(back)/q(forth)). With this ratio the Metropolis rule must leave the uniform distribution
+    /// invariant, and every structure must be reachable from every other. The result may be non-canonical;
+    /// [`Space::canonical`] restores the canonical form.
     fn propose(
         &self,
         random: &mut Stream,
@@ -175,7 +175,7 @@ pub trait Space: Send + Sync + Debug {
         step: &mut Step,
         clock: &Clock<'_>,
     ) -> Result<f64> {
-        // Any space has this one: a whole new structure.
+        // The default for any space: a new structure.
         let mut drawn = vec![0; structure.len()];
         self.uniform(random, &mut drawn, clock)?;
         for (index, &value) in drawn.iter().enumerate() {
@@ -184,7 +184,7 @@ pub trait Space: Send + Sync + Debug {
         Ok(0.0)
     }
 
-    /// Brings a structure that moves have led to into canonical form.
+    /// Brings a structure changed by moves into canonical form.
     fn canonical(&self, structure: &mut [u32]) {
         let _ = structure;
     }
@@ -195,18 +195,18 @@ pub trait Space: Send + Sync + Debug {
     }
 }
 
-/// A number that a move has changed.
+/// A value changed by a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// The index.
     pub index: usize,
-    /// What it was.
+    /// The old value.
     pub old: u32,
-    /// What it is now, or was until a later change of the same move.
+    /// The new value; a later change of the same move may replace it.
     pub new: u32,
 }
 
-/// The changes of a move, in their order.
+/// The changes of a move, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     /// The changes.
@@ -214,13 +214,13 @@ pub struct Step {
 }
 
 impl Step {
-    /// Writes a number and notes what was there.
+    /// Sets a value and records the old one.
     pub fn set(&mut self, structure: &mut [u32], index: usize, value: u32) {
         self.changes.push(Change { index, old: structure[index], new: value });
         structure[index] = value;
     }
 
-    /// Takes the changes back.
+    /// Reverts the changes.
     pub fn undo(&mut self, structure: &mut [u32]) {
         while let Some(change) = self.changes.pop() {
             structure[change.index] = change.old;
@@ -228,7 +228,7 @@ impl Step {
     }
 }
 
-/// A space whose kind is known at run time only.
+/// A space whose type is known only at run time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Structures {
@@ -236,13 +236,13 @@ pub enum Structures {
     Hypercube(Hypercube),
     /// Orders of items.
     Permutations(Permutations),
-    /// Subtrees that hang at the root of a tree.
+    /// Subtrees that contain the root of a tree.
     Subtrees(Subtrees),
     /// Undirected cycles through some of the vertices.
     Cycles(Cycles),
     /// Partitions of a set into blocks.
     Partitions(Partitions),
-    /// Those of another space that meet conditions.
+    /// The structures of another space that satisfy conditions.
     Restricted(Restricted),
     /// A user-defined space.
     Custom(Arc<dyn Space>),
@@ -254,7 +254,7 @@ impl Structures {
         Structures::Custom(Arc::new(space))
     }
 
-    /// The space without the conditions that were put on it.
+    /// The space without its conditions.
     pub fn base(&self) -> &Structures {
         match self {
             Structures::Restricted(space) => space.base(),
@@ -262,7 +262,7 @@ impl Structures {
         }
     }
 
-    /// What a part of it is called.
+    /// The name of the space with conditions.
     fn restricted_name(&self) -> &'static str {
         match self {
             Structures::Hypercube(_) => "restricted hypercube",
@@ -274,7 +274,7 @@ impl Structures {
         }
     }
 
-    /// The space itself.
+    /// The space as a trait object.
     pub fn as_space(&self) -> &dyn Space {
         match self {
             Structures::Hypercube(space) => space,
@@ -288,7 +288,7 @@ impl Structures {
     }
 }
 
-/// User-defined spaces are the same if they are the same object.
+/// User-defined spaces are equal if they are the same object.
 impl PartialEq for Structures {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -316,7 +316,7 @@ macro_rules! from_each {
 
 from_each!(Hypercube, Permutations, Subtrees, Cycles, Partitions, Restricted);
 
-/// An upper bound on ln |Y|: that of the innermost enclosing space whose size is known.
+/// An upper bound on ln |Y|: that of the innermost enclosing space of known size.
 pub(crate) fn log_count_bound(space: &dyn Space) -> Option<f64> {
     let mut at = space;
     loop {
@@ -327,7 +327,7 @@ pub(crate) fn log_count_bound(space: &dyn Space) -> Option<f64> {
     }
 }
 
-/// A structure of `space` by rejection from the one around it.
+/// Draws a structure of `space` by rejection from its enclosing space.
 pub(crate) fn reject<S: Space + ?Sized>(
     space: &S,
     outer: &dyn Space,
@@ -347,14 +347,14 @@ pub(crate) fn reject<S: Space + ?Sized>(
     Err(too_rare(space.name(), outer.name()))
 }
 
-/// The error for structures that are not found among those of the space around them.
+/// The error for structures that are too rare in the enclosing space to be found.
 pub(crate) fn too_rare(space: &str, outer: &str) -> Error {
     Error::NoAnswer(format!(
         "none of {MOST_TRIES} uniform {outer} is one of the {space}: they are too rare for rejection, or there are none"
     ))
 }
 
-/// The error for a structure of the wrong length.
+/// Checks the length of a structure.
 pub(crate) fn check_width(space: &dyn Space, structure: &[u32]) -> Result<()> {
     if structure.len() == space.width() {
         return Ok(());
@@ -365,13 +365,12 @@ pub(crate) fn check_width(space: &dyn Space, structure: &[u32]) -> Result<()> {
     ))
 }
 
-/// The error for a structure that is none.
+/// The error for an invalid structure.
 pub(crate) fn refuse(message: impl Into<String>) -> Error {
     Error::argument("structure", message)
 }
 
-/// The least and the most elements that the spaces of n elements take; beyond these a number does not fit
-/// into `u32`.
+/// Checks the number of elements of a space: at least `least`, and at most what fits into `u32`.
 pub(crate) fn check_size(what: &str, n: usize, least: usize) -> Result<()> {
     if n < least {
         return Err(Error::model(format!("{what} need at least {least}, found {n}")));
@@ -382,7 +381,7 @@ pub(crate) fn check_size(what: &str, n: usize, least: usize) -> Result<()> {
     Ok(())
 }
 
-/// ln n!, to a relative error of about 1e-15: a sum for small n, Stirling's series beyond.
+/// ln n!, with a relative error of about 1e-15: a sum for small n, Stirling's series for larger n.
 pub(crate) fn log_factorial(n: usize) -> f64 {
     if n < 32 {
         return (2..=n).map(|k| (k as f64).ln()).sum();

@@ -1,11 +1,11 @@
-//! A space with scores: the thing that has a partition function.
+//! A space with scores, which has a partition function.
 
 use super::range::range;
 use super::{Condition, Event, Restricted, Scores, Space, Step, Structures};
 use crate::error::{Error, Result};
 use crate::numeric;
 
-/// Beyond this a score has no digits left behind the point.
+/// Maximum |score|; larger scores have too few digits after the decimal point.
 const LARGEST_SCORE: f64 = 1e12;
 
 /// Structures y of a space with weights exp s(y); Z is their sum.
@@ -25,7 +25,7 @@ pub struct SpaceModel {
 }
 
 impl SpaceModel {
-    /// A space with scores that suit it.
+    /// A model from a space and scores that are defined for it.
     pub fn new(space: impl Into<Structures>, scores: Scores) -> Result<Self> {
         let space = space.into();
         scores.check(space.base())?;
@@ -42,15 +42,17 @@ impl SpaceModel {
                 format!("scores reach from {} to {}: so large a sum has no digits left", range.0, range.1);
             return Err(Error::model(message));
         }
-        // Of scores that are all the same the two sums may round to the wrong order.
+        // If all scores are equal, the two sums may round to the wrong order.
         model.range = (range.0.min(range.1), range.1.max(range.0));
         Ok(model)
     }
 
-    /// The same scores on the structures that meet these conditions besides.
+    /// The model restricted to the structures that also satisfy these conditions.
     ///
     /// ```
-    /// use zhat::{LogPartition, Run, exact::Enumeration, model::generate};
+    /// use zhat::{LogPartition, Run};
+    /// use zhat::exact::Enumeration;
+    /// use zhat::model::generate;
     /// let model = generate::space("hypercube", 5, "unary", 1.0, 1)?;
     /// let some = model.restrict(["chosen 2".parse()?, "size 0 3".parse()?])?;
     /// let z = |model| Enumeration::default().log_partition(model, &Run::default());
@@ -62,7 +64,7 @@ impl SpaceModel {
         Ok(SpaceModel { space, scores: self.scores.clone(), range: self.range })
     }
 
-    /// The space, by kind.
+    /// The space, by type.
     pub fn structures(&self) -> &Structures {
         &self.space
     }
@@ -77,12 +79,12 @@ impl SpaceModel {
         &self.scores
     }
 
-    /// The numbers of a structure.
+    /// The number of values in a structure.
     pub fn width(&self) -> usize {
         self.space().width()
     }
 
-    /// Certified ends of the scores, up to rounding ([`SpaceModel::slack`]).
+    /// Certified bounds on the scores, up to rounding ([`SpaceModel::slack`]).
     pub fn range(&self) -> (f64, f64) {
         self.range
     }
@@ -92,9 +94,9 @@ impl SpaceModel {
         self.range.1 - self.range.0
     }
 
-    /// How far rounding may take a score beyond the range, or from its true value.
+    /// Upper bound on the rounding error of a score.
     pub fn slack(&self) -> f64 {
-        // A score is a sum of at most so many parts, each of which is at most the largest number.
+        // A score is a sum of at most this many parts.
         let parts = match &self.scores {
             Scores::Unary(numbers) => numbers.len(),
             Scores::Products { weights, .. } => weights.len(),
@@ -107,7 +109,7 @@ impl SpaceModel {
         numeric::rounding_allowance(parts as f64, self.largest_part())
     }
 
-    /// The largest absolute value of one part of a score.
+    /// The maximum absolute value of one part of a score.
     fn largest_part(&self) -> f64 {
         let largest = |numbers: &[f64]| numbers.iter().fold(0.0f64, |most, x| most.max(x.abs()));
         match &self.scores {
@@ -121,12 +123,12 @@ impl SpaceModel {
         }
     }
 
-    /// A bound on |log Z| and everything on the way there, for rounding allowances.
+    /// An upper bound on |log Z| and all intermediate results, for rounding allowances.
     pub(crate) fn magnitude(&self) -> f64 {
         self.range.0.abs().max(self.range.1.abs()) + super::log_count_bound(self.space()).unwrap_or(0.0).abs()
     }
 
-    /// The same, with the sums of parts of a structure that go before their ends.
+    /// Like [`SpaceModel::magnitude`], including partial sums of scores.
     pub(crate) fn partial_magnitude(&self) -> f64 {
         let parts = match &self.scores {
             Scores::Precedence(_) | Scores::Links(_) => self.width() * self.width() / 2,
@@ -152,12 +154,12 @@ impl SpaceModel {
         }
     }
 
-    /// s(y). The structure must be one of the space; [`Space::check`] says whether it is.
+    /// s(y). The structure must belong to the space; [`Space::check`] tests this.
     pub fn score(&self, structure: &[u32]) -> Result<f64> {
         self.scores.score(self.space.base(), structure)
     }
 
-    /// The score after a step, from the one before.
+    /// The score after a step, from the score before it.
     pub fn score_after(&self, before: f64, structure: &[u32], step: &Step) -> Result<f64> {
         match self.scores.change(self.space.base(), structure, step) {
             Some(change) => Ok(before + change),
@@ -165,7 +167,7 @@ impl SpaceModel {
         }
     }
 
-    /// The same with β·θ. For models with an oracle: user-defined scores have no θ.
+    /// The model with β·θ. Not for user-defined scores, which have no θ.
     pub(crate) fn tempered(&self, beta: f64) -> SpaceModel {
         let mut model = self.clone();
         model.scores.scale(beta);
@@ -183,17 +185,17 @@ impl SpaceModel {
         self.scores.add(self.space.base(), structure, weight, sums)
     }
 
-    /// R: no feature vector is further than this from some point that is the same for all.
+    /// R, the radius of a ball that contains all feature vectors.
     pub fn radius(&self) -> f64 {
         let n = self.width() as f64;
         let signs = matches!(self.space.base(), Structures::Hypercube(cube) if cube.has_signs());
-        // Zeros and ones are half a unit from one half.
+        // The values 0 and 1 have distance 1/2 from 1/2.
         let unit = if signs { 1.0 } else { 0.5 };
         match &self.scores {
             Scores::Unary(numbers) => unit * (numbers.len() as f64).sqrt(),
             Scores::Products { inputs, .. } => unit * (n * inputs.iter().map(|x| x * x).sum::<f64>()).sqrt(),
             Scores::Pairwise(pairs) => unit * ((pairs.unary().len() + pairs.edges().len()) as f64).sqrt(),
-            // ‖φ‖² = n, and the mean of all has the norm 1, to which every φ has the inner product 1.
+            // ‖φ‖² = n; the mean of all φ has norm 1 and inner product 1 with every φ.
             Scores::Position(_) => (n - 1.0).max(0.0).sqrt(),
             Scores::Precedence(_) => (0.25 * n * (n - 1.0).max(0.0)).sqrt(),
             Scores::Distance { distance, .. } => 0.5 * distance.largest(self.width()),
@@ -205,7 +207,7 @@ impl SpaceModel {
         }
     }
 
-    /// The memory that it takes.
+    /// The memory of the model, in bytes.
     pub fn bytes(&self) -> usize {
         let numbers = match &self.scores {
             Scores::Pairwise(pairs) => pairs.unary().len() + 5 * pairs.edges().len(),
@@ -220,19 +222,19 @@ impl SpaceModel {
         8 * numbers + space
     }
 
-    /// A structure as the numbers of an answer.
+    /// A structure as a state of an answer.
     pub(crate) fn state(structure: &[u32]) -> Vec<usize> {
         structure.iter().map(|x| *x as usize).collect()
     }
 }
 
-/// E\[φ(y)\], the gradient of log Z: one number for every number of θ.
+/// E\[φ(y)\], the gradient of log Z: one number for each component of θ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectations {
     /// The expectations, in the order of θ.
     pub values: Vec<f64>,
-    /// No further than this from the truth in Euclidean norm, with the confidence of the guarantee; the
-    /// allowance for rounding if they are exact.
+    /// Error radius in Euclidean norm, at the confidence of the guarantee; for exact values, the rounding
+    /// allowance.
     pub radius: f64,
 }
 
@@ -242,15 +244,15 @@ impl AsRef<[f64]> for Expectations {
     }
 }
 
-/// Probabilities of a table of events, each of them.
+/// Probabilities of a table of events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpaceMarginals {
-    /// The lengths of the table's axes, one or two.
+    /// The lengths of the one or two axes of the table.
     pub shape: Vec<usize>,
-    /// The probabilities, row by row.
+    /// The probabilities, row-major.
     pub values: Vec<f64>,
-    /// None is further than this from the truth, with the confidence of the guarantee for all of them
-    /// together; the allowance for rounding if they are exact.
+    /// Error radius of each probability, at the joint confidence of the guarantee; for exact values, the
+    /// rounding allowance.
     pub radius: f64,
 }
 
@@ -261,7 +263,7 @@ impl AsRef<[f64]> for SpaceMarginals {
 }
 
 impl SpaceMarginals {
-    /// The probability of an event that has a place in the table.
+    /// The probability of an event, if it is in the table.
     pub fn probability(&self, event: Event) -> Option<f64> {
         let n = *self.shape.first()?;
         let at = match (event, self.shape.len()) {

@@ -1,15 +1,17 @@
-//! Partitions of n elements into blocks, as the block of each element, blocks numbered as they appear.
+//! Partitions of n elements into blocks, as the block of each element; blocks are numbered by first
+//! occurrence.
 //!
-//! |Y| is the Bell number. A uniform draw is Stam's urn: Bell(n) = e⁻¹ Σ_m mⁿ/m! (Dobiński), so a number m of urns with that law, each element
-//! into a uniformly random urn, and the urns that are not empty are the blocks (A. J. Stam, *Generation of a
-//! random partition of a finite set by an urn model*, 1983).
+//! |Y| is the Bell number, Bell(n) = e⁻¹ Σ_m mⁿ/m! (Dobiński). A uniform sample uses Stam's urn model: it
+//! draws the number m of urns with probability proportional to mⁿ/m!, puts each element into a uniformly
+//! random urn, and takes the non-empty urns as blocks (A. J. Stam, *Generation of a random partition of a
+//! finite set by an urn model*, 1983).
 
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// A term of Dobiński's sum is left out where it is below this times the largest.
+/// Log ratio to the largest term below which a term of Dobiński's sum is omitted.
 const NEGLIGIBLE: f64 = -60.0;
 
 /// The partitions of n elements.
@@ -17,17 +19,17 @@ const NEGLIGIBLE: f64 = -60.0;
 pub struct Partitions {
     elements: usize,
     log_count: f64,
-    /// The law of the number of urns, from `least` on, as it adds up.
+    /// `urns` holds the cumulative weights of the number of urns, from `least` on.
     least: usize,
     urns: Vec<f64>,
 }
 
 impl Partitions {
-    /// Of this many elements.
+    /// The partitions of this many elements.
     pub fn new(elements: usize) -> Result<Self> {
         check_size("elements of partitions", elements, 1)?;
         let log = |m: usize| elements as f64 * (m as f64).ln() - log_factorial(m);
-        // The terms rise to one largest, then fall.
+        // The terms are unimodal.
         let mut mode = 1;
         while log(mode + 1) > log(mode) {
             mode += 1;
@@ -92,7 +94,7 @@ impl Space for Partitions {
         Ok(growth_strings(self.elements, (1, self.elements), visit))
     }
 
-    /// Takes an element and puts it into one of the other elements' blocks or one of its own, all alike.
+    /// Moves an element to the block of another element or to a new block, each block with equal probability.
     fn propose(
         &self,
         random: &mut Stream,
@@ -102,7 +104,8 @@ impl Space for Partitions {
     ) -> Result<f64> {
         let i = random.below(self.elements);
         let old = structure[i];
-        // Numbers stay below n: after taking an element at most n − 1 blocks are left, so one number is free.
+        // Block numbers stay below n: without the element there are at most n − 1 blocks, so one number is
+        // free.
         let mut used = vec![false; self.elements];
         structure.iter().enumerate().filter(|(j, _)| *j != i).for_each(|(_, b)| used[*b as usize] = true);
         let blocks = used.iter().filter(|used| **used).count();
@@ -140,8 +143,8 @@ impl Space for Partitions {
     }
 }
 
-/// Shows the partitions of n elements into at least and at most so many blocks, in lexicographic order, until
-/// `visit` says no; whether all were shown.
+/// Visits the partitions of n elements into a number of blocks in the given range, in lexicographic order,
+/// until `visit` returns false; returns whether all were visited.
 pub(crate) fn growth_strings(
     n: usize,
     (least, most): (usize, usize),
@@ -150,8 +153,8 @@ pub(crate) fn growth_strings(
     if least.max(1) > most.min(n) {
         return true;
     }
-    // The first continuation behind `from`, where there are `blocks`: all in the first, and as many of their
-    // own at the end as are missing.
+    // The first completion from index `from` with `blocks` blocks so far: all elements in the first block,
+    // except the last ones, which form the missing blocks.
     let fill = |structure: &mut [u32], from: usize, blocks: usize| {
         structure[from..].fill(0);
         let missing = least.saturating_sub(blocks);
@@ -163,8 +166,8 @@ pub(crate) fn growth_strings(
         if !visit(&structure) {
             return false;
         }
-        // The last element whose block can be raised: by one, at most to a new one, and so that enough are
-        // left for the blocks that are missing.
+        // The last element whose block can be increased by one: to at most a new block, with enough elements
+        // left for the missing blocks.
         let mut blocks = 1;
         let mut found = None;
         for (i, &block) in structure.iter().enumerate().skip(1) {

@@ -1,4 +1,5 @@
-//! Permutations: the orders of n items, as the item at each position. |Y| = n!; a uniform draw is a shuffle.
+//! Permutations: the orders of n items, as the item at each position. |Y| = n!; a uniform sample is a
+//! shuffle.
 
 use super::{Space, Step, check_size, check_width, log_factorial, refuse};
 use crate::error::Result;
@@ -70,7 +71,7 @@ impl Space for Permutations {
         }
     }
 
-    /// Swaps two items: neighbours or any, as a coin says.
+    /// Swaps two items: with probability 1/2 two neighbours, otherwise any two.
     fn propose(
         &self,
         random: &mut Stream,

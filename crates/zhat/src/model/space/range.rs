@@ -1,13 +1,14 @@
-//! Numbers below and above every score of a model, as tight as they come cheaply.
+//! Cheap lower and upper bounds on the scores of a model.
 //!
-//! Exact for single scores (hypercube: the sum of the larger ends; subtrees: one pass from the leaves), for
-//! position scores (the best assignment) and for distances. Otherwise a sum of the parts' own ends: pairs on
-//! their own, precedences pair by pair, and for cycles half the two largest links of every vertex, because
-//! each edge has two ends.
+//! Exact for unary scores (hypercube: the sum of the larger value of each label; subtrees: one pass from the
+//! leaves), for position scores (the best assignment) and for distances. Otherwise the sum of separate bounds
+//! on the parts: for each pair, for each precedence, and for cycles half of the two largest links of every
+//! vertex, because each edge has two ends.
 
-use super::{Scores, Structures, best_assignment};
+use super::assignment::best_assignment;
+use super::{Scores, Structures};
 
-/// Above this the best assignment is not worth its n³; rows on their own will do.
+/// Maximum n for the best assignment, which takes O(n³); above it, rows and columns are bounded separately.
 const LARGEST_ASSIGNMENT: usize = 600;
 
 /// [s_min, s_max], without rounding.
@@ -18,14 +19,14 @@ pub(crate) fn range(space: &Structures, scores: &Scores) -> (f64, f64) {
     (-highest(space, scores, -1.0), highest(space, scores, 1.0))
 }
 
-/// At least `sign`·s(y) for every y.
+/// An upper bound on `sign`·s(y) over all y.
 fn highest(space: &Structures, scores: &Scores, sign: f64) -> f64 {
     let n = space.as_space().width();
     match (space, scores) {
         (Structures::Hypercube(cube), _) => {
             let low = cube.value(0);
             let single = |w: &f64| (sign * w).max(sign * w * low);
-            // Both products of equal signs are 1; with zeros the least is 0.
+            // A product of two signs is −1 or 1, a product of zeros and ones is 0 or 1.
             let double = |w: &f64| (sign * w).max(sign * w * low.min(0.0));
             match scores {
                 Scores::Pairwise(pairs) => {
@@ -49,7 +50,7 @@ fn highest(space: &Structures, scores: &Scores, sign: f64) -> f64 {
             let signed: Vec<f64> = matrix.iter().map(|x| sign * x).collect();
             if n <= LARGEST_ASSIGNMENT {
                 let columns = best_assignment(&signed, n);
-                // The digits of the scores themselves, not of the potentials.
+                // Sum the scores themselves, because the potentials have rounding errors.
                 return columns.iter().enumerate().map(|(i, j)| signed[i * n + j]).sum();
             }
             let rows: f64 = signed.chunks(n).map(crate::numeric::max).sum();
@@ -76,7 +77,7 @@ fn highest(space: &Structures, scores: &Scores, sign: f64) -> f64 {
                 first + second
             };
             let mut halves: Vec<f64> = (0..n).map(|v| 0.5 * two(v)).collect();
-            // At least three vertices are on the cycle, whatever their links.
+            // At least three vertices are on the cycle, even if their links are negative.
             halves.sort_unstable_by(|a, b| b.total_cmp(a));
             halves[..3].iter().sum::<f64>() + halves[3..].iter().map(|x| x.max(0.0)).sum::<f64>()
         }

@@ -1,9 +1,10 @@
-//! The structures of a space that meet conditions.
+//! The structures of a space that satisfy conditions.
 //!
-//! Conditions on the size, on labels and nodes, on the vertices of cycles and on links in partitions leave
-//! the number known and draws direct (`counted`). For the others there is no formula: uniform draws are made
-//! by rejection from the structures that meet those conditions, so they take the inverse of the share that is
-//! allowed; the number is estimated from that share (`count`).
+//! For conditions on the size, on labels and nodes, on the vertices of cycles and on links in partitions the
+//! number of structures is known and samples are drawn directly (`counted`). For other conditions there is no
+//! formula: uniform samples are drawn by rejection from the structures that satisfy the first kind of
+//! conditions, with expected cost inversely proportional to the accepted share, and the number is estimated
+//! from that share (`count`).
 
 use std::sync::Arc;
 
@@ -30,9 +31,9 @@ use crate::run::Clock;
 pub struct Restricted {
     base: Box<Structures>,
     conditions: Vec<Condition>,
-    /// The structures that meet the conditions with a formula, if there are such conditions.
+    /// The structures that satisfy the conditions with a formula, if there are such conditions.
     counted: Option<Arc<Counted>>,
-    /// Whether these are all conditions.
+    /// Whether all conditions have a formula.
     all_counted: bool,
 }
 
@@ -43,7 +44,7 @@ impl PartialEq for Restricted {
 }
 
 impl Restricted {
-    /// The structures of `space` that meet all conditions, on top of those that it has already.
+    /// The structures of `space` that satisfy all conditions, in addition to those it already has.
     pub fn new(
         space: impl Into<Structures>,
         conditions: impl IntoIterator<Item = Condition>,
@@ -77,7 +78,7 @@ impl Restricted {
         &self.conditions
     }
 
-    /// The structures that meet the conditions with a formula.
+    /// The structures that satisfy the conditions with a formula.
     fn outer(&self) -> &dyn Space {
         match &self.counted {
             Some(counted) => &**counted,
@@ -85,7 +86,7 @@ impl Restricted {
         }
     }
 
-    /// The first condition that a structure does not meet.
+    /// The first condition that a structure violates.
     fn broken(&self, structure: &[u32]) -> Result<Option<&Condition>> {
         for condition in &self.conditions {
             if !condition.holds(&self.base, structure)? {
@@ -105,7 +106,7 @@ impl Space for Restricted {
         self.base.as_space().width()
     }
 
-    /// Known where all conditions have a formula.
+    /// Known if all conditions have a formula.
     fn log_count(&self) -> Option<f64> {
         let known = self.all_counted || self.conditions.is_empty();
         if known { self.outer().log_count() } else { None }
@@ -135,9 +136,9 @@ impl Space for Restricted {
         }
     }
 
-    /// The moves of the whole space that stay inside, or two of them by way of a structure outside, which
-    /// balances because the way back is the same; now and then a whole new structure, because those need not
-    /// lead everywhere.
+    /// Uses one move of the whole space if it stays inside, or two moves through a structure outside;
+    /// detailed balance holds because the reverse path is the same. With probability 1/(width + 1) it
+    /// proposes a new uniform structure instead, because moves alone need not reach every structure.
     fn propose(
         &self,
         random: &mut Stream,
@@ -149,7 +150,7 @@ impl Space for Restricted {
         if random.below(self.width() + 1) == 0 {
             match self.uniform(random, &mut moved, clock) {
                 Ok(()) => {}
-                // Too rare to be found again: staying is a move as well.
+                // Rejection found no structure: not moving is also a valid move.
                 Err(Error::NoAnswer(_)) => return Ok(0.0),
                 Err(error) => return Err(error),
             }

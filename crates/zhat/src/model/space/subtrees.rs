@@ -1,8 +1,8 @@
-//! Subtrees of a rooted tree that hang at its root: sets of nodes closed under parents.
+//! Subtrees that contain the root of a rooted tree: sets of nodes closed under parents.
 //!
-//! f(v) = 1 + Π_c f(c) over the children c counts the subtrees below v, the empty one included; in logs a
-//! softplus. A uniform draw goes from the root down: a child c of a chosen node is chosen with probability
-//! (f(c) − 1)/f(c). Time O(n) to prepare, and O(n) a draw; nothing is recursive.
+//! f(v) = 1 + Π_c f(c) over the children c is the number of subtrees below v, including the empty one; in
+//! logs this is a softplus. A uniform sample goes from the root down: a child c of a chosen node is chosen
+//! with probability (f(c) − 1)/f(c). Time O(n) for preparation and O(n) per sample, without recursion.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// No parent: the root.
+/// Marks the root, which has no parent.
 const NONE: u32 = u32::MAX;
 
-/// The subtrees of a rooted tree that hang at its root, with or without the empty one.
+/// The subtrees that contain the root of a rooted tree, with or without the empty one.
 ///
-/// Copies share the tree.
+/// Clones share the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subtrees {
     empty: bool,
@@ -27,7 +27,7 @@ pub struct Subtrees {
 struct Tree {
     /// The parent of each node, `NONE` for the root.
     parents: Vec<u32>,
-    /// Parents before children.
+    /// The nodes, parents before children.
     order: Vec<u32>,
     /// The children of v are children[starts[v]..starts[v + 1]].
     starts: Vec<u32>,
@@ -50,8 +50,8 @@ impl Tree {
 }
 
 impl Subtrees {
-    /// From the parent of every node; one node, the root, has none. `empty` says whether the subtree without
-    /// any node counts.
+    /// A tree given by the parent of every node; exactly one node, the root, has none. `empty` tells whether
+    /// the empty subtree is included.
     ///
     /// ```
     /// use zhat::space::{Space, Subtrees};
@@ -125,7 +125,7 @@ impl Subtrees {
         self.tree.order[0] as usize
     }
 
-    /// Whether the empty subtree counts.
+    /// Whether the empty subtree is included.
     pub fn has_empty(&self) -> bool {
         self.empty
     }
@@ -145,14 +145,13 @@ impl Subtrees {
         &self.tree.order
     }
 
-    /// For every node the sum over its children c of `value`(c, the sum at c): one pass from the leaves to
-    /// the root.
+    /// For every node, the sum over its children c of `value`(c, the sum at c), in one pass from the leaves
+    /// to the root.
     pub(crate) fn upward(&self, value: impl Fn(usize, f64) -> f64) -> Vec<f64> {
         self.tree.upward(value)
     }
 
-    /// Chooses nodes from the root down: v, whose parent is chosen, where a coin of the log odds `odds`(v)
-    /// falls so.
+    /// Chooses nodes from the root down: node v, if its parent is chosen, with log odds `odds`(v).
     pub(crate) fn downward(&self, random: &mut Stream, structure: &mut [u32], odds: impl Fn(usize) -> f64) {
         for &v in &self.tree.order {
             let v = v as usize;
@@ -210,7 +209,7 @@ impl Space for Subtrees {
         Ok(())
     }
 
-    /// Counts up, as a binary counter would that skips what is no subtree.
+    /// Enumerates like a binary counter that skips sets that are not subtrees.
     fn enumerate(&self, _: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let mut structure = vec![0u32; self.nodes()];
         if !self.empty {
@@ -220,7 +219,7 @@ impl Space for Subtrees {
             if !visit(&structure) {
                 return Ok(false);
             }
-            // The last node in the order that can still be added; what comes after it starts anew.
+            // Adds the last node in the order that can be added; the nodes after it are reset.
             let can_add = |v: &u32| {
                 let (v, parent) = (*v as usize, self.tree.parents[*v as usize]);
                 structure[v] == 0 && (parent == NONE || structure[parent as usize] == 1)
@@ -231,8 +230,8 @@ impl Space for Subtrees {
         }
     }
 
-    /// Adds or takes a node where that leaves a subtree, or prunes all below a node and grafts a uniform
-    /// subtree there.
+    /// Adds or removes a node if the result is a subtree, or removes everything below a node and draws a
+    /// uniform subtree there.
     fn propose(
         &self,
         random: &mut Stream,
@@ -254,8 +253,8 @@ impl Space for Subtrees {
             }
             return Ok(0.0);
         }
-        // What is chosen below v is taken, then drawn anew; both are lists of nodes that grow while they are
-        // read.
+        // Removes the chosen nodes from v down, then draws new ones. Both loops extend the list of changes
+        // while they read it.
         let first = step.changes.len();
         if structure[v] == 1 {
             step.set(structure, v, 0);

@@ -1,23 +1,23 @@
-//! A log-bilinear model of a cyclic text as a Markov random field whose log Z is known.
+//! A log-bilinear model of a cyclic text as a Markov random field with known log Z.
 //!
 //! p(y | x₋₁, …, x₋ₖ) = exp(b(y) + Σ_l φˡ(x₋ₗ, y) − log Z(x₋₁, …, x₋ₖ)) with φˡ = U·(Wˡ)ᵀ. The product over
-//! all places of a cycle is the weight of a field of order K with θ⁰ = b, θˡ = φˡ and the further score −log
-//! Z(x₁, …, x_K) of K neighbours. **For K ≤ 2 that is a score of single states or of adjacent pairs**, so the
-//! field is pairwise: for K = 2
+//! all positions of a cycle is the weight of a field of order K with θ⁰ = b, θˡ = φˡ and the additional score
+//! −log Z(x₁, …, x_K) of K neighbours. **For K ≤ 2 this is a score of single states or of adjacent pairs**,
+//! so the field is pairwise: for K = 2
 //!
 //! ```text
 //! θ⁰ = b,   θ¹(x, y) = φ¹(x, y) − log Z(y, x),   θ² = φ²,
 //! ```
 //!
-//! where Z(y, x) is that of a place with y before it and x before y. Its transfer matrix is stochastic, so
-//! all its eigenvalues are at most 1 in absolute value and log Z = log tr Tᴺ ≤ K·log C, however long the
-//! cycle: the certified likelihood of a text is Σ log p − K·log C. Conversely every pairwise field of order 2
-//! can be written so: with the right eigenvector r of its transfer matrix, p(y | x₁, x₂) ∝ exp(θ⁰(y) + θ¹(x₁,
-//! y) + θ²(x₂, y))·r(x₁, y), which is φ² = θ² and φ¹ = θ¹ + log r. So nothing is lost by normalising, but θ¹
-//! is no product of embeddings any more.
+//! where Z(y, x) is the normaliser at a position preceded by y, with x before y. The transfer matrix is
+//! stochastic, so its eigenvalues are at most 1 in absolute value and log Z = log tr Tᴺ ≤ K·log C for any
+//! length of the cycle: the certified log-likelihood of a text is Σ log p − K·log C. Conversely, every
+//! pairwise field of order 2 has this form: with the right eigenvector r of its transfer matrix, p(y | x₁,
+//! x₂) ∝ exp(θ⁰(y) + θ¹(x₁, y) + θ²(x₂, y))·r(x₁, y), so φ² = θ² and φ¹ = θ¹ + log r. Normalisation therefore
+//! loses no generality, but θ¹ is no longer a product of embeddings.
 //!
-//! That is how a context of two words pays: the bounds of `chains` are averages over distances of what one
-//! word can tell, this likelihood is that of both words together.
+//! A context of two words is useful here: the bounds of `chains` are averages over distances of predictions
+//! from one word, while this likelihood uses both words jointly.
 
 use rayon::prelude::*;
 
@@ -29,16 +29,16 @@ use crate::model::{Interactions, SequenceMrf};
 use crate::numeric::{CompensatedSum, Elementwise, Matrix, log_sum_exp, multiply_here, rounding_allowance};
 use crate::run::Run;
 
-/// Places whose scores are found at once.
+/// Number of positions scored at once.
 const BATCH: usize = 32;
-/// A field as full matrices has at most so many words.
+/// Maximum number of states for a field with full matrices.
 const MOST_STATES: usize = 1000;
 
 impl LogBilinear {
-    /// The pairwise field of order K ≤ 2 on a cycle of `length` places, as full matrices; C^{K+1}·D
-    /// operations, for at most 1,000 states.
+    /// The pairwise field of order K ≤ 2 on a cycle of `length` positions, with full matrices. Cost:
+    /// C^{K+1}·D operations, for at most 1,000 states.
     ///
-    /// The matrices are rounded to single precision, so that log Z is 0 up to something like 10⁻⁷ a place.
+    /// The matrices are rounded to single precision, so log Z is 0 only up to about 10⁻⁷ per position.
     pub fn field(&self, length: usize, run: &Run) -> Result<SequenceMrf> {
         let states = self.vocabulary().states();
         let context = self.context();
@@ -60,7 +60,7 @@ impl LogBilinear {
             pairs.map(|i| score(l, i / states, i % states)).collect::<Vec<f64>>()
         };
         let tables: Vec<Vec<f64>> = run.install(|| (1..=context).map(table).collect());
-        // log Z(x₁, x₂), or of one word before.
+        // log Z(x₁, x₂), or log Z(x₁) for a context of one word.
         let normalizer = |i: usize| {
             let (first, second) = (i / states, i % states);
             let scores: Vec<f64> = (0..states)
@@ -76,7 +76,8 @@ impl LogBilinear {
         run.install(|| {
             matrices[0].par_iter_mut().enumerate().for_each(|(i, entry)| {
                 let (x, y) = (i / states, i % states);
-                // Of the pair (x, y) the one place is behind y, with x before that; of one word, behind x.
+                // For context 2, the normaliser at the position after y, with x before y; for context 1, at
+                // the position after x.
                 let z = if context == 2 { normalizer(y * states + x) } else { normalizer(x * states) };
                 *entry = (tables[0][i] - z) as f32;
             });
@@ -84,7 +85,7 @@ impl LogBilinear {
         SequenceMrf::new(length, unary, Interactions::Full(matrices))
     }
 
-    /// b, and of each state U and W¹, …, Wᴷ.
+    /// b, and for each state U and W¹, …, Wᴷ, in double precision.
     #[allow(clippy::type_complexity)]
     fn wide(&self) -> (Vec<f64>, Vec<(Vec<f64>, Vec<Vec<f64>>)>) {
         let wide = |row: &[f32]| row.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
@@ -95,8 +96,8 @@ impl LogBilinear {
         (self.parameters.biases().collect(), features.collect())
     }
 
-    /// A certified lower bound on the log-likelihood of a text as a cycle, under the field: Σ log p − K·log
-    /// C, in double precision and with its rounding.
+    /// A certified lower bound on the log-likelihood of a cyclic text under the field: Σ log p − K·log C, in
+    /// double precision, including its rounding.
     pub(super) fn certified(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
         const NAME: &str = "certifying";
         let clock = run.start(NAME);
@@ -106,7 +107,7 @@ impl LogBilinear {
         let bytes = 8.0 * states as f64 * (2 * width + BATCH * run.threads()) as f64;
         run.require_memory(NAME, bytes)?;
         let windows = Windows::cycle(sentences, context);
-        // A row for each state: W¹, …, Wᴷ, b; and U.
+        // One row per state: W¹, …, Wᴷ, b; and U.
         let (biases, features) = self.wide();
         let mut rows = Vec::with_capacity(states * width);
         for ((_, right), bias) in features.iter().zip(&biases) {
@@ -116,7 +117,7 @@ impl LogBilinear {
         let norm = |values: &[f64]| f64::dot(values, values).sqrt();
         let longest = rows.chunks_exact(width).map(norm).fold(0.0, f64::max);
         let left = features.iter().map(|(u, _)| norm(u)).fold(0.0, f64::max);
-        // Cauchy and Schwarz: no score, and no term of one, is larger.
+        // By Cauchy–Schwarz, an upper bound on every score and on its terms.
         let size = longest * (context as f64 * left * left + 1.0).sqrt() * (1.0 + 1e-9);
         let matrix = Matrix::row_major(&rows, states, width).transposed();
         let batch = |scores: &mut Vec<f64>, places: &[u32]| {
@@ -184,7 +185,7 @@ mod tests {
                     .collect();
                 let field = model.field(cycle.len(), &run).unwrap();
                 let log_z = TransferMatrix::default().log_partition(&field, &run).unwrap().value;
-                // Single precision moves it by 10⁻⁶ a place.
+                // Single precision changes it by 10⁻⁶ per position.
                 assert!(log_z.abs() <= context as f64 * 5f64.ln() + 1e-4, "{log_z}");
                 let exact = field.score(&cycle) - log_z;
                 let score = model.evaluate(&sentences, &run).unwrap();
@@ -194,7 +195,7 @@ mod tests {
                 assert!(score.rounding < 1e-9);
                 let plain = model.log_likelihood(&sentences, &run).unwrap();
                 assert!((plain - field.score(&cycle)).abs() < 1e-3, "{plain}");
-                // A long cycle has log Z = 0, but for that rounding: the matrix is stochastic.
+                // log Z of a long cycle is 0 up to that rounding, because the matrix is stochastic.
                 let long = field.with_length(10_000).unwrap();
                 let log_z = TransferMatrix::default().log_partition(&long, &run).unwrap().value;
                 assert!(log_z.abs() < 0.1, "{log_z}");

@@ -1,4 +1,4 @@
-//! AdaGrad over mini-batches in random order.
+//! AdaGrad on mini-batches in random order.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use crate::options::{ABOVE_ZERO, COUNT, ITERATIONS, Options, Range, options};
 use crate::random::Streams;
 use crate::run::Run;
 
-/// The squares of gradients that a coordinate begins with, so that its first steps are not too long.
+/// Initial sum of squared gradients of each coordinate; it limits the first steps.
 const START: f32 = 0.1;
-/// Rows whose parameters move in one piece of work.
+/// Rows updated per parallel task.
 const ROWS: usize = 64;
 
-/// How a model is learned by stochastic gradients.
+/// Options of training by stochastic gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -25,16 +25,16 @@ pub struct Stochastic {
     pub context: usize,
     /// D.
     pub rank: usize,
-    /// Places of a mini-batch.
+    /// Positions per mini-batch.
     pub batch: usize,
-    /// The first rate.
+    /// The initial learning rate.
     pub rate: f64,
-    /// Passes over the text at most.
+    /// Maximum number of passes over the text.
     pub epochs: usize,
-    /// The text as a cycle with one separator between sentences instead of K: what is learned is then a
+    /// Treats the text as a cycle with one separator between sentences instead of K. The model is then a
     /// Markov random field, see [`LogBilinear::field`](super::LogBilinear::field).
     pub cyclic: bool,
-    /// Ends after so many epochs in a row in which the validation text has not become likelier.
+    /// Early stopping: stops after this many consecutive epochs without improvement on the validation text.
     pub patience: usize,
 }
 
@@ -54,22 +54,23 @@ impl Default for Stochastic {
     }
 }
 
-/// Where learning stands after an epoch.
+/// Progress after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Epochs done.
+    /// Number of epochs done.
     pub epoch: usize,
-    /// Nats a word of the text while it was passed over, the ends of sentences included.
+    /// Log-likelihood per word of the training text during the epoch, in nats, including the ends of
+    /// sentences.
     pub train: f64,
-    /// Nats a word of the validation text.
+    /// Log-likelihood per word of the validation text, in nats.
     pub valid: Option<f64>,
     /// The best epoch.
     pub best: usize,
-    /// The rate it had.
+    /// The learning rate of this epoch.
     pub rate: f64,
 }
 
-/// A text and how it is called in messages.
+/// Checks a text; `name` is used in messages.
 fn checked(sentences: &[Vec<u32>], states: usize, name: &str) -> Result<()> {
     if sentences.iter().all(Vec::is_empty) {
         return Err(Error::argument(name, "has no words"));
@@ -87,8 +88,8 @@ fn checked(sentences: &[Vec<u32>], states: usize, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Learns; the best parameters that were found. `watch` is told of every epoch and ends the work by returning
-/// false.
+/// Trains and returns the best parameters found. `watch` is called after every epoch and stops training by
+/// returning false.
 pub(super) fn learn(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,
@@ -142,7 +143,7 @@ pub(super) fn learn(
             if passed == 0 {
                 break;
             }
-            // Of the words that were met, their share.
+            // The number of words processed, in proportion to the positions.
             let met = windows.words() as f64 * passed as f64 / order.len() as f64;
             let train = value / met;
             let watched =
@@ -153,7 +154,7 @@ pub(super) fn learn(
                 (best_value, best_epoch) = (reached, epoch);
                 best.matrix.copy_from_slice(&now.matrix);
             } else {
-                // Worse than before (or not a number): back, and more slowly.
+                // Not better (or NaN): revert to the best parameters and halve the learning rate.
                 now.matrix.copy_from_slice(&best.matrix);
                 rate *= 0.5;
             }
@@ -166,7 +167,7 @@ pub(super) fn learn(
     })
 }
 
-/// x ← x − rate·g/√(Σ g²), coordinate by coordinate.
+/// x ← x − rate·g/√(Σ g²), per coordinate.
 fn step(now: &mut Parameters, squares: &mut [f32], work: &Work, rate: f32) {
     let (width, first, rank) = (now.width(), now.first_column(), now.rank);
     let moved = |x: &mut [f32], squares: &mut [f32], gradient: &[f32]| {

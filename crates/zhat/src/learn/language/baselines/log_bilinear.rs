@@ -9,7 +9,7 @@ use crate::learn::language::neighbours::nearest;
 use crate::learn::language::{TextScore, Vocabulary};
 use crate::run::Run;
 
-/// Places whose probabilities are found at once.
+/// Number of positions evaluated at once.
 const BATCH: usize = 128;
 
 /// A model that predicts a word from the K words before it; the likelihood of a text is exact.
@@ -22,8 +22,8 @@ pub struct LogBilinear {
 }
 
 impl LogBilinear {
-    /// From the words, K, D, and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic` as in
-    /// [`Stochastic`].
+    /// A model from the vocabulary, K, D and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic`
+    /// as in [`Stochastic`].
     pub fn new(
         vocabulary: Vocabulary,
         context: usize,
@@ -78,7 +78,8 @@ impl LogBilinear {
         (&self.left, self.parameters.rank)
     }
 
-    /// Σ log p over all words of some sentences and the ends of these, in single precision but for the sums.
+    /// Σ log p over all words of the sentences and over the ends of sentences; in single precision except for
+    /// the sums.
     pub fn log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("log-bilinear");
         let Parameters { context, rank, .. } = self.parameters;
@@ -100,8 +101,8 @@ impl LogBilinear {
         })
     }
 
-    /// The likelihood with the numbers of words and sentences, certified if texts are cycles. Lengths are a
-    /// part of the model, so they add nothing.
+    /// The likelihood with the numbers of words and sentences; certified if texts are cyclic. Sentence
+    /// lengths are part of the model, so they contribute no separate term.
     pub fn evaluate(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
         if self.cyclic {
             return self.certified(sentences, run);
@@ -115,14 +116,14 @@ impl LogBilinear {
         })
     }
 
-    /// The words whose embeddings make the smallest angles with that of a word, and the cosines.
+    /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         nearest(&self.vocabulary, self.embeddings(), word, count)
     }
 }
 
-/// Learns a log-bilinear model from sentences in the states of a vocabulary. `watch` is told of every epoch
-/// and ends the work by returning false.
+/// Trains a log-bilinear model on sentences given as states of a vocabulary. `watch` is called after every
+/// epoch and stops training by returning false.
 pub fn train_log_bilinear(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

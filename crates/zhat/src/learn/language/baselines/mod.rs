@@ -1,21 +1,21 @@
-//! What the lifted model is compared with: models learned by stochastic gradients, one pass over the text
-//! after the other.
+//! Baselines for comparison with the lifted model: models trained by stochastic gradients, in several passes
+//! over the text.
 //!
 //! Both have the parameters of a low-rank [`SequenceMrf`](crate::model::SequenceMrf), b, U and W¹, …, Wᴷ, and
-//! score every word y at a place by what stands around it:
+//! score every word y at a position by the surrounding words:
 //!
-//! - [`train_log_bilinear`]: b(y) + Σ_l U(x₋ₗ)·Wˡ(y), the words before only. Normalised at every place, so a
-//!   text has an exact likelihood ([`LogBilinear`]).
-//! - [`train_pseudo`]: the same and U(y)·Wˡ(xₗ) for the words behind: the pseudo-likelihood of the Markov
-//!   random field, which comes out as an ordinary [`LanguageModel`](super::LanguageModel).
+//! - [`train_log_bilinear`]: b(y) + Σ_l U(x₋ₗ)·Wˡ(y), from the preceding words only. It is normalised at
+//!   every position, so a text has an exact likelihood ([`LogBilinear`]).
+//! - [`train_pseudo`]: the same plus U(y)·Wˡ(xₗ) for the following words: the pseudo-likelihood of the Markov
+//!   random field. The result is an ordinary [`LanguageModel`](super::LanguageModel).
 //!
 //! With [`Stochastic::cyclic`] a log-bilinear model is itself a Markov random field, exactly normalised:
 //! [`LogBilinear::field`].
 //!
-//! A place is every word and the separator that ends a sentence. Mini-batches in random order, AdaGrad, the
-//! rate halved and the best parameters taken up again when a validation text does not become likelier. Cost:
-//! 6·C·D·K operations and C exponentials for every word and epoch (K + 1 instead of K for the
-//! pseudo-likelihood), in single precision; the bits do not depend on the threads.
+//! A position is a word or the separator that ends a sentence. Training uses AdaGrad on mini-batches in
+//! random order; if the validation likelihood does not improve, the best parameters are restored and the
+//! learning rate is halved. Cost: 6·C·D·K operations and C exponentials per word and epoch (K + 1 instead of
+//! K for the pseudo-likelihood), in single precision. The bits do not depend on the number of threads.
 //!
 //! References: A. Mnih, G. Hinton, *Three new graphical models for statistical language modelling*, ICML
 //! 2007; J. Besag, *Statistical analysis of non-lattice data*, The Statistician 24 (1975); J. Duchi, E.

@@ -1,9 +1,9 @@
-//! The parameters as one matrix, and the likelihood of places with its gradient.
+//! The parameters as one matrix, and the likelihood at given positions with its gradient.
 //!
-//! Row y of the matrix is (U(y), W¹(y), …, Wᴷ(y), b(y)). The scores of all states at a place are its product
-//! with (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ), 1); who does not look ahead leaves the first D columns away. So a
-//! batch is three products of matrices: scores, the gradient in what stands around, the gradient in the rows
-//! of all states.
+//! Row y of the matrix is (U(y), W¹(y), …, Wᴷ(y), b(y)). The scores of all states at a position are its
+//! product with the context vector (Σ_l Wˡ(xₗ), U(x₋₁), …, U(x₋ₖ), 1); models that do not look ahead omit the
+//! first D columns. A batch is therefore three matrix products: the scores, the gradient with respect to the
+//! context vectors, and the gradient with respect to the rows of all states.
 
 use rayon::prelude::*;
 
@@ -11,39 +11,39 @@ use super::windows::Windows;
 use crate::numeric::{Elementwise, Matrix, multiply, multiply_here};
 use crate::random::Streams;
 
-/// Standard deviation of the first U.
+/// Standard deviation of the initial U.
 const SPREAD: f64 = 0.1;
-/// Places of a batch that one thread takes at a time.
+/// Positions of a batch per parallel task.
 const PART: usize = 64;
-/// Numbers of the first embeddings that share a random stream.
+/// Number of rows initialised from each random stream.
 const BLOCK: usize = 1024;
 
-/// See the module.
+/// The parameters; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Parameters {
     pub context: usize,
     pub rank: usize,
-    /// Whether the words behind count, too.
+    /// Whether following words are used too.
     pub ahead: bool,
     pub matrix: Vec<f32>,
 }
 
-/// What a batch needs besides, and the gradient that it leaves.
+/// Buffers of a batch, and its gradient.
 pub(super) struct Work {
     around: Vec<f32>,
     to_around: Vec<f32>,
     scores: Vec<f32>,
     zeros: Vec<f32>,
     ones: Vec<f32>,
-    /// In the columns that are multiplied, row by row.
+    /// The gradient with respect to the multiplied columns, row-major.
     pub dense: Vec<f32>,
-    /// In U where it is not among those columns, and the rows that are not 0.
+    /// The gradient with respect to U if it is not among those columns, and the indices of its non-zero rows.
     pub left: Vec<f32>,
     pub touched: Vec<usize>,
 }
 
 impl Parameters {
-    /// Words that are independent, and embeddings that are small: U random and Wˡ 0, or both random.
+    /// Initial parameters: b of independent words, U small and random, Wˡ zero.
     pub fn first(counts: &[u64], context: usize, rank: usize, ahead: bool, seed: u64) -> Self {
         let (states, width) = (counts.len(), (context + 1) * rank + 1);
         let total: u64 = counts.iter().sum();
@@ -69,17 +69,17 @@ impl Parameters {
         self.matrix.len() / self.width()
     }
 
-    /// The first column that is multiplied.
+    /// The first multiplied column.
     pub fn first_column(&self) -> usize {
         if self.ahead { 0 } else { self.rank }
     }
 
-    /// Bytes of a batch.
+    /// The memory of a batch, in bytes.
     pub fn bytes(states: usize, context: usize, rank: usize, batch: usize) -> f64 {
         4.0 * states as f64 * (batch as f64 + (context + 2) as f64 * rank as f64)
     }
 
-    /// One block of columns: U for 0, Wˡ for l.
+    /// One block of columns: U for l = 0, Wˡ for l ≥ 1.
     pub fn embedding(&self, l: usize) -> Vec<f32> {
         let rows = self.matrix.chunks_exact(self.width());
         rows.flat_map(|row| &row[l * self.rank..(l + 1) * self.rank]).copied().collect()
@@ -99,7 +99,7 @@ impl Parameters {
         Matrix::row_major(&self.matrix, self.states(), width).columns(self.first_column()..width)
     }
 
-    /// What stands around a place, as the scores are linear in it.
+    /// Computes the context vector of a position; the scores are linear in it.
     fn look_around(&self, windows: &Windows, place: u32, around: &mut [f32]) {
         let (rank, first) = (self.rank, self.first_column());
         around.fill(0.0);
@@ -116,8 +116,8 @@ impl Parameters {
         }
     }
 
-    /// Σ log p of what stands at some places; the scores become p less 1 at that state. With `back` the
-    /// gradient in what stands around, too.
+    /// Σ log p of the states at the given positions; replaces the scores by p, minus 1 at the true state.
+    /// With `back`, also computes the gradient with respect to the context vectors.
     fn forward(&self, windows: &Windows, places: &[u32], work: &mut Work, back: bool) -> f64 {
         let (states, width) = (self.states(), self.width() - self.first_column());
         let Work { around, to_around, scores, zeros, ones, .. } = work;
@@ -150,7 +150,7 @@ impl Parameters {
         values.collect::<Vec<f64>>().iter().sum()
     }
 
-    /// Σ log p over some places; the work has the gradient of −Σ log p.
+    /// Σ log p over the given positions; `work` receives the gradient of −Σ log p.
     pub fn gradient(&self, windows: &Windows, places: &[u32], work: &mut Work) -> f64 {
         let value = self.forward(windows, places, work, true);
         let (states, rank, first) = (self.states(), self.rank, self.first_column());
@@ -183,7 +183,7 @@ impl Parameters {
         value
     }
 
-    /// Σ log p over all places of a text.
+    /// Σ log p over all positions of a text.
     pub fn log_likelihood(&self, windows: &Windows, work: &mut Work) -> f64 {
         let batch = work.around.len() / (self.width() - self.first_column());
         windows.places().chunks(batch.max(1)).map(|places| self.forward(windows, places, work, false)).sum()
@@ -222,7 +222,7 @@ pub(super) mod tests {
             parameters.matrix.iter_mut().for_each(|x| *x += 0.5 * random.normal() as f32);
             let places = windows.places();
             let mut work = Work::new(&parameters, places.len(), true);
-            // Twice: what the last batch has left must not count.
+            // Twice: results of an earlier batch must not remain in the buffers.
             parameters.gradient(&windows, &places[..5], &mut work);
             let value = parameters.gradient(&windows, places, &mut work);
             let mut small = Work::new(&parameters, 4, false);

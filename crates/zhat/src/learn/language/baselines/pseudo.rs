@@ -1,9 +1,9 @@
-//! The Markov random field learned by its pseudo-likelihood: Σ log p(xᵢ | the K words on either side), over
-//! words and the ends of sentences.
+//! Training of the Markov random field by its pseudo-likelihood: Σ log p(xᵢ | the K words on either side),
+//! over words and the ends of sentences.
 //!
-//! What comes out is an ordinary language model. Its certificate is the spectral bound with shares in
-//! proportion to how far the interactions of a distance spread, θ⁰ for every distance, and eigenvectors by
-//! power iteration: sound as always, but learning has not made it tight.
+//! The result is an ordinary language model. Its certificate is the spectral bound with shares proportional
+//! to the root mean square of the interactions at each distance, θ⁰ for every distance, and eigenvectors by
+//! power iteration: the bound is valid, but training has not made it tight.
 
 use super::learning::{Epoch, Stochastic, learn};
 use crate::error::Result;
@@ -12,13 +12,13 @@ use crate::method::cycle::{Passes, Point, Spectral, Vectors, checked_shares, eva
 use crate::model::{Interactions, SequenceMrf};
 use crate::run::Run;
 
-/// Power iterations at most.
+/// Maximum number of power iterations.
 const PASSES: usize = 30;
-/// The least share of a distance.
+/// Minimum share of a distance.
 const LEAST: f64 = 0.02;
 
-/// Learns by the pseudo-likelihood from sentences in the states of a vocabulary. `watch` is told of every
-/// epoch and ends the work by returning false.
+/// Trains by the pseudo-likelihood on sentences given as states of a vocabulary. `watch` is called after
+/// every epoch and stops training by returning false.
 pub fn train_pseudo(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,
@@ -46,7 +46,7 @@ pub fn train_pseudo(
     LanguageModel::new(vocabulary.clone(), Lengths::new(counts), mrf, certificate)
 }
 
-/// Where the bound is evaluated.
+/// Computes the certificate.
 fn certified(mrf: &SequenceMrf, run: &Run) -> Result<Certificate> {
     run.require_memory("certifying", Passes::bytes(mrf, run.threads()))?;
     let context = mrf.context();
@@ -71,7 +71,7 @@ fn certified(mrf: &SequenceMrf, run: &Run) -> Result<Certificate> {
     Ok(Certificate::Spectral { shares, columns, right: vectors.right })
 }
 
-/// The root of the mean square.
+/// The root mean square.
 fn spread(numbers: &[f32]) -> f64 {
     let squares: f64 = numbers.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     (squares / numbers.len().max(1) as f64).sqrt()

@@ -1,4 +1,4 @@
-//! Sentences of a log-bilinear model, word by word: exact draws, up to single precision.
+//! Samples sentences of a log-bilinear model word by word: exact samples, up to single precision.
 
 use rayon::prelude::*;
 
@@ -8,12 +8,12 @@ use crate::numeric::{Matrix, multiply_here};
 use crate::random::{Stream, Streams};
 use crate::run::Run;
 
-/// A sentence ends here even if the model would go on.
+/// Maximum length of a sentence; a longer one is truncated.
 const LONGEST: usize = 1000;
 
 impl LogBilinear {
-    /// Draws sentences, a state a word. In a cyclic text a sentence depends on the end of the one before, so
-    /// one is drawn and left out first.
+    /// Draws sentences, one state per word. In a cyclic text a sentence depends on the end of the previous
+    /// one, so one sentence is drawn first and discarded.
     pub fn sample(&self, count: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         let streams = Streams::new(run.seed(), "sentences");
@@ -33,7 +33,7 @@ impl LogBilinear {
         })
     }
 
-    /// Adds a sentence and its separator.
+    /// Appends a sentence and its separator.
     fn draw_sentence(&self, text: &mut Vec<u32>, random: &mut Stream) {
         let parameters = &self.parameters;
         let (rank, states) = (parameters.rank, self.vocabulary().states());

@@ -1,10 +1,10 @@
-//! A text as one row of states, and the places of it that are predicted.
+//! A text as one sequence of states, and the positions that are predicted.
 
-/// Sentences one after the other with K separators before, between and behind them; or as a cycle, with one
-/// separator behind each.
+/// Concatenated sentences with K separators before, between and after them; or a cycle, with one separator
+/// after each sentence.
 pub(super) struct Windows {
     states: Vec<u32>,
-    /// Where a word stands, or the separator that ends a sentence.
+    /// The positions of words and of the separators that end sentences.
     places: Vec<u32>,
     words: usize,
 }
@@ -20,12 +20,12 @@ impl Windows {
             states.extend_from_slice(sentence);
             states.resize(states.len() + context, 0);
         }
-        // The end of the last sentence has nothing behind it.
+        // The last sentence also needs context after its end.
         states.resize(states.len() + context, 0);
         Windows { states, places, words }
     }
 
-    /// The text as a cycle: every place is predicted, and the first ones follow the last ones.
+    /// The text as a cycle: every position is predicted, and the first positions follow the last ones.
     pub fn cycle(sentences: &[Vec<u32>], context: usize) -> Self {
         let words: usize = sentences.iter().map(Vec::len).sum();
         let length = words + sentences.len();
@@ -35,7 +35,7 @@ impl Windows {
             states.extend_from_slice(sentence);
             states.push(0);
         }
-        // A cycle shorter than the context goes around more than once.
+        // A cycle shorter than the context is repeated.
         for l in 1..=context.min(length * context) {
             states[context - l] = states[context + length - 1 - (l - 1) % length];
         }
@@ -45,7 +45,7 @@ impl Windows {
         Windows { places: (context as u32..(context + length) as u32).collect(), states, words }
     }
 
-    /// Bytes for a text of so many words and sentences.
+    /// The memory for a text of this many words and sentences, in bytes.
     pub fn bytes(words: usize, sentences: usize, context: usize) -> f64 {
         4.0 * (2 * words + sentences * (context + 1)) as f64
     }
@@ -54,7 +54,7 @@ impl Windows {
         &self.places
     }
 
-    /// The number of words, the ends of sentences not among them.
+    /// The number of words, without the ends of sentences.
     pub fn words(&self) -> usize {
         self.words
     }
@@ -63,12 +63,12 @@ impl Windows {
         self.states[place as usize] as usize
     }
 
-    /// The state so many places before.
+    /// The state this many positions before.
     pub fn before(&self, place: u32, apart: usize) -> usize {
         self.states[place as usize - apart] as usize
     }
 
-    /// The state so many places behind.
+    /// The state this many positions after.
     pub fn behind(&self, place: u32, apart: usize) -> usize {
         self.states[place as usize + apart] as usize
     }

@@ -1,5 +1,5 @@
-//! Embeddings as a safetensors file: `embeddings` F32 \[words, D\], the words as a JSON list in the metadata
-//! `words`, row by row.
+//! Embeddings as a safetensors file: `embeddings` F32 \[words, D\], and the words as a JSON list in the
+//! metadata `words`, in the order of the rows.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use crate::io::tensor_file::TensorFile;
 use crate::learn::language::Vocabulary;
 use crate::tensor::Tensor;
 
-/// Writes the rows of the words; `left` has that of the separator before them.
+/// Writes the rows of the words; the first row of `left`, that of the separator, is skipped.
 pub(crate) fn write_embeddings(
     vocabulary: &Vocabulary,
     (left, rank): (&[f32], usize),

@@ -1,17 +1,17 @@
-//! Language models in `.zhat` files, and where learning stands.
+//! Language models and training checkpoints in `.zhat` files.
 //!
 //! A language model (kind `language-model`) has the tensors of its sequence model with C states, the
-//! separator first; metadata `words` (JSON, those of the states from 1 on) and `bound` (`spectral` or
+//! separator first, and metadata `words` (JSON, the words of states 1, 2, …) and `bound` (`spectral` or
 //! `star`):
 //!
 //! | tensor | type | content |
 //! |---|---|---|
 //! | `lengths` | U64 \[m\] | the number of sentences with 0, 1, … words |
-//! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | of the spectral bound: ρ, u_l and log r_l |
-//! | `delta` | F64 \[K, C\] | of the star bound: δˡ |
+//! | `shares`, `columns`, `vectors` | F64 \[K\], \[K, C\], \[K, C\] | spectral bound: ρ, u_l and log r_l |
+//! | `delta` | F64 \[K, C\] | star bound: δˡ |
 //!
-//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS or FISTA, and the rest as JSON
-//! in its metadata.
+//! A checkpoint (kind `language-model-checkpoint`) has the vectors of L-BFGS or FISTA as tensors, and
+//! everything else as JSON in its metadata.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::io::tensor_file::{self, TensorFile};
 use crate::io::write_atomically;
 use crate::learn::language::{
-    Certificate, Checkpoint, LanguageModel, Lengths, Parameters, Search, Training, TrainingProgress,
+    Certificate, LanguageModel, Lengths, Parameters, Search, Training, TrainingCheckpoint, TrainingProgress,
     Vocabulary,
 };
 use crate::model::AnyModel;
@@ -94,7 +94,7 @@ pub fn read_language_model(path: &Path) -> Result<LanguageModel> {
     parse_language_model(&bytes, &path.display().to_string())
 }
 
-/// What of a checkpoint is no vector.
+/// The parts of a checkpoint that are not vectors.
 #[derive(Serialize, Deserialize)]
 struct Rest {
     how: Training,
@@ -103,15 +103,15 @@ struct Rest {
     least: f64,
     best_value: f64,
     idle: usize,
-    /// Of L-BFGS: what is remembered at most, and the value at the point.
+    /// L-BFGS: the maximum number of pairs, and the value at the point.
     history: usize,
     value: Option<f64>,
-    /// Of FISTA: t and L.
+    /// FISTA: t and L.
     momentum: Option<(f64, StepSize)>,
 }
 
-/// Writes where learning stands, whole or not at all.
-pub fn write_checkpoint(now: &Checkpoint, path: &Path) -> Result<()> {
+/// Writes a training checkpoint atomically.
+pub fn write_checkpoint(now: &TrainingCheckpoint, path: &Path) -> Result<()> {
     let mut rest = Rest {
         how: now.how.clone(),
         data: now.data.clone(),
@@ -152,8 +152,8 @@ pub fn write_checkpoint(now: &Checkpoint, path: &Path) -> Result<()> {
     write_atomically(path, |out| file.write(out))
 }
 
-/// Reads where learning stood.
-pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
+/// Reads a training checkpoint.
+pub fn read_checkpoint(path: &Path) -> Result<TrainingCheckpoint> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     let name = path.display().to_string();
     let mut tensors = tensor_file::parse_kind(&bytes, &name, CHECKPOINT)?;
@@ -189,7 +189,7 @@ pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
             Search::Lbfgs(Lbfgs::from_parts(point, rest.history, here, pairs.collect()))
         }
     };
-    Ok(Checkpoint {
+    Ok(TrainingCheckpoint {
         how: rest.how,
         data: rest.data,
         progress: rest.progress,

@@ -1,6 +1,6 @@
-//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as of a
-//! language model, `context`, `rank` and `cyclic` (0 or 1), U64 \[1\] each, and `matrix` F32 \[C, (K + 1)·D +
-//! 1\] with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
+//! Log-bilinear models in `.zhat` files (kind `language-model-log-bilinear`): metadata `words` as in a
+//! language model; tensors `context`, `rank` and `cyclic` (0 or 1), U64 \[1\] each, and `matrix` F32 \[C,
+//! (K + 1)·D + 1\] with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)).
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 
 const KIND: &str = "language-model-log-bilinear";
 
-/// Whether a file says that it has one.
+/// Whether the metadata name this kind.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
     tensor_file::kind(bytes).is_some_and(|kind| kind == KIND)
 }

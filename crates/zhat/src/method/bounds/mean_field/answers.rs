@@ -1,8 +1,8 @@
-//! The queries that mean field answers, and what they cost.
+//! Queries answered by mean field, and their forecasts.
 
 use super::conditioned::by_cases;
 use super::partition::is_forest;
-use super::{Each, LowerBound, MeanField, NAME, Outcome, Structure, evaluate};
+use super::{Each, LowerBound, MeanField, MeanFieldStructure, NAME, Outcome, evaluate};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::cost::mean_field::{SECONDS_PER_ENTRY, SECONDS_TO_SET_UP};
@@ -16,14 +16,14 @@ use crate::query::{
 use crate::query::{Forecast, Forecasts};
 use crate::run::{Clock, Run};
 
-/// Sweeps that an ascent takes as a rule, and those of the others before it goes on alone.
+/// Typical number of sweeps of the best ascent, and of each other ascent.
 const SWEEPS: usize = 50;
 const HEAT: usize = 15;
 
 const NO_STATE: &str =
     "no state of positive weight was found, and none was ruled out; more time or other seeds may find one";
 
-/// Bytes at the most: reduced copies, the layout, q three times, and the answer.
+/// Maximum memory in bytes: reduced copies, the layout, three copies of q, and the result.
 pub(super) fn bytes(graph: &FactorGraph, query: Query) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
     let answer = match query {
@@ -31,7 +31,7 @@ pub(super) fn bytes(graph: &FactorGraph, query: Query) -> f64 {
         _ => 24.0 * states,
     };
     let model = graph.bytes() as f64;
-    // What looking for a state of positive weight takes.
+    // Memory of the search for a state of positive weight.
     let search = if graph.has_zeros() { witness_bytes(graph) } else { 0.0 };
     let answer = answer + search;
     graph.preparation_bytes() + 6.0 * model + 40.0 * states + 160.0 * graph.variable_count() as f64 + answer
@@ -39,7 +39,7 @@ pub(super) fn bytes(graph: &FactorGraph, query: Query) -> f64 {
 
 impl Forecasts<FactorGraph> for MeanField {
     fn forecast(&self, graph: &FactorGraph, query: Query, _: &Run) -> Forecast {
-        let exact = self.structure == Structure::Forest && is_forest(graph);
+        let exact = self.structure == MeanFieldStructure::Forest && is_forest(graph);
         let promise = match query {
             Query::LogPartition | Query::Map if !exact || query == Query::Map => Promise::Bounds,
             _ if exact => Promise::Exact,
@@ -70,7 +70,7 @@ impl Outcome<'_> {
         diagnostics
     }
 
-    /// What is promised about q's own figures.
+    /// The guarantee for quantities computed from q.
     fn guarantee(&self, what: &str) -> Guarantee {
         if self.exact.is_some() {
             return Guarantee::Exact;
@@ -83,7 +83,7 @@ impl Outcome<'_> {
         Guarantee::Heuristic { reason }
     }
 
-    /// The likeliest state of each cluster, from its root down.
+    /// The most likely state of each cluster, computed from its root downward.
     fn likeliest(&self) -> Vec<usize> {
         let (layout, q) = (self.ascent.layout, &self.ascent.q);
         let best = |row: &[f64]| (1..row.len()).fold(0, |best, s| if row[s] > row[best] { s } else { best });
@@ -147,12 +147,14 @@ impl Outcome<'_> {
 }
 
 impl MeanField {
-    /// Lower bounds on log Z as they rise: `each` is told after every sweep (of every case, if variables are
-    /// taken out) and ends the work by returning false. Every one is certified.
+    /// Computes increasing lower bounds on log Z. `each` is called after every sweep (after every case, if
+    /// `condition` is set) and ends the work by returning false. Every bound is certified.
     ///
     /// ```
-    /// use zhat::{Run, mean_field::MeanField, model::generate};
-    /// let model = generate::random(12, 2, 20, 2, 1.0, 0.0, 1)?;
+    /// use zhat::Run;
+    /// use zhat::bounds::MeanField;
+    /// use zhat::model::generate::{self, GraphShape};
+    /// let model = generate::random(&GraphShape { variables: 12, factors: 20, ..Default::default() }, 1)?;
     /// let mut lows = Vec::new();
     /// MeanField::default().lower_bounds(&model, &Run::default(), &mut |bound| {
     ///     lows.push(bound.low);
@@ -253,8 +255,8 @@ impl Entropy<FactorGraph> for MeanField {
 }
 
 impl Map<FactorGraph> for MeanField {
-    /// A likely state of q and its score; no state scores more than every factor's best at once. An error if
-    /// no state of positive weight was found.
+    /// A likely state of q with its score. The upper bound is the sum of the maxima of all factors. Returns
+    /// an error if no state of positive weight was found.
     fn map(&self, graph: &FactorGraph, run: &Run) -> Result<Answer<BestState>> {
         self.answer(graph, Query::Map, run, |outcome| {
             let state = outcome.reduced.expand_state(&outcome.likeliest());

@@ -1,50 +1,51 @@
-//! q and its ascent: one cluster after the other is made the best it can be, given the rest.
+//! The distribution q and its coordinate ascent: each cluster in turn is optimised given the others.
 //!
-//! With fields η_s = `base` + Σ_f E_q\[θ_f | slot s\] from the crossing factors, the best q of a cluster is
-//! the tree distribution ∝ exp Σ_s η_s(x_s). Upward, from the leaves, each hyperedge sends its parent m(p) =
-//! log Σ exp over its children, and keeps the conditional K(children | p). Downward, q of a hyperedge is q(p)
-//! K. Messages are in the log domain, relative to their maximum.
+//! With fields η_s = `base` + Σ_f E_q\[θ_f | slot s\] from the crossing factors, the optimal q of a cluster
+//! is the tree distribution ∝ exp Σ_s η_s(x_s). In the upward pass, starting at the leaves, each hyperedge
+//! sends the message m(p) = log Σ exp over its children to its parent and keeps the conditional K(children |
+//! p). In the downward pass, q of a hyperedge is q(p) K. Messages are in the log domain, relative to their
+//! maximum.
 //!
-//! q **is** what its conditionals say, rounding and all; so the bound is that of a distribution that exists,
-//! whatever happened on the way. Conditionals under 10⁻²⁵ are made 0: they would gain nothing, but forbid
-//! other clusters what a zero does not allow beside them. A probability is 0 if and only if the state is
-//! impossible under q.
+//! q is **defined** by its computed conditionals, including their rounding errors, so the bound always
+//! belongs to an actual distribution. Conditionals below 10⁻²⁵ are set to 0: they would gain nothing, but
+//! would prevent other clusters from using states that are incompatible with them. A probability is 0 if and
+//! only if the state is impossible under q.
 
 use rayon::prelude::*;
 
 use super::layout::{Cluster, Edge, Group, Layout};
 use crate::numeric::{self, CompensatedSum};
 
-/// Entries that one thread updates at a time, at least.
+/// Minimum number of entries updated per task.
 const CHUNK: usize = 1 << 13;
-/// Conditional probabilities below this are 0.
+/// Conditional probabilities below this are set to 0.
 const LEAST: f64 = 1e-25;
-/// What a product that is not 0 is at least, though it underflow.
+/// Lower limit of non-zero products, which prevents underflow to 0.
 const TINY: f64 = 1e-290;
 const ZERO: f64 = f64::NEG_INFINITY;
 
-/// What a zero of the model counts in the fields.
+/// Treatment of zeros of the model in the fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Zeros {
-    /// −∞: q stays where the model has weight.
+    /// −∞: q stays on states of positive weight.
     Hard,
-    /// This much below 0.
+    /// Minus this penalty.
     Soft(f64),
 }
 
-/// q, slot by slot.
+/// q, stored by slot.
 pub(super) struct Ascent<'l> {
     pub layout: &'l Layout<'l>,
     pub q: Vec<f64>,
     fresh: Vec<f64>,
-    /// What fields are multiplied by: less than 1 for a q that is not sure yet.
+    /// Factor of the fields; values below 1 flatten q.
     pub inverse_temperature: f64,
-    /// For each colour the ends of its chunks, in clusters.
+    /// For each colour, the ends of its chunks, in clusters.
     chunks: Vec<Vec<usize>>,
 }
 
 impl<'l> Ascent<'l> {
-    /// All zero; to be set.
+    /// q is all zero and must be set.
     pub fn new(layout: &'l Layout<'l>) -> Self {
         let chunks = layout
             .colours
@@ -65,7 +66,7 @@ impl<'l> Ascent<'l> {
         Ascent { layout, q: vec![0.0; len], fresh: vec![0.0; len], inverse_temperature: 1.0, chunks }
     }
 
-    /// Makes q the product of these marginals, given for each variable of the graph.
+    /// Sets q to the product of these marginals, given for each variable of the graph.
     pub fn set_product(&mut self, mut marginal: impl FnMut(usize, &mut [f64])) {
         for v in 0..self.layout.number.len() {
             let own = &mut self.q[self.layout.variable(v)];
@@ -94,7 +95,7 @@ impl<'l> Ascent<'l> {
         }
     }
 
-    /// Makes q sure of one state.
+    /// Sets q to a point mass at one state.
     pub fn set_state(&mut self, state: &[usize]) {
         self.set_product(|v, q| q.iter_mut().enumerate().for_each(|(s, p)| *p = f64::from(s == state[v])));
     }
@@ -106,8 +107,8 @@ impl<'l> Ascent<'l> {
         }
     }
 
-    /// Updates the clusters of a colour. Returns Σ log Σ exp of their fields, which is their share of log Z
-    /// where nothing crosses.
+    /// Updates the clusters of a colour. Returns Σ log Σ exp of their fields, which is their contribution to
+    /// log Z if there are no crossing factors.
     pub fn update(&mut self, colour: usize, zeros: Zeros) -> f64 {
         let layout = self.layout;
         let clusters = layout.colours[colour].clone();
@@ -142,13 +143,13 @@ impl<'l> Ascent<'l> {
     }
 }
 
-/// A product of probabilities, 0 only if one of them is.
+/// A product of probabilities that is 0 only if one of them is.
 #[inline]
 fn product(p: f64, q: f64) -> f64 {
     if p > 0.0 && q > 0.0 { (p * q).max(TINY) } else { 0.0 }
 }
 
-/// What an update looks at.
+/// The inputs of an update.
 #[derive(Clone, Copy)]
 struct View<'a> {
     layout: &'a Layout<'a>,
@@ -158,8 +159,8 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// The best q of a cluster, into `table`; returns log Σ exp of its fields. If those leave no state, q
-    /// stays as it is.
+    /// Writes the optimal q of a cluster to `table` and returns log Σ exp of its fields. If the fields allow
+    /// no state, q is unchanged.
     fn update(&self, cluster: &Cluster, fields: &mut Vec<f64>, table: &mut [f64]) -> f64 {
         let View { layout, q, .. } = *self;
         let start = cluster.entries.start;
@@ -196,7 +197,7 @@ impl View<'_> {
         total.value()
     }
 
-    /// Adds E_q\[θ_f | group g\] to the field of that group's slot.
+    /// Adds E_q\[θ_f | group g\] to the field of the slot of that group.
     fn add_field(&self, k: usize, g: usize, fields: &mut [f64], start: usize) {
         let View { layout, q, .. } = *self;
         let (f, has_zeros) = layout.crossing[k];
@@ -215,7 +216,7 @@ impl View<'_> {
                 return;
             }
         }
-        // A table over more groups than this, of two states each, could not be.
+        // A table over more groups than this, with two states each, cannot exist.
         let mut others: [Option<&Group>; 64] = [None; 64];
         let mut count = 0;
         for (i, group) in groups.iter().enumerate() {
@@ -250,7 +251,7 @@ impl View<'_> {
     }
 }
 
-/// Turns log weights into probabilities; returns log Σ exp, −∞ if there is no weight.
+/// Normalises log-weights to probabilities. Returns log Σ exp, −∞ if there is no weight.
 #[inline]
 fn softmax(row: &mut [f64]) -> f64 {
     if let [a, b] = row {
@@ -281,7 +282,7 @@ fn softmax(row: &mut [f64]) -> f64 {
     high + sum.ln()
 }
 
-/// Calls `each` with the slices of a row that belong to one state of its axis `axis`.
+/// Calls `each` with the slices of a row that belong to one state of axis `axis`.
 fn along_axis<'r>(
     row: &'r mut [f64],
     inner: usize,
@@ -293,8 +294,8 @@ fn along_axis<'r>(
     }
 }
 
-/// Puts the conditional of a hyperedge into `table`, and adds its message to the parent's field, relative to
-/// its maximum, which is returned.
+/// Writes the conditional of a hyperedge to `table` and adds its message, relative to the maximum, to the
+/// field of the parent. Returns the maximum.
 fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64], start: usize) -> f64 {
     let children = layout.children_of(edge);
     let parent = layout.offsets[edge.parent as usize] - start;
@@ -318,7 +319,8 @@ fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64
             along_axis(rows, inner, states, |s, slice| slice.iter_mut().for_each(|x| *x += field[s]));
         }
     }
-    // The parent's field is wanted as it is; the message goes to where the hyperedge's field was.
+    // The field of the parent must not change yet; the message is written to the place of the hyperedge's
+    // field.
     let messages = &mut above[..parent_states];
     let mut high = ZERO;
     for (row, message) in rows.chunks_exact_mut(width).zip(messages.iter_mut()) {
@@ -336,7 +338,8 @@ fn upward(layout: &Layout<'_>, edge: &Edge, fields: &mut [f64], table: &mut [f64
     shift
 }
 
-/// From the conditional of a hyperedge and its parent's marginal: its own, and its children's.
+/// Computes the marginals of a hyperedge and of its children from its conditional and the marginal of the
+/// parent.
 fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
     let parent = layout.offsets[edge.parent as usize] - start;
     let states = layout.states[edge.parent as usize] as usize;
@@ -362,7 +365,7 @@ fn downward(layout: &Layout<'_>, edge: &Edge, table: &mut [f64], start: usize) {
     }
 }
 
-/// E_q\[θ_f\] of a factor; −∞ if q has a state that it forbids.
+/// E_q\[θ_f\] of a factor; −∞ if q gives probability to a state that the factor forbids.
 pub(super) fn expected_value(layout: &Layout<'_>, f: usize, has_zeros: bool, q: &[f64]) -> f64 {
     let values = layout.graph.factor(f).log_values;
     let groups = layout.groups(f);

@@ -1,9 +1,9 @@
-//! A few variables taken out, case by case: log Z = log Σ_s Z_s ≥ log Σ_s exp F_s.
+//! Conditioning on a few variables: log Z = log Σ_s Z_s ≥ log Σ_s exp F_s.
 //!
-//! A mixture of as many distributions as there are joint states s of the k variables, each the best of its
-//! kind; cases that are left out, for want of time, count nothing and the bound holds all the same. Taken out
-//! are the variables with the strongest factors. The bound without cases comes first, and stands if it is
-//! better, which local maxima can make it.
+//! The bound is that of a mixture with one component per joint state s of the k variables, each optimised
+//! separately. Cases that are left out for lack of time contribute nothing, and the bound remains valid. The
+//! k variables are those with the strongest factors. The bound without conditioning is computed first and is
+//! kept if it is better, which can happen because of local maxima.
 
 use super::{Each, LowerBound, MeanField};
 use crate::error::{Error, Result};
@@ -12,12 +12,12 @@ use crate::numeric;
 use crate::query::Query;
 use crate::run::{Clock, Run};
 
-/// Cases at the most.
+/// Maximum number of cases.
 const CASES: usize = 1 << 16;
-/// What a zero adds to the strength of a factor, in nats.
+/// Contribution of a zero to the strength of a factor, in nats.
 const ZERO_STRENGTH: f64 = 5.0;
 
-/// What the cases gave.
+/// The result of the cases.
 pub(super) struct Cases {
     pub bound: f64,
     pub rounding: f64,
@@ -26,7 +26,7 @@ pub(super) struct Cases {
     pub stopped_early: bool,
 }
 
-/// The `k` variables with the strongest factors, of those with two states or more.
+/// The `k` variables with the strongest factors, among those with two or more states.
 fn strongest(graph: &FactorGraph, k: usize) -> Vec<usize> {
     let mut strength = vec![0.0; graph.variable_count()];
     for factor in graph.factors().filter(|factor| factor.scope.len() > 1) {
@@ -44,7 +44,7 @@ fn strongest(graph: &FactorGraph, k: usize) -> Vec<usize> {
     variables
 }
 
-/// The bound by cases.
+/// Computes the bound from the cases.
 pub(super) fn by_cases(
     method: &MeanField,
     graph: &FactorGraph,

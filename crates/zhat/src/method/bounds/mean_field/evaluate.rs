@@ -1,16 +1,17 @@
-//! The bound of a q, and how far rounding may have moved it.
+//! The bound of a distribution q, and its rounding error.
 //!
-//! F(q) = E_q\[score\] + H(q) ≤ log Z for every q. With J the joint of a hyperedge and d_v the hyperedges
-//! below variable v,
+//! F(q) = E_q\[score\] + H(q) ≤ log Z for every q. Let J_e be the joint distribution of a hyperedge e and d_v
+//! the number of hyperedges below variable v; then
 //!
 //! F = Σ_s Σ q_s base_s + Σ_f E_q\[θ_f\] − Σ_e Σ J_e ln J_e + Σ_v (d_v − \[v is a root\]) Σ q_v ln q_v.
 //!
-//! **Rounding.** q is the distribution of its conditionals as they stand, each row taken to sum to one. A
-//! marginal is a sum of products of positive numbers down from the root, so its relative error is at most the
-//! number of roundings on that way, times 2⁻⁵³: no cancellation, whatever the scores are. A term Σ q θ is
-//! then off by that times max |θ|, a term Σ q ln q by that times (ln n + 1) for n states, and products of
-//! groups by the sum of theirs. Sums over slots and factors are compensated. [`Layout::operations`] has the
-//! count, and its product with Σ max |θ| + Σ (ln n + 1) is the allowance.
+//! **Rounding.** q is the distribution defined by its computed conditionals, with each row taken to sum to
+//! one. A marginal is a sum of products of positive numbers along the path from the root, so its relative
+//! error is at most the number of roundings on that path times 2⁻⁵³; there is no cancellation for any scores.
+//! The error of a term Σ q θ is that times max |θ|, the error of a term Σ q ln q is that times (ln n + 1) for
+//! n states, and for products of groups the errors add up. Sums over slots and factors are compensated.
+//! [`Layout::operations`] holds the number of roundings; the allowance is its product with Σ max |θ| + Σ (ln
+//! n + 1).
 
 use rayon::prelude::*;
 
@@ -18,16 +19,16 @@ use super::ascent::{Ascent, expected_value};
 use super::layout::{Cluster, Layout};
 use crate::numeric::{self, CompensatedSum};
 
-/// Crossing factors, and entries of slots, that are added up by one thread at a time; constants, so that sums
-/// do not depend on threads.
+/// Crossing factors, and clusters, summed per task. They are constants, so that sums do not depend on the
+/// number of threads.
 const FACTORS: usize = 4096;
 const CLUSTERS: usize = 64;
-/// Entries whose x ln x is added up at once.
+/// Entries whose x ln x is summed at once.
 const STRIPE: usize = 256;
-/// Roundings of a term besides those counted: logarithms, sums within a stripe, simplified tables.
+/// Additional roundings per term: logarithms, sums within a stripe, simplified tables.
 const ELSE: f64 = 128.0;
 
-/// F(q); −∞ if q has a state of weight zero.
+/// F(q); −∞ if q gives probability to a state of weight zero.
 pub(super) fn bound(ascent: &Ascent<'_>) -> f64 {
     let (layout, q) = (ascent.layout, &ascent.q[..]);
     let inside: Vec<f64> = layout
@@ -62,7 +63,7 @@ pub(super) fn total_entropy(ascent: &Ascent<'_>) -> f64 {
     terms.collect::<CompensatedSum>().value().max(0.0)
 }
 
-/// How far rounding may have moved [`bound`], for factors whose values add up to at most `magnitude`.
+/// Bound on the rounding error of [`bound`], for factors whose magnitudes sum to at most `magnitude`.
 pub(super) fn allowance(layout: &Layout<'_>, magnitude: f64) -> f64 {
     numeric::rounding_allowance(2.0 * layout.operations + ELSE, 2.0 * magnitude + layout.entropy_magnitude)
 }
@@ -78,7 +79,7 @@ fn expected_base(layout: &Layout<'_>, cluster: &Cluster, q: &[f64]) -> f64 {
     sum.value()
 }
 
-/// The entropy of a cluster's q; `logs` is scratch.
+/// The entropy of q of a cluster; `logs` is scratch.
 fn entropy(layout: &Layout<'_>, cluster: &Cluster, q: &[f64], logs: &mut Vec<f64>) -> f64 {
     let mut sum = CompensatedSum::default();
     let start = cluster.entries.start;

@@ -1,12 +1,12 @@
-//! The clusters laid out flat, so that a sweep reads and writes memory in order.
+//! Flat memory layout of the clusters, so that a sweep accesses memory in order.
 //!
-//! A **slot** is a variable or a hyperedge: what has a table of its own in q. All slots of a cluster stand
-//! side by side, variables first, parents before children, and so do the clusters of one colour, which share
-//! no factor and are updated together. A table over a hyperedge has its parent as the first axis, so a row is
-//! what the children do given a state of the parent.
+//! A **slot** is a variable or a hyperedge, which has a table in q. The slots of a cluster are stored
+//! contiguously, variables first and parents before children. So are the clusters of one colour, which share
+//! no factor and are updated together. The first axis of the table of a hyperedge is its parent, so a row is
+//! the distribution of the children given a state of the parent.
 //!
-//! What lies inside one slot is added up in `base` once and for all. What remains are the crossing factors:
-//! each is a table over two or more slots, and E_q\[θ_f\] = Σ θ_f Π_g q_g over the states of its groups g.
+//! Factors inside one slot are summed into `base` once. The remaining factors are the crossing factors: each
+//! is a table over two or more slots, and E_q\[θ_f\] = Σ θ_f Π_g q_g over the states of its groups g.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use crate::model::{FactorGraph, table};
 
 const NONE: u32 = u32::MAX;
 
-/// The part of a factor's scope that is in one slot.
+/// The part of the scope of a factor that lies in one slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    /// Where the slot's table begins.
+    /// Start of the table of the slot.
     pub offset: u32,
     /// The number of its entries.
     pub len: u32,
-    /// Entry j stands for the place j · stride in the factor's table, unless there is a list.
+    /// Entry j corresponds to index j · stride in the table of the factor, unless there is an index list.
     stride: u32,
-    /// Where the list of places begins, if there is one.
+    /// Start of the index list, if there is one.
     list: u32,
 }
 
@@ -36,60 +36,60 @@ pub(super) struct Edge {
     pub len: usize,
     /// Its first variable.
     pub parent: u32,
-    /// Where its children stand in the list of them.
+    /// Range of its children in the list of all children.
     pub children: (u32, u32),
 }
 
-/// A tree of variables.
+/// A cluster: a tree of variables.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub variables: Range<usize>,
     pub edges: Range<usize>,
-    /// All its slots.
+    /// The entries of all its slots.
     pub entries: Range<usize>,
-    /// The crossing factors that it takes part in, as (factor, group).
+    /// Its crossing factors, as pairs (factor, group).
     pub crossings: Range<usize>,
 }
 
-/// Everything about a graph and its clusters that does not change.
+/// The immutable description of a graph and its clusters.
 pub(super) struct Layout<'g> {
     pub graph: &'g FactorGraph,
     pub clusters: Vec<Cluster>,
     /// The clusters of each colour.
     pub colours: Vec<Range<usize>>,
-    /// By new number: where a variable's table begins, and how many states it has.
+    /// By new index: the start of the table of a variable, and its number of states.
     pub offsets: Vec<usize>,
     pub states: Vec<u32>,
-    /// How often q_v ln q_v counts in the entropy.
+    /// The coefficient of q_v ln q_v in the entropy.
     pub weights: Vec<f64>,
     pub edges: Vec<Edge>,
     pub children: Vec<u32>,
-    /// The new number of each variable of the graph.
+    /// The new index of each variable of the graph.
     pub number: Vec<u32>,
     pub base: Vec<f64>,
     groups: Vec<Group>,
     group_ends: Vec<u32>,
     lists: Vec<u32>,
-    /// The factors with two groups or more, and whether they have zeros.
+    /// The factors with two or more groups, and whether they have zeros.
     pub crossing: Vec<(u32, bool)>,
-    /// By cluster: which crossing factor, and which of its groups.
+    /// For each cluster, its crossing factors and the group of each.
     pub incidence: Vec<(u32, u32)>,
-    /// The most roundings behind a term of the bound: on the way from a root to a leaf, in products and in
-    /// sums.
+    /// The maximum number of roundings in a term of the bound: along a path from a root to a leaf, in
+    /// products and in sums.
     pub operations: f64,
-    /// Σ of the sizes that entropies can have.
+    /// The sum of the maximum magnitudes of the entropies.
     pub entropy_magnitude: f64,
 }
 
-/// Hyperedges by their variables, before there is an order.
+/// Hyperedges as lists of variables, before they are ordered.
 struct Hyperedges {
     ends: Vec<u32>,
     variables: Vec<u32>,
-    /// For each variable its hyperedges as a linked list of places in `variables`: the first one, and at each
-    /// place the next.
+    /// For each variable, its hyperedges as a linked list of positions in `variables`: the first position,
+    /// and for each position the next one.
     first: Vec<u32>,
     next: Vec<u32>,
-    /// By place, the hyperedge.
+    /// The hyperedge of each position.
     owner: Vec<u32>,
     degree: Vec<u32>,
 }
@@ -110,7 +110,7 @@ impl Hyperedges {
         })
     }
 
-    /// The hyperedge that holds all of these.
+    /// The hyperedge that contains all of these variables.
     fn host(&self, members: &[u32]) -> Option<u32> {
         let &rarest = members.iter().min_by_key(|&&v| self.degree[v as usize])?;
         self.around(rarest).find(|&e| members.iter().all(|v| self.of(e).contains(v)))
@@ -136,7 +136,7 @@ impl Hyperedges {
             owner: Vec::new(),
             degree: vec![0; n],
         };
-        // Larger ones first: they hold the others.
+        // Larger parts first, because they contain the others.
         let (mut parts, mut members): (Vec<Vec<u32>>, Vec<u32>) = Default::default();
         for factor in graph.factors().filter(|factor| factor.scope.len() > 2) {
             for part in partition.parts(factor.scope, &mut members).filter(|part| part.len() > 1) {
@@ -161,7 +161,7 @@ impl Hyperedges {
     }
 }
 
-/// Colours for clusters, different ones for those that share a factor; and how many there are.
+/// Colours the clusters such that those sharing a factor differ. Also returns the number of colours.
 fn colours(graph: &FactorGraph, touching: &Touching, partition: &Partition) -> (Vec<u32>, usize) {
     let mut starts = vec![0u32; partition.count + 1];
     partition.cluster.iter().for_each(|&c| starts[c as usize + 1] += 1);
@@ -175,7 +175,7 @@ fn colours(graph: &FactorGraph, touching: &Touching, partition: &Partition) -> (
         next[c as usize] += 1;
     }
     let mut colour = vec![NONE; partition.count];
-    // By colour, the last cluster that could not have it.
+    // For each colour, the last cluster that could not use it.
     let mut taken: Vec<u32> = Vec::new();
     for c in 0..partition.count {
         for &v in &members[starts[c] as usize..starts[c + 1] as usize] {
@@ -198,7 +198,7 @@ fn colours(graph: &FactorGraph, touching: &Touching, partition: &Partition) -> (
 }
 
 impl<'g> Layout<'g> {
-    /// Lays out a graph; `None` if there are more entries than can be numbered.
+    /// Creates the layout of a graph; `None` if there are more entries than 32-bit indices allow.
     pub fn new(graph: &'g FactorGraph, touching: &Touching, partition: &Partition) -> Option<Self> {
         let n = graph.variable_count();
         let (colour, colour_count) = colours(graph, touching, partition);
@@ -243,7 +243,7 @@ impl<'g> Layout<'g> {
         Some(layout)
     }
 
-    /// Lays out the tree of a root.
+    /// Creates the layout of the tree of a root.
     fn place(
         &mut self,
         root: u32,
@@ -253,7 +253,7 @@ impl<'g> Layout<'g> {
     ) -> Option<()> {
         let start = self.clusters.last().map_or(0, |cluster| cluster.entries.end);
         let (first, first_edge) = (self.offsets.len(), self.edges.len());
-        // The variables in the order of their new numbers.
+        // The variables in the order of their new indices.
         let mut queue = vec![root];
         self.number[root as usize] = first as u32;
         depth[root as usize] = 8.0 + 2.0 * self.graph.cardinalities()[root as usize] as f64;
@@ -308,7 +308,7 @@ impl<'g> Layout<'g> {
         (end < NONE as usize).then_some(())
     }
 
-    /// Gives every factor its groups, and adds what is in one slot to it.
+    /// Assigns groups to every factor, and adds factors inside one slot to `base`.
     fn assign_factors(
         &mut self,
         partition: &Partition,
@@ -358,8 +358,7 @@ impl<'g> Layout<'g> {
             most_groups = most_groups.max(own.len());
             most_terms = most_terms.max(own.iter().map(|group| f64::from(group.len)).product());
         }
-        // What a product of groups may be off by, and what adding up its terms and the factors inside a slot
-        // does.
+        // Roundings in products of groups, and in sums over their terms and over the factors inside a slot.
         self.operations *= most_groups as f64;
         self.operations += most_terms + f64::from(inside.into_iter().max().unwrap_or(0));
         Some(())
@@ -390,7 +389,7 @@ impl<'g> Layout<'g> {
         self.incidence = incidence;
     }
 
-    /// The group of a factor that meets a hyperedge in two variables or more.
+    /// The group of a factor that shares two or more variables with a hyperedge.
     fn edge_group(&mut self, f: usize, e: usize) -> Option<Group> {
         let Edge { offset, len, parent, children } = self.edges[e];
         let scope = self.graph.factor(f).scope;
@@ -417,7 +416,7 @@ impl<'g> Layout<'g> {
         &self.groups[start as usize..self.group_ends[f] as usize]
     }
 
-    /// The place in the factor's table that entry `j` of a group stands for.
+    /// The index in the table of the factor that corresponds to entry `j` of a group.
     #[inline]
     pub fn place_of(&self, group: &Group, j: usize) -> usize {
         if group.list == NONE {
@@ -427,7 +426,7 @@ impl<'g> Layout<'g> {
         }
     }
 
-    /// Where a group's entries stand in the factor's table, if at equal distances.
+    /// The distance between the entries of a group in the table of the factor, if it is constant.
     #[inline]
     pub fn stride_of(&self, group: &Group) -> Option<usize> {
         (group.list == NONE).then_some(group.stride as usize)
@@ -438,7 +437,7 @@ impl<'g> Layout<'g> {
         &self.children[edge.children.0 as usize..edge.children.1 as usize]
     }
 
-    /// Where the table of a variable of the graph stands.
+    /// The range of the table of a variable of the graph.
     pub fn variable(&self, v: usize) -> Range<usize> {
         let number = self.number[v] as usize;
         self.offsets[number]..self.offsets[number] + self.states[number] as usize

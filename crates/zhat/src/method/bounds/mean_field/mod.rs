@@ -1,28 +1,30 @@
-//! Mean field: the best lower bound on log Z that a distribution of simple structure gives.
+//! Mean field: a lower bound on log Z by the best approximating distribution of simple structure.
 //!
 //! For every distribution q, log Z ≥ F(q) = E_q\[score\] + H(q), and the gap is KL(q ‖ p). Here q = Π_c q_c
-//! over clusters of variables. With `structure = independent` a cluster is one variable; with `forest` it is
-//! a tree of them, chosen so that what the factors leave of it has no cycle (`partition`). Given the others,
-//! the best q_c is a tree distribution, found by one sum-product sweep (`ascent`); clusters that share no
-//! factor are updated together. F never falls.
+//! over clusters of variables. With `structure = independent` a cluster is a single variable. With `forest`
+//! it is a tree of variables, chosen so that the factors restricted to it form no cycle (`partition`). Given
+//! the others, the optimal q_c is a tree distribution, computed by one sum-product sweep (`ascent`). Clusters
+//! that share no factor are updated together. F never decreases.
 //!
-//! Time of a sweep: every factor once for each of its clusters, and one exponential for each entry of a table
-//! inside a cluster. Memory linear in the model.
+//! Time of a sweep: every factor once for each of its clusters, and one exponential for each table entry
+//! inside a cluster. Memory is linear in the size of the model.
 //!
-//! **Guarantee.** log Z ≥ F(q), certified at every stopping point: F is evaluated for the q that there is,
-//! and moved down by what rounding may have done (`evaluate`). Where nothing crosses, as on a tree, the
-//! answers are exact. Zeros: q keeps to states of positive weight, beginning with one that is looked for
-//! (`start`); if none is found the bound is −∞ and says so. Marginals and entropy are those of q, without a
-//! promise; the best state is one of q, with its score.
+//! **Guarantee.** log Z ≥ F(q), certified at every stopping point: F is evaluated for the current q and
+//! lowered by the rounding allowance (`evaluate`). Without crossing factors, as on a tree, the results are
+//! exact. With zeros in the model, q stays on states of positive weight, starting from one found by search
+//! (`start`); if none is found the bound is −∞, and the result says so. Marginals and entropy are those of q,
+//! without a guarantee. The best state is a state of q, returned with its score.
 //!
-//! `condition = k` takes the k most coupled variables out: log Z ≥ log Σ_s exp F_s over their joint states s,
-//! each with a q of its own.
+//! `condition = k` conditions on the k most strongly coupled variables: log Z ≥ log Σ_s exp F_s over their
+//! joint states s, with a separate q for each.
 //!
 //! Reference: L. Saul, M. Jordan, *Exploiting tractable substructures in intractable networks*, NIPS 1995; M.
 //! Wainwright, M. Jordan, *Graphical models, exponential families, and variational inference*, 2008.
 //!
 //! ```
-//! use zhat::{Guarantee, LogPartition, Run, mean_field::MeanField, model::generate};
+//! use zhat::{Guarantee, LogPartition, Run};
+//! use zhat::bounds::MeanField;
+//! use zhat::model::generate;
 //! let grid = generate::Grid { rows: 30, columns: 30, torus: false };
 //! let model = generate::ising(grid, 0.3, 0.5, false, 1)?;
 //! let z = MeanField::default().log_partition(&model, &Run::default())?;
@@ -53,44 +55,44 @@ use crate::query::Query;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "mean-field";
-/// Sweeps of every ascent, before the best one goes on alone.
+/// Number of sweeps of each ascent before only the best one continues.
 const RACE: usize = 10;
-/// Numbers of the model times ascents, where there is a choice: some tenths of a second.
+/// Limit on the model size times the number of ascents if `restarts` is 0: some tenths of a second.
 const ASCENT_WORDS: usize = 1 << 21;
-/// What a zero counts where no state of positive weight was found.
+/// Penalty for a zero if no state of positive weight was found.
 const PENALTY: f64 = 30.0;
 
-/// What stands together in q.
+/// The clusters of q.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Structure {
+pub enum MeanFieldStructure {
     /// Trees of variables.
     #[default]
     Forest,
-    /// Every variable by itself.
+    /// Single variables.
     Independent,
 }
 
-/// Mean field, structured or not.
+/// Mean field approximation with independent variables or trees of variables.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct MeanField {
-    /// What stands together in q.
-    pub structure: Structure,
-    /// Sweeps of one ascent, at the most.
+    /// The clusters of q.
+    pub structure: MeanFieldStructure,
+    /// Maximum number of sweeps of one ascent.
     pub iterations: usize,
-    /// An ascent ends when a sweep gains less than this, in nats a variable.
+    /// An ascent ends when a sweep gains less than this, in nats per variable.
     pub tolerance: f64,
-    /// Ascents from different beginnings, of which the best one goes on after ten sweeps each; 0 for 4 to 32,
-    /// as the size of the model allows.
+    /// Number of ascents from different initial distributions; the best one continues after ten sweeps each.
+    /// 0 chooses 4 to 32, depending on the size of the model.
     pub restarts: usize,
-    /// For log Z: variables to take out, case by case.
+    /// For log Z: the number of variables to condition on.
     pub condition: usize,
 }
 
 options!(MeanField {
-    structure: Structure,
+    structure: MeanFieldStructure,
     iterations: usize => ITERATIONS,
     tolerance: f64 => FROM_ZERO,
     restarts: usize => Range::whole(0, 1_000_000),
@@ -100,7 +102,7 @@ options!(MeanField {
 impl Default for MeanField {
     fn default() -> Self {
         MeanField {
-            structure: Structure::Forest,
+            structure: MeanFieldStructure::Forest,
             iterations: 200,
             tolerance: 1e-6,
             restarts: 0,
@@ -109,29 +111,29 @@ impl Default for MeanField {
     }
 }
 
-/// A certified lower bound on log Z on the way to the best one.
+/// A certified lower bound on log Z found during the optimisation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LowerBound {
-    /// log Z is at least this.
+    /// The lower bound on log Z.
     pub low: f64,
-    /// The ascent that it came from, and its sweeps so far.
+    /// Index of the ascent that found it.
     pub restart: usize,
-    /// Sweeps of that ascent.
+    /// Number of sweeps of that ascent so far.
     pub iteration: usize,
     /// Seconds since the start.
     pub seconds: f64,
 }
 
-/// Whom to tell about bounds; false ends the work.
+/// Called with each bound; returning false ends the work.
 type Each<'a> = &'a mut (dyn FnMut(LowerBound) -> bool + Send);
 
-/// Where the work ended.
+/// The final state of the optimisation.
 struct Outcome<'a> {
     reduced: &'a Reduced,
     ascent: Ascent<'a>,
     /// F(q) with the constant, as computed.
     bound: f64,
-    /// log Z, where nothing crosses.
+    /// log Z, if there are no crossing factors.
     exact: Option<f64>,
     rounding: f64,
     sweeps: usize,
@@ -140,17 +142,17 @@ struct Outcome<'a> {
 }
 
 impl MeanField {
-    /// How many ascents there are.
+    /// The number of ascents.
     fn ascents(&self, graph: &FactorGraph) -> usize {
         let by_size = ASCENT_WORDS / (graph.bytes() / 8 + 1);
         if self.restarts > 0 { self.restarts } else { by_size.clamp(4, 32) }
     }
 
-    /// The graph to work on.
+    /// The graph after reduction.
     fn reduced(graph: &FactorGraph, query: Query, clock: &Clock<'_>) -> Result<Reduced> {
         let stop = || clock.must_stop();
         let mut reduced = Reduced::within(graph, clock)?;
-        // Trying out states may merge variables, after which a forest need not be one.
+        // Probing may merge variables, which can turn a forest into a graph with cycles.
         if reduced.graph.has_zeros() && !is_forest(&reduced.graph) {
             reduced = Reduced::probed(graph, clock)?;
         }
@@ -160,7 +162,7 @@ impl MeanField {
         Ok(if query == Query::FactorMarginals { reduced } else { reduced.simplified(&stop) })
     }
 
-    /// Does the work and hands the best q to `finish`.
+    /// Optimises q and passes the best one to `finish`.
     fn solve<T: Send>(
         &self,
         graph: &FactorGraph,
@@ -173,7 +175,7 @@ impl MeanField {
         self.check()?;
         run.require_memory(NAME, answers::bytes(graph, query))?;
         run.install(|| {
-            // There is no bound before the first sweep.
+            // The first sweep must complete, because there is no bound before it.
             let patient = run.with_grace();
             let reduced = Self::reduced(graph, query, &patient.start(NAME))?;
             let free = &reduced.graph;
@@ -193,7 +195,7 @@ impl MeanField {
         })
     }
 
-    /// One sweep, where clusters have nothing to do with each other.
+    /// A single sweep, for clusters without crossing factors.
     fn exact<'a>(
         &self,
         graph: &FactorGraph,
@@ -224,7 +226,7 @@ impl MeanField {
         })
     }
 
-    /// All ascents; the best q.
+    /// Runs all ascents and keeps the best q.
     #[expect(clippy::too_many_arguments, reason = "what the work consists of")]
     fn climb<'a>(
         &self,
@@ -255,7 +257,7 @@ impl MeanField {
             each,
         };
         let (heat, ascents) = (RACE.min(self.iterations), self.ascents(&reduced.graph));
-        // The best so far: its q, and what it takes to go on with it.
+        // The best ascent so far: its q, and the state needed to continue.
         let mut best: Option<(Vec<f64>, Leg)> = None;
         for restart in 0..ascents {
             let ascent = &mut climb.outcome.ascent;
@@ -263,7 +265,7 @@ impl MeanField {
                 Err(Error::OverBudget { .. } | Error::Interrupted) => Start::Unknown,
                 other => other?,
             };
-            // What could not begin with a state of positive weight goes on with penalties, for its marginals.
+            // An ascent without a feasible start continues with penalties, for its marginals.
             let zeros = match start {
                 Start::Feasible => Zeros::Hard,
                 Start::Unknown => Zeros::Soft(PENALTY),
@@ -292,7 +294,7 @@ impl MeanField {
     }
 }
 
-/// How far an ascent has come.
+/// The state of an ascent.
 #[derive(Clone, Copy)]
 struct Leg {
     restart: usize,
@@ -300,23 +302,23 @@ struct Leg {
     /// F of its q, with the constant.
     bound: f64,
     zeros: Zeros,
-    /// A sweep has gained next to nothing.
+    /// True if the last sweep gained less than the tolerance.
     done: bool,
 }
 
-/// Ascents under way.
+/// The ascents in progress.
 struct Climb<'a, 'c> {
     method: &'c MeanField,
     outcome: Outcome<'a>,
     go_on: bool,
-    /// Sweeps at the most, or nearly.
+    /// Maximum number of sweeps, approximately.
     total: u64,
     clock: &'c Clock<'c>,
     each: Each<'c>,
 }
 
 impl Climb<'_, '_> {
-    /// Goes on with an ascent until its sweep `end`, unless it ends before.
+    /// Continues an ascent until sweep `end`, or until it converges.
     fn run(&mut self, mut leg: Leg, end: usize) -> Leg {
         let outcome = &mut self.outcome;
         let variables = outcome.ascent.layout.number.len() as f64;

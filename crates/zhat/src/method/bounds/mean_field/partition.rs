@@ -1,26 +1,27 @@
-//! Which variables stand together: clusters in which the factors leave a tree.
+//! Partition of the variables into clusters on which the factors form a tree.
 //!
-//! A cluster c sees of a factor f the variables f ∩ c. Of these sets only the largest count, the
-//! **hyperedges** of c, and they must form a tree: no two share more than one variable, and there is one way
-//! only from one variable to another. So a factor is inside a cluster, or crosses it with one variable, or
-//! with several that are neighbours in the tree anyway.
+//! The restriction of a factor f to a cluster c is the set of variables f ∩ c. The maximal sets among these
+//! are the **hyperedges** of c. They must form a tree: no two share more than one variable, and there is only
+//! one path between two variables. A factor is therefore inside a cluster, or crosses it with one variable,
+//! or crosses it with several variables that are neighbours in the tree.
 //!
-//! Greedy: the variables are visited breadth first. Each joins the cluster of the neighbour visited last that
-//! has room for it, which it has if all its neighbours there are the part of one hyperedge, or of one that it
-//! begins; or else it begins a new cluster. On a grid this gives combs and rows: nearly all variables have an
-//! edge to their cluster. A tree is one cluster.
+//! The algorithm is greedy: the variables are visited breadth-first. Each joins the cluster of its most
+//! recently visited neighbour that can accept it, or starts a new cluster. A cluster can accept a variable if
+//! all its neighbours there belong to a single hyperedge, either a whole existing one or a new one. On a grid
+//! this gives combs and rows, in which nearly every variable has an edge within its cluster. A tree is a
+//! single cluster.
 //!
 //! Time O(Σ_f |f|² log), memory O(Σ_f |f|).
 
-use super::Structure;
+use super::MeanFieldStructure;
 use crate::model::FactorGraph;
 
-/// Clusters of graphs with cycles have at most so many variables, or a fixed share of all: there is work for
-/// every thread, and no path is so long that rounding adds up along it.
+/// In graphs with cycles, clusters have at most `LARGEST` variables or a fixed fraction of all. This leaves
+/// work for every thread and limits the accumulation of rounding errors along paths.
 const LARGEST: usize = 1024;
 const SHARE: usize = 256;
 
-/// For each variable the factors that have it.
+/// For each variable, the factors that contain it.
 pub(super) struct Touching {
     ends: Vec<u32>,
     factors: Vec<u32>,
@@ -60,11 +61,11 @@ pub(super) struct Partition {
 const NONE: u32 = u32::MAX;
 
 impl Partition {
-    pub fn new(graph: &FactorGraph, touching: &Touching, structure: Structure) -> Self {
+    pub fn new(graph: &FactorGraph, touching: &Touching, structure: MeanFieldStructure) -> Self {
         let n = graph.variable_count();
         match structure {
-            Structure::Independent => Partition { cluster: (0..n as u32).collect(), count: n },
-            Structure::Forest => {
+            MeanFieldStructure::Independent => Partition { cluster: (0..n as u32).collect(), count: n },
+            MeanFieldStructure::Forest => {
                 let largest = if is_forest(graph) { n } else { LARGEST.max(n / SHARE) };
                 Growing {
                     graph,
@@ -81,7 +82,7 @@ impl Partition {
 }
 
 impl Partition {
-    /// The parts of a scope by cluster; `members` is scratch.
+    /// Groups a scope by cluster; `members` is scratch.
     pub fn parts<'m>(
         &self,
         scope: &[usize],
@@ -94,7 +95,7 @@ impl Partition {
     }
 }
 
-/// True if the factors and variables form no cycle.
+/// True if the factor graph has no cycle.
 pub(super) fn is_forest(graph: &FactorGraph) -> bool {
     let mut component: Vec<u32> = (0..graph.variable_count() as u32).collect();
     let find = |component: &mut Vec<u32>, v: usize| {
@@ -118,7 +119,7 @@ pub(super) fn is_forest(graph: &FactorGraph) -> bool {
     true
 }
 
-/// A variable that has joined, seen from the one that is to join.
+/// A neighbour, already in a cluster, of the variable that is to join one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Neighbour {
     cluster: u32,
@@ -130,7 +131,7 @@ struct Growing<'a> {
     graph: &'a FactorGraph,
     touching: &'a Touching,
     largest: usize,
-    /// When each variable was visited.
+    /// The order in which the variables were visited.
     rank: Vec<u32>,
     cluster: Vec<u32>,
     sizes: Vec<usize>,
@@ -170,7 +171,7 @@ impl Growing<'_> {
         Partition { cluster: self.cluster, count: self.sizes.len() }
     }
 
-    /// The cluster that `v` joins: of the latest neighbour that it can join, or a new one.
+    /// The cluster that `v` joins: that of the most recent neighbour that can accept it, or a new one.
     fn choose(&mut self, v: usize, neighbours: &mut Vec<Neighbour>, distinct: &mut Vec<u32>) -> u32 {
         neighbours.clear();
         for &f in self.touching.of(v) {
@@ -210,7 +211,7 @@ impl Growing<'_> {
         if !own.chunk_by(|a, b| a.factor == b.factor).any(whole) {
             return false;
         }
-        // The part of a hyperedge would not do: two hyperedges would share it.
+        // The neighbours must not be a proper part of a hyperedge, because two hyperedges would share them.
         let cluster = own[0].cluster;
         let within = |&&u: &&usize| self.cluster[u] == cluster;
         let Some(&rarest) = distinct.iter().min_by_key(|&&u| self.touching.of(u as usize).len()) else {
@@ -231,7 +232,7 @@ mod tests {
     use crate::model::generate::{self, Grid};
 
     fn clusters(graph: &FactorGraph) -> usize {
-        Partition::new(graph, &Touching::new(graph), Structure::Forest).count
+        Partition::new(graph, &Touching::new(graph), MeanFieldStructure::Forest).count
     }
 
     #[test]

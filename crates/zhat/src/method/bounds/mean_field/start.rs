@@ -1,16 +1,18 @@
-//! Where the ascent begins.
+//! Initial distributions of the ascents.
 //!
-//! Coordinate ascent finds a local maximum, so the beginning matters. The first leans to a state that a
-//! greedy walk through the factors gives. The second is near the uniform distribution, with a little noise,
-//! for with none a symmetric model would never leave its saddle point; the third as well, but it is led there
-//! from a high temperature in a few sweeps; the others are random, every other one so led.
+//! Coordinate ascent finds a local maximum, so the initial q matters. The first is concentrated on a state
+//! found by a greedy walk through the factors. The second is nearly uniform, with a little noise, because
+//! without noise a symmetric model would never leave its saddle point. The third is nearly uniform as well,
+//! but is annealed from a high temperature in a few sweeps. The others are random, and every other one is
+//! annealed.
 //!
-//! **Zeros.** F(q) is −∞ as soon as q has one state of weight zero, and an update never leads out of that by
-//! itself. So the ascent runs first with zeros as penalties that grow, until states that clash with others
-//! have lost all their probability. If that leaves q without zeros, every other ascent goes on from there.
-//! For the others a state of positive weight is looked for that agrees with the q found, by decisions,
-//! propagation and learning ([`witness`]), and the true ascent begins there, sure of that state. From there
-//! on every update keeps to states of positive weight, and adds those that do not clash with the rest.
+//! **Zeros.** F(q) is −∞ as soon as q gives probability to a state of weight zero, and updates alone never
+//! change that. Therefore the ascent first treats zeros as increasing penalties, until states that conflict
+//! with others have probability zero. If this leaves q without zeros, every second ascent continues from
+//! there. The other ascents search for a state of positive weight that agrees with the q found, by decisions,
+//! propagation and clause learning ([`witness`]), and start with q concentrated on that state. From there on
+//! every update stays on states of positive weight, and adds those that are compatible with the other
+//! clusters.
 
 use super::ascent::{Ascent, Zeros};
 use super::evaluate;
@@ -21,30 +23,31 @@ use crate::model::FactorGraph;
 use crate::random::Streams;
 use crate::run::Clock;
 
-/// Sweeps with zeros as penalties, the first penalty, and by what it grows: to some ten thousand nats.
+/// Number of sweeps with penalties for zeros, the first penalty, and its growth factor: up to some ten
+/// thousand nats.
 const SOFT_SWEEPS: usize = 24;
 const PENALTY: f64 = 1.0;
 const GROWTH: f64 = 1.6;
-/// Sweeps from a high temperature down, and the inverse temperatures to begin with.
+/// Number of annealing sweeps, and the initial inverse temperatures.
 const COOLING: usize = 10;
 const HOTTEST: [f64; 4] = [0.3, 0.1, 0.2, 0.5];
-/// Steps in looking for a state of positive weight: some seconds.
+/// Maximum number of steps in the search for a state of positive weight: some seconds.
 const STEPS: u64 = 100_000_000;
-/// Probability that a greedy beginning gives its state.
+/// Probability of the greedy state in the first initial distribution.
 const LEANING: f64 = 0.9;
 
-/// How a beginning went.
+/// The result of an initialisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// F(q) is finite.
     Feasible,
-    /// No state of positive weight was found; q is that of the penalties.
+    /// No state of positive weight was found; q is the result of the ascent with penalties.
     Unknown,
     /// Z = 0.
     Impossible,
 }
 
-/// Sets q to the beginning of restart `restart`.
+/// Sets q to the initial distribution of ascent `restart`.
 pub(super) fn begin(
     ascent: &mut Ascent<'_>,
     graph: &FactorGraph,
@@ -82,7 +85,7 @@ pub(super) fn begin(
         return Ok(Start::Feasible);
     }
     let mut penalty = PENALTY;
-    // Where a state is looked for, half as many leave it more choice.
+    // If a search for a state follows, half as many sweeps leave it more choice.
     let soft_sweeps = if restart.is_multiple_of(2) { SOFT_SWEEPS } else { SOFT_SWEEPS / 2 };
     for _ in 0..soft_sweeps {
         ascent.sweep(Zeros::Soft(penalty));
@@ -107,8 +110,8 @@ pub(super) fn begin(
     }
 }
 
-/// A state by a walk through the graph: each variable takes what its neighbours so far like best, and those
-/// to come on average.
+/// A state found by a greedy walk through the graph: each variable takes the state with the largest sum of
+/// factors, averaged over the neighbours that are still undecided.
 fn greedy(graph: &FactorGraph, touching: &Touching) -> Vec<usize> {
     const OPEN: usize = usize::MAX;
     let n = graph.variable_count();
@@ -143,8 +146,8 @@ fn greedy(graph: &FactorGraph, touching: &Touching) -> Vec<usize> {
     state
 }
 
-/// Adds to each state of `v` the mean of a factor over what agrees with the states decided; zeros count as a
-/// penalty.
+/// Adds to each state of `v` the mean of a factor over the entries that agree with the decided states; zeros
+/// count as a penalty.
 fn add_means(
     graph: &FactorGraph,
     scope: &[usize],

@@ -1,21 +1,22 @@
 //! Weighted mini-buckets.
 //!
-//! Variables are eliminated one by one, but where the tables that meet at a variable v would take too much
-//! memory together they are shared out among mini-buckets r ([`super::plan`]), each with a weight w_r, Σ_r
-//! w_r = 1, and each summed by itself. By Hölder's inequality
+//! Variables are eliminated one by one. If the product of the tables that contain a variable v would take too
+//! much memory, these tables are partitioned into mini-buckets r ([`super::plan`]). Each mini-bucket has a
+//! weight w_r, Σ_r w_r = 1, and is summed separately. By Hölder's inequality
 //!
 //! Σ_x Π_r ψ_r(x) ≤ Π_r (Σ_x ψ_r(x)^{1/w_r})^{w_r} for w_r > 0,
 //!
-//! and ≥ if one weight is positive and the others are negative. So the product of the constants at the end is
-//! an upper or a lower bound on Z, whatever the weights, and whatever is shifted from one mini-bucket of a
-//! variable to another. Both are made better sweep by sweep ([`super::pass`]); a sweep that does worse is
-//! taken back and the steps become smaller. Every forward sweep certifies its bound; the best is kept. Zeros
-//! under a negative weight leave no lower bound; then, and wherever it is better, the weight of some likely
-//! cases, each done exactly, is one ([`super::lower`]).
+//! and ≥ if one weight is positive and the others are negative. The product of the resulting constants is
+//! therefore an upper or a lower bound on Z, for all weights and for all reparametrisations that shift weight
+//! between the mini-buckets of a variable. Both bounds are optimised sweep by sweep ([`super::pass`]); a
+//! sweep that makes a bound worse is reverted and the step size is reduced. Every forward sweep certifies its
+//! bound, and the best one is kept. Zeros under a negative weight give no lower bound. In that case, and
+//! whenever it is better, the lower bound is the total weight of some likely cases, each solved exactly
+//! ([`super::lower`]).
 //!
-//! Zeros and evidence are used first, as by exact methods. Mini-buckets have i + 1 variables for the i-bound
-//! asked for, or tables as large as memory and time allow; where no bucket has to be cut both bounds are log
-//! Z. Time O(sweeps · Σ_r entries of r), memory O(Σ_r entries of messages) and a few whole tables at a time.
+//! Zeros and evidence are used first, as in exact methods. Mini-buckets have i + 1 variables for a given
+//! i-bound, or tables as large as memory and time allow. If no bucket has to be split, both bounds equal log
+//! Z. Time O(sweeps · Σ_r entries of r), memory O(Σ_r entries of messages) plus a few whole tables at a time.
 //!
 //! Guarantee: certified bounds at any time, moved outward by the rounding allowance. The value is the upper
 //! bound.
@@ -24,10 +25,13 @@
 //! ACM 50 (2003); Q. Liu, A. Ihler, *Bounding the partition function using Hölder's inequality*, ICML 2011.
 //!
 //! ```
-//! use zhat::{Guarantee, LogPartition, Run, exact::Elimination, minibucket::WeightedMiniBuckets, model::generate};
+//! use zhat::{Guarantee, LogPartition, Run};
+//! use zhat::bounds::WeightedMiniBuckets;
+//! use zhat::exact::Elimination;
+//! use zhat::model::generate::{self, GraphShape};
 //! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
 //! let model = generate::ising(grid, 0.5, 0.5, false, 1)?;
-//! let method = WeightedMiniBuckets { i_bound: Some(4), ..Default::default() };
+//! let method = WeightedMiniBuckets::default().i_bound(Some(4));
 //! let z = method.log_partition(&model, &Run::default())?;
 //! let exact = Elimination::default().log_partition(&model, &Run::default())?.value;
 //! let Guarantee::Bounds { low, high, .. } = z.guarantee else { unreachable!() };
@@ -55,23 +59,23 @@ use crate::query::{LogPartition, Query};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb";
-/// Sweeps in a row that gain less than the tolerance end the work.
+/// The optimisation ends after this many consecutive sweeps that gain less than the tolerance.
 const MOST_IDLE_SWEEPS: usize = 3;
-/// A step that has become smaller than this leads nowhere.
+/// The optimisation ends when the step size falls below this.
 const SMALLEST_STEP: f64 = 0.01;
-/// After so many sweeps there is a first look at so many cases; at the end at as many as take the time of the
-/// sweeps, and no more than this.
+/// After `FIRST_LOOK` sweeps, `FIRST_CASES` cases are evaluated. At the end, as many cases are evaluated as
+/// take the time of the sweeps, up to a maximum.
 const FIRST_LOOK: usize = 5;
 const FIRST_CASES: usize = 8;
 const MOST_CASES: f64 = 512.0;
-/// Of more variables than this some cases are too small a part to matter, unless there is no other lower
-/// bound.
+/// With more variables than this a few cases have too little weight to matter; they are used only if there is
+/// no other lower bound.
 const MANY_VARIABLES: usize = 500;
-/// How much longer everything takes with the cases.
+/// Factor by which the cases increase the time.
 const WITH_CASES: f64 = 1.3;
-/// The part of the time budget that sweeps may take; the rest is for cases.
+/// The fraction of the time budget for sweeps; the rest is for cases.
 const FOR_SWEEPS: f64 = 0.75;
-/// How fast weights change, at the largest step.
+/// Learning rate of the weights at the largest step.
 const WEIGHT_RATE: f64 = 1.0;
 
 /// Certified bounds on both sides of log Z by weighted mini-buckets.
@@ -79,14 +83,14 @@ const WEIGHT_RATE: f64 = 1.0;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WeightedMiniBuckets {
-    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
-    /// allow.
+    /// Number of variables of a mini-bucket besides the eliminated one; none for tables as large as memory
+    /// and time allow.
     pub i_bound: Option<usize>,
-    /// Sweeps to make each bound better.
+    /// Maximum number of sweeps to optimise each bound.
     pub iterations: usize,
-    /// Ends once several sweeps gain less than this, in nats.
+    /// Stop after several sweeps that gain less than this, in nats.
     pub tolerance: f64,
-    /// Whether there is to be a lower bound too; it takes as long as the upper one.
+    /// Whether to compute a lower bound too, which takes as long as the upper bound.
     pub lower: bool,
 }
 
@@ -103,27 +107,27 @@ impl Default for WeightedMiniBuckets {
     }
 }
 
-/// The bounds so far, both certified.
+/// The current bounds, both certified.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sandwich {
-    /// At most log Z.
+    /// Lower bound on log Z.
     pub low: f64,
-    /// At least log Z.
+    /// Upper bound on log Z.
     pub high: f64,
-    /// Sweeps done.
+    /// Number of sweeps done.
     pub iteration: usize,
-    /// Since the start.
+    /// Seconds since the start.
     pub seconds: f64,
 }
 
-/// Where the optimisation of one side stands.
+/// The state of the optimisation of one bound.
 struct Climb {
     now: Parameters,
     /// The best parameters and their value before rounding.
     best: Parameters,
     best_value: f64,
     step: f64,
-    /// Sweeps since the last real gain.
+    /// Number of sweeps since the last gain above the tolerance.
     idle: usize,
     done: bool,
 }
@@ -135,7 +139,8 @@ impl Climb {
         Climb { best: now.clone(), now, best_value, step: 1.0, idle: 0, done: false }
     }
 
-    /// Takes note of a bound: goes on from there if it is better, back if not. Says which.
+    /// Evaluates a bound: continues from the current parameters if it is better, otherwise reverts to the
+    /// best ones. Returns whether it is better.
     fn judge(&mut self, value: f64, tolerance: f64) -> bool {
         let sign = if self.now.side == Side::Upper { 1.0 } else { -1.0 };
         let gain = sign * (self.best_value - value);
@@ -155,10 +160,10 @@ impl Climb {
     }
 }
 
-/// The sweeps of one query and what they have shown so far.
+/// The sweeps of a query and their results so far.
 struct Work<'a> {
     graph: &'a FactorGraph,
-    /// The graph without what is decided, and what that contributes.
+    /// The graph without its determined part, and the contribution of that part.
     free: &'a FactorGraph,
     offset: f64,
     sweeper: Sweeper<'a>,
@@ -170,7 +175,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The bound by the parameters of `climb`.
+    /// The bound for the parameters of `climb`.
     fn bound(&mut self, climb: &Climb, clock: &Clock<'_>) -> Result<Messages> {
         let forward = self.sweeper.forward(&climb.now, clock)?;
         let value = forward.log_value;
@@ -184,7 +189,7 @@ impl Work<'_> {
         Ok(forward)
     }
 
-    /// A bound, and a step on if this is not the last one.
+    /// Computes a bound, and takes a step unless this is the last sweep.
     fn sweep(&mut self, climb: &mut Climb, last: bool, clock: &Clock<'_>) -> Result<()> {
         if climb.done {
             return Ok(());
@@ -194,13 +199,13 @@ impl Work<'_> {
         if last || climb.done {
             return Ok(());
         }
-        // After a step back the beliefs of the place that it leads to are needed.
+        // After a step has been reverted, the beliefs for the restored parameters are needed.
         let messages = if better { forward } else { self.sweeper.forward(&climb.now, self.clock)? };
         let step = Step { shift: climb.step, weight: climb.step * WEIGHT_RATE };
         self.sweeper.backward(&mut climb.now, messages.messages, step, self.clock)
     }
 
-    /// The lower bound by cases that the upper bound's beliefs hold likely.
+    /// The lower bound from cases that are likely under the beliefs of the upper bound.
     fn look_at_cases(&mut self, upper: &Parameters, cutset: &Cutset, count: usize) -> Result<()> {
         let forward = self.sweeper.forward(upper, self.clock)?;
         let plan = self.sweeper.plan;
@@ -212,7 +217,7 @@ impl Work<'_> {
     }
 }
 
-/// What the sweeps have led to.
+/// The result of the sweeps.
 pub(super) struct Tightened {
     pub plan: Plan,
     pub upper: Parameters,
@@ -223,7 +228,7 @@ pub(super) struct Tightened {
     pub stopped_early: bool,
 }
 
-/// A bound on the rounding errors of a forward sweep.
+/// An upper bound on the rounding errors of a forward sweep.
 fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64 + 5.0).sum();
     let tables: usize =
@@ -235,7 +240,7 @@ fn rounding(graph: &FactorGraph, plan: &Plan, parameters: &Parameters) -> f64 {
 }
 
 impl WeightedMiniBuckets {
-    /// The sweeps that time is to be planned for.
+    /// The number of sweeps to plan time for.
     pub(super) fn sweeps(&self) -> f64 {
         (self.iterations as f64 + 1.0) * if self.lower { 2.0 } else { 1.0 }
     }
@@ -251,7 +256,7 @@ impl WeightedMiniBuckets {
         report: &mut (dyn FnMut(Sandwich) -> bool + Send),
     ) -> Result<Tightened> {
         let Layout { plan, cutset, .. } = layout;
-        // There is no answer without a first sweep.
+        // The first sweep must complete, because there is no result without it.
         let patient = run.with_grace();
         let (first_clock, deadline) =
             (patient.start(NAME), run.time().map(|time| time.as_secs_f64() * FOR_SWEEPS));
@@ -305,19 +310,21 @@ impl WeightedMiniBuckets {
         Ok(Tightened { plan, upper, low, high, rounding, iterations: iteration, stopped_early })
     }
 
-    /// How many cases take about as long as the sweeps.
+    /// The number of cases that take about as long as the sweeps.
     fn cases(&self, plan: &Plan, cutset: &Cutset) -> usize {
         let affordable =
             self.sweeps() * plan.sizes.entries / (cutset.entries + 20.0 * plan.nodes.len() as f64);
         (3.0 * affordable).clamp(FIRST_CASES as f64, MOST_CASES) as usize
     }
 
-    /// Tightens the bounds sweep by sweep and tells `report` after each, until it answers false.
+    /// Tightens the bounds sweep by sweep. Calls `report` after each sweep and stops when it returns false.
     ///
     /// ```
-    /// use zhat::{Run, minibucket::WeightedMiniBuckets, model::generate};
-    /// let model = generate::random(20, 2, 60, 2, 1.0, 0.0, 1)?;
-    /// let method = WeightedMiniBuckets { i_bound: Some(3), ..Default::default() };
+    /// use zhat::Run;
+    /// use zhat::bounds::WeightedMiniBuckets;
+    /// use zhat::model::generate;
+    /// let model = generate::random(&GraphShape { variables: 20, factors: 60, ..Default::default() }, 1)?;
+    /// let method = WeightedMiniBuckets::default().i_bound(Some(3));
     /// let mut gap = f64::INFINITY;
     /// method.tighten(&model, &Run::default(), &mut |bounds| {
     ///     assert!(bounds.high - bounds.low <= gap);
@@ -358,10 +365,11 @@ impl WeightedMiniBuckets {
         Ok(Answer { value: found.high, guarantee, diagnostics })
     }
 
-    /// Where nothing has to be cut, plain elimination does the same in less memory.
+    /// Whether elimination is feasible. If no bucket has to be split, it gives the same result in less
+    /// memory.
     fn is_exact_in_reach(&self, graph: &FactorGraph, run: &Run) -> bool {
         let horizon = run.time().map_or(DEFAULT_HORIZON, |time| 0.5 * time.as_secs_f64());
-        // By one thread, for the answer must not depend on their number.
+        // Forecast for one thread, because the result must not depend on the number of threads.
         let alone = run.clone().with_threads(1);
         self.i_bound.is_none()
             && Elimination::default().forecast(graph, Query::LogPartition, &alone).fits(run, horizon)

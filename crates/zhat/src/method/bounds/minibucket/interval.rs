@@ -1,15 +1,15 @@
-//! Intervals around the mean of weights in [0, B].
+//! Confidence intervals for the mean of weights in [0, B].
 //!
 //! Empirical Bernstein (A. Maurer, M. Pontil, *Empirical Bernstein bounds and sample variance penalization*,
-//! COLT 2009): of n independent terms in [0, 1] with mean m and sample variance V, the expectation is at most
-//! m + √(2V ln(2/δ)/n) + 7 ln(2/δ)/(3(n − 1)) with probability 1 − δ; the same downward. It is tight where
-//! the weights hardly differ.
+//! COLT 2009): for n independent terms in [0, 1] with mean m and sample variance V, the expectation is at
+//! most m + √(2V ln(2/δ)/n) + 7 ln(2/δ)/(3(n − 1)) with probability 1 − δ, and likewise for the lower end. It
+//! is tight if the weights vary little.
 //!
-//! Where they are rare and large, two others are better: Markov's inequality from below
-//! ([`crate::method::sampling`]), and Chernoff's bound from above: n·kl(m ‖ μ) ≤ ln(1/δ) with kl the
-//! divergence of two coins, for the mean μ above m (W. Hoeffding, 1963).
+//! For weights that are rarely large, two other bounds are better: Markov's inequality for the lower end
+//! ([`crate::method::sampling`]), and Chernoff's bound for the upper end: n·kl(m ‖ μ) ≤ ln(1/δ) for the mean
+//! μ > m, where kl is the divergence of two Bernoulli distributions (W. Hoeffding, 1963).
 
-/// What is known about n terms, each divided by B.
+/// Sample moments of n terms, each divided by B.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
     pub count: f64,
@@ -26,18 +26,18 @@ impl Moments {
         (2.0 * self.variance * log / self.count).sqrt() + 7.0 * log / (3.0 * (self.count - 1.0))
     }
 
-    /// Below the expectation with probability 1 − δ; may be negative.
+    /// A lower confidence bound on the expectation, valid with probability 1 − δ; may be negative.
     pub fn low(&self, delta: f64) -> f64 {
         self.mean - self.radius(delta)
     }
 
-    /// Above the expectation with probability 1 − δ, at most 1.
+    /// An upper confidence bound on the expectation, valid with probability 1 − δ; at most 1.
     pub fn high(&self, delta: f64) -> f64 {
         let bernstein = self.mean + self.radius(0.5 * delta);
         bernstein.min(self.chernoff(0.5 * delta)).min(1.0)
     }
 
-    /// The largest μ with n·kl(m ‖ μ) ≤ ln(1/δ), from above.
+    /// The largest μ with n·kl(m ‖ μ) ≤ ln(1/δ), approximated from above.
     fn chernoff(&self, delta: f64) -> f64 {
         let allowed = (1.0 / delta).ln() / self.count.max(1.0);
         let m = self.mean.clamp(0.0, 1.0);
@@ -46,7 +46,7 @@ impl Moments {
             let second = if m < 1.0 { (1.0 - m) * ((1.0 - m).ln() - (-mu).ln_1p()) } else { 0.0 };
             first + second
         };
-        // Bisection on a scale that resolves small numbers: μ = m + (1 − m)·t.
+        // Bisection on a logarithmic scale, which resolves small numbers: μ = m + (1 − m)·t.
         let (mut inside, mut outside) = (0.0f64, 1.0f64);
         for _ in 0..200 {
             let middle = if inside > 0.0 { (inside * outside).sqrt() } else { outside * 1e-2 };
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn chernoff_holds_for_coins() {
-        // P(Binomial(20, 0.3) ≤ 2) = 0.0355: at δ = 0.05 a mean of 2/20 must not exclude 0.3 by a test of
-        // that level or below.
+        // P(Binomial(20, 0.3) ≤ 2) = 0.0355: after a mean of 2/20, a bound at level 0.0354 must not exclude
+        // 0.3.
         let seen = Moments { count: 20.0, mean: 0.1, variance: 0.09 };
         assert!(seen.chernoff(0.0354) > 0.3);
     }

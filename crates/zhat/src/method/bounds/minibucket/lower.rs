@@ -1,7 +1,9 @@
-//! Z ≥ Σ_c Z(c) over any distinct states c of some variables: a lower bound that zeros cannot spoil.
+//! Lower bound from exactly solved cases: Z ≥ Σ_c Z(c) over any distinct states c of some variables. Zeros do
+//! not invalidate it.
 //!
-//! The variables, the cutset, are such that the rest is eliminated exactly within tables as large as the
-//! mini-buckets are. The states are those that draws from the upper bound's beliefs show to be likely.
+//! The variables, the cutset, are chosen such that the rest can be eliminated exactly with tables no larger
+//! than the mini-buckets. The states c are those found to be likely in samples from the beliefs of the upper
+//! bound.
 
 use std::collections::HashMap;
 
@@ -15,24 +17,24 @@ use crate::numeric;
 use crate::random::Streams;
 use crate::run::Clock;
 
-/// Draws to find likely cases in.
+/// Number of samples for finding likely cases.
 const DRAWS: usize = 4096;
-/// Numbers that the cases found may take together.
+/// Maximum total size of the cases found, in numbers.
 const NUMBERS: usize = 1 << 20;
-/// Draws that share one random stream.
+/// Number of samples that share one random stream.
 const BLOCK: usize = 64;
 
-/// The variables to fix, and what the rest takes.
+/// The cutset, and the cost of eliminating the rest.
 pub(super) struct Cutset {
-    /// Numbers of the graph.
+    /// Indices of the variables in the graph.
     pub variables: Vec<usize>,
-    /// Entries of the tables of one case.
+    /// Total entries of the tables of one case.
     pub entries: f64,
 }
 
 impl Cutset {
-    /// Goes along the plan's order; where a whole bucket would be too large, the variable that meets most
-    /// tables is fixed.
+    /// Follows the order of the plan. If a whole bucket would be too large, the variable in the largest
+    /// number of split mini-buckets is fixed.
     pub fn new(plan: &Plan, graph: &FactorGraph) -> Self {
         let n = plan.variables.len();
         let log2_states: Vec<f64> = plan.states.iter().map(|&states| (states as f64).log2()).collect();
@@ -59,7 +61,7 @@ impl Cutset {
             clique.retain(|&u| !fixed[u]);
             let mut size: f64 = clique.iter().map(|&u| log2_states[u]).sum();
             while size > limit {
-                // Of equals the one that stays longest.
+                // Among ties, the variable that is eliminated last.
                 let Some(&u) = clique.iter().max_by_key(|&&u| (often[u], u)) else { break };
                 fixed[u] = true;
                 clique.retain(|&w| w != u);
@@ -76,12 +78,12 @@ impl Cutset {
         Cutset { variables, entries }
     }
 
-    /// Bytes that a case takes while it is solved.
+    /// Memory for solving one case, in bytes.
     pub fn case_bytes(&self, graph: &FactorGraph) -> f64 {
         graph.preparation_bytes() + 4.0 * graph.bytes() as f64 + 8.0 * self.entries + 2e5
     }
 
-    /// log Σ_c Z(c) over `count` likely cases at most; −∞ if none was found.
+    /// log Σ_c Z(c) over at most `count` likely cases; −∞ if none was found.
     pub fn bound(
         &self,
         plan: &Plan,
@@ -109,7 +111,7 @@ impl Cutset {
             found
         };
         let found: Vec<Vec<(Vec<u32>, f64)>> = (0..draws / BLOCK).into_par_iter().map(block).collect();
-        // What the draws of each case weigh together says how much it matters.
+        // The total weight of the samples of a case measures its importance.
         let mut weights: HashMap<Vec<u32>, f64> = HashMap::new();
         for (case, weight) in found.into_iter().flatten() {
             let sum = weights.entry(case).or_insert(f64::NEG_INFINITY);
@@ -119,7 +121,7 @@ impl Cutset {
         cases.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         cases.truncate(count);
         let solve = |(case, _): &(Vec<u32>, f64)| {
-            // A case that time cuts short counts for nothing.
+            // A case that is not finished in time contributes nothing.
             if clock.check().is_err() {
                 return f64::NEG_INFINITY;
             }

@@ -1,4 +1,4 @@
-//! What mini-buckets take, and how large they may therefore be.
+//! Memory of mini-buckets, and the choice of their size.
 
 use super::lower::Cutset;
 use super::plan::{Limit, Plan};
@@ -8,16 +8,15 @@ use crate::model::FactorGraph;
 use crate::platform;
 use crate::run::Run;
 
-/// Seconds of one thread that are planned for where there is no time budget: nobody waits for the last digit
-/// unasked.
+/// Planned time in single-threaded seconds if there is no time budget.
 const WITHOUT_BUDGET: f64 = 30.0;
-/// The part of the time budget that choosing a size may count on.
+/// The fraction of the time budget used for choosing the size.
 const SHARE: f64 = 0.7;
-/// Tables are never larger than this, whatever the memory: 2^34 numbers.
+/// Tables never exceed 2^34 numbers, however large the memory.
 const LARGEST_LOG2: usize = 34;
 
-/// The order to eliminate in: the one that exact methods use, or however large its tables one that is quickly
-/// found.
+/// The elimination order: the one of the exact methods if they found one, otherwise one that is found
+/// quickly, however large its tables.
 fn order(prepared: &Prepared, run: &Run) -> Vec<usize> {
     match &prepared.order {
         Ok(order) => order.variables.clone(),
@@ -26,16 +25,16 @@ fn order(prepared: &Prepared, run: &Run) -> Vec<usize> {
     }
 }
 
-/// The mini-buckets of a query, and what they take.
+/// The mini-buckets of a query and their cost.
 pub(super) struct Layout {
     pub plan: Plan,
-    /// For the lower bound by cases, if there is memory for it.
+    /// For the lower bound from cases, if there is memory for it.
     pub cutset: Option<Cutset>,
     pub bytes: f64,
 }
 
 impl Layout {
-    /// For an i-bound, or for the largest tables that memory and time allow.
+    /// Plans for an i-bound, or for the largest tables that memory and time allow.
     pub fn new(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, lower: bool, run: &Run) -> Self {
         let graph = &prepared.reduced.graph;
         let plan = plan(prepared, i_bound, sweeps, run);
@@ -54,24 +53,25 @@ impl Layout {
     }
 }
 
-/// Bytes that sweeps through a plan take, both sides' parameters and the best ones kept included.
+/// Memory of the sweeps through a plan in bytes, including the current and the best parameters of both
+/// bounds.
 fn bytes(plan: &Plan, graph: &FactorGraph, threads: usize) -> f64 {
     let sizes = &plan.sizes;
     let workers = threads.min(plan.groups.len()) as f64;
     let at_a_time = sizes.largest + workers * sizes.largest_small;
     let numbers = 2.2 * sizes.messages + 6.0 * sizes.shifts + 2.5 * at_a_time;
-    // Tables put into another order take a list of places, twice, and a copy.
+    // A permuted table needs an index list, twice, and a copy.
     plan.bytes() + 3.5 * graph.bytes() as f64 + 8.0 * numbers + 3e5 * workers.min(1.0)
 }
 
-/// Seconds that `sweeps` forward and backward take on one thread.
+/// Seconds for `sweeps` forward and backward sweeps on one thread.
 pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
     let sizes = &plan.sizes;
     let whole = sizes.entries - sizes.split_entries;
     sweeps * (whole * PER_ENTRY + sizes.split_entries * PER_SPLIT_ENTRY + plan.nodes.len() as f64 * PER_NODE)
 }
 
-/// The plan of an i-bound, or the one of the largest tables that memory and time allow.
+/// The plan for an i-bound, or the one with the largest tables that memory and time allow.
 fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
     let (graph, order) = (&prepared.reduced.graph, order(prepared, run));
     let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
@@ -79,7 +79,8 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
         return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
     }
     let horizon = run.time().map_or(WITHOUT_BUDGET, |time| time.as_secs_f64()) * SHARE;
-    // Not the run's threads: what is planned, and so every bit of the answer, must not depend on them.
+    // The number of threads of the run is not used: the plan, and so every bit of the result, must not depend
+    // on it.
     let processors = platform::available_processors();
     let budget = run.memory() as f64 - graph.preparation_bytes();
     let of = |log2: usize| cut(Limit { variables: usize::MAX, log2_entries: log2 as f64 });
@@ -87,7 +88,7 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
         let once = if plan.is_split() { sweeps } else { 0.5 };
         bytes(plan, graph, processors) <= budget && seconds(plan, once) <= horizon
     };
-    // Larger tables never take less, but for the last step to exactness.
+    // The cost increases with the size of the tables, except for the last step to the exact plan.
     let (mut low, mut high, mut best) = (0, LARGEST_LOG2, of(0));
     while low < high {
         let middle = (low + high).div_ceil(2);

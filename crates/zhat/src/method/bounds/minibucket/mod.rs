@@ -1,8 +1,9 @@
-//! Mini-buckets: variable elimination within bounded memory, the sums bounded where they are too large to be
-//! done.
+//! Mini-buckets: variable elimination in bounded memory. Sums that would need too much memory are bounded
+//! instead of computed.
 //!
-//! [`WeightedMiniBuckets`] gives a certified interval around log Z; [`WeightedMiniBucketSampling`] draws from
-//! what the upper bound believes and gets an unbiased estimate with weights that cannot exceed that bound.
+//! [`WeightedMiniBuckets`] gives a certified interval around log Z. [`WeightedMiniBucketSampling`] draws
+//! samples from the beliefs of the upper bound. It gives an unbiased estimate whose weights cannot exceed
+//! that bound.
 
 mod bound;
 mod interval;

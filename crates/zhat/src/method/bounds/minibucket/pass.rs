@@ -1,15 +1,16 @@
-//! The two sweeps through the mini-buckets: messages up, beliefs down with everything made better on the way.
+//! The two sweeps through the mini-buckets: the forward sweep computes messages, the backward sweep computes
+//! beliefs and improves the parameters.
 //!
-//! **Forward.** λ_r(others) = (Σ_{x_v} ψ_r(x)^{1/w_r})^{w_r}, ψ_r the product of what is in r. The product of
-//! all constants is the bound.
+//! **Forward.** λ_r(others) = (Σ_{x_v} ψ_r(x)^{1/w_r})^{w_r}, where ψ_r is the product of the tables in r.
+//! The product of all constants is the bound.
 //!
 //! **Backward.** b_r(x) = b_parent(others) · (ψ_r(x) / λ_r(others))^{1/w_r}. The derivative of the log bound
-//! by log ψ_r(x) is b_r(x), and that by w_r the conditional entropy H_r(x_v | others). So at the optimum
-//! linked mini-buckets agree about what they have in common, and all mini-buckets of a variable have the same
-//! conditional entropy (or the weight 0). A link's shift s ↦ δ(s) multiplies one end by exp δ and divides the
-//! other by it, which changes nothing about the model; were the rest of the mini-buckets to stay as it is,
-//! log δ = (w_a w_b / (w_a + w_b)) · ln(b_b(s) / b_a(s)) would make the ends agree at once. The beliefs are
-//! corrected for it before they are handed down.
+//! with respect to log ψ_r(x) is b_r(x), and with respect to w_r it is the conditional entropy H_r(x_v |
+//! others). At the optimum, linked mini-buckets therefore have equal marginals on their common variables, and
+//! all mini-buckets of a variable have the same conditional entropy (or weight 0). The shift s ↦ δ(s) of a
+//! link multiplies one end by exp δ and divides the other by it, which leaves the model unchanged. With all
+//! other mini-buckets fixed, log δ = (w_a w_b / (w_a + w_b)) · ln(b_b(s) / b_a(s)) would make the two ends
+//! agree immediately. The beliefs are corrected for the shift before they are passed to the children.
 
 use rayon::prelude::*;
 
@@ -22,37 +23,37 @@ use crate::model::{FactorGraph, table};
 use crate::numeric::{self, CompensatedSum};
 use crate::run::Clock;
 
-/// Log-ratios of beliefs are cut off here: what one sweep may shift.
+/// Limit on the log-ratio of beliefs, and so on the shift in one sweep.
 const LARGEST_RATIO: f64 = 30.0;
-/// Beliefs below this count as this much.
+/// Beliefs below this are replaced by this value.
 const FLOOR: f64 = 1e-40;
-/// Weights stay this far from zero.
+/// Minimum distance of the weights from zero.
 const LEAST_WEIGHT: f64 = 1e-3;
-/// Negative weights stay above minus this.
+/// Negative weights stay above the negative of this.
 const MOST_NEGATIVE: f64 = 20.0;
 
-/// Which side of Z is bounded.
+/// The side of Z that is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// All weights positive: Hölder's inequality.
     Upper,
-    /// The first of a variable's mini-buckets has a weight above 1, the others negative ones: the inequality
-    /// is reversed.
+    /// The first mini-bucket of a variable has a weight above 1, the others have negative weights: the
+    /// inequality is reversed.
     Lower,
 }
 
-/// What is optimised.
+/// The parameters to optimise.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters {
     pub side: Side,
-    /// One a node; those of a variable sum to one.
+    /// One per node; the weights of a variable sum to one.
     pub weights: Vec<f64>,
-    /// log δ, one table a link.
+    /// log δ, one table per link.
     pub shifts: Vec<Vec<f64>>,
 }
 
 impl Parameters {
-    /// Equal weights (for lower bounds: small negative ones), nothing shifted.
+    /// Equal weights (for lower bounds, small negative ones) and zero shifts.
     pub fn new(plan: &Plan, side: Side) -> Self {
         let mut weights = vec![1.0; plan.nodes.len()];
         for group in plan.groups.iter().filter(|group| group.nodes.len() > 1) {
@@ -70,18 +71,18 @@ impl Parameters {
         Parameters { side, weights, shifts }
     }
 
-    /// Σ max |log δ|: what the shifts add to the size of the numbers.
+    /// Σ max |log δ|: the increase in magnitude caused by the shifts.
     pub fn magnitude(&self) -> f64 {
         self.shifts.iter().map(|shift| shift.iter().fold(0.0, |m: f64, x| m.max(x.abs()))).sum()
     }
 }
 
-/// How far a backward sweep goes.
+/// Step sizes of a backward sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// The part of a shift that is done, at most 1.
+    /// The fraction of each shift that is applied, at most 1.
     pub shift: f64,
-    /// The rate at which weights change; 0 leaves them.
+    /// The rate at which weights change; 0 keeps them fixed.
     pub weight: f64,
 }
 
@@ -92,13 +93,13 @@ pub(crate) struct Messages {
     pub log_value: f64,
 }
 
-/// The factors of a graph in the order of a plan.
+/// The factors of a graph, with axes in the order of a plan.
 pub(crate) struct Sweeper<'p> {
     pub plan: &'p Plan,
     pub factors: Vec<Scaled>,
 }
 
-/// What the backward sweep finds at the mini-buckets of a variable.
+/// Results of the backward sweep at the mini-buckets of a variable.
 struct Found {
     /// The marginals of the scopes of the children's messages.
     above: Vec<(usize, Vec<f64>)>,
@@ -107,7 +108,7 @@ struct Found {
 }
 
 impl<'p> Sweeper<'p> {
-    /// Makes the factors of the plan's graph ready.
+    /// Prepares the factors of the plan's graph.
     pub fn new(plan: &'p Plan, graph: &FactorGraph) -> Self {
         let mut place = vec![0; plan.variables.len()];
         plan.variables.iter().enumerate().for_each(|(i, &v)| place[v] = i);
@@ -119,7 +120,7 @@ impl<'p> Sweeper<'p> {
         Sweeper { plan, factors: factors.collect() }
     }
 
-    /// The tables in node `r`, with the variables of each after the eliminated one.
+    /// The tables in node `r`, each with its variables other than the eliminated one.
     pub fn tables<'s>(
         &'s self,
         r: usize,
@@ -153,8 +154,9 @@ impl<'p> Sweeper<'p> {
         bucket.with_patterns()
     }
 
-    /// What `work` gives for every variable of a level, in order. Small ones have a thread each, large ones
-    /// all threads, one after the other, so that memory hardly depends on the number of threads.
+    /// The results of `work` for every variable of a level, in order. Small variables are processed in
+    /// parallel with one thread each; large ones are processed one after the other with all threads, so that
+    /// memory hardly depends on the number of threads.
     fn on_level<T: Send>(
         &self,
         level: &[usize],
@@ -169,7 +171,7 @@ impl<'p> Sweeper<'p> {
         Ok(found)
     }
 
-    /// Sweeps forward.
+    /// Performs the forward sweep.
     pub fn forward(&self, parameters: &Parameters, clock: &Clock<'_>) -> Result<Messages> {
         let mut messages = vec![Scaled::EMPTY; self.plan.nodes.len()];
         for level in &self.plan.levels {
@@ -193,7 +195,8 @@ impl<'p> Sweeper<'p> {
         Ok(Messages { messages, log_value: total.value() })
     }
 
-    /// Sweeps backward, after a forward sweep that did not find zero, and makes shifts and weights better.
+    /// Performs the backward sweep, which improves shifts and weights. The bound of the preceding forward
+    /// sweep must not be zero.
     pub fn backward(
         &self,
         parameters: &mut Parameters,
@@ -218,7 +221,7 @@ impl<'p> Sweeper<'p> {
         Ok(())
     }
 
-    /// The beliefs of the mini-buckets of a variable.
+    /// Computes the beliefs of the mini-buckets of a variable and the new parameters.
     fn descend(
         &self,
         i: usize,
@@ -298,7 +301,7 @@ impl<'p> Sweeper<'p> {
         Ok(found)
     }
 
-    /// b_r(x) from the belief about its others.
+    /// Computes b_r(x) from the belief about the others.
     fn belief(
         &self,
         r: usize,
@@ -325,7 +328,7 @@ impl<'p> Sweeper<'p> {
                 let (power, shift) = (parameters.weights[r].recip(), message.shift);
                 bucket.fill(&mut belief, clock, |start, tile| {
                     for (x, &m) in tile.iter_mut().zip(&logs[start..]) {
-                        // A zero message has no belief about it, and zeros no weight, whatever the power.
+                        // Where the message or the entry is zero, the belief is zero for every power.
                         let dead = m == f64::NEG_INFINITY || *x == f64::NEG_INFINITY;
                         *x = if dead { f64::NEG_INFINITY } else { (*x - shift - m) * power };
                     }
@@ -338,7 +341,7 @@ impl<'p> Sweeper<'p> {
     }
 }
 
-/// New weights of a variable's mini-buckets: a step of exponentiated gradient.
+/// New weights of the mini-buckets of a variable: one step of exponentiated gradient.
 fn reweighted(side: Side, weights: &[f64], entropies: &[f64], rate: f64) -> Vec<f64> {
     match side {
         Side::Upper => {

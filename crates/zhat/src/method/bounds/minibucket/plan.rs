@@ -1,25 +1,26 @@
-//! Which tables meet where: every bucket of an elimination order cut into mini-buckets.
+//! Partition of every bucket of an elimination order into mini-buckets.
 //!
-//! The tables that mention the eliminated variable are taken in order of size, the largest first, and of
-//! equal ones those of widest spread, so that strong factors come together and what is left over matters
-//! little. Each joins the mini-bucket that it enlarges least, as long as that stays within the limit, or else
-//! begins a new one. A mini-bucket sends one message, to the bucket of whichever of its other variables is
-//! eliminated next, so mini-buckets form a forest. Those of one variable are joined by links, a tree of pairs
-//! that have most in common: along a link weight is shifted from one to the other.
+//! The tables that contain the eliminated variable are sorted by size, largest first, with ties by spread,
+//! widest first. Strong factors are thus combined with each other, and the remaining ones matter little. Each
+//! table joins the mini-bucket that it enlarges least if that stays within the limit, otherwise it starts a
+//! new one. A mini-bucket sends one message, to the bucket of the next eliminated of its other variables, so
+//! the mini-buckets form a forest. The mini-buckets of one variable are connected by links, which form a tree
+//! of the pairs with the largest common scopes. Weight is shifted along the links from one mini-bucket to
+//! another.
 //!
-//! Variables go by their place in the order here, so that scopes are ascending lists.
+//! In this module variables are identified by their position in the order, so scopes are ascending lists.
 
 use crate::model::FactorGraph;
 
-/// Mini-buckets of one variable that take more entries than this, all in all, are large.
+/// A group of mini-buckets of one variable with more entries in total than this is large.
 pub(crate) const LARGE: f64 = 65_536.0;
 
-/// How large a mini-bucket may become. A table that is larger by itself has one of its own.
+/// Size limit of a mini-bucket. A table that exceeds it alone gets its own mini-bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
-    /// Variables, the eliminated one included.
+    /// Number of variables, including the eliminated one.
     pub variables: usize,
-    /// log2 of the entries of a table over them.
+    /// log2 of the number of entries of a table over the variables.
     pub log2_entries: f64,
 }
 
@@ -36,75 +37,75 @@ fn log2_size(scope: &[usize], log2_states: &[f64]) -> f64 {
 /// A mini-bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The variable eliminated.
+    /// The eliminated variable.
     pub variable: usize,
-    /// The others, ascending: the scope of its message.
+    /// The other variables in ascending order: the scope of its message.
     pub others: Vec<usize>,
-    /// The factors in it.
+    /// The factors assigned to it.
     pub factors: Vec<usize>,
-    /// The mini-buckets whose messages are in it.
+    /// The mini-buckets whose messages it receives.
     pub children: Vec<usize>,
-    /// Its links, and whether what they hold is added to it or taken away.
+    /// Its links, and whether their shift is added or subtracted.
     pub links: Vec<(usize, bool)>,
 }
 
-/// Two mini-buckets of one variable and what they have in common, that variable first.
+/// Two mini-buckets of one variable and their common variables, with that variable first.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub ends: [usize; 2],
     pub scope: Vec<usize>,
 }
 
-/// The mini-buckets of one variable: consecutive nodes, and consecutive links.
+/// The mini-buckets of one variable: consecutive nodes and consecutive links.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub nodes: std::ops::Range<usize>,
     pub links: std::ops::Range<usize>,
 }
 
-/// What a plan takes, in numbers.
+/// The size of a plan, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sizes {
-    /// Entries of all mini-buckets' tables.
+    /// Total entries of the tables of all mini-buckets.
     pub entries: f64,
-    /// Of those in buckets that are cut.
+    /// Entries in buckets that are split.
     pub split_entries: f64,
-    /// Entries of all messages.
+    /// Total entries of all messages.
     pub messages: f64,
-    /// Entries of what links hold.
+    /// Total entries of the shifts of all links.
     pub shifts: f64,
-    /// Entries that the mini-buckets of one variable have together, at the most, operands and messages
-    /// included; and of those variables that are worked on side by side.
+    /// The largest total number of entries of the mini-buckets of one variable, including operands and
+    /// messages; and the same over the variables that are processed in parallel.
     pub largest: f64,
     pub largest_small: f64,
-    /// The most variables of a mini-bucket, less one.
+    /// The largest number of variables of a mini-bucket, minus one.
     pub width: usize,
 }
 
 /// The mini-buckets of a graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The variable at each place of the order, and its number of states.
+    /// The variable at each position of the order, and its number of states.
     pub variables: Vec<usize>,
     pub states: Vec<usize>,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
-    /// By place.
+    /// The groups, by position.
     pub groups: Vec<Group>,
-    /// Groups that have nothing to tell each other, those that others wait for first.
+    /// Sets of groups that exchange no messages with each other, in the order of processing.
     pub levels: Vec<Vec<usize>>,
     /// The scopes of the factors.
     pub scopes: Vec<Vec<usize>>,
     pub sizes: Sizes,
-    /// The groups that are worked on one after the other, by all threads; small ones have a thread each.
+    /// Groups that are processed one after the other by all threads; small groups get one thread each.
     pub large: Vec<bool>,
 }
 
-/// A table on its way to the bucket of its first variable.
+/// A table to be added to the bucket of its first variable.
 struct Table {
     scope: Vec<usize>,
     source: Source,
-    /// What it can change; of messages that is not known yet.
+    /// The range of its values; unknown for messages.
     spread: f64,
 }
 
@@ -115,7 +116,7 @@ enum Source {
 }
 
 impl Plan {
-    /// Cuts the buckets of `graph`, its variables eliminated in this order.
+    /// Partitions the buckets of `graph`, with its variables eliminated in this order.
     pub fn new(graph: &FactorGraph, variables: Vec<usize>, limit: Limit) -> Self {
         let n = variables.len();
         let mut place = vec![0; n];
@@ -190,10 +191,10 @@ impl Plan {
         plan
     }
 
-    /// Links the nodes from `first` on: Prim's tree of the largest scopes in common.
+    /// Links the nodes from `first` on by Prim's algorithm, with the size of common scopes as the weight.
     fn link(&mut self, first: usize, log2_states: &[f64]) {
         let count = self.nodes.len() - first;
-        // For each node outside of the tree the best one inside.
+        // For each node outside of the tree, the best node inside.
         let mut outside: Vec<(usize, usize, Vec<usize>)> = (1..count)
             .map(|k| (first + k, first, common(&self.nodes[first].others, &self.nodes[first + k].others)))
             .collect();
@@ -249,23 +250,23 @@ impl Plan {
         self.large = large;
     }
 
-    /// True if some bucket is cut, so that the bound need not be exact.
+    /// True if some bucket is split, so that the bound need not be exact.
     pub fn is_split(&self) -> bool {
         !self.links.is_empty()
     }
 
-    /// The number of states of the others of node `r`.
+    /// The number of joint states of the others of node `r`.
     pub fn message_len(&self, r: usize) -> usize {
         self.nodes[r].others.iter().map(|&u| self.states[u]).product()
     }
 
-    /// The lengths of a table over node `r`'s variables, the eliminated one first.
+    /// The lengths of a table over the variables of node `r`, with the eliminated one first.
     pub fn lengths(&self, r: usize) -> Vec<usize> {
         let node = &self.nodes[r];
         std::iter::once(node.variable).chain(node.others.iter().copied()).map(|u| self.states[u]).collect()
     }
 
-    /// Bytes of the lists that it is made of.
+    /// Memory of its lists in bytes.
     pub fn bytes(&self) -> f64 {
         let lists: usize =
             self.nodes.iter().map(|node| node.others.len() + node.children.len()).sum::<usize>()
@@ -280,7 +281,7 @@ impl Plan {
     }
 }
 
-/// Which axes of a table over `others` the variables of `scope` are; both ascend.
+/// The axes of the variables of `scope` in a table over `others`; both are ascending.
 pub(crate) fn axes(others: &[usize], scope: &[usize]) -> Vec<usize> {
     scope.iter().filter_map(|u| others.binary_search(u).ok()).collect()
 }
@@ -290,7 +291,7 @@ struct Part {
     sources: Vec<Source>,
 }
 
-/// Shares the tables of variable `i` out among mini-buckets.
+/// Partitions the tables of variable `i` into mini-buckets.
 fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> Vec<Part> {
     let size = |scope: &[usize]| log2_size(scope, log2_states);
     let larger = |a: &Table, b: &Table| size(&b.scope).total_cmp(&size(&a.scope));
@@ -320,7 +321,7 @@ fn cut(i: usize, mut tables: Vec<Table>, limit: Limit, log2_states: &[f64]) -> V
     parts
 }
 
-/// How far apart a table's positive weights are, in nats.
+/// The range of the positive weights of a table, in nats.
 fn spread(values: &[f64]) -> f64 {
     let finite = values.iter().filter(|x| x.is_finite());
     let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| (l.min(x), h.max(x)));
@@ -344,7 +345,7 @@ fn union(a: &[usize], b: &[usize]) -> Vec<usize> {
     joined
 }
 
-/// What two ascending lists have in common.
+/// The intersection of two ascending lists.
 fn common(a: &[usize], b: &[usize]) -> Vec<usize> {
     a.iter().copied().filter(|x| b.binary_search(x).is_ok()).collect()
 }

@@ -1,10 +1,10 @@
-//! Draws from what the upper bound believes.
+//! Sampling from the beliefs of the upper bound.
 //!
-//! q(x) = Π_v Σ_r w_r b_r(x_v | others of r), the variables drawn from the last eliminated to the first, with
-//! b_r(x_v | others) = (ψ_r(x) / λ_r(others))^{1/w_r}. By the inequality of arithmetic and geometric means
-//! Σ_r w_r b_r ≥ Π_r b_r^{w_r} = Π_r ψ_r / λ_r, and in the product over all v every message λ_r occurs once
-//! below the line and, in some ψ, once above, but for the constants, whose product is the bound Z⁺; shifts
-//! cancel too. So q(x) ≥ exp score(x) / Z⁺, and no weight exp score(x) / q(x) exceeds Z⁺.
+//! q(x) = Π_v Σ_r w_r b_r(x_v | others of r), with b_r(x_v | others) = (ψ_r(x) / λ_r(others))^{1/w_r}. The
+//! variables are drawn in reverse order of elimination. By the inequality of arithmetic and geometric means,
+//! Σ_r w_r b_r ≥ Π_r b_r^{w_r} = Π_r ψ_r / λ_r. In the product over all v every message λ_r occurs once in
+//! the denominator and once, in some ψ, in the numerator, except for the constants, whose product is the
+//! bound Z⁺; shifts cancel too. Hence q(x) ≥ exp score(x) / Z⁺, and no weight exp score(x) / q(x) exceeds Z⁺.
 
 use super::pass::{Parameters, Sweeper};
 use super::plan::Plan;
@@ -14,7 +14,7 @@ use crate::model::{FactorGraph, table};
 use crate::numeric;
 use crate::random::Stream;
 
-/// The tables to draw from, logarithms all.
+/// The tables to sample from, all as logarithms.
 pub(crate) struct Proposal<'p> {
     plan: &'p Plan,
     graph: &'p FactorGraph,
@@ -30,12 +30,12 @@ struct Mini {
 struct Operand {
     table: usize,
     sign: f64,
-    /// How far a step of the eliminated variable moves, and one of each other.
+    /// Stride of the eliminated variable, and strides of the others.
     own: usize,
     others: Vec<(usize, usize)>,
 }
 
-/// Room for one draw.
+/// Scratch space for one draw.
 #[derive(Default)]
 pub(crate) struct Scratch {
     logs: Vec<f64>,
@@ -43,12 +43,12 @@ pub(crate) struct Scratch {
 }
 
 impl<'p> Proposal<'p> {
-    /// Tables that one draw looks up.
+    /// Number of tables read per draw.
     pub fn tables(&self) -> usize {
         self.minis.iter().map(|mini| mini.operands.len()).sum()
     }
 
-    /// From the messages of a forward sweep with all weights positive; `graph` is the plan's.
+    /// Created from the messages of a forward sweep with positive weights; `graph` is the graph of the plan.
     pub fn new(
         sweeper: Sweeper<'p>,
         graph: &'p FactorGraph,
@@ -82,8 +82,8 @@ impl<'p> Proposal<'p> {
         Proposal { plan, graph, tables: tables.collect(), minis }
     }
 
-    /// Draws a state and returns its log weight: −∞ where the model forbids it, perhaps before all variables
-    /// are drawn.
+    /// Draws a state and returns its log-weight. The log-weight is −∞ if the model forbids the state; then
+    /// not all variables may have been drawn.
     pub fn draw(&self, random: &mut Stream, state: &mut [usize], scratch: &mut Scratch) -> f64 {
         let mut log_q = 0.0;
         for (i, group) in self.plan.groups.iter().enumerate().rev() {

@@ -1,24 +1,26 @@
 //! Importance sampling from the mini-bucket bound.
 //!
-//! States are drawn from the mixture q that the upper bound Z⁺ believes in ([`super::proposal`], with the
-//! proof that no weight exp score(x) / q(x) exceeds Z⁺). The mean Ẑ of n weights is unbiased, and since their
-//! range is known, so is an interval that holds with the stated confidence at any n: empirical Bernstein and
-//! Chernoff bounds ([`super::interval`]), Markov's inequality from below, and Z⁺ itself from above. It is
-//! never looked at to decide when to stop: the bounds are those of the n asked for. A run that time ends
-//! earlier falls back on those of the last power of two that was passed; they have shares of the error
-//! probability of their own.
+//! States are drawn from the mixture q of the beliefs of the upper bound Z⁺ ([`super::proposal`], with the
+//! proof that no weight exp score(x) / q(x) exceeds Z⁺). The mean Ẑ of n weights is unbiased. Because the
+//! range of the weights is known, there is an interval that holds with the stated confidence for any n:
+//! empirical Bernstein and Chernoff bounds ([`super::interval`]), Markov's inequality for the lower end, and
+//! Z⁺ itself for the upper end. The interval is never used to decide when to stop: it is computed for the
+//! requested n. A run that runs out of time uses the interval of the last power of two that it passed; these
+//! intervals have separate shares of the error probability.
 //!
-//! Time: that of the sweeps and O(samples · Σ_r tables of r · states); memory that of all tables. log Z: an
-//! interval. Marginals: self-normalised, so consistent but biased. Samples come with their weights.
+//! Time: that of the sweeps plus O(samples · Σ_r tables of r · states); memory: that of all tables. log Z: an
+//! interval. Marginals: self-normalised, so consistent but biased. Samples are returned with their weights.
 //!
 //! Reference: Q. Liu, J. Fisher, A. Ihler, *Probabilistic variational bounds for graphical models*, NIPS
 //! 2015.
 //!
 //! ```
-//! use zhat::{LogPartition, Run, minibucket::WeightedMiniBucketSampling, model::generate};
+//! use zhat::{LogPartition, Run};
+//! use zhat::bounds::WeightedMiniBucketSampling;
+//! use zhat::model::generate;
 //! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
 //! let model = generate::ising(grid, 0.5, 0.5, false, 1)?;
-//! let method = WeightedMiniBucketSampling { i_bound: Some(4), samples: 4096, ..Default::default() };
+//! let method = WeightedMiniBucketSampling::default().i_bound(Some(4)).samples(4096);
 //! println!("{}", method.log_partition(&model, &Run::default())?); // 55.2… (between 55.1… and 55.3… with 95% confidence)
 //! # Ok::<(), zhat::Error>(())
 //! ```
@@ -46,26 +48,26 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "wmb-is";
-/// Tables that a replicate looks up between two looks at the clock.
+/// Number of tables that a replicate reads between checks of the clock.
 const ROUND: usize = 1 << 16;
-/// The part of the error probability that is kept for runs that do not come to the end.
+/// The fraction of the error probability that is reserved for runs that end early.
 const EARLY: f64 = 0.2;
-/// The part of the time budget that the bound may take.
+/// The fraction of the time budget for the bound.
 const SHARE: f64 = 0.5;
 
-/// Unbiased estimates of Z with an interval, from draws that the mini-bucket bound guides.
+/// Unbiased estimates of Z with an interval, by importance sampling from the mini-bucket bound.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WeightedMiniBucketSampling {
-    /// Variables of a mini-bucket, besides the one eliminated; none for tables as large as memory and time
-    /// allow.
+    /// Number of variables of a mini-bucket besides the eliminated one; none for tables as large as memory
+    /// and time allow.
     pub i_bound: Option<usize>,
-    /// Sweeps to make the bound better.
+    /// Maximum number of sweeps to optimise the bound.
     pub iterations: usize,
-    /// Samples in all; rounded up to a multiple of the replicates.
+    /// Total number of samples; rounded up to a multiple of the number of replicates.
     pub samples: u64,
-    /// Independent replicates, at least two.
+    /// Number of independent replicates, at least two.
     pub replicates: usize,
     /// Confidence of the interval, between 0 and 1.
     pub confidence: f64,
@@ -111,14 +113,14 @@ impl Replicate {
     }
 }
 
-/// An interval for log Z, without the part of the model that is decided.
+/// An interval for log Z of the model without its determined part.
 #[derive(Clone, Copy)]
 struct Interval {
     low: f64,
     high: f64,
 }
 
-/// Finished replicates.
+/// The finished replicates.
 struct Drawn {
     replicates: Vec<Replicate>,
     samples: u64,
@@ -147,7 +149,8 @@ impl WeightedMiniBucketSampling {
             Query::FactorMarginals => free.bytes() as f64,
             _ => 0.0,
         };
-        // Two vectors of a variable's states to draw with, which may have grown by doubling.
+        // Two vectors with the states of one variable per draw, which may have been allocated with twice the
+        // size.
         let largest = free.cardinalities().iter().fold(0, |most, &states| states.max(most)) as f64;
         let each = 512.0 + 16.0 * n + 32.0 * largest + masses;
         let samples = if let Query::Sample(count) = query { count as f64 * (16.0 * n + 16.0) } else { 0.0 };
@@ -158,7 +161,7 @@ impl WeightedMiniBucketSampling {
         layout.bytes + each * self.replicates as f64 + samples + 100.0 * operands as f64 + 32.0 * arity as f64
     }
 
-    /// Tightens the bound and hands the proposal on.
+    /// Tightens the bound and passes the proposal on.
     fn propose<T: Send>(
         &self,
         graph: &FactorGraph,
@@ -185,7 +188,7 @@ impl WeightedMiniBucketSampling {
             )?;
             let free = &prepared.reduced.graph;
             let sweeper = Sweeper::new(&tightened.plan, free);
-            // The one sweep that there must be.
+            // This sweep must complete, even if time is up.
             let patient = run.with_grace();
             let forward = sweeper.forward(&tightened.upper, &patient.start(NAME))?;
             let proposal = Proposal::new(sweeper, free, tightened.upper.clone(), forward.messages);
@@ -234,7 +237,7 @@ impl WeightedMiniBucketSampling {
         Drawn { replicates, samples, stopped_early, value, interval }
     }
 
-    /// What the samples so far say, but for a probability of δ.
+    /// The interval from the samples so far, with error probability δ.
     fn interval(&self, replicates: &[Replicate], samples_each: u64, log_range: f64, delta: f64) -> Interval {
         let count = samples_each as f64 * replicates.len() as f64;
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -244,7 +247,7 @@ impl WeightedMiniBucketSampling {
             squares += own_squares;
         }
         let mean = sum / count;
-        // The difference may lose digits, never a relevant share of the squares.
+        // The difference may lose digits, but never a relevant fraction of the squares.
         let variance = (squares - sum * mean + 1e-14 * squares).max(0.0) / (count - 1.0).max(1.0);
         let moments = Moments { count, mean, variance };
         let third = delta / 3.0;
@@ -269,20 +272,20 @@ impl WeightedMiniBucketSampling {
     }
 }
 
-/// log of the mean weight of each replicate.
+/// Log of the mean weight of each replicate.
 fn log_means(replicates: &[Replicate], samples_each: u64) -> Vec<f64> {
     let log_count = (samples_each as f64).ln();
     replicates.iter().map(|replicate| replicate.masses.log_sum() - log_count).collect()
 }
 
-/// Bytes of the answer about the whole graph.
+/// Memory of the result for the whole graph, in bytes.
 fn query_bytes(graph: &FactorGraph, query: Query) -> f64 {
     let n = graph.variable_count() as f64;
     match query {
         Query::Marginals => {
             graph.cardinalities().iter().map(|&states| 8.0 * states as f64).sum::<f64>() + 16.0 * n
         }
-        // The sums in all, and the expanded tables with a list of places.
+        // The total sums, and the expanded tables with an index list.
         Query::FactorMarginals => 4.0 * graph.bytes() as f64,
         Query::Sample(count) => count as f64 * (16.0 * n + 16.0),
         _ => 0.0,
@@ -355,7 +358,7 @@ impl LogPartition<FactorGraph> for WeightedMiniBucketSampling {
 }
 
 impl WeightedMiniBucketSampling {
-    /// Σ w·\[x has a property\] / Σ w; `finish` makes the answer about the whole graph of it.
+    /// Σ w·\[x has a property\] / Σ w; `finish` converts it to the result for the whole graph.
     fn ratios<T: Send>(
         &self,
         graph: &FactorGraph,
@@ -394,7 +397,7 @@ impl FactorMarginals<FactorGraph> for WeightedMiniBucketSampling {
 }
 
 impl Sample<FactorGraph> for WeightedMiniBucketSampling {
-    /// Draws from the proposal, with their weights.
+    /// Samples from the proposal, with their weights.
     fn sample(&self, graph: &FactorGraph, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
         self.propose(graph, Query::Sample(count), run, |proposal, prepared, tightened| {

@@ -23,7 +23,9 @@
 //! (2005); V. Jiménez, A. Marzal, *Computing the K shortest paths*, WAE (1999).
 //!
 //! ```
-//! use zhat::{LogPartition, Run, exact::ForwardBackward, model::{Chain, Transitions}};
+//! use zhat::{LogPartition, Run};
+//! use zhat::dynamic::ForwardBackward;
+//! use zhat::model::{Chain, Transitions};
 //! let emissions = vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
 //! let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
 //! let chain = Chain::crf(2, emissions.into(), vec![3], transitions)?;
@@ -47,9 +49,7 @@ mod tape;
 use crate::options::options;
 use serde::{Deserialize, Serialize};
 
-pub use recorded::Recorded;
 pub use relaxed::RelaxedTape;
-pub use tape::{DivergenceTape, EntropyTape, LogPartitionTape};
 
 pub(crate) const NAME: &str = "forward-backward";
 

@@ -2,9 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::recorded::{Recorded, check_numbers, some_weight};
+use super::recorded::{check_numbers, some_weight};
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
+use crate::method::dynamic::SequenceModel;
 use crate::method::dynamic::lattice::PositionRows;
 use crate::numeric::Real;
 use crate::query::sequence::RelaxedSamples;
@@ -12,7 +13,7 @@ use crate::random::Streams;
 use crate::run::Run;
 
 /// Stored messages for the gradient of relaxed samples. The noise is regenerated.
-pub struct RelaxedTape<M: Recorded> {
+pub struct RelaxedTape<M: SequenceModel> {
     model: M,
     forward: PositionRows<M::Real>,
     log_partition: Vec<f64>,
@@ -26,7 +27,7 @@ impl ForwardBackward {
     /// softmax((log p̂ + noise)/τ), and a tape for its gradient. The gradient treats the hard states of a
     /// path and the lengths of its segments as constants.
     #[allow(clippy::type_complexity)]
-    pub fn relaxed_samples_with_tape<M: Recorded>(
+    pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
         count: usize,
@@ -77,7 +78,7 @@ impl ForwardBackward {
     }
 }
 
-impl<M: Recorded> RelaxedTape<M> {
+impl<M: SequenceModel> RelaxedTape<M> {
     /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents with the shapes B×S×T×N and
     /// B×S×T×L (empty for a chain). Cotangents at positions where no segment ends have no effect.
     pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
@@ -130,11 +131,11 @@ impl<M: Recorded> RelaxedTape<M> {
 }
 
 /// L, or 0 if lengths are not drawn.
-fn lengths_of<M: Recorded>(model: &M) -> usize {
+fn lengths_of<M: SequenceModel>(model: &M) -> usize {
     if M::SEGMENTS { model.longest() } else { 0 }
 }
 
-fn streams<M: Recorded>(run: &Run) -> Streams {
+fn streams<M: SequenceModel>(run: &Run) -> Streams {
     let purpose = if M::SEGMENTS { "forward-backward relaxed segments" } else { "forward-backward relaxed" };
     Streams::new(run.seed(), purpose)
 }

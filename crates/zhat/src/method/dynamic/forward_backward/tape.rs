@@ -1,4 +1,4 @@
-//! Values with their gradients (tapes).
+//! Values with their gradients.
 
 use super::recorded::{
     Factors, Recorded, check_numbers, check_shapes, direction_gradient, expectation, finite_models, gradient,
@@ -6,51 +6,30 @@ use super::recorded::{
 };
 use super::{ForwardBackward, NAME};
 use crate::error::{Error, Result};
-use crate::method::dynamic::lattice::{Directed, Messages};
-use crate::query::Forecasts;
-use crate::query::{Differentiable, Operation, Tape, not_differentiable};
+use crate::query::{Differentiable, Forecasts, HasFactorMarginals, Operation, Tape, not_differentiable};
 use crate::run::Run;
 
-/// Tape for the gradient of log Z.
-pub struct LogPartitionTape<M: Recorded> {
-    model: M,
-    /// `None` with checkpoints: the messages are recomputed.
-    kept: Option<Messages<M::Real>>,
-    run: Run,
-}
-
-/// Tape for the gradient of the entropy.
-pub struct EntropyTape<M: Recorded>(Expectation<M>);
-
-/// Tape for the gradients of cross-entropy or KL divergence.
-pub struct DivergenceTape<M: Recorded>(Expectation<M>);
-
-/// An expectation under p.
-struct Expectation<M: Recorded> {
-    p: M,
-    q: Option<M>,
-    factors: Factors,
-    values: Vec<f64>,
-    /// `None` with checkpoints: the messages are recomputed.
-    kept: Option<Directed<M::Real>>,
-    run: Run,
-}
+/// One value per sequence, and the tape of its gradient.
+type Recording<M> = (Vec<f64>, Tape<<M as HasFactorMarginals>::FactorMarginals>);
 
 impl ForwardBackward {
-    /// log Z of each sequence, and a tape for its gradient.
-    pub fn log_partition_with_tape<M: Recorded>(
-        &self,
-        model: &M,
-        run: &Run,
-    ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
+    /// log Z of each sequence. The tape keeps the messages, or recomputes them if there are checkpoints;
+    /// sequences of weight zero have a gradient of zero.
+    fn record_log_partition<M: Recorded + 'static>(&self, model: &M, run: &Run) -> Result<Recording<M>> {
         run.require_memory(NAME, gradient_bytes(model, self.checkpoint, 2.0, 1.0, run))?;
         let clock = run.start(NAME);
-        let (value, kept) = run.install(|| sweep(model, self.checkpoint, &clock))?;
-        Ok((value, LogPartitionTape { model: model.clone(), kept, run: run.clone() }))
+        let (values, kept) = run.install(|| sweep(model, self.checkpoint, &clock))?;
+        let (model, run) = (model.clone(), run.clone());
+        let vjp = move |cotangent: &[f64]| {
+            check_numbers(cotangent, model.chain().batch())?;
+            let clock = run.start(NAME);
+            Ok(vec![run.install(|| gradient(&model, kept.as_ref(), cotangent, true, &clock))?.1])
+        };
+        Ok((values, Tape::new(vjp)))
     }
 
-    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b, computed together.
-    pub fn log_partition_and_gradient<M: Recorded>(
+    /// log Z of each sequence and the gradient of Σ_b cotangent_b · log Z_b, both from one pass.
+    fn log_partition_and_gradient<M: Recorded>(
         &self,
         model: &M,
         cotangent: &[f64],
@@ -62,44 +41,16 @@ impl ForwardBackward {
         run.install(|| gradient(model, None, cotangent, self.checkpoint, &clock))
     }
 
-    /// The entropy of each sequence, and a tape for its gradient. An error if no sequence has a path;
-    /// otherwise −∞ for sequences without one.
-    pub fn entropy_with_tape<M: Recorded>(&self, model: &M, run: &Run) -> Result<(Vec<f64>, EntropyTape<M>)> {
-        let (values, tape) = self.record(model, None, Factors { own: -1.0, other: 0.0 }, run)?;
-        Ok((values, EntropyTape(tape)))
-    }
-
-    /// The cross-entropy −E_p[log q] of each sequence, and a tape for its gradients. An error if no sequence
-    /// has a path under p; otherwise −∞ for sequences without one.
-    pub fn cross_entropy_with_tape<M: Recorded>(
-        &self,
-        p: &M,
-        q: &M,
-        run: &Run,
-    ) -> Result<(Vec<f64>, DivergenceTape<M>)> {
-        let (values, tape) = self.record(p, Some(q), Factors { own: 0.0, other: -1.0 }, run)?;
-        Ok((values, DivergenceTape(tape)))
-    }
-
-    /// KL(p ‖ q) of each sequence, and a tape for its gradients. An error if no sequence has a path under p;
-    /// otherwise −∞ for sequences without one.
-    pub fn kl_with_tape<M: Recorded>(
-        &self,
-        p: &M,
-        q: &M,
-        run: &Run,
-    ) -> Result<(Vec<f64>, DivergenceTape<M>)> {
-        let (values, tape) = self.record(p, Some(q), Factors { own: 1.0, other: -1.0 }, run)?;
-        Ok((values, DivergenceTape(tape)))
-    }
-
-    fn record<M: Recorded>(
+    /// An expectation under p for each sequence: −∞ for sequences of weight zero, an error if all are. The
+    /// gradient is with respect to p and, where there is one, q; sequences whose value is not finite have a
+    /// gradient of zero.
+    fn record_expectation<M: Recorded + 'static>(
         &self,
         p: &M,
         q: Option<&M>,
         factors: Factors,
         run: &Run,
-    ) -> Result<(Vec<f64>, Expectation<M>)> {
+    ) -> Result<Recording<M>> {
         if let Some(q) = q {
             check_shapes(p, q)?;
         }
@@ -122,48 +73,17 @@ impl ForwardBackward {
             some_weight(&log_partition)?;
             Ok((finite_models(values, &log_partition), kept))
         })?;
-        let (p, q, run) = (p.clone(), q.cloned(), run.clone());
-        Ok((values.clone(), Expectation { p, q, factors, values, kept, run }))
-    }
-}
-
-impl<M: Recorded> LogPartitionTape<M> {
-    /// The gradient of Σ_b cotangent_b · log Z_b. Sequences with Z = 0 contribute nothing.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
-        check_numbers(cotangent, self.model.chain().batch())?;
-        let clock = self.run.start(NAME);
-        Ok(self.run.install(|| gradient(&self.model, self.kept.as_ref(), cotangent, true, &clock))?.1)
-    }
-}
-
-impl<M: Recorded> EntropyTape<M> {
-    /// The gradient of Σ_b cotangent_b · H_b.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
-        Ok(self.0.vjp(cotangent)?.0)
-    }
-}
-
-impl<M: Recorded> DivergenceTape<M> {
-    /// The gradients of Σ_b cotangent_b · value_b with respect to p and q. Sequences whose value is not
-    /// finite contribute nothing.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, M::FactorMarginals)> {
-        let (p, q) = self.0.vjp(cotangent)?;
-        let missing = || Error::NoAnswer("there is no second model".into());
-        Ok((p, q.ok_or_else(missing)?))
-    }
-}
-
-impl<M: Recorded> Expectation<M> {
-    #[allow(clippy::type_complexity)]
-    fn vjp(&self, cotangent: &[f64]) -> Result<(M::FactorMarginals, Option<M::FactorMarginals>)> {
-        check_numbers(cotangent, self.p.chain().batch())?;
-        // Sequences without a finite value contribute nothing.
-        let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
-        let cotangent: Vec<f64> = cotangent.iter().zip(&self.values).map(finite).collect();
-        let clock = self.run.start(NAME);
-        let kept = self.kept.as_ref().map(|kept| (self.values.as_slice(), kept));
-        self.run
-            .install(|| direction_gradient(&self.p, self.q.as_ref(), self.factors, kept, &cotangent, &clock))
+        let (p, q, run, own) = (p.clone(), q.cloned(), run.clone(), values.clone());
+        let vjp = move |cotangent: &[f64]| {
+            check_numbers(cotangent, p.chain().batch())?;
+            let finite = |(c, value): (&f64, &f64)| if value.is_finite() { *c } else { 0.0 };
+            let cotangent: Vec<f64> = cotangent.iter().zip(&own).map(finite).collect();
+            let (clock, kept) = (run.start(NAME), kept.as_ref().map(|kept| (own.as_slice(), kept)));
+            let gradients =
+                run.install(|| direction_gradient(&p, q.as_ref(), factors, kept, &cotangent, &clock))?;
+            Ok([Some(gradients.0), gradients.1].into_iter().flatten().collect())
+        };
+        Ok((values, Tape::new(vjp)))
     }
 }
 
@@ -174,29 +94,15 @@ where
 {
     const OPERATIONS: &'static [Operation] = &Operation::ALL;
 
-    fn differentiate(
-        &self,
-        operation: Operation,
-        models: &[&M],
-        run: &Run,
-    ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)> {
+    fn differentiate(&self, operation: Operation, models: &[&M], run: &Run) -> Result<Recording<M>> {
+        let factors = |own, other| Factors { own, other };
         match (operation, models) {
-            (Operation::LogPartition, [model]) => {
-                let (values, tape) = self.log_partition_with_tape(*model, run)?;
-                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
+            (Operation::LogPartition, [model]) => self.record_log_partition(*model, run),
+            (Operation::Entropy, [p]) => self.record_expectation(*p, None, factors(-1.0, 0.0), run),
+            (Operation::CrossEntropy, [p, q]) => {
+                self.record_expectation(*p, Some(*q), factors(0.0, -1.0), run)
             }
-            (Operation::Entropy, [model]) => {
-                let (values, tape) = self.entropy_with_tape(*model, run)?;
-                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
-            }
-            (Operation::CrossEntropy | Operation::Kl, [p, q]) => {
-                let (values, tape) = match operation {
-                    Operation::Kl => self.kl_with_tape(*p, *q, run)?,
-                    _ => self.cross_entropy_with_tape(*p, *q, run)?,
-                };
-                let vjp = move |cotangent: &[f64]| tape.vjp(cotangent).map(|(p, q)| vec![p, q]);
-                Ok((values, Tape::new(vjp)))
-            }
+            (Operation::Kl, [p, q]) => self.record_expectation(*p, Some(*q), factors(1.0, -1.0), run),
             _ => Err(not_differentiable(NAME, operation, models.len())),
         }
     }

@@ -1,9 +1,9 @@
-//! The best path and the k best: messages with max for sum.
+//! The best path and the k best paths: messages with max instead of sum.
 //!
-//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is kept; the way back reads one column
-//! of transitions a step and takes the smallest state among equals. Semi-Markov chains have two rows a
-//! position: the best way to have left a segment in a state, and to have entered one. Time O(B·T·N²), memory
-//! one row of N a position.
+//! δₜ₊₁(j) = maxᵢ(δₜ(i) + log-transition(i, j)) + scoreₜ₊₁(j). Only δ is stored. Backtracking reads one
+//! column of transitions per step and takes the smallest state among ties. Semi-Markov chains have two rows
+//! per position: the best path that has just left a segment in a state, and the best path that has just
+//! entered one. Time O(B·T·N²), memory one row of N numbers per position.
 
 use rayon::prelude::*;
 
@@ -18,9 +18,9 @@ use crate::model::Transitions;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// Columns that one task works on: a row of them and its results stay in the first cache.
+/// Columns per task: one row of them and its results fit into the L1 cache.
 const COLUMNS: usize = 512;
-/// Rows of log-transitions that are made at a time where they do not stand in a table.
+/// Rows of log-transitions computed at a time if they are not stored in a table.
 const TILE: usize = 32;
 
 impl<F: Real> Edges<'_, F> {
@@ -67,7 +67,7 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The table of boundary t, where it stands in the model as it is.
+    /// The table of boundary t, if the model stores it in this form.
     fn table(&self, t: usize) -> Option<&[F]> {
         let len = self.states * self.states;
         match (&self.sets, self.transitions) {
@@ -77,8 +77,7 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The state before boundary t that is best to come from into j, the smallest among equals, and with what
-    /// total.
+    /// The best predecessor of j before boundary t, the smallest among ties, and the total score.
     pub fn best_before(&self, t: usize, from: &[F], j: usize, column: &mut Vec<F>) -> (usize, F) {
         column.resize(from.len(), F::ZERO);
         self.fill(t, Index::Range(0..from.len()), Index::Range(j..j + 1), column);
@@ -94,7 +93,7 @@ fn raise<F: Real>(best: &mut [F], from: F, row: &[F]) {
     }
 }
 
-/// The largest value and its first place.
+/// The index of the first maximum, and the maximum.
 pub(crate) fn first_best<F: Real>(values: &[F]) -> (usize, F) {
     values.iter().enumerate().fold(
         (0, F::NEG_INFINITY),
@@ -104,11 +103,12 @@ pub(crate) fn first_best<F: Real>(values: &[F]) -> (usize, F) {
     )
 }
 
-/// (state, length) of each segment; of a chain all lengths are 1.
+/// (state, length) of each segment; in a chain all lengths are 1.
 pub type SegmentPath = Vec<(usize, usize)>;
 
 impl<F: Real> Lattice<'_, F> {
-    /// δ of all layers, each row relative to its scale; of segments also the best ways into each position.
+    /// δ of all layers, each row relative to its scale; for segments also the best scores for entering each
+    /// position.
     pub fn sweep_max(&self, clock: &Clock<'_>) -> Result<PositionRows<F>> {
         let layout = &self.layout;
         let steps = layout.steps();
@@ -144,7 +144,7 @@ impl<F: Real> Lattice<'_, F> {
         Ok(best)
     }
 
-    /// δₜ from the best ways into the segments that end at t; a chain has them already.
+    /// δₜ from the best scores for entering the segments that end at t. Does nothing for a chain.
     fn best_segments(&self, t: usize, best: &mut PositionRows<F>) {
         let PositionRows { left, entered: Some(entered) } = best else { return };
         for place in 0..self.layout.active(t) {
@@ -162,8 +162,8 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The best path of sequence b, empty if there is none; of equals the smallest last state, the shortest
-    /// last segment.
+    /// The best path of sequence b; empty if there is none. Ties go to the smallest last state and the
+    /// shortest last segment.
     pub fn best_path(&self, best: &PositionRows<F>, b: usize, clock: &Clock<'_>) -> Result<SegmentPath> {
         let place = self.layout.place(b);
         let mut t = self.layout.length(place) - 1;
@@ -187,7 +187,7 @@ impl<F: Real> Lattice<'_, F> {
         Ok(segments)
     }
 
-    /// Where the best segment of a state that ends at t starts.
+    /// The start of the best segment of a state that ends at t.
     fn best_start(&self, best: &PositionRows<F>, place: usize, t: usize, state: usize) -> usize {
         let (mut start, mut top) = (t, f64::NEG_INFINITY);
         self.each_ending(place, t, |s, own| {
@@ -201,7 +201,7 @@ impl<F: Real> Lattice<'_, F> {
         start
     }
 
-    /// The k best paths of sequence b, best first, fewer if there are fewer.
+    /// The k best paths of sequence b, best first; fewer if there are fewer.
     pub fn best_paths(
         &self,
         best: &PositionRows<F>,
@@ -218,7 +218,7 @@ impl<F: Real> Lattice<'_, F> {
             clock.step("ranking paths", paths.len(), k)?;
             let Some(nodes) = ranked.path((2 * length, 0), paths.len()) else { break };
             let nodes = &nodes[..nodes.len() - 1];
-            // Entered, left, entered, left, …; of a chain left, left, …
+            // Nodes alternate between entered and left; in a chain there are only left nodes.
             let pairs = nodes.chunks_exact(2).map(|pair| (pair[1].1, pair[1].0 / 2 + 1 - pair[0].0 / 2));
             paths.push(match self.segments {
                 None => nodes.iter().map(|node| (node.1, 1)).collect(),
@@ -229,8 +229,8 @@ impl<F: Real> Lattice<'_, F> {
     }
 }
 
-/// A sequence as a graph: node 2s has entered a segment at s, node 2t + 1 has left one at t; one more stands
-/// behind the end. A chain has only the nodes that leave.
+/// A sequence as a graph: layer 2s has entered a segment at s, layer 2t + 1 has left one at t, and one more
+/// node follows the end. A chain has only the nodes that leave.
 struct Positions<'a, F: Real> {
     lattice: &'a Lattice<'a, F>,
     best: &'a PositionRows<F>,
@@ -239,7 +239,8 @@ struct Positions<'a, F: Real> {
 }
 
 impl<F: Real> Positions<'_, F> {
-    /// The node score of a chain; adding one state's to zeros costs a row, so the row is asked for once.
+    /// The node score of state j in a chain. Each call builds a whole row, so callers compute it once per
+    /// node.
     fn score(&self, t: usize, j: usize) -> f64 {
         if self.lattice.segments.is_some() {
             return 0.0;
@@ -249,7 +250,7 @@ impl<F: Real> Positions<'_, F> {
         row[j].to_f64()
     }
 
-    /// True for a node that a segment leads to, not a transition.
+    /// True for a node reached through a segment instead of a transition.
     fn ends_segment(&self, layer: usize) -> bool {
         self.lattice.segments.is_some() && layer % 2 == 1
     }

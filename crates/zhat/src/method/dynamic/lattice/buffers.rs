@@ -1,9 +1,9 @@
-//! What goes into products and comes out of them, step by step.
+//! Input and output buffers of matrix products, one step at a time.
 
 use super::layout::Layout;
 use crate::numeric::Real;
 
-/// What goes into products and comes out, for one step.
+/// Input and output buffers of the products of one step.
 pub(super) struct Buffers<F> {
     values: [Vec<F>; 4],
     scales: [Vec<f64>; 2],
@@ -27,13 +27,13 @@ impl<F: Real> Buffers<F> {
         }
     }
 
-    /// Those of one direction: input, output and scales.
+    /// Buffers of one direction: input, output and scales.
     pub fn one(&mut self, input: usize, output: usize, count: usize) -> (&mut [F], &mut [F], &mut [f64]) {
         let [first, second, ..] = &mut self.values;
         (sized(first, input), sized(second, output), &mut self.scales[0][..count])
     }
 
-    /// Those of both directions at once, of one size.
+    /// Buffers of both directions, all of the same size.
     pub fn both(&mut self, len: usize, count: usize) -> Both<'_, F> {
         let [a, b, c, d] = &mut self.values;
         let [e, f] = &mut self.scales;

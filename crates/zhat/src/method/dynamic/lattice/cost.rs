@@ -1,7 +1,7 @@
-//! What products with a matrix cost: the constants that forecasts of lattices share, and the scratch memory.
+//! Cost of products with a matrix: constants shared by the forecasts of lattices, and scratch memory.
 //!
-//! The constants are least squares of log ratios over a few hundred runs on one core of a server with
-//! AVX-512; another machine differs by a common factor, which matters little to a choice between methods.
+//! The constants are a least-squares fit of log ratios over a few hundred runs on one core of a server with
+//! AVX-512. Other machines differ by a common factor, which matters little for the choice between methods.
 
 use super::gradient;
 use super::steps::scratch;
@@ -11,47 +11,47 @@ pub(crate) use crate::method::cost::lattice::{
 use crate::model::Transitions;
 use crate::numeric::{Real, strip};
 
-/// Scratch memory in numbers. What several phases need adds up, because blocks that were let go are kept;
-/// tiles have one size and serve again.
+/// Scratch memory, counted in numbers. The rows of several phases add up, because released blocks stay in the
+/// pool. Tiles all have the same size and are reused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scratch {
     /// Rows of messages, rearranged for a product.
     pub rows: f64,
-    /// Tiles and the panels' parts of a product.
+    /// Tiles, and the partial sums of the panels of a product.
     pub tiles: f64,
 }
 
 impl Scratch {
-    /// That of two phases, one after the other.
+    /// The scratch of two successive phases.
     pub fn then(self, other: Scratch) -> Scratch {
         Scratch { rows: self.rows + other.rows, tiles: self.tiles.max(other.tiles) }
     }
 
-    /// Numbers in all.
+    /// Total count of numbers.
     pub fn numbers(self) -> f64 {
         self.rows + self.tiles
     }
 }
 
-/// The matrices of a lattice as products see them.
+/// The matrices of a lattice, in the form that products use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
-    /// The states before a boundary, and after it.
+    /// Numbers of states before and after a boundary.
     pub before: usize,
     pub after: usize,
-    /// D of factored transitions, 0 of tables.
+    /// D of factored transitions; 0 for tables.
     pub rank: usize,
-    /// True if tiles are made where they are needed.
+    /// True if tiles are computed on demand.
     pub made: bool,
-    /// True if both embeddings are the same, so that half of the tiles will do.
+    /// True if both embeddings are the same, so that half of the tiles suffice.
     pub symmetric: bool,
-    /// Columns of a tile, and of a strip.
+    /// Columns per tile and per strip.
     width: usize,
     strip: usize,
 }
 
 impl Matrices {
-    /// Those of all states.
+    /// The matrices of all states.
     pub fn of<F: Real>(transitions: &Transitions<F>, states: usize) -> Self {
         let (rank, symmetric) = match transitions {
             Transitions::Factored { left, right } => (left.len() / states.max(1), right.is_none()),
@@ -68,7 +68,7 @@ impl Matrices {
         }
     }
 
-    /// Those of chosen states.
+    /// The matrices of the chosen states.
     pub fn restricted(self, before: usize, after: usize) -> Self {
         Matrices { before, after, made: true, symmetric: false, ..self }
     }
@@ -77,33 +77,34 @@ impl Matrices {
         self.after.div_ceil(self.width).clamp(1, scratch::PANELS)
     }
 
-    /// Columns of one panel's tiles, in whole strips.
+    /// Columns of the tiles of one panel, rounded up to whole strips.
     fn tile(&self) -> usize {
         self.after.div_ceil(self.panels()).next_multiple_of(self.strip).min(self.width)
     }
 
-    /// Columns in whole strips.
+    /// Total columns, rounded up to whole strips.
     fn columns(&self) -> f64 {
         (self.after + self.strip) as f64
     }
 
-    /// The tiles of one thread, with `more` of them for what they are multiplied with.
+    /// The tiles of one thread, plus `more` tiles for the factors.
     fn tiles(&self, more: usize) -> f64 {
         let made = if self.made { 1 } else { 0 };
         let embeddings = self.rank * (self.tile() + self.strip + scratch::ROWS);
-        // Of tables a last tile that is not in whole strips is read elsewhere first.
+        // For tables, a last tile with a partial strip is first read into a spare tile.
         let spare = if self.made && self.rank == 0 { 1 } else { 0 };
         ((made + spare + more) * scratch::ROWS * self.tile() + embeddings) as f64
     }
 
-    /// Numbers of the matrix where it is kept.
+    /// Size of the matrix if it is stored.
     pub fn stored(&self) -> f64 {
-        // A row more for every tile's, which sets strips apart.
+        // One extra row per tile keeps strips apart in memory.
         let rows = self.before + self.before.div_ceil(scratch::ROWS);
         if self.made { 0.0 } else { rows as f64 * self.columns() }
     }
 
-    /// A product of `down` messages with M and of `across` messages with Mᵀ; `directed` through M∘D.
+    /// Scratch for a product of `down` messages with M and of `across` messages with Mᵀ; with `directed`, of
+    /// products with M∘D.
     pub fn product(&self, down: usize, across: usize, directed: bool) -> Scratch {
         let both = self.symmetric && !directed;
         let (down, across) = if both { (down + across, down + across) } else { (down, across) };
@@ -118,8 +119,8 @@ impl Matrices {
         }
     }
 
-    /// The derivative of the transitions from `count` pairs of rows at a time, by so many threads; the pairs
-    /// themselves included.
+    /// Scratch for the derivative of the transitions from `count` pairs of rows at a time in `threads`
+    /// threads, including the pairs themselves.
     pub fn gradient(&self, count: usize, threads: usize) -> Scratch {
         let pairs = count as f64 * (self.before as f64 + self.columns());
         if self.rank == 0 {
@@ -137,7 +138,7 @@ impl Matrices {
         }
     }
 
-    /// How many pairs are gathered of so many.
+    /// How many of `pairs` pairs are gathered at a time.
     pub fn gathered(&self, pairs: usize) -> usize {
         pairs.min(gradient::gathered(self.before.max(self.after)))
     }

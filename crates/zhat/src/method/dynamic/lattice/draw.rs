@@ -1,8 +1,8 @@
-//! Exact samples: messages backward once, then draws forward.
+//! Exact samples: one backward sweep, then sampling forward.
 //!
-//! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁; a segment then draws its length from what follows each end.
-//! Samples that stand in the same state share the law of their next one. Time O(N) for a sample and position
-//! at most; the draws of a block come from its own stream.
+//! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁. A segment then draws its length from the weights of its possible
+//! ends. Samples in the same state share the distribution of their next state. Time at most O(N) per sample
+//! and position. Each block of samples has its own random stream.
 
 use super::best::SegmentPath;
 use super::layout::PositionRows;
@@ -13,14 +13,14 @@ use crate::numeric::Real;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Samples that share a stream.
+/// Number of samples that share a stream.
 pub(crate) const BLOCK: usize = 256;
 
-/// The running sums of weights given by their logarithms.
+/// Cumulative sums of weights that are given by their logarithms.
 pub(crate) struct Cumulative(Vec<f64>);
 
 impl Cumulative {
-    /// Sums exp of `logs`, which are normalised on the way.
+    /// Sums exp of `logs`, which are normalised in place.
     pub fn new<F: Real>(logs: &mut [F]) -> Self {
         normalise(logs);
         F::exp_in_place(logs);
@@ -32,25 +32,25 @@ impl Cumulative {
         Cumulative(sums.collect())
     }
 
-    /// The index at u of [0, 1); one whose weight is not zero.
+    /// The index at quantile u in [0, 1). Its weight is not zero.
     pub fn at(&self, u: f64) -> usize {
         let total = self.0.last().copied().unwrap_or(0.0);
         let at = self.0.partition_point(|&sum| sum <= u * total);
-        // Rounding can reach the total itself: then the last that has a weight.
+        // Rounding can reach the total itself; then the last index with positive weight is used.
         if at < self.0.len() { at } else { self.0.partition_point(|&sum| sum < total) }
     }
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// True if sequence b has a path; `backward` are its messages.
+    /// True if sequence b has a path; `backward` holds its messages.
     pub fn has_path(&self, backward: &PositionRows<F>, b: usize) -> bool {
         let mut row = vec![F::ZERO; self.entered().size(0)];
         self.enter(self.layout.place(b), 0, backward, &mut row);
         F::max(&row) > F::NEG_INFINITY
     }
 
-    /// `count` paths of sequence b, which must have one: (state, length) of each segment, the state as a
-    /// number among those that may be left at its end.
+    /// `count` paths of sequence b, which must have one: (state, length) of each segment. The state is an
+    /// index into the states in which a segment may end there.
     pub fn draw(
         &self,
         backward: &PositionRows<F>,
@@ -75,7 +75,7 @@ impl<F: Real> Lattice<'_, F> {
                 of_state.push(random.uniform());
                 of_length.extend(self.segments.is_some().then(|| random.uniform()));
             }
-            // The state, by the one before.
+            // Draw the state, given the previous one.
             weights.resize(self.entered().size(s), F::ZERO);
             self.enter(place, s, backward, &mut weights);
             let before: Vec<Option<usize>> =
@@ -98,7 +98,7 @@ impl<F: Real> Lattice<'_, F> {
                 }
                 continue;
             }
-            // The length, by the state.
+            // Draw the length, given the state.
             let ends = self.end_weights(backward, place, s);
             each_group(&states, |state, group| {
                 let ways: Vec<(usize, f64)> = ends.iter().map(|end| end.way(state)).collect();
@@ -113,8 +113,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(drawn)
     }
 
-    /// For every end of a segment that starts at s the log weight of it and what follows, in each state that
-    /// may be left there.
+    /// For each end of a segment that starts at s: the log weight of the segment and all continuations, for
+    /// each state in which it may end there.
     fn end_weights(&self, backward: &PositionRows<F>, place: usize, s: usize) -> Vec<End<'_>> {
         let mut ends = Vec::new();
         self.each_starting(place, s, |t, scores| {
@@ -128,15 +128,15 @@ impl<F: Real> Lattice<'_, F> {
     }
 }
 
-/// The segments from one position to another, by the states that may be left.
+/// The segments between two positions, by end state.
 struct End<'a> {
     origins: Option<&'a [u32]>,
     logs: Vec<f64>,
 }
 
 impl End<'_> {
-    /// The number among the states left, and the log weight, of a state among those entered; −∞ if it cannot
-    /// be left here.
+    /// For a state among those entered: its index among the states left, and the log weight; −∞ if a segment
+    /// of this state cannot end here.
     fn way(&self, entered: usize) -> (usize, f64) {
         let Some(origins) = self.origins else { return (entered, self.logs[entered]) };
         let own = |&k: &usize| origins[k] as usize == entered && self.logs[k] > f64::NEG_INFINITY;
@@ -144,7 +144,7 @@ impl End<'_> {
     }
 }
 
-/// Calls `work` with every value that there is, in ascending order, and where it stands.
+/// Calls `work` with each distinct value, in ascending order, and with the indices where it occurs.
 fn each_group<K: Copy + Ord>(values: &[K], mut work: impl FnMut(K, &[usize])) {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by_key(|&x| (values[x], x));

@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::model::Transitions;
 use crate::numeric::{Matrix, Real, multiply};
 
-/// Which rows or columns of a table are meant.
+/// A selection of rows or columns of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Index<'a> {
-    /// These, one after the other.
+    /// A contiguous range.
     Range(Range<usize>),
-    /// These.
+    /// A list of indices.
     List(&'a [u32]),
 }
 
@@ -30,7 +30,7 @@ impl Index<'_> {
         }
     }
 
-    /// A list of neighbours is a range, which is read faster.
+    /// Converts a list of consecutive indices into a range, which is read faster.
     fn simplified(self) -> Self {
         match self {
             Index::List(list @ [first, ..]) if list.iter().zip(*first..).all(|(&k, next)| k == next) => {
@@ -40,7 +40,7 @@ impl Index<'_> {
         }
     }
 
-    /// The rows of `width` numbers that are meant, side by side.
+    /// The selected rows of `width` numbers, contiguous.
     fn rows_of<'a, F: Real>(&self, values: &'a [F], width: usize) -> Cow<'a, [F]> {
         match self {
             Index::Range(range) => Cow::Borrowed(&values[range.start * width..range.end * width]),
@@ -63,7 +63,8 @@ pub(crate) trait Entries<F: Real>: Sync {
     /// True if all boundaries have the same table.
     fn shared(&self) -> bool;
 
-    /// Writes the log-transitions between `rows` and `columns` of table t, row-major, −∞ where there is none.
+    /// Writes the log-transitions between `rows` and `columns` of table t, row-major; −∞ for missing
+    /// transitions.
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]);
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct ChainEntries<'a, F: Real> {
 }
 
 impl<'a, F: Real> ChainEntries<'a, F> {
-    /// The whole of table t, where there is one in memory.
+    /// The whole table t, if it is stored in memory.
     pub fn table(&self, t: usize) -> Option<&'a [F]> {
         let size = self.states * self.states;
         match self.transitions {
@@ -125,7 +126,7 @@ mod tests {
     use crate::method::dynamic::lattice::Edges;
     use crate::random::Streams;
 
-    /// Every kind of index for rows and columns, on the model and on a part of it.
+    /// Every kind of index for rows and columns, on the whole model and on a restriction.
     fn tiles_agree_with_single_scores<F: Real>() {
         let random = &mut Streams::new(3, "entries tests").block(0);
         let (states, rank) = (23, 5);

@@ -1,9 +1,9 @@
 //! Marginals of nodes and edges: the gradient of log Z.
 //!
 //! γₜ(i) = exp(laₜ(i) + lbₜ(i)) / norm and ξₜ(i, j) = aₜ(i) Mₜ(i, j) wₜ₊₁(j) / norm with the same norm, so
-//! that the rows of ξₜ add up to γₜ. Edge marginals are never made one by one: their sum over positions and
-//! sequences is M ∘ Σ aᵀw, one product. With a scaled to a largest entry of 1 it loses at most N·TINY·Σw:
-//! where w is too large for that, that position is done in the log domain, row by row.
+//! the rows of ξₜ sum to γₜ. Edge marginals are never computed one by one: their sum over positions and
+//! sequences is M ∘ Σ aᵀw, one product. With a scaled to largest entry 1, it loses at most N·TINY·Σw. If w is
+//! too large for that, the position is computed in the log domain, row by row.
 
 use super::messages::{Lattice, Messages, each_row};
 use crate::error::Result;
@@ -11,13 +11,13 @@ use crate::numeric::{Aligned, Real};
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
-/// Rows of a product are gathered up to this many numbers.
+/// Maximum count of numbers gathered for one product.
 const GATHERED_NUMBERS: usize = 1 << 24;
-/// Tables of at most this many states stay in the cache: there so many numbers do, and fresh memory is
-/// spared.
+/// A table of at most this many states stays in the cache. The gathered rows then should too, which also
+/// avoids fresh memory.
 const FEW_STATES: usize = 512;
 const GATHERED_NUMBERS_FEW_STATES: usize = 1 << 15;
-/// But never fewer rows than this.
+/// Minimum number of rows to gather.
 const FEWEST_ROWS: usize = 128;
 
 /// How many rows of `states` numbers to gather for a product.
@@ -27,7 +27,7 @@ pub(super) fn gathered(states: usize) -> usize {
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// P(xₜ = i) of sequence b; zeros if the sequence has no weight.
+    /// P(xₜ = i) of sequence b; zeros if Z = 0.
     pub fn node_marginals(&self, messages: &Messages<F>, b: usize, t: usize, out: &mut [F]) {
         let place = self.layout.place(b);
         if messages.log_partition[b] == f64::NEG_INFINITY {
@@ -85,8 +85,7 @@ impl<F: Real> Lattice<'_, F> {
         Ok(())
     }
 
-    /// The boundaries of the window and the sequences that cross them, of those that are wanted and have a
-    /// weight.
+    /// The boundaries of the window, each paired with the sequences that cross it, are wanted and have Z > 0.
     pub(super) fn pairs(
         &self,
         messages: &Messages<F>,
@@ -104,8 +103,8 @@ impl<F: Real> Lattice<'_, F> {
         pairs
     }
 
-    /// left ← aₜ, right ← wₜ₊₁ / norm for pairs of boundary and place; the numbers beside are ln of w's
-    /// largest entry.
+    /// left ← aₜ, right ← wₜ₊₁ / norm for pairs of boundary and place. `scales` receives ln of the largest
+    /// entry of w.
     pub(super) fn gather(
         &self,
         messages: &Messages<F>,
@@ -129,20 +128,20 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// row ← ln wₜ₊₁ and, returned, what is to be added: ξₜ(i, j) = exp(laₜ(i) + ln Mₜ(i, j) + row(j) +
-    /// shift).
+    /// row ← ln wₜ₊₁. Returns the shift such that ξₜ(i, j) = exp(laₜ(i) + ln Mₜ(i, j) + row(j) + shift).
     pub(super) fn log_weights(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
         let scale = self.entering(messages, place, t + 1, row);
         scale - messages.backward.scale(place, t) - messages.norm(place, t)
     }
 
-    /// Up to this a largest ln w loses nothing of account: N·Σw·TINY is below rounding.
+    /// Up to this value of the largest ln w, the loss N·Σw·TINY is below rounding.
     pub(super) fn largest_log_weight(&self, size: usize) -> f64 {
         let room = F::EPSILON.to_f64().ln() - F::TINY.to_f64().ln();
         room - 2.0 * (size as f64).ln() - 2.0
     }
 
-    /// Calls `add` with i, ξₜ(i, ·) and ln ξₜ(i, ·) for every row that has a weight, from the log domain.
+    /// Calls `add` with i, ξₜ(i, ·) and ln ξₜ(i, ·) for each row of positive weight, computed in the log
+    /// domain.
     pub(super) fn extreme_edges(
         &self,
         messages: &Messages<F>,
@@ -161,7 +160,7 @@ impl<F: Real> Lattice<'_, F> {
                 continue;
             }
             self.steps.log_row(t, i, &mut logs);
-            // In double precision: the parts may be far larger than their sum.
+            // In double precision: the terms may be far larger than their sum.
             for ((x, log), &w) in row.iter_mut().zip(&mut logs).zip(&weights) {
                 *log = F::from_f64(la + log.to_f64() + w.to_f64() + shift);
                 *x = *log;

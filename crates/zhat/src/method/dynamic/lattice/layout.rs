@@ -1,7 +1,8 @@
-//! Where the rows of a batch of ragged sequences stand.
+//! Memory layout of a batch of sequences of different lengths.
 //!
-//! Sequences are sorted by length, longest first, so those that have a position t are the first `active(t)`.
-//! The rows of a layer stand side by side, layer after layer: a step multiplies one block.
+//! Sequences are sorted by length, longest first, so the sequences that have a position t are the first
+//! `active(t)`. The rows of a layer are stored contiguously, layer after layer, so each step multiplies one
+//! block.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ pub(crate) struct Layout {
     places: Vec<usize>,
     /// The lengths in sorted order.
     lengths: Vec<usize>,
-    /// How many sequences have a position t.
+    /// The number of sequences that have a position t.
     active: Vec<usize>,
     /// The number of states of each layer.
     sizes: Vec<usize>,
@@ -44,7 +45,7 @@ impl Layout {
         self.order.len()
     }
 
-    /// How many sequences have a position t; none behind the last layer.
+    /// The number of sequences that have a position t; 0 after the last layer.
     pub fn active(&self, t: usize) -> usize {
         self.active.get(t).copied().unwrap_or(0)
     }
@@ -75,7 +76,7 @@ impl Layout {
     }
 }
 
-/// A row for every sequence and layer of a window, and a number beside it.
+/// One row for each sequence and layer of a window, each with a scale.
 #[derive(Debug)]
 pub(crate) struct Rows<F> {
     first: usize,
@@ -93,7 +94,7 @@ impl<F: Real> Rows<F> {
         rows
     }
 
-    /// Rows of no particular value, with zeros beside them.
+    /// Uninitialised rows with zero scales.
     pub fn unset(layout: &Layout, window: Range<usize>) -> Self {
         let (mut starts, mut sizes) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
         let (mut row, mut at) = (0, 0);
@@ -112,19 +113,19 @@ impl<F: Real> Rows<F> {
         &self.values[start + place * size..][..size]
     }
 
-    /// The same, to be written.
+    /// The same row, mutable.
     pub fn row_mut(&mut self, place: usize, t: usize) -> &mut [F] {
         let (size, start) = (self.sizes[t - self.first], self.starts[t - self.first].1);
         &mut self.values[start + place * size..][..size]
     }
 
-    /// The rows of layer t of all places from the first, and their numbers.
+    /// The rows of layer t for the first `count` places, and their scales.
     pub fn layer_mut(&mut self, t: usize, count: usize) -> (&mut [F], &mut [f64]) {
         let (size, (row, start)) = (self.sizes[t - self.first], self.starts[t - self.first]);
         (&mut self.values[start..start + count * size], &mut self.scales[row..row + count])
     }
 
-    /// The rows of the first places of layers t and t + 1 with their numbers, the latter to be written.
+    /// The rows and scales of the first `count` places of layers t and t + 1; those of t + 1 are mutable.
     #[allow(clippy::type_complexity)]
     pub fn layers_mut(&mut self, t: usize, count: usize) -> ((&[F], &[f64]), (&mut [F], &mut [f64])) {
         let (size, (row, start)) = (self.sizes[t - self.first], self.starts[t - self.first]);
@@ -136,18 +137,18 @@ impl<F: Real> Rows<F> {
         (before, (&mut rows_after[..count * size_after], &mut scales_after[..count]))
     }
 
-    /// Writes the rows of layer t of the first places.
+    /// Writes the rows of layer t for the first places.
     pub fn set_layer(&mut self, t: usize, rows: &[F]) {
         let start = self.starts[t - self.first].1;
         self.values[start..start + rows.len()].copy_from_slice(rows);
     }
 
-    /// The number beside a row.
+    /// The scale of a row.
     pub fn scale(&self, place: usize, t: usize) -> f64 {
         self.scales[self.starts[t - self.first].0 + place]
     }
 
-    /// Writes the number beside a row.
+    /// Sets the scale of a row.
     pub fn set_scale(&mut self, place: usize, t: usize, scale: f64) {
         self.scales[self.starts[t - self.first].0 + place] = scale;
     }
@@ -159,7 +160,7 @@ impl<F: Real> Rows<F> {
         copy
     }
 
-    /// Copies layer t with its numbers from other rows.
+    /// Copies layer t with its scales from other rows.
     pub fn copy_layer(&mut self, other: &Rows<F>, t: usize, count: usize) {
         for place in 0..count {
             self.row_mut(place, t).copy_from_slice(other.row(place, t));
@@ -168,11 +169,11 @@ impl<F: Real> Rows<F> {
     }
 }
 
-/// Rows for leaving and for entering each position. On a chain both are the same, and `entered` is `None`.
+/// Rows for leaving and for entering each position. In a chain both are the same, and `entered` is `None`.
 #[derive(Debug)]
 pub(crate) struct PositionRows<F> {
     pub left: Rows<F>,
-    /// Of semi-Markov chains: rows for the states that a segment may be entered in.
+    /// For semi-Markov chains: rows for the states in which a segment may start.
     pub entered: Option<Rows<F>>,
 }
 
@@ -182,7 +183,7 @@ impl<F: Real> PositionRows<F> {
         self.left.row(place, t)
     }
 
-    /// The number beside it.
+    /// Its scale.
     pub fn scale(&self, place: usize, t: usize) -> f64 {
         self.left.scale(place, t)
     }
@@ -192,7 +193,7 @@ impl<F: Real> PositionRows<F> {
         self.entered.as_ref().unwrap_or(&self.left)
     }
 
-    /// The same, to be written.
+    /// The same rows, mutable.
     pub fn entered_mut(&mut self) -> &mut Rows<F> {
         self.entered.as_mut().unwrap_or(&mut self.left)
     }

@@ -1,17 +1,17 @@
-//! Messages in the linear domain, where nothing of account is lost.
+//! Messages in the linear domain, used if no significant accuracy is lost.
 //!
-//! With Eₜ = exp(Fₜ − max Fₜ) and scales kept beside the rows,
+//! With Eₜ = exp(Fₜ − max Fₜ) and scales stored beside the rows,
 //!
 //!   forward  aₜ₊₁ = (aₜ·Mₜ) ∘ Eₜ₊₁,   backward bₜ = Mₜ·wₜ₊₁,  wₜ₊₁ = Eₜ₊₁ ∘ bₜ₊₁
 //!
-//! with a and w divided by their largest entry. That takes one exponential for an entry and no logarithm, and
-//! products are written where they stay: for a few hundred states the log domain costs as much as the
-//! products.
+//! where a and w are divided by their largest entry. This needs one exponential per entry and no logarithm,
+//! and products are written directly to their destination. For a few hundred states, the log domain costs as
+//! much as the products.
 //!
-//! An entry of a or w loses at most N·TINY·2^`HEADROOM_BITS` as long as the largest entry before the division is at
-//! least 2^−`HEADROOM_BITS`; an entry of a product then has all its digits where it is above
-//! 4·N²·TINY·2^`HEADROOM_BITS`/EPSILON. Whoever finds less (strong couplings, zeros, no weight at all) starts over in
-//! the log domain (`messages`).
+//! An entry of a or w loses at most N·TINY·2^`HEADROOM_BITS` as long as the largest entry before the division
+//! is at least 2^−`HEADROOM_BITS`. An entry of a product then has full precision if it is above
+//! 4·N²·TINY·2^`HEADROOM_BITS`/EPSILON. If an entry is smaller (strong couplings, zeros, or Z = 0), the
+//! computation starts over in the log domain (`messages`).
 
 use rayon::prelude::*;
 
@@ -25,33 +25,33 @@ use crate::numeric::{Aligned, Real};
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
-/// The logarithm to base 2 of how far below 1 the largest entry of a weighed row may be.
+/// log₂ of how far below 1 the largest entry of a weighted row may be.
 const HEADROOM_BITS: i32 = 30;
 
-/// More states are not worth it: the products are all that counts.
+/// With more states, products dominate the time and the linear domain gains nothing.
 const MOST_STATES: usize = 4096;
 
 /// The messages of all layers, and log Z of each sequence in the order of the batch.
 pub(crate) struct Linear<F> {
-    /// ln of what E was divided by, of each sequence and position.
+    /// ln of the divisor of E, for each sequence and position.
     shifts: Vec<f64>,
     /// a.
     forward: Rows<F>,
     /// b.
     backward: Rows<F>,
-    /// Σᵢ aₜ(i)·bₜ(i) of each position and place.
+    /// Σᵢ aₜ(i)·bₜ(i) for each position and place.
     norms: Vec<Vec<f64>>,
     pub log_partition: Vec<f64>,
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// True if it is worth a try.
+    /// True if the linear domain is likely to be faster.
     pub fn linear(&self) -> bool {
         let stored = self.edges.sets.is_none() && matches!(self.edges.transitions, Transitions::Shared(_));
         self.segments.is_none() && stored && self.layout.largest() <= MOST_STATES
     }
 
-    /// log Z of each sequence, or nothing if too much might be lost.
+    /// log Z of each sequence, or `None` if too much accuracy might be lost.
     pub fn linear_log_partitions(&self, clock: &Clock<'_>) -> Result<Option<Vec<f64>>> {
         let (batch, size) = (self.layout.batch(), self.layout.largest());
         let mut log_partition = vec![f64::NEG_INFINITY; batch];
@@ -85,8 +85,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(Some(log_partition))
     }
 
-    /// All messages, or nothing if too much might be lost. E is left in `weights`: B×T×N, with room for as
-    /// many positions as one likes.
+    /// All messages, or `None` if too much accuracy might be lost. Stores E in `weights`, a B×T×N array that
+    /// may have more positions than the sequences.
     pub fn sweep_linear(&self, weights: &mut [F], clock: &Clock<'_>) -> Result<Option<Linear<F>>> {
         let (steps, size) = (self.layout.steps(), self.layout.largest());
         let mut forward = Rows::unset(&self.layout, 0..steps);
@@ -121,7 +121,7 @@ impl<F: Real> Lattice<'_, F> {
         let room = self.layout.active(1) * size;
         let (mut leaving, mut product) = (Aligned::zeros(room), Aligned::zeros(room));
         let mut scales = vec![0.0; self.layout.active(1)];
-        // Step s of both directions, the backward one counted from each sequence's end.
+        // Step s of both directions. The backward step is counted from the end of each sequence.
         for s in 0..steps.saturating_sub(1) {
             clock.step("messages", s, steps)?;
             let count = self.layout.active(s + 1);
@@ -148,7 +148,7 @@ impl<F: Real> Lattice<'_, F> {
                 backward.set_scale(place, t(place), scales[place]);
             }
         }
-        // The others were looked at on their way into the next product.
+        // The other layers were checked before the next product.
         let floor = self.floor();
         if (0..self.layout.batch()).any(|place| F::least(backward.row(place, 0)) < floor) {
             return Ok(None);
@@ -167,14 +167,14 @@ impl<F: Real> Lattice<'_, F> {
         Ok(Some(Linear { shifts, forward, backward, norms, log_partition }))
     }
 
-    /// Below this an entry of a product may have lost more than rounding.
+    /// Below this threshold, an entry of a product may have lost more than rounding.
     fn floor(&self) -> F {
         let states = self.layout.largest() as f64;
         let lost = states * states * F::TINY.to_f64() * f64::from(HEADROOM_BITS).exp2();
         F::from_f64(4.0 * lost / F::EPSILON.to_f64())
     }
 
-    /// row ← Eₜ of the sequence at a place, and max Fₜ; NaN if that is −∞.
+    /// row ← Eₜ of the sequence at a place; returns max Fₜ, or NaN if it is −∞.
     fn node_weights(&self, place: usize, t: usize, row: &mut [F]) -> f64 {
         let (scores, shifts) = self.node(place, t);
         let shift = F::max_sum(scores, shifts);
@@ -185,8 +185,8 @@ impl<F: Real> Lattice<'_, F> {
         shift.to_f64()
     }
 
-    /// row ← row ∘ weights, largest entry 1; returns the logarithm of what the row was divided by, NaN if too
-    /// much might be lost.
+    /// row ← row ∘ weights with largest entry 1. Returns the logarithm of the divisor, or NaN if too much
+    /// accuracy might be lost.
     fn weigh(&self, weights: &[F], row: &mut [F]) -> f64 {
         let (least, largest) = F::weigh_by(row, weights);
         if least < self.floor() || largest.to_f64() < f64::from(-HEADROOM_BITS).exp2() {
@@ -196,7 +196,7 @@ impl<F: Real> Lattice<'_, F> {
         largest.to_f64().ln()
     }
 
-    /// P(xₜ = i) of sequence b, times a factor.
+    /// P(xₜ = i) of sequence b, times `factor`.
     pub fn linear_node_marginals(
         &self,
         messages: &Linear<F>,
@@ -210,7 +210,7 @@ impl<F: Real> Lattice<'_, F> {
         F::multiply_pairs(out, messages.forward.row(place, t), messages.backward.row(place, t), factor);
     }
 
-    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions: aₜᵀwₜ₊₁ ∘ M, one
+    /// Adds Σ_b cotangent_b · Σₜ ξₜ to the gradient with respect to the transitions: aₜᵀwₜ₊₁ ∘ M, in one
     /// product.
     pub fn add_linear_edge_marginals(
         &self,
@@ -234,7 +234,7 @@ impl<F: Real> Lattice<'_, F> {
                 left.copy_from_slice(messages.forward.row(place, t));
                 let b = self.layout.sequence(place);
                 let at = (b * room + t + 1) * size;
-                // w is what the sweep had: E ∘ b with the largest entry 1, times what ξ is divided by.
+                // w as in the sweep: E ∘ b with largest entry 1, times the normalisation of ξ.
                 let shift = messages.backward.scale(place, t) - messages.backward.scale(place, t + 1);
                 let factor =
                     (messages.shifts[at / size] - shift).exp() * cotangent[b] / messages.norms[t][place];

@@ -1,18 +1,20 @@
 //! Forward and backward messages of a batch.
 //!
-//! With the shifts of the transitions folded into the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t
+//! With the shifts of the transitions added to the nodes, Fₜ(j) = scores + columnₜ₋₁(j) + rowₜ(j), layer t
 //! has
 //!
 //!   forward  la₀ = F₀,       laₜ₊₁(j) = ln Σᵢ exp(laₜ(i)) Mₜ(i, j) + Fₜ₊₁(j)
 //!   backward lb_{T−1} = 0,   lbₜ(i) = ln Σⱼ Mₜ(i, j) exp(Fₜ₊₁(j) + lbₜ₊₁(j)).
 //!
-//! Messages are kept as logarithms relative to a scale in double precision and are exponentiated, largest
-//! entry 1, only to be multiplied with M. An entry of a product may have lost up to N·TINY to underflow:
-//! where that is not far below it, it is summed again from the logarithms. Where all boundaries share one
-//! matrix, step s forward and step s backward, counted from each sequence's own end, read it once together.
-//! Semi-Markov chains take the same steps; what differs is how a position is left and entered (`segments`).
+//! Messages are stored as logarithms relative to a scale in double precision. They are exponentiated, with
+//! largest entry 1, only for products with M. An entry of a product may have lost up to N·TINY to underflow;
+//! if that is not negligible, it is recomputed from the logarithms. If all boundaries share one matrix, step
+//! s of the forward sweep and step s of the backward sweep, counted from the end of each sequence, are
+//! computed in a single pass over the matrix. Semi-Markov chains use the same steps; they differ in how a
+//! position is left and entered (`segments`).
 //!
-//! Time O(B·T·N²), memory two rows of N for every position, or of √T positions with checkpoints (`windows`).
+//! Time O(B·T·N²). Memory: two rows of N numbers per position, or for only √T positions with checkpoints
+//! (`windows`).
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,39 +30,40 @@ use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// Rows of fewer numbers in all are not worth sharing out.
+/// Arrays with fewer numbers than this are processed by one thread.
 pub(super) const PARALLEL: usize = 1 << 15;
 
-/// Layers of states, what stands on them and what leads from one to the next: a chain, or with `segments` a
+/// Layers of states with their scores, and the transitions between them: a chain, or with `segments` a
 /// semi-Markov chain.
 pub struct Lattice<'a, F: Real> {
-    /// The states that may be left at each position.
+    /// Layout of the states in which a segment may end at each position.
     pub layout: Layout,
     pub nodes: &'a dyn Nodes<F>,
     pub steps: &'a dyn Steps<F>,
     pub edges: Edges<'a, F>,
-    /// The segments of a semi-Markov chain. A chain has segments of one position, whose scores are `nodes`.
+    /// The segments of a semi-Markov chain. In a chain, each segment has one position and its scores are
+    /// `nodes`.
     pub segments: Option<SegmentLayers<'a, F>>,
-    /// rowₜ + columnₜ₋₁ for positions inside a sequence: one for each t ≥ 1, or one for all.
+    /// rowₜ + columnₜ₋₁ for positions inside a sequence: one row for each t ≥ 1, or one row for all.
     inner_shifts: Vec<Vec<F>>,
-    /// start + row₀ for the first position of a sequence that goes on.
+    /// start + row₀ for the first position of sequences longer than one.
     first_shifts: Vec<F>,
-    /// The least finite ln Mₜ(i, j), found when first asked for.
+    /// The smallest finite ln Mₜ(i, j), computed on first use.
     pub(super) least: Vec<OnceLock<f64>>,
 }
 
 /// The messages of a window of layers.
 pub struct Messages<F> {
-    /// The layers whose nodes, and whose boundaries to the next layer, are this window's. The rows reach one
-    /// layer further where there is one.
+    /// The layers whose nodes, and whose boundaries to the next layer, belong to this window. The rows
+    /// include one more layer if it exists.
     pub window: Range<usize>,
-    /// la; of segments the log weights of what ends at t (`left`), and of what leads into a segment that
-    /// starts at t (`entered`).
+    /// la. For segments: the log weights of all prefixes that end at t (`left`) and of all that enter a
+    /// segment starting at t (`entered`).
     pub forward: PositionRows<F>,
-    /// lb; of segments the log weights of what follows from leaving t (`left`), and from the start of a
-    /// segment at t (`entered`).
+    /// lb. For segments: the log weights of all continuations after leaving t (`left`) and from the start of
+    /// a segment at t (`entered`).
     pub backward: PositionRows<F>,
-    /// log Σᵢ exp(laₜ(i) + lbₜ(i)) of each position and place; of segments log Z, relative to both scales.
+    /// log Σᵢ exp(laₜ(i) + lbₜ(i)) for each position and place; for segments log Z, relative to both scales.
     pub(super) norms: Vec<Vec<f64>>,
     /// log Z of each sequence, in the order of the batch.
     pub log_partition: Vec<f64>,
@@ -112,7 +115,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         add(row, shifts);
     }
 
-    /// Fₜ of the sequence at a place as a sum of two rows: the scores, and what goes with the position.
+    /// Fₜ of the sequence at a place as the sum of two rows: the scores, and the shifts of the position.
     /// Either may be empty.
     pub(super) fn node(&self, place: usize, t: usize) -> (&[F], &[F]) {
         let shifts = match (t, t + 1 == self.layout.length(place)) {
@@ -124,8 +127,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         (self.nodes.scores(self.layout.sequence(place), t), shifts)
     }
 
-    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t; it is relative to the scale
-    /// returned.
+    /// Writes wₜ = Fₜ + lbₜ, the log weight of entering each state at t, relative to the returned scale.
     pub fn entering(&self, messages: &Messages<F>, place: usize, t: usize, row: &mut [F]) -> f64 {
         if let Some(entering) = &messages.backward.entered {
             row.copy_from_slice(entering.row(place, t));
@@ -136,7 +138,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         messages.backward.scale(place, t)
     }
 
-    /// All messages. Sequences without a weight have log Z = −∞ and messages without meaning.
+    /// All messages. Sequences with Z = 0 have log Z = −∞, and their messages are invalid.
     pub fn sweep(&self, clock: &Clock<'_>) -> Result<Messages<F>> {
         let steps = self.layout.steps();
         let mut forward = self.forward_rows(None, &(0..steps));
@@ -158,14 +160,14 @@ impl<'a, F: Real> Lattice<'a, F> {
         Ok(self.finish(0..steps, forward, backward, log_partition))
     }
 
-    /// The messages forward alone, and log Z.
+    /// The forward messages and log Z.
     pub fn sweep_forward(&self, clock: &Clock<'_>) -> Result<(PositionRows<F>, Vec<f64>)> {
         let forward = self.forward_window(None, 0..self.layout.steps(), clock)?;
         let log_partition = self.log_partition(&forward.left);
         Ok((forward, log_partition))
     }
 
-    /// The messages backward alone.
+    /// The backward messages.
     pub fn sweep_backward(&self, clock: &Clock<'_>) -> Result<PositionRows<F>> {
         let steps = self.layout.steps();
         let mut backward = self.backward_rows(None, &(0..steps));
@@ -207,7 +209,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         Messages { window, forward, backward, norms, log_partition }
     }
 
-    /// log Z of each sequence from the messages at its end.
+    /// log Z of each sequence, from the messages at its end.
     fn log_partition(&self, forward: &Rows<F>) -> Vec<f64> {
         let end = |b: usize| {
             let place = self.layout.place(b);
@@ -230,8 +232,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// Messages forward over a window, aligned at the start; its first layer is given. What is entered right
-    /// behind it is filled too, where the sequences go on.
+    /// Forward messages over a window, aligned at the start of the sequences. The first layer is given. Also
+    /// fills the row for entering the position after the window, for sequences that continue.
     pub(super) fn forward(
         &self,
         forward: &mut PositionRows<F>,
@@ -254,7 +256,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         clock.check()
     }
 
-    /// Messages backward over a window, aligned at the start. What stands behind it is given.
+    /// Backward messages over a window, aligned at the start of the sequences. The rows after the window are
+    /// given.
     pub(super) fn backward(
         &self,
         backward: &mut PositionRows<F>,
@@ -277,7 +280,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         clock.check()
     }
 
-    /// Step s of both directions, the backward one counted from each sequence's end.
+    /// Step s of both directions. The backward step is counted from the end of each sequence.
     fn step_both(
         &self,
         s: usize,
@@ -302,7 +305,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         self.enter_backward(t_backward, count, backward);
     }
 
-    /// input ← exp laₜ of the sequences that go on.
+    /// input ← exp laₜ of the sequences that continue.
     pub(super) fn leave(&self, t: usize, forward: &Rows<F>, input: &mut [F]) {
         each(input, self.layout.size(t), |place, row| {
             row.copy_from_slice(forward.row(place, t));
@@ -310,7 +313,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// laₜ₊₁ from the product; of segments what leads into position t + 1.
+    /// laₜ₊₁ from the product; for segments, the row for entering position t + 1.
     fn arrive(
         &self,
         t: usize,
@@ -336,7 +339,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// input ← exp wₜ₊₁, largest entry 1, with t the boundary of each place; the scales are w's.
+    /// input ← exp wₜ₊₁ with largest entry 1, where t is the boundary of each place. `scales` receives the
+    /// scales of w.
     fn leave_backward(
         &self,
         t: impl Fn(usize) -> usize + Sync,
@@ -352,7 +356,7 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// row ← wₜ, largest entry 0; its scale is returned. Of segments it is there already.
+    /// row ← wₜ with largest entry 0; returns its scale. For segments, the row is already stored.
     pub(super) fn enter(&self, place: usize, t: usize, backward: &PositionRows<F>, row: &mut [F]) -> f64 {
         let rows = backward.entered();
         row.copy_from_slice(rows.row(place, t));
@@ -395,7 +399,7 @@ impl<F: Real> Messages<F> {
     }
 }
 
-/// Subtracts the maximum where it is finite, and returns it.
+/// Subtracts the maximum if it is finite, and returns it (otherwise 0).
 pub(crate) fn normalise<F: Real>(row: &mut [F]) -> f64 {
     let shift = F::max(row);
     if shift == F::NEG_INFINITY {
@@ -405,12 +409,12 @@ pub(crate) fn normalise<F: Real>(row: &mut [F]) -> f64 {
     shift.to_f64()
 }
 
-/// log Σ exp of a row.
+/// log Σ exp of a row with its scale.
 pub(super) fn total<F: Real>(row: &[F], scale: f64) -> f64 {
     scale + F::log_sum_exp(row)
 }
 
-/// Works on every row of `size` numbers, in parallel where it pays.
+/// Calls `work` on each row of `size` numbers, in parallel if there are enough rows.
 pub(crate) fn each<F: Real>(rows: &mut [F], size: usize, work: impl Fn(usize, &mut [F]) + Sync) {
     if rows.len() >= PARALLEL && rows.len() > size {
         rows.par_chunks_exact_mut(size).enumerate().for_each(|(place, row)| work(place, row));
@@ -419,7 +423,7 @@ pub(crate) fn each<F: Real>(rows: &mut [F], size: usize, work: impl Fn(usize, &m
     }
 }
 
-/// The same with a number beside each row.
+/// The same, with one scale per row.
 pub(crate) fn each_row<F: Real>(
     rows: &mut [F],
     scales: &mut [f64],

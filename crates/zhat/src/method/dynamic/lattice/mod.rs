@@ -1,11 +1,11 @@
-//! Messages on chains and semi-Markov chains: what exact and randomized methods share.
+//! Messages on chains and semi-Markov chains, shared by the exact and the randomized methods.
 //!
-//! A lattice has layers of states and, between neighbouring layers, a matrix of transitions. `entries` are
-//! the log-transitions as they stand in the model, tile by tile; `steps` turns them into matrices of numbers
-//! in [0, 1] that messages are multiplied with. `nodes` are the scores of the layers; `messages` sweeps
-//! forward and backward over a batch, `linear` the same without logarithms where nothing can be lost;
-//! `gradient` has the marginals. A semi-Markov chain is a lattice whose positions are left and entered by
-//! `segments`; a chain has segments of one position.
+//! A lattice has layers of states and a transition matrix between each pair of adjacent layers. `entries`
+//! reads the log-transitions of the model tile by tile. `steps` turns them into matrices with entries in [0,
+//! 1] for products with messages. `nodes` holds the scores of the layers. `messages` sweeps forward and
+//! backward over a batch; `linear` does the same without logarithms if no accuracy can be lost; `gradient`
+//! computes the marginals. In a semi-Markov chain, positions are entered and left by `segments`; in a chain,
+//! each segment has one position.
 
 mod best;
 mod buffers;

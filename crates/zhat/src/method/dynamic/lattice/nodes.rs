@@ -1,25 +1,26 @@
-//! How messages pass through the positions of a lattice.
+//! Node scores of a lattice, and the mapping of its edges to the model's transitions.
 
 use super::entries::{ChainEntries, Entries, Index};
 use crate::model::{Chain, Transitions};
 use crate::numeric::Real;
 use crate::query::sequence::TransitionGradient;
 
-/// The node scores of a lattice: emissions, start, weights of a selection; not the shifts of the transitions.
+/// The node scores of a lattice: emissions, start scores and weights of a selection. They exclude the shifts
+/// of the transitions.
 pub(crate) trait Nodes<F: Real>: Sync {
     /// The number of states of layer t, the same for all sequences.
     fn states(&self, t: usize) -> usize;
 
-    /// The scores of sequence b at position t, one for each state of the layer, without the start; empty if
-    /// there are none.
+    /// The scores of sequence b at position t, one per state of the layer, without the start scores; may be
+    /// empty.
     fn scores(&self, b: usize, t: usize) -> &[F];
 
-    /// What is added at t = 0; empty if that is nothing.
+    /// Scores added at t = 0; may be empty.
     fn start(&self) -> &[F] {
         &[]
     }
 
-    /// Adds the scores of sequence b at position t, with the start scores at t = 0.
+    /// Adds the scores of sequence b at position t, including the start scores at t = 0.
     fn add_scores(&self, b: usize, t: usize, scores: &mut [F]) {
         add(scores, self.scores(b, t));
         if t == 0 {
@@ -45,7 +46,7 @@ impl<F: Real> Nodes<F> for ChainNodes<'_, F> {
     }
 }
 
-/// One sequence whose node scores are given layer by layer.
+/// One sequence with given node scores for each layer.
 pub(crate) struct LayerNodes<'a, F: Real>(pub Vec<&'a [F]>);
 
 impl<F: Real> Nodes<F> for LayerNodes<'_, F> {
@@ -58,24 +59,23 @@ impl<F: Real> Nodes<F> for LayerNodes<'_, F> {
     }
 }
 
-/// x ← x + y; scores are finite or −∞, so no sum is NaN.
+/// x ← x + y. Scores are finite or −∞, so no sum is NaN.
 pub(crate) fn add<F: Real>(x: &mut [F], y: &[F]) {
     F::add_to(x, y);
 }
 
-/// Where the edges of a lattice stand among a model's transitions: for what cannot go through a matrix
-/// product.
+/// Maps the edges of a lattice to the model's transitions, for operations that cannot use a matrix product.
 #[derive(Clone)]
 pub(crate) struct Edges<'a, F: Real> {
     pub transitions: &'a Transitions<F>,
     /// N of the model.
     pub states: usize,
-    /// The states kept before and after each boundary; all where there are none.
+    /// The states kept before and after each boundary; `None` if all are kept.
     pub sets: Option<Vec<(&'a [u32], &'a [u32])>>,
 }
 
 impl<F: Real> Edges<'_, F> {
-    /// The state of the model behind row i and column j of boundary t.
+    /// The model's states for row i and column j of boundary t.
     pub fn states_of(&self, t: usize, i: usize, j: usize) -> (usize, usize) {
         self.sets.as_ref().map_or((i, j), |sets| (sets[t].0[i] as usize, sets[t].1[j] as usize))
     }

@@ -1,9 +1,9 @@
-//! The k best paths, lazily (recursive enumeration).
+//! The k best paths, computed lazily (recursive enumeration).
 //!
-//! The r-th best path into a node comes through some node before it, as that one's r′-th best: each node
-//! keeps what it has found and the candidates for the next, one for each node before it. Asking a node for
-//! one more asks only the node that its last one came through. Memory O(k) a node that is asked, at most k·T
-//! nodes.
+//! The r-th best path into a node extends the r′-th best path into one of its predecessors. Each node stores
+//! the paths found so far and the candidates for the next one, one per predecessor. Extending a node by one
+//! path extends only the predecessor through which its last path came. Memory O(k) per visited node, at most
+//! k·T nodes.
 //!
 //! Reference: V. Jiménez, A. Marzal, *Computing the K shortest paths: a new algorithm and an experimental
 //! comparison*, WAE (1999).
@@ -11,10 +11,10 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
-/// A graph of nodes in layers, asked for what leads into a node.
+/// A graph of nodes in layers, with access to the predecessors of a node.
 pub(crate) trait Backward {
-    /// The nodes that lead into `node`, each with the score of the best path into it and on into `node`; none
-    /// for a first node.
+    /// The predecessors of `node`, each with the score of the best path through it into `node`; empty for a
+    /// first node.
     fn before(&self, node: Node) -> Vec<(Node, f64)>;
     /// The score of the step from `from` to `node`.
     fn step(&self, from: Node, node: Node) -> f64;
@@ -25,7 +25,7 @@ pub(crate) trait Backward {
 /// A layer and a state in it.
 pub(crate) type Node = (usize, usize);
 
-/// A path into a node: through the `rank`-th best path into the node before.
+/// A path into a node: the `rank`-th best path into its predecessor, extended by one step.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     score: f64,
@@ -45,14 +45,14 @@ impl PartialOrd for Candidate {
     }
 }
 impl Ord for Candidate {
-    /// The larger one has the larger score; of equals the smaller state, then rank.
+    /// Ordered by score; among equal scores the smaller state is larger, then the smaller rank.
     fn cmp(&self, other: &Self) -> Ordering {
         let scores = self.score.total_cmp(&other.score);
         scores.then(other.from.cmp(&self.from)).then(other.rank.cmp(&self.rank))
     }
 }
 
-/// The best paths into a node that were found, and the candidates for the next.
+/// The best paths found into a node, and the candidates for the next one.
 struct NodePaths {
     found: Vec<Candidate>,
     candidates: BinaryHeap<Candidate>,
@@ -71,8 +71,8 @@ impl<'a, G: Backward> Ranked<'a, G> {
         Ranked { graph, k, nodes: HashMap::new() }
     }
 
-    /// The nodes of the `rank`-th best path into `node`, first to last; `None` if there are not so many. To
-    /// be asked for in turn.
+    /// The nodes of the `rank`-th best path into `node`, first to last; `None` if there are fewer paths.
+    /// Ranks must be requested in order.
     pub fn path(&mut self, node: Node, rank: usize) -> Option<Vec<Node>> {
         if !self.extend(node, rank) {
             return None;
@@ -82,16 +82,16 @@ impl<'a, G: Backward> Ranked<'a, G> {
             let Some(from) = way.from else { break };
             path.push(from);
             (at, rank) = (from, way.rank);
-            // The best way into a node nobody asked is not written down yet.
+            // The best path into an unvisited node is not stored yet.
             self.open(at);
         }
         path.reverse();
         Some(path)
     }
 
-    /// Finds the `rank`-th best way into `node`; the ones before it are known.
+    /// Finds the `rank`-th best path into `node`. The better ones must be known.
     fn extend(&mut self, node: Node, rank: usize) -> bool {
-        // Down to a node that knows already whether there is one more, then up again.
+        // Descends to a node whose next path is already determined, then ascends again.
         let wanted = rank;
         let mut waiting = vec![(node, rank)];
         let (mut at, mut rank) = (node, rank);
@@ -127,7 +127,7 @@ impl<'a, G: Backward> Ranked<'a, G> {
         self.nodes.get(&node).is_some_and(|paths| paths.found.len() > wanted)
     }
 
-    /// Writes down the best way into a node, and the best through each other node before it.
+    /// Stores the best path into a node, and the best path through each other predecessor as a candidate.
     fn open(&mut self, node: Node) {
         if self.nodes.contains_key(&node) {
             return;
@@ -139,7 +139,7 @@ impl<'a, G: Backward> Ranked<'a, G> {
             .map(|(from, score)| Candidate { score, from: Some(from), rank: 0 })
             .collect();
         candidates.sort_by(|a, b| b.cmp(a));
-        // No more than k of them can be among the k best.
+        // At most k of them can be among the k best.
         candidates.truncate(self.k);
         candidates.shrink_to_fit();
         let best = self.graph.best(node);
@@ -159,7 +159,7 @@ impl<'a, G: Backward> Ranked<'a, G> {
 mod tests {
     use super::*;
 
-    /// Layers of two states with scores that tie, and an end.
+    /// Layers of two states with tied scores, and an end node.
     struct Binary(usize);
 
     impl Backward for Binary {

@@ -1,18 +1,19 @@
 //! Relaxed samples (Gumbel-softmax), drawn backward, and their gradient.
 //!
-//! A segment that ends at t takes its state from p(j | what follows) ∝ outₜ(j) Mₜ(j, next), and its start
-//! from p(s | t, j) ∝ inₛ(j) exp score(s, t, j), each as the argmax of log p + Gumbel noise: together an
-//! exact draw. The relaxed ones are softmax((log p + g)/τ). A chain has segments of one position: out is la,
-//! and there is no length to draw.
+//! A segment that ends at t draws its state from p(j | later segments) ∝ outₜ(j) Mₜ(j, next) and its start
+//! from p(s | t, j) ∝ inₛ(j) exp score(s, t, j), each as the argmax of log p + Gumbel noise. Together they
+//! form an exact sample. The relaxed values are softmax((log p + g)/τ). In a chain, each segment has one
+//! position: out is la, and no length is drawn.
 //!
-//! Cotangents go through both softmaxes to the messages, to the transitions into hard states and to the
-//! scores of segments, and on through the forward recursion,
+//! Cotangents are propagated through both softmaxes to the messages, to the transitions into hard states and
+//! to the scores of segments, and then through the forward recursion,
 //!
 //!   V_out,ₜ(i) += aₜ(i) Σⱼ Mₜ(i, j) V_in,ₜ₊₁(j)/sⱼ with s = aₜM,   V_in,ₛ(j) += P(s | t, j) V_out,ₜ(j):
 //!
-//! aₜ(i) M(i, j) V_in,ₜ₊₁(j)/sⱼ is the gradient with respect to the transitions, P(s | t, j) V_out,ₜ(j) that
-//! with respect to score(s, t, j); on a chain V = V_in = V_out is that with respect to the node scores. All
-//! is linear, so all samples of a sequence go through one sweep. Hard states and lengths are constants.
+//! aₜ(i) M(i, j) V_in,ₜ₊₁(j)/sⱼ is the gradient with respect to the transitions, and P(s | t, j) V_out,ₜ(j)
+//! the gradient with respect to score(s, t, j). On a chain, V = V_in = V_out is the gradient with respect to
+//! the node scores. The recursion is linear, so one sweep serves all samples of a sequence. Hard states and
+//! lengths are constants.
 //!
 //! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML
 //! (2022), Algorithm 4.
@@ -28,22 +29,23 @@ use crate::query::sequence::TransitionGradient;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// A segment and the softmaxes that it was taken of.
+/// A segment and the softmaxes from which it was drawn.
 pub(crate) struct RelaxedSegment<F> {
     /// Its last position.
     pub end: usize,
-    /// Its state, as a number among those that may be left at its end.
+    /// Its state, as an index into the states in which a segment may end here.
     pub state: usize,
-    /// How many positions it has.
+    /// Its number of positions.
     pub length: usize,
-    /// A value for each state that may be left at its end.
+    /// One value per state in which a segment may end here.
     pub states: Vec<F>,
-    /// A value for each length from 1 on; none of a chain.
+    /// One value per length, from 1 on; empty for a chain.
     pub lengths: Vec<f64>,
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// One sample of sequence b, which must have a path, the last segment first; `forward` are its messages.
+    /// One sample of sequence b, last segment first. The sequence must have a path; `forward` holds its
+    /// messages.
     pub fn relax(
         &self,
         forward: &PositionRows<F>,
@@ -56,7 +58,7 @@ impl<F: Real> Lattice<'_, F> {
         segments
     }
 
-    /// Calls `visit` with every segment, the last first, and the number of the state entered behind it.
+    /// Calls `visit` with each segment, last first, and with the index of the state entered after it.
     fn walk(
         &self,
         forward: &PositionRows<F>,
@@ -93,14 +95,14 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// Cotangents of zero for the messages.
+    /// Zero cotangents for the messages.
     pub fn message_cotangents(&self) -> PositionRows<F> {
         self.forward_rows(None, &(0..self.layout.steps()))
     }
 
-    /// Takes the cotangent of one relaxed sample, drawn again from the same stream, through its softmaxes.
-    /// `cotangent` gives that of the states and of the lengths of the segment that ends at t; `score` takes
-    /// that with respect to score(s, t, k).
+    /// Propagates the cotangent of one relaxed sample through its softmaxes. The sample is drawn again from
+    /// the same stream. `cotangent` returns the cotangents of the states and lengths of the segment that ends
+    /// at t; `score` receives the cotangent of score(s, t, k).
     #[allow(clippy::too_many_arguments)]
     pub fn relax_vjp<'c>(
         &self,
@@ -131,9 +133,10 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// Takes cotangents of the messages (before the shifts of the transitions) back through their recursion.
-    /// Of a chain `rows` become the gradient with respect to the node scores. Of segments `scores` takes, for
-    /// sequence b and end t, the gradient with respect to score(s, t, ·) for s = t, t − 1, …
+    /// Propagates cotangents of the messages (before the shifts of the transitions) back through their
+    /// recursion. For a chain, `rows` become the gradient with respect to the node scores. For segments,
+    /// `scores` receives for sequence b and end t the gradient with respect to score(s, t, ·) for s = t, t −
+    /// 1, …
     pub fn forward_vjp(
         &self,
         forward: &PositionRows<F>,
@@ -180,7 +183,7 @@ impl<F: Real> Lattice<'_, F> {
             self.add_row_shift(place, t, &mut logs);
             for (k, x) in logs.iter_mut().enumerate() {
                 let log = *x + from[origin(origins, k)].to_f64() + shift;
-                // What has no weight has no gradient: there out is −∞ itself.
+                // Terms of weight zero have no gradient, and there out is −∞ itself.
                 let some = log > f64::NEG_INFINITY && cotangent[k] != F::ZERO;
                 *x = if some { (log - out[k].to_f64()).exp() * cotangent[k].to_f64() } else { 0.0 };
             }
@@ -189,8 +192,8 @@ impl<F: Real> Lattice<'_, F> {
         weights
     }
 
-    /// Takes a cotangent on what arrives from boundary t, `after` for every place, to what leaves it, in
-    /// `rows`, and to the transitions.
+    /// Propagates the cotangent `after` of the messages that arrive across boundary t (one row per place) to
+    /// the messages that leave it, in `rows`, and to the transitions.
     fn step_vjp(
         &self,
         t: usize,
@@ -226,7 +229,7 @@ impl<F: Real> Lattice<'_, F> {
             let row = rows.row_mut(place, t).iter_mut().zip(&left[place * size..]);
             row.zip(&output[place * size..]).for_each(|((x, &a), &y)| *x += a * y);
         }
-        // Sums that underflow: their parts are weighed in the log domain.
+        // The terms of sums that underflow are weighed in the log domain.
         let mut weights = vec![F::ZERO; size];
         for (place, j) in doubtful {
             let v = after[place * next + j];
@@ -245,7 +248,7 @@ impl<F: Real> Lattice<'_, F> {
     }
 }
 
-/// values, a softmax at this temperature, become the gradient with respect to its arguments.
+/// Replaces `values`, a softmax at this temperature, by the gradient with respect to its arguments.
 fn through<G: Real, F: Real>(values: &mut [G], cotangent: &[F], temperature: f64) {
     let mean: f64 = values.iter().zip(cotangent).map(|(x, c)| x.to_f64() * c.to_f64()).sum();
     for (x, c) in values.iter_mut().zip(cotangent) {
@@ -253,7 +256,8 @@ fn through<G: Real, F: Real>(values: &mut [G], cotangent: &[F], temperature: f64
     }
 }
 
-/// Logarithms with Gumbel noise become their softmax; returns where their maximum is.
+/// Replaces log-probabilities by the softmax of their sum with Gumbel noise. Returns the index of the
+/// maximum.
 fn choose<F: Real>(row: &mut [F], temperature: f64, random: &mut Stream, noise: &mut Vec<f64>) -> usize {
     gumbel(random, row.len(), noise);
     // In double precision: noise and logits are added before they are rounded.

@@ -1,4 +1,4 @@
-//! Logarithms of products without loss: an entry that may have lost too much to underflow is summed again in
+//! Logarithms of products without loss: an entry that may have lost too much to underflow is recomputed in
 //! the log domain.
 
 use super::messages::Lattice;
@@ -6,11 +6,12 @@ use super::nodes::add;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// A product with more doubtful entries than this asks whether anything can have been lost at all.
+/// If a product has more doubtful entries than this, it is checked whether anything can have been lost at
+/// all.
 const MANY_DOUBTFUL: usize = 4;
 
 impl<F: Real> Lattice<'_, F> {
-    /// The logarithms of a product forward of exp `before`, without loss.
+    /// The logarithms of the forward product of exp `before`, without loss.
     pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F], clock: &Clock<'_>) {
         let doubtful = self.doubtful(t, before, row);
         F::ln_in_place(row);
@@ -20,7 +21,7 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// The logarithms of a product backward of exp of what `after` gives, without loss.
+    /// The logarithms of the backward product of exp `after()`, without loss.
     pub(super) fn log_sums_backward(
         &self,
         t: usize,
@@ -42,13 +43,13 @@ impl<F: Real> Lattice<'_, F> {
         });
     }
 
-    /// Below this a sum of N products may have lost more than rounding to underflow.
+    /// Below this threshold, a sum of N products may have lost more to underflow than to rounding.
     fn threshold(&self, layer: usize) -> F {
         F::from_f64(4.0 * self.steps.shape(layer - 1).1 as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
     }
 
-    /// The entries of a product with table t that may have lost too much; `input` are the logarithms that
-    /// went in.
+    /// The entries of a product with table t that may have lost too much. `input` holds the logarithms of the
+    /// factors.
     pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
         let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
@@ -56,8 +57,8 @@ impl<F: Real> Lattice<'_, F> {
         if F::least(output) < threshold {
             let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
             doubtful.extend(entries.map(|(j, _)| j as u32));
-            // Zeros of the model are no loss: they stay where every product of numbers that are not zero has
-            // all its digits.
+            // Zeros of the model are not a loss. They can be kept if no product of nonzero numbers
+            // underflows.
             if doubtful.len() > MANY_DOUBTFUL {
                 let least = input.iter().copied().filter(|&x| x > F::NEG_INFINITY);
                 let least = least.fold(F::ZERO, |a, b| if b < a { b } else { a }).to_f64();
@@ -69,8 +70,8 @@ impl<F: Real> Lattice<'_, F> {
         doubtful
     }
 
-    /// Sums the doubtful entries of a row again, from the logarithms that `logs` writes for an entry. What it
-    /// leaves has no meaning if the clock says to stop.
+    /// Recomputes the doubtful entries of a row from the logarithms that `logs` writes for an entry. If the
+    /// clock signals a stop, the result is invalid.
     #[allow(clippy::too_many_arguments)]
     fn repair(
         &self,
@@ -102,7 +103,7 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The least finite ln Mₜ(i, j).
+    /// The smallest finite ln Mₜ(i, j).
     pub(super) fn least(&self, t: usize) -> f64 {
         *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
             let (before, after) = self.steps.shape(t);

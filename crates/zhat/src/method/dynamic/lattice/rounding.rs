@@ -1,17 +1,17 @@
-//! How far rounding may move the log Z of a lattice.
+//! Bounds on the rounding error of the log Z of a lattice.
 
 use crate::model::Transitions;
 use crate::numeric::Real;
 
-/// What the bound depends on.
+/// The quantities that determine the bound.
 pub(crate) struct Sizes {
     /// N of the model.
     pub states: usize,
-    /// Positions of the longest sequence.
+    /// Length of the longest sequence.
     pub steps: f64,
-    /// Terms of a sum.
+    /// Terms per sum.
     pub terms: f64,
-    /// Positions that a state may last for.
+    /// Maximum number of positions of a segment.
     pub longest: f64,
     /// A bound on |score| of a whole sequence.
     pub magnitude: f64,
@@ -19,14 +19,14 @@ pub(crate) struct Sizes {
 
 /// A bound in nats.
 ///
-/// With u half of EPSILON, a position adds: u·terms for the sums, whose terms are positive; a few u for `exp`
-/// and `ln`; u times the size of the messages that are kept, relative to the largest; and u times the scores
-/// that are added, or D + 1 times where a transition is a product of D numbers. Scales are kept in double
-/// precision.
+/// Let u be half of EPSILON. Each position adds: u·terms for the sums, whose terms are positive; a few u for
+/// `exp` and `ln`; u times the magnitude of the stored messages relative to the largest; and u times the
+/// scores that are added, or D + 1 times that if a transition is a product of D numbers. Scales are stored in
+/// double precision.
 ///
-/// Messages that count are at most as far below the largest as what comes after can make up for. That is the
-/// range of one transition, and of the emissions of a segment, where every transition is possible, as it is
-/// for embeddings; else the whole magnitude.
+/// A message that matters is below the largest by at most the amount that later scores can compensate. If
+/// every transition is possible, as with embeddings, this is the range of one transition and of the emissions
+/// of one segment. Otherwise it is the whole magnitude.
 pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> f64 {
     let Sizes { states, steps, terms, longest, magnitude } = *sizes;
     let (positions, rank) = match transitions {

@@ -1,12 +1,11 @@
-//! The gradient with respect to the scores of segments, spread over what they are made of: start, emissions
-//! and segment scores.
+//! Distributes the gradient with respect to segments over start, emission and segment scores.
 
 use crate::model::{Chain, Segments, SemiMarkov};
 use crate::numeric::Real;
 use crate::query::sequence::{ChainGradient, TransitionGradient};
 
-/// The gradient with respect to start, emissions and, of a semi-Markov chain, segment scores. On a chain a
-/// segment has one position.
+/// The gradient with respect to start, emissions and, for a semi-Markov chain, segment scores. In a chain,
+/// each segment has one position.
 pub struct ScoreGradient<'a, F: Real> {
     chain: &'a Chain<F>,
     start: &'a mut [F],
@@ -15,7 +14,7 @@ pub struct ScoreGradient<'a, F: Real> {
 }
 
 impl<'a, F: Real> ScoreGradient<'a, F> {
-    /// The parts of a gradient: this, and that with respect to the transitions.
+    /// Splits a gradient into this part and the part with respect to the transitions.
     pub fn split(
         chain: &'a Chain<F>,
         gradient: &'a mut ChainGradient<F>,
@@ -26,7 +25,7 @@ impl<'a, F: Real> ScoreGradient<'a, F> {
         (ScoreGradient { chain, start, emissions, segments }, transitions)
     }
 
-    /// Where the scores of the segments of sequence b from s to t stand, in rows.
+    /// The row index of the scores of segments of sequence b from s to t.
     fn row(model: &SemiMarkov<F>, b: usize, s: usize, t: usize) -> usize {
         match model.segments() {
             Segments::Lengths(_) => t - s,
@@ -34,7 +33,7 @@ impl<'a, F: Real> ScoreGradient<'a, F> {
         }
     }
 
-    /// Adds that of one segment from s to t.
+    /// Adds the gradient of one segment from s to t.
     pub fn add(&mut self, b: usize, (s, t, state): (usize, usize, usize), weight: F) {
         let (n, steps) = (self.chain.states(), self.chain.steps());
         if s == 0 {
@@ -46,7 +45,7 @@ impl<'a, F: Real> ScoreGradient<'a, F> {
         }
     }
 
-    /// Adds those of a chain with respect to the node scores at t, in all states.
+    /// For a chain: adds the gradient with respect to the node scores of all states at t.
     pub fn add_nodes(&mut self, b: usize, t: usize, weights: &[F]) {
         let from = (b * self.chain.steps() + t) * self.chain.states();
         F::add_to(&mut self.emissions[from..][..weights.len()], weights);
@@ -55,10 +54,11 @@ impl<'a, F: Real> ScoreGradient<'a, F> {
         }
     }
 
-    /// Adds that of all segments that end at t, in all states: `weights` has a row for each start t, t − 1, …
+    /// Adds the gradient of all segments that end at t, for all states. `weights` has one row for each start
+    /// t, t − 1, …
     pub fn add_ends(&mut self, b: usize, t: usize, weights: &[Vec<f64>]) {
         let (n, steps) = (self.chain.states(), self.chain.steps());
-        // Position s lies in every segment that starts there or before.
+        // Position s lies in every segment that starts at s or earlier.
         let mut covering = vec![0.0; n];
         for (d, weights) in weights.iter().enumerate().rev() {
             let s = t - d;

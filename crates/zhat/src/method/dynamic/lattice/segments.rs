@@ -1,15 +1,17 @@
 //! Messages on semi-Markov chains.
 //!
-//! A segment of state j from s to t weighs exp(score(s, t, j)), its emissions and its own score. With
+//! A segment of state j from s to t has weight exp(score(s, t, j)), where the score is the sum of its
+//! emissions and the segment score. With
 //!
-//!   inₛ(j), what leads into a segment that starts at s (in₀ = 0),
+//!   inₛ(j), the total weight that enters a segment starting at s (in₀ = 1),
 //!   outₜ(j) = Σₛ inₛ(j) exp score(s, t, j),   inₜ₊₁ = outₜ·Mₜ,
 //!
-//! and the same backward, a position has two messages in each direction; the product with M is that of a
-//! chain. Sums over segments are taken in the log domain in double precision. Rows and columns of the
-//! transitions' shifts are folded into out and in. A chain is the case of segments of one position.
+//! and the same backward, each position has two messages per direction; the product with M is the same as for
+//! a chain. Sums over segments are computed in the log domain in double precision. The row and column shifts
+//! of the transitions are added to out and in. A chain is the special case of segments of one position.
 //!
-//! Time O(B·T·(N² + L·N)), memory four rows of N for every position, or of √(T·L) positions with checkpoints.
+//! Time O(B·T·(N² + L·N)). Memory: four rows of N numbers per position, or for only √(T·L) positions with
+//! checkpoints.
 
 use super::layout::{Layout, PositionRows, Rows};
 use super::messages::{Lattice, Messages, each_row};
@@ -18,30 +20,30 @@ use super::steps::Steps;
 use crate::model::SemiMarkov;
 use crate::numeric::{self, Real};
 
-/// The scores of segments. The states that a segment can be left in, and entered in, are counted separately:
-/// a selection of states may keep more of the latter.
+/// The scores of segments. The states in which a segment can end and start are counted separately: under a
+/// selection of states, more states are possible at the end.
 pub(crate) trait Segmented<F: Real>: Sync {
-    /// The number of states that are left at t.
+    /// The number of states in which a segment can end at t.
     fn states_left(&self, t: usize) -> usize;
 
-    /// The number of states that are entered at t.
+    /// The number of states in which a segment can start at t.
     fn states_entered(&self, t: usize) -> usize {
         self.states_left(t)
     }
 
-    /// L: no segment is longer.
+    /// L, the maximum length of a segment.
     fn longest(&self) -> usize;
 
-    /// For every state left at t its number among the states entered at s; `None` if they are the same.
+    /// For each state left at t, its index among the states entered at s; `None` if they are the same.
     fn origins(&self, _s: usize, _t: usize) -> Option<&[u32]> {
         None
     }
 
-    /// Calls `visit` with every start s ≤ t, the nearest first, and the scores of the segments s…t of
-    /// sequence b for each state left at t, with the start scores where s = 0.
+    /// Calls `visit` with each start s ≤ t, nearest first, and with the scores of the segments s…t of
+    /// sequence b for each state left at t; start scores are included if s = 0.
     fn ending(&self, b: usize, t: usize, visit: &mut dyn FnMut(usize, &[f64]));
 
-    /// Calls `visit` with every end t ≥ s below `length`, the nearest first, and the same scores.
+    /// Calls `visit` with each end t ≥ s below `length`, nearest first, and with the same scores.
     fn starting(&self, b: usize, s: usize, length: usize, visit: &mut dyn FnMut(usize, &[f64]));
 }
 
@@ -92,11 +94,11 @@ impl<F: Real> Segmented<F> for SemiMarkovSegments<'_, F> {
 /// The segments of a lattice.
 pub(crate) struct SegmentLayers<'a, F: Real> {
     pub scores: &'a dyn Segmented<F>,
-    /// The rows of what is entered.
+    /// Layout of the rows for entering.
     pub entered: Layout,
 }
 
-/// Positions without scores of their own: those of segments come in otherwise.
+/// Positions without node scores, because the scores belong to segments.
 struct NoNodes;
 
 impl<F: Real> Nodes<F> for NoNodes {
@@ -110,7 +112,7 @@ impl<F: Real> Nodes<F> for NoNodes {
 }
 
 impl<'a, F: Real> Lattice<'a, F> {
-    /// The lattice of a semi-Markov chain; the transitions lead from states that are left to states that are
+    /// The lattice of a semi-Markov chain. Transitions lead from states that are left to states that are
     /// entered.
     pub fn of_segments(
         lengths: &[usize],
@@ -123,35 +125,34 @@ impl<'a, F: Real> Lattice<'a, F> {
         Lattice::with_layout(left, &NoNodes, Some(SegmentLayers { scores, entered }), steps, edges)
     }
 
-    /// L, 1 for a chain.
+    /// L; 1 for a chain.
     pub fn longest(&self) -> usize {
         self.segments.as_ref().map_or(1, |segments| segments.scores.longest())
     }
 
-    /// The rows of what is entered.
+    /// Layout of the rows for entering.
     pub fn entered(&self) -> &Layout {
         self.segments.as_ref().map_or(&self.layout, |segments| &segments.entered)
     }
 
-    /// The number among the states entered at s of state k among those left at t.
+    /// For state k among those left at t, its index among the states entered at s.
     pub fn origin(&self, s: usize, t: usize, k: usize) -> usize {
         origin(self.origins(s, t), k)
     }
 
-    /// The same for every state; `None` if the states are the same.
+    /// The same for all states; `None` if the states are the same.
     pub(super) fn origins(&self, s: usize, t: usize) -> Option<&[u32]> {
         self.segments.as_ref().and_then(|segments| segments.scores.origins(s, t))
     }
 
-    /// rowₜ where the sequence goes on after t.
+    /// Adds rowₜ if the sequence continues after t.
     pub(super) fn add_row_shift(&self, place: usize, t: usize, row: &mut [f64]) {
         if t + 1 < self.layout.length(place) {
             row.iter_mut().zip(self.steps.row_shifts(t)).for_each(|(x, y)| *x += y.to_f64());
         }
     }
 
-    /// outₜ of all places from what was entered before. A chain has nothing to do: it leaves where it
-    /// entered.
+    /// outₜ of all places from the states entered earlier. Does nothing for a chain.
     pub(super) fn leave_segments(&self, t: usize, forward: &mut PositionRows<F>) {
         let PositionRows { left, entered: Some(entered) } = forward else { return };
         let (rows, scales) = left.layer_mut(t, self.layout.active(t));
@@ -173,14 +174,14 @@ impl<'a, F: Real> Lattice<'a, F> {
         });
     }
 
-    /// Calls `visit` with every segment that ends at t.
+    /// Calls `visit` with each segment that ends at t.
     pub fn each_ending(&self, place: usize, t: usize, mut visit: impl FnMut(usize, &[f64])) {
         if let Some(segments) = &self.segments {
             segments.scores.ending(self.layout.sequence(place), t, &mut visit);
         }
     }
 
-    /// Calls `visit` with every segment that starts at s.
+    /// Calls `visit` with each segment that starts at s.
     pub fn each_starting(&self, place: usize, s: usize, mut visit: impl FnMut(usize, &[f64])) {
         if let Some(segments) = &self.segments {
             let layout = &self.layout;
@@ -188,8 +189,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// The log weight of what follows from entering each state at s, with the shift of the transitions into
-    /// s; relative to the scale.
+    /// The log weight of all continuations from entering each state at s, including the shift of the
+    /// transitions into s; relative to the returned scale.
     fn follow(&self, place: usize, s: usize, backward: &Rows<F>, row: &mut [F]) -> f64 {
         let reference = backward.scale(place, s);
         let size = row.len();
@@ -219,7 +220,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         reference + rounded(&sums, row)
     }
 
-    /// What follows from entering position t(place), for the first places. A chain adds its nodes on the way.
+    /// The weights of continuations from entering position t(place), for the first places. A chain adds its
+    /// nodes elsewhere.
     pub(super) fn enter_backward(
         &self,
         t: impl Fn(usize) -> usize + Sync,
@@ -241,8 +243,8 @@ impl<'a, F: Real> Lattice<'a, F> {
         }
     }
 
-    /// Calls `visit` with every end t, P(a segment of state k from s to t) and its logarithm, of sequence b,
-    /// which must have a weight.
+    /// Calls `visit` with each end t, with P(a segment of state k from s to t) and its logarithm, for
+    /// sequence b, which must have Z > 0.
     pub fn segment_marginals(
         &self,
         messages: &Messages<F>,
@@ -270,12 +272,12 @@ impl<'a, F: Real> Lattice<'a, F> {
     }
 }
 
-/// The number among those entered of state k among those left.
+/// The index among the states entered of state k among those left.
 pub(super) fn origin(origins: Option<&[u32]>, k: usize) -> usize {
     origins.map_or(k, |origins| origins[k] as usize)
 }
 
-/// row ← logs − their maximum, which is returned: 0 where it is not finite.
+/// row ← logs − their maximum. Returns the maximum, or 0 if it is not finite.
 pub(super) fn rounded<F: Real>(logs: &[f64], row: &mut [F]) -> f64 {
     let shift = numeric::max(logs);
     let shift = if shift == f64::NEG_INFINITY { 0.0 } else { shift };

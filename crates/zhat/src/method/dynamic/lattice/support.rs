@@ -1,10 +1,10 @@
-//! Whether p has a path of positive weight that q forbids: E_p[log q] = −∞ there, however small the path's
-//! probability is.
+//! Checks whether p has a path of positive weight that q forbids. In that case E_p[log q] = −∞, however small
+//! the probability of the path.
 //!
-//! The question is about the support alone, so it is answered with bits instead of masses, which underflow: a
-//! bit says whether a state can be reached by a path of positive weight from the start, another whether the
-//! end can be reached from it. p has a forbidden path exactly if a segment (of a chain: a state at a
-//! position) or a transition that lies between two such states is −∞ in q.
+//! Only the support matters, so the check uses bits instead of masses, which underflow. One bit per state
+//! records whether a path of positive weight reaches it from the start, another whether the end can be
+//! reached from it. p has a forbidden path exactly if a segment (in a chain: a state at a position) or a
+//! transition between two such states is −∞ in q.
 //!
 //! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits.
 
@@ -16,7 +16,7 @@ use crate::model::Transitions;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// For each sequence, whether a path of p has weight zero under q, a lattice of the same shape.
+/// For each sequence: whether some path of p has weight zero under q, a lattice of the same shape.
 pub(super) fn forbidden<F: Real>(
     p: &Lattice<'_, F>,
     q: &Lattice<'_, F>,
@@ -31,7 +31,8 @@ pub(super) fn forbidden<F: Real>(
     let (mut of_p, mut of_q) = (Tables::new(&p.edges), Tables::new(&q.edges));
     let words = states.div_ceil(64);
     let rows = || Rows { words, steps, bits: vec![0; batch * steps * words] };
-    // States that can be entered and left at a position, from the start and towards the end.
+    // States that can be entered and left at a position: reachable from the start, and from which the end is
+    // reachable.
     let (mut entered, mut left, mut entering, mut leaving) = (rows(), rows(), rows(), rows());
     let all = ones(states);
     for t in 0..steps {
@@ -87,8 +88,8 @@ pub(super) fn forbidden<F: Real>(
     Ok(found)
 }
 
-/// Calls `visit` with each end of the segments of a place that start at s, and a bit for each state that has
-/// one.
+/// Calls `visit` with each end of the segments of a place that start at s, and with one bit per state that is
+/// set if such a segment exists.
 fn starting<F: Real>(lattice: &Lattice<'_, F>, place: usize, s: usize, mut visit: impl FnMut(usize, &[u64])) {
     if lattice.segments.is_some() {
         return lattice.each_starting(place, s, |t, scores| visit(t, &bits(scores)));
@@ -114,7 +115,7 @@ fn some_segment_is_missing<F: Real>(lattice: &Lattice<'_, F>, clock: &Clock<'_>)
     Ok(missing)
 }
 
-/// Rows of bits, one for each place and position.
+/// Rows of bits, one per place and position.
 struct Rows {
     words: usize,
     steps: usize,
@@ -131,7 +132,7 @@ impl Rows {
     }
 }
 
-/// Which transitions there are at one boundary at a time; all boundaries may share them.
+/// The existing transitions of one boundary at a time, or of all if they share a table.
 struct Tables<'a, F: Real> {
     edges: &'a Edges<'a, F>,
     at: Option<usize>,
@@ -162,7 +163,7 @@ impl<'a, F: Real> Tables<'a, F> {
 }
 
 impl<F: Real> Edges<'_, F> {
-    /// True if some transition has weight zero; products of embeddings never have.
+    /// True if some transition has weight zero. Products of embeddings never have weight zero.
     fn has_zeros(&self) -> bool {
         match self.transitions {
             Transitions::Shared(values) | Transitions::PerStep(values) => values.contains(&F::NEG_INFINITY),
@@ -171,7 +172,7 @@ impl<F: Real> Edges<'_, F> {
     }
 }
 
-/// A bit for each state whose log weight is not −∞.
+/// One bit per state, set if its log weight is not −∞.
 fn bits<F: Real>(row: &[F]) -> Vec<u64> {
     let word = |some: &[F]| {
         some.iter().enumerate().fold(0, |word, (k, &x)| word | (u64::from(x > F::NEG_INFINITY) << k))
@@ -183,7 +184,7 @@ fn ones(states: usize) -> Vec<u64> {
     bits(&vec![0.0; states])
 }
 
-/// The numbers of the bits that are set.
+/// The indices of the bits that are set.
 fn members(row: &[u64]) -> impl Iterator<Item = usize> {
     row.iter().enumerate().flat_map(|(k, &word)| {
         let mut rest = word;

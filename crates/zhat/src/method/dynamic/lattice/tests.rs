@@ -1,4 +1,4 @@
-//! The engine against enumeration, on chains and on restricted layers.
+//! The lattice compared with enumeration, on chains and on restricted layers.
 
 use super::*;
 use crate::model::{Chain, Transitions};
@@ -7,7 +7,7 @@ use crate::query::sequence::TransitionGradient;
 use crate::random::Streams;
 use crate::run::Run;
 
-/// All sequences of states below the sizes.
+/// All sequences of states with these layer sizes.
 fn paths(sizes: &[usize]) -> Vec<Vec<usize>> {
     sizes.iter().fold(vec![Vec::new()], |paths, &size| {
         let longer = |path: Vec<usize>| (0..size).map(move |i| [path.clone(), vec![i]].concat());
@@ -68,7 +68,7 @@ fn restricted_layers_of_different_sizes_agree_with_enumeration() {
         lattice.add_edge_marginals(&messages, &[2.0], &clock, &mut gradient).unwrap();
         let TransitionGradient::Shared(gradient) = gradient else { panic!() };
         assert!(gradient.iter().zip(&table).all(|(a, b)| (a - b).abs() < 1e-12));
-        // Windows of layers give the same.
+        // Windows of layers give the same result.
         let mut windowed = zero_gradient(&transitions);
         let log_partition = lattice
             .sweep_windows(&clock, |messages| {
@@ -82,8 +82,8 @@ fn restricted_layers_of_different_sizes_agree_with_enumeration() {
     }
 }
 
-/// The linear domain agrees with the log domain where it answers, answers mild models, and declines where it
-/// would lose something.
+/// The linear domain agrees with the log domain if it returns a result. It returns one for mild models and
+/// declines if it would lose accuracy.
 fn linear_agrees<F: Real>() {
     let mut answered = [0; 3];
     for seed in 0..60 {
@@ -136,7 +136,7 @@ fn linear_agrees<F: Real>() {
         }
     }
     assert_eq!(answered[0], 20);
-    // One state has nothing to lose.
+    // Models with one state cannot lose accuracy, so some are answered.
     assert!(answered[1] < 20 && answered[2] < 20, "{answered:?}");
 }
 

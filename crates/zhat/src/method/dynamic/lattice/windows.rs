@@ -1,9 +1,9 @@
-//! Sweeps in less memory: log Z alone, and checkpoints.
+//! Sweeps with less memory: log Z alone, and checkpoints.
 //!
-//! What follows from a boundary on depends on what is entered at the last L positions before it (L = 1 on a
-//! chain). With windows of W positions, T/W checkpoints of L rows are kept; W = √(T·L) makes them as large as
-//! a window. Memory O(B·√(T·L)·N) at the price of one more sweep. Messages and expectations (`direction`) go
-//! through the same windows.
+//! The messages after a boundary depend only on the rows for entering the last L positions before it (L = 1
+//! in a chain). With windows of W positions, T/W checkpoints of L rows are stored; W = √(T·L) makes the
+//! checkpoints as large as a window. Memory O(B·√(T·L)·N), at the cost of one more sweep. Messages and
+//! expectations (`direction`) use the same windows.
 
 use std::ops::Range;
 
@@ -14,19 +14,20 @@ use crate::error::Result;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// Windows of so many layers.
+/// Windows of `length` layers each.
 pub(super) fn windows(steps: usize, length: usize) -> Vec<Range<usize>> {
     (0..steps).step_by(length.max(1)).map(|start| start..(start + length).min(steps)).collect()
 }
 
-/// What a pass forward over windows leaves: the checkpoints that they start from, and the last window.
+/// Result of a forward pass over windows: the checkpoint at the start of each window, and the last window.
 pub(super) struct Passed<A, K> {
     checkpoints: Vec<Option<K>>,
     last: Option<A>,
 }
 
-/// Goes forward over windows, each from the checkpoint that the one before leaves. `finish` sees every
-/// window. All checkpoints are kept for the way back, or only the one in use.
+/// Passes forward over windows, each starting from the checkpoint of the previous one. `finish` is called
+/// with each window. If `keep` is set, all checkpoints are kept for the backward pass, otherwise only the
+/// current one.
 pub(super) fn pass_forward<A, K>(
     windows: &[Range<usize>],
     keep: bool,
@@ -49,8 +50,8 @@ pub(super) fn pass_forward<A, K>(
     Ok(passed)
 }
 
-/// Goes back over the same windows, the last first, each computed forward again; the last stands there
-/// already.
+/// Passes backward over the same windows, last first. Each window is recomputed forward, except the last,
+/// which is still available.
 pub(super) fn pass_backward<A, K>(
     windows: &[Range<usize>],
     mut passed: Passed<A, K>,
@@ -69,16 +70,16 @@ pub(super) fn pass_backward<A, K>(
 }
 
 impl<F: Real> Lattice<'_, F> {
-    /// The length of a window that takes as much memory as the checkpoints do.
+    /// The length of a window that needs as much memory as the checkpoints.
     pub(super) fn window_length(&self) -> usize {
         let steps = self.layout.steps();
         ((steps * self.longest().min(steps)) as f64).sqrt().ceil().max(1.0) as usize
     }
 
-    /// log Z alone.
+    /// log Z without stored messages.
     pub fn log_partitions(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         let mut log_partition = vec![f64::NEG_INFINITY; self.layout.batch()];
-        // A chain goes on from the last layer alone.
+        // A chain needs only the previous layer.
         let length = if self.segments.is_some() { self.window_length() } else { 1 };
         let forward = |kept: Option<&Rows<F>>, window| self.forward_window(kept, window, clock);
         let ends = |window, rows: &PositionRows<F>| self.ends(window, rows, &mut log_partition);
@@ -87,7 +88,7 @@ impl<F: Real> Lattice<'_, F> {
         Ok(log_partition)
     }
 
-    /// Calls `visit` with the messages of one window after the other, the last window first.
+    /// Calls `visit` with the messages of one window at a time, last window first.
     pub fn sweep_windows(
         &self,
         clock: &Clock<'_>,
@@ -116,13 +117,13 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The last positions that lie in a window, and the places that end there.
+    /// The last positions of sequences that lie in a window, with the places that end there.
     pub(super) fn ends_in(&self, window: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
         let layout = &self.layout;
         window.flat_map(|t| (layout.active(t + 1)..layout.active(t)).map(move |place| (t, place)))
     }
 
-    /// Messages forward over a window; `kept` is its checkpoint.
+    /// Forward messages over a window; `kept` is its checkpoint.
     pub(super) fn forward_window(
         &self,
         kept: Option<&Rows<F>>,
@@ -139,7 +140,7 @@ impl<F: Real> Lattice<'_, F> {
         Ok(rows)
     }
 
-    /// Messages backward over a window, from what those behind it carry over, and both together.
+    /// Backward messages over a window, from the rows `behind` it, combined with the forward messages.
     pub(super) fn backward_window(
         &self,
         window: Range<usize>,
@@ -153,20 +154,21 @@ impl<F: Real> Lattice<'_, F> {
         Ok(self.finish(window, forward, backward, log_partition.to_vec()))
     }
 
-    /// The first start of a segment that ends at t.
+    /// The earliest start of a segment that ends at t.
     fn first_start(&self, t: usize) -> usize {
         (t + 1).saturating_sub(self.longest())
     }
 
-    /// One behind the last position that can be left after what is entered before `end`; a chain looks at the
-    /// layer behind a window, segments at their ends.
+    /// One past the last position that segments starting before `end` can reach. For a chain, one past the
+    /// layer after the window.
     fn reach(&self, end: usize) -> usize {
         let behind = if self.segments.is_some() { self.longest() - 1 } else { 1 };
         (end + behind).min(self.layout.steps())
     }
 
-    /// Rows that are filled forward: for what is left in a window, and for what is entered by segments that
-    /// meet it and right behind it. Those before it and its first come from a checkpoint.
+    /// Rows for the forward pass: for leaving each position of a window, and for entering each start of a
+    /// segment that reaches into it and the position after it. The rows up to the first position of the
+    /// window come from a checkpoint.
     pub(super) fn forward_rows(&self, kept: Option<&Rows<F>>, window: &Range<usize>) -> PositionRows<F> {
         let first = self.first_start(window.start);
         let end = (window.end + 1).min(self.layout.steps());
@@ -183,14 +185,14 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The rows that a window from `start` on needs of those before it, and its first.
+    /// The rows that a window starting at `start` needs: those before it, and its first.
     pub(super) fn checkpoint(&self, rows: &PositionRows<F>, start: usize) -> Option<Rows<F>> {
         let some = start < self.layout.steps();
         some.then(|| rows.entered().copied(self.entered(), self.first_start(start)..start + 1))
     }
 
-    /// Rows that are filled backward: for what is entered in a window and right behind it, and for what is
-    /// left by segments that start in it. What stands behind the window is given.
+    /// Rows for the backward pass: for entering each position of a window and the one after it, and for
+    /// leaving each end of a segment that starts in it. The rows after the window are given.
     pub(super) fn backward_rows(
         &self,
         behind: Option<&PositionRows<F>>,
@@ -212,7 +214,7 @@ impl<F: Real> Lattice<'_, F> {
         PositionRows { left, entered }
     }
 
-    /// What the window before `start` needs of the one that starts there.
+    /// The rows of the window starting at `start` that the window before it needs.
     pub(super) fn carried(&self, rows: &PositionRows<F>, start: usize) -> PositionRows<F> {
         let left = rows.left.copied(&self.layout, start..self.reach(start));
         let entered = rows.entered.as_ref().map(|rows| rows.copied(self.entered(), start..start + 1));

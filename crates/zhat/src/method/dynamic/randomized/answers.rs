@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::method::{Choice, NAME, RandomizedForward};
+use super::method::{NAME, RandomizedForward, StateChoice};
 use super::restriction::Restriction;
 use super::tape::{each_share, entropies, gradient};
 use crate::answer::{Answer, Diagnostics, Guarantee};
@@ -23,7 +23,7 @@ impl RandomizedForward {
         model: &M,
         query: Query,
         run: &Run,
-        finish: impl FnOnce(&Choice, f64, &Clock<'_>) -> Result<(T, Guarantee)> + Send,
+        finish: impl FnOnce(&StateChoice, f64, &Clock<'_>) -> Result<(T, Guarantee)> + Send,
     ) -> Result<Answer<T>> {
         let clock = run.start(NAME);
         self.check_for(model)?;
@@ -48,7 +48,7 @@ impl RandomizedForward {
     }
 
     /// The guarantee for log Ẑ, one per sequence.
-    fn promise(&self, choice: &Choice, batch: usize, rounding: f64) -> Guarantee {
+    fn promise(&self, choice: &StateChoice, batch: usize, rounding: f64) -> Guarantee {
         if !self.is_unbiased() {
             return biased();
         }
@@ -70,7 +70,7 @@ fn biased() -> Guarantee {
     Guarantee::Heuristic { reason: reason.into() }
 }
 
-impl Choice {
+impl StateChoice {
     /// The sequences whose estimate is 0: every replicate missed all paths of positive weight, or there are
     /// none.
     fn missed(&self) -> Vec<usize> {
@@ -115,7 +115,7 @@ impl Choice {
 }
 
 /// A bound on the rounding error of log Ẑ: each position sums K terms in the model's precision.
-fn rounding<M: SequenceModel>(model: &M, choice: &Choice) -> f64 {
+fn rounding<M: SequenceModel>(model: &M, choice: &StateChoice) -> f64 {
     let chain = model.chain();
     let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
     let longest = model.longest() as f64;
@@ -185,7 +185,7 @@ type Drawn<M> = (Vec<Vec<<M as SequenceModel>::Drawn>>, Vec<Vec<f64>>);
 /// `count` paths of each sequence with Ẑ > 0, and their log weights.
 fn draw<M: SequenceModel>(
     model: &M,
-    choice: &Choice,
+    choice: &StateChoice,
     count: usize,
     run: &Run,
     clock: &Clock<'_>,

@@ -5,7 +5,7 @@
 //! states (K² entries; L·K² for segments).
 
 use super::method::RandomizedForward;
-use super::proposal::Proposal;
+use super::proposal::StateProposal;
 use crate::answer::Promise;
 use crate::method::cost::randomized::{
     CACHE, PER_BANDED_STATE, PER_CHOSEN_SEGMENT, PER_ENTRY, PER_FAR_GATHERED, PER_GATHERED, PER_SEGMENT,
@@ -68,7 +68,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
     }
 
     fn guided(&self) -> bool {
-        self.method.proposal == Proposal::TwoPass
+        self.method.proposal == StateProposal::TwoPass
     }
 
     /// Size of the results that are as large as the model.
@@ -86,8 +86,8 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
     fn choosing(&self, entry: f64, gathered: f64) -> f64 {
         let (pairs, transitions) = (self.positions - self.batch, self.model.chain().transitions());
         let (per_state, messages) = match self.method.proposal {
-            Proposal::TwoPass => (PER_BANDED_STATE, true),
-            Proposal::Forward => (PER_SORTED_STATE, true),
+            StateProposal::TwoPass => (PER_BANDED_STATE, true),
+            StateProposal::Forward => (PER_SORTED_STATE, true),
             _ => (PER_STATE, false),
         };
         let mut seconds = self.positions * self.replicates * self.all * per_state;
@@ -99,7 +99,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
             seconds += pairs * self.kept * self.all * (entry + gathered);
         }
         let tables = !matches!(transitions, Transitions::Factored { .. });
-        if tables && matches!(self.method.proposal, Proposal::Global | Proposal::LocalGlobal) {
+        if tables && matches!(self.method.proposal, StateProposal::Global | StateProposal::LocalGlobal) {
             seconds += 2.0 * transitions.len() as f64 * entry;
         }
         if self.longest > 1.0 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::proposal::{Proposal, Rule, Support};
+use super::proposal::{Rule, StateProposal, Support};
 use super::proposals::Proposals;
 use super::restriction::Restriction;
 use super::select::Selection;
@@ -38,8 +38,8 @@ pub struct RandomizedForward {
     pub states: States,
     /// Target standard error of Ẑ relative to Z. If given, a pilot run determines the number of states.
     pub error: Option<f64>,
-    /// Proposal distribution for the choice of states.
-    pub proposal: Proposal,
+    /// StateProposal distribution for the choice of states.
+    pub proposal: StateProposal,
     /// Selection rule.
     pub selection: Selection,
     /// For `draws`: number of states kept with certainty; by default all but one.
@@ -56,7 +56,7 @@ pub struct RandomizedForward {
 options!(RandomizedForward {
     states: States => Range::CountOrFraction,
     error: Option<f64> => ABOVE_ZERO,
-    proposal: Proposal,
+    proposal: StateProposal,
     selection: Selection,
     top: Option<usize> => COUNT,
     replicates: usize => Range::whole(1, 1_000_000),
@@ -69,7 +69,7 @@ impl Default for RandomizedForward {
         RandomizedForward {
             states: States::Fraction(0.01),
             error: None,
-            proposal: Proposal::default(),
+            proposal: StateProposal::default(),
             selection: Selection::default(),
             top: None,
             replicates: 8,
@@ -83,7 +83,7 @@ impl Default for RandomizedForward {
 ///
 /// Gradients treat them as constants: with fixed states, all estimates are functions of the model's scores.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct StateChoice {
     /// The target number of states.
     pub count: usize,
     /// For each sequence, one support per replicate.
@@ -94,7 +94,7 @@ pub struct Choice {
     pub(super) largest_log_weight: f64,
 }
 
-impl Choice {
+impl StateChoice {
     /// The states that each replicate chose for sequence b.
     pub fn supports(&self, b: usize) -> &[Support] {
         &self.supports[b]
@@ -158,7 +158,7 @@ impl RandomizedForward {
             s if s.error.is_some() && !s.is_unbiased() => {
                 "error cannot be kept by the selection `top`, which is biased; use `threshold`"
             }
-            s if s.proposal == Proposal::Given => match &s.scores {
+            s if s.proposal == StateProposal::Given => match &s.scores {
                 None => "the proposal `given` needs scores, B × T × N",
                 Some(scores) if scores.len() != model.chain().emissions().len() => {
                     "the scores of the proposal must be B × T × N, as the emissions"
@@ -183,7 +183,7 @@ impl RandomizedForward {
     }
 
     /// Chooses states and evaluates the estimates, `replicates` times independently.
-    pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
+    pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<StateChoice> {
         let clock = run.start(NAME);
         self.check_for(model)?;
         // Entropy stores the choices and nothing else that is large.
@@ -198,7 +198,7 @@ impl RandomizedForward {
         keep: bool,
         run: &Run,
         clock: &Clock<'_>,
-    ) -> Result<Choice> {
+    ) -> Result<StateChoice> {
         let scores = self.scores.as_deref().unwrap_or_default();
         let proposals = Proposals::new(model, self.proposal, scores);
         let count = match self.error {
@@ -258,7 +258,7 @@ impl RandomizedForward {
         keep: bool,
         run: &Run,
         clock: &Clock<'_>,
-    ) -> Result<Choice> {
+    ) -> Result<StateChoice> {
         let (ahead, back) = match purpose {
             Purpose::Answer => ("randomized forward", "randomized backward"),
             Purpose::Pilot => ("randomized pilot forward", "randomized pilot backward"),
@@ -276,7 +276,7 @@ impl RandomizedForward {
                 .par_iter()
                 .map(|&b| {
                     let guide = match self.proposal {
-                        Proposal::TwoPass => proposals.guide(b, rule, &back, &quiet)?,
+                        StateProposal::TwoPass => proposals.guide(b, rule, &back, &quiet)?,
                         _ => Vec::new(),
                     };
                     (0..replicates)
@@ -296,7 +296,7 @@ impl RandomizedForward {
         let log_estimates = results.iter().map(|row| row.iter().map(|pair| pair.1).collect()).collect();
         let largest_log_weight = results.iter().flatten().map(|one| one.2).fold(0.0, f64::max);
         let supports = results.into_iter().map(|row| row.into_iter().map(|pair| pair.0).collect()).collect();
-        Ok(Choice { count, supports, log_estimates, largest_log_weight })
+        Ok(StateChoice { count, supports, log_estimates, largest_log_weight })
     }
 }
 

@@ -4,7 +4,7 @@
 //! For each sequence and position t, a set Ωₜ of about K of the N states is chosen at random, with weights wₜ
 //! that make sums over it unbiased. Then
 //!
-//! Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ), E\[Ẑ\] = Z,
+//!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),   E\[Ẑ\] = Z,
 //!
 //! is the partition function of a lattice with K states per position. The exact algorithms on this lattice
 //! give the gradient of the estimate, its entropy log Ẑ − Ê\[score\] and samples. Gradients treat the chosen
@@ -32,11 +32,11 @@
 //! R. Stat. Soc. B 65 (2003).
 //!
 //! ```
-//! use zhat::model::generate::{Sharpness, rdp_chain};
-//! use zhat::randomized::{RandomizedForward, States};
+//! use zhat::model::generate::{rdp_chain, Sharpness};
+//! use zhat::dynamic::{RandomizedForward, States};
 //! use zhat::{Chain, LogPartition, Run};
 //! let chain: Chain = rdp_chain(1000, 10, 20, Sharpness::Dense, 1)?;
-//! let method = RandomizedForward { states: States::Count(50), ..Default::default() };
+//! let method = RandomizedForward::default().states(States::Count(50));
 //! let log_z = method.log_partition(&chain, &Run::default())?;
 //! println!("{:?}: {}", log_z.value, log_z.guarantee);
 //! # Ok::<(), zhat::Error>(())
@@ -54,11 +54,10 @@ pub(crate) mod spread;
 mod states;
 mod tape;
 
-pub use method::{Choice, RandomizedForward};
-pub use proposal::{Proposal, Support};
+pub use method::{RandomizedForward, StateChoice};
+pub use proposal::{StateProposal, Support};
 pub(crate) use proposal::{global_scores, mixture, weighted};
-pub use relaxed::{RelaxedTape, SparseCotangent, SparsePath, SparseSamples};
+pub use relaxed::{SparseCotangent, SparsePath, SparseSamples, SparseTape};
 pub(crate) use select::Order;
 pub use select::{Chosen, Selection};
 pub use states::States;
-pub use tape::{EntropyTape, LogPartitionTape};

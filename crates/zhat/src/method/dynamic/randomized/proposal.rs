@@ -37,7 +37,7 @@ const FLOOR: f64 = 1e-3;
 /// The proposal distribution over states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Proposal {
+pub enum StateProposal {
     /// All states with equal probability.
     Uniform,
     /// The emissions.
@@ -55,15 +55,15 @@ pub enum Proposal {
     TwoPass,
 }
 
-impl Proposal {
+impl StateProposal {
     /// True if messages are computed for all states, at O(K·N) per step.
     pub fn needs_messages(self) -> bool {
-        matches!(self, Proposal::Forward | Proposal::TwoPass)
+        matches!(self, StateProposal::Forward | StateProposal::TwoPass)
     }
 
     /// q at position t of sequence b, normalised. Only for proposals that depend on the model alone.
     pub fn probabilities<F: Real>(self, chain: &Chain<F>, b: usize, t: usize) -> Result<Vec<f64>> {
-        if self.needs_messages() || self == Proposal::Given {
+        if self.needs_messages() || self == StateProposal::Given {
             return Err(Error::argument("proposal", "depends on more than the model"));
         }
         let mut q = Proposals::new(chain, self, &[]).at(b, t, &[], &[]);

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::proposal::{GUIDED, Proposal, Rule, Support, global, mixture, weighted};
+use super::proposal::{GUIDED, Rule, StateProposal, Support, global, mixture, weighted};
 use super::select::{Chosen, Order};
 use super::spread;
 use crate::error::Result;
@@ -26,7 +26,7 @@ use crate::run::Clock;
 pub(super) struct Proposals<'a, M: SequenceModel> {
     model: &'a M,
     entries: ChainEntries<'a, M::Real>,
-    proposal: Proposal,
+    proposal: StateProposal,
     /// log of the global proposal, normalised; empty if not needed.
     global: Vec<f64>,
     /// B×T×N scores supplied by the caller.
@@ -34,11 +34,11 @@ pub(super) struct Proposals<'a, M: SequenceModel> {
 }
 
 impl<'a, M: SequenceModel> Proposals<'a, M> {
-    pub fn new(model: &'a M, proposal: Proposal, scores: &'a [f64]) -> Self {
+    pub fn new(model: &'a M, proposal: StateProposal, scores: &'a [f64]) -> Self {
         let chain = model.chain();
         let entries = ChainEntries { transitions: chain.transitions(), states: chain.states() };
         let global = match proposal {
-            Proposal::Global | Proposal::LocalGlobal => global(chain, &entries),
+            StateProposal::Global | StateProposal::LocalGlobal => global(chain, &entries),
             _ => Vec::new(),
         };
         Proposals { model, entries, proposal, global, scores }
@@ -95,16 +95,16 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             logs
         };
         match self.proposal {
-            Proposal::Uniform => vec![0.0; chain.states()],
-            Proposal::Local => local(),
-            Proposal::Global => self.global.clone(),
-            Proposal::LocalGlobal => mixture(local(), &self.global, 0.5),
-            Proposal::Given => {
+            StateProposal::Uniform => vec![0.0; chain.states()],
+            StateProposal::Local => local(),
+            StateProposal::Global => self.global.clone(),
+            StateProposal::LocalGlobal => mixture(local(), &self.global, 0.5),
+            StateProposal::Given => {
                 let from = (b * chain.steps() + t) * chain.states();
                 self.scores[from..from + chain.states()].to_vec()
             }
-            Proposal::Forward => running(),
-            Proposal::TwoPass => {
+            StateProposal::Forward => running(),
+            StateProposal::TwoPass => {
                 let both = message.iter().zip(guide).map(|(x, y)| x.to_f64() + y.to_f64()).collect();
                 mixture(both, &running(), GUIDED)
             }
@@ -136,7 +136,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             if s == 0 {
                 break;
             }
-            let chosen = rule.choose(Order::Proposal, &logs, streams, b * chain.steps() + s);
+            let chosen = rule.choose(Order::StateProposal, &logs, streams, b * chain.steps() + s);
             let sent = weighted(&message, &chosen);
             if !M::SEGMENTS {
                 let before = &mut before[(s - 1) * states..];
@@ -187,8 +187,8 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             // continuations.
             let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
             let order = match self.proposal {
-                Proposal::TwoPass => Order::Bands(&features),
-                Proposal::Forward => Order::Proposal,
+                StateProposal::TwoPass => Order::Bands(&features),
+                StateProposal::Forward => Order::StateProposal,
                 _ => Order::Number,
             };
             let block = (replicate * chain.batch() + b) * chain.steps() + t;

@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-use super::method::{Choice, NAME, RandomizedForward};
+use super::method::{NAME, RandomizedForward, StateChoice};
 use super::restriction::Restriction;
 use crate::error::{Error, Result};
 use crate::method::dynamic::SequenceModel;
@@ -64,9 +64,9 @@ impl Outline {
 }
 
 /// Tape for the gradient of relaxed samples: the chosen states. Messages and noise are recomputed.
-pub struct RelaxedTape<M: SequenceModel> {
+pub struct SparseTape<M: SequenceModel> {
     model: M,
-    choice: Choice,
+    choice: StateChoice,
     outlines: Vec<Vec<Outline>>,
     count: usize,
     temperature: f64,
@@ -74,7 +74,7 @@ pub struct RelaxedTape<M: SequenceModel> {
 }
 
 /// Relaxed samples, and a tape for their gradient.
-type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel>::Drawn>, RelaxedTape<M>);
+type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel>::Drawn>, SparseTape<M>);
 
 impl RandomizedForward {
     /// `count` samples of each sequence with their relaxation at a positive temperature τ, and a tape for the
@@ -97,7 +97,7 @@ pub(super) struct SampleSource {
     pub block: u64,
 }
 
-impl Choice {
+impl StateChoice {
     /// Samples from these states, with a tape for their gradient.
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
@@ -132,7 +132,7 @@ impl Choice {
         let log_weights =
             samples.iter().enumerate().map(|(b, samples)| choice.log_weights(b, samples.len())).collect();
         let (model, run) = (model.clone(), run.clone());
-        let tape = RelaxedTape { model, choice, outlines, count, temperature, run };
+        let tape = SparseTape { model, choice, outlines, count, temperature, run };
         Ok((SparseSamples { samples, log_weights }, tape))
     }
 
@@ -205,9 +205,9 @@ fn streams<M: SequenceModel>(run: &Run) -> Streams {
     Streams::new(run.seed(), if M::SEGMENTS { "randomized relaxed segments" } else { "randomized relaxed" })
 }
 
-impl<M: SequenceModel> RelaxedTape<M> {
+impl<M: SequenceModel> SparseTape<M> {
     /// The chosen states.
-    pub fn choice(&self) -> &Choice {
+    pub fn choice(&self) -> &StateChoice {
         &self.choice
     }
 

@@ -2,7 +2,7 @@
 //!
 //! For fixed states and weights, the estimate is
 //!
-//! Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
+//!   Ẑ = Σ_{x, xₜ∈Ωₜ} exp score(x) · Πₜ wₜ(xₜ),
 //!
 //! the partition function of a lattice with K states per position whose node scores are emissions plus log
 //! weights. The exact algorithms give its gradient, entropy and samples. Time O(T·K²) per sequence, memory

@@ -1,7 +1,7 @@
 //! Messages from a few states to all states.
 //!
-//! forward: out(j) = log Σ_{i∈Ω} exp(message(i) + log-transition(i, j)) for every j, backward: out(i) = log
-//! Σ_{j∈Ω} exp(log-transition(i, j) + message(j)) for every i.
+//!   forward:  out(j) = log Σ_{i∈Ω} exp(message(i) + log-transition(i, j)) for every j,
+//!   backward: out(i) = log Σ_{j∈Ω} exp(log-transition(i, j) + message(j)) for every i.
 //!
 //! Time: K·N exponentials, computed tile by tile. Each sum is shifted by its own largest term, so no finite
 //! value is lost. Memory: one tile per thread.

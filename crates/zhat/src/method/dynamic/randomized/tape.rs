@@ -6,60 +6,21 @@
 
 use rayon::prelude::*;
 
-use super::method::{Choice, NAME, RandomizedForward};
+use super::method::{NAME, RandomizedForward, StateChoice};
 use super::proposal::Support;
 use super::restriction::Restriction;
 use crate::error::{Error, Result};
 use crate::method::dynamic::SequenceModel;
-use crate::query::Forecasts;
-use crate::query::{Differentiable, Operation, Tape, not_differentiable};
+use crate::query::{Differentiable, Forecasts, HasFactorMarginals, Operation, Tape, not_differentiable};
 use crate::run::{Clock, Run};
 
-/// Tape for the gradient of log Ẑ: the chosen states.
-pub struct LogPartitionTape<M: SequenceModel> {
-    model: M,
-    choice: Choice,
-    run: Run,
-}
+/// One value per sequence, and the tape of its gradient.
+type Recording<M> = (Vec<f64>, Tape<<M as HasFactorMarginals>::FactorMarginals>);
 
-/// Tape for the gradient of Ĥ.
-pub struct EntropyTape<M: SequenceModel> {
-    model: M,
-    choice: Choice,
-    /// Ĥᵣ of each replicate of each sequence.
-    entropies: Vec<Vec<f64>>,
-    run: Run,
-}
-
-impl RandomizedForward {
-    /// log Ẑ of each sequence, and a tape for its gradient.
-    pub fn log_partition_with_tape<M: SequenceModel>(
-        &self,
-        model: &M,
-        run: &Run,
-    ) -> Result<(Vec<f64>, LogPartitionTape<M>)> {
-        let choice = self.choose(model, run)?;
-        let value = choice.log_partition();
-        Ok((value, LogPartitionTape { model: model.clone(), choice, run: run.clone() }))
-    }
-
-    /// Ĥ of each sequence, and a tape for its gradient; −∞ for sequences with Ẑ = 0, and an error if all
-    /// sequences have Ẑ = 0.
-    pub fn entropy_with_tape<M: SequenceModel>(
-        &self,
-        model: &M,
-        run: &Run,
-    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
-        let choice = self.choose(model, run)?;
-        choice.require(model, false)?;
-        choice.entropy_with_tape(model, run)
-    }
-}
-
-impl Choice {
+impl StateChoice {
     /// The same states and weights with the scores of another chain of the same shape. This makes estimates
     /// functions of the scores.
-    pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<Choice> {
+    pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<StateChoice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
             && (0..chain.batch()).all(|b| {
@@ -79,67 +40,59 @@ impl Choice {
         };
         let log_estimates: Result<Vec<Vec<f64>>> =
             run.install(|| (0..model.chain().batch()).into_par_iter().map(evaluate).collect());
-        Ok(Choice { log_estimates: log_estimates?, ..self.clone() })
+        Ok(StateChoice { log_estimates: log_estimates?, ..self.clone() })
     }
 
-    /// Ĥ of each sequence with these states, and a tape for its gradient; −∞ for sequences with Ẑ = 0.
-    pub fn entropy_with_tape<M: SequenceModel>(
+    /// log Ẑ or Ĥ of each sequence with these states, and the tape of its gradient. Ĥ is −∞ for sequences with
+    /// Ẑ = 0; they contribute nothing to a gradient.
+    ///
+    /// # Errors
+    /// If the model has another shape than the one the states were chosen for, for an operation on two models,
+    /// and if the work is stopped.
+    pub fn differentiate<M: SequenceModel + 'static>(
         &self,
+        operation: Operation,
         model: &M,
         run: &Run,
-    ) -> Result<(Vec<f64>, EntropyTape<M>)> {
-        let choice = self.on(model, run)?;
+    ) -> Result<Recording<M>> {
+        self.on(model, run)?.record(operation, model, run)
+    }
+
+    fn record<M: SequenceModel + 'static>(
+        self,
+        operation: Operation,
+        model: &M,
+        run: &Run,
+    ) -> Result<Recording<M>> {
+        let (model, run) = (model.clone(), run.clone());
+        let batch = model.chain().batch();
         let clock = run.start(NAME);
-        let entropies = run.install(|| entropies(model, &choice, &clock))?;
-        let value = (0..model.chain().batch()).map(|b| choice.entropy(b, &entropies[b])).collect();
-        Ok((value, EntropyTape { model: model.clone(), choice, entropies, run: run.clone() }))
-    }
-}
-
-impl<M: SequenceModel> LogPartitionTape<M> {
-    /// The chosen states.
-    pub fn choice(&self) -> &Choice {
-        &self.choice
-    }
-
-    /// The gradient of Σ_b cotangent_b · log Ẑ_b. Sequences with Ẑ = 0 contribute nothing.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
-        check_cotangent(cotangent, self.model.chain().batch())?;
-        let clock = self.run.start(NAME);
-        self.run.install(|| gradient(&self.model, &self.choice, cotangent, &clock))
-    }
-}
-
-impl<M: SequenceModel> EntropyTape<M> {
-    /// The chosen states.
-    pub fn choice(&self) -> &Choice {
-        &self.choice
-    }
-
-    /// The gradient of Σ_b cotangent_b · Ĥ_b. Sequences with Ẑ = 0 contribute nothing.
-    pub fn vjp(&self, cotangent: &[f64]) -> Result<M::FactorMarginals> {
-        check_cotangent(cotangent, self.model.chain().batch())?;
-        let clock = self.run.start(NAME);
-        self.run.install(|| {
-            let mut gradient = self.model.zero_gradient();
-            for (b, &factor) in cotangent.iter().enumerate() {
-                let shares = self.choice.shares(b);
-                let scores = mean_scores(&self.choice, b, &self.entropies[b]);
-                let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
-                for (r, support) in self.choice.supports(b).iter().enumerate() {
-                    if shares[r] > 0.0 && factor != 0.0 {
-                        let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
-                        let restriction = Restriction::new(&self.model, b, support);
-                        restriction.add_entropy_gradient(own, also, &clock, &mut gradient)?;
-                    }
-                }
+        match operation {
+            Operation::LogPartition => {
+                let values = self.log_partition();
+                let vjp = move |cotangent: &[f64]| {
+                    check_cotangent(cotangent, batch)?;
+                    let clock = run.start(NAME);
+                    Ok(vec![run.install(|| gradient(&model, &self, cotangent, &clock))?])
+                };
+                Ok((values, Tape::new(vjp)))
             }
-            Ok(gradient)
-        })
+            Operation::Entropy => {
+                let entropies = run.install(|| entropies(&model, &self, &clock))?;
+                let values = (0..batch).map(|b| self.entropy(b, &entropies[b])).collect();
+                let vjp = move |cotangent: &[f64]| {
+                    check_cotangent(cotangent, batch)?;
+                    let clock = run.start(NAME);
+                    Ok(vec![run.install(|| entropy_gradient(&model, &self, &entropies, cotangent, &clock))?])
+                };
+                Ok((values, Tape::new(vjp)))
+            }
+            _ => Err(not_differentiable(NAME, operation, operation.models())),
+        }
     }
 }
 
-impl Choice {
+impl StateChoice {
     /// Ĥ of sequence b from the entropies of its replicates; −∞ if Ẑ = 0.
     pub(super) fn entropy(&self, b: usize, entropies: &[f64]) -> f64 {
         let shares = self.shares(b);
@@ -153,7 +106,7 @@ impl Choice {
 }
 
 /// Êᵣ[score] of the replicates of sequence b; 0 for replicates with Ẑᵣ = 0.
-fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
+fn mean_scores(choice: &StateChoice, b: usize, entropies: &[f64]) -> Vec<f64> {
     let pairs = choice.log_estimates(b).iter().zip(entropies);
     pairs.map(|(&log, entropy)| if log > f64::NEG_INFINITY { log - entropy } else { 0.0 }).collect()
 }
@@ -161,7 +114,7 @@ fn mean_scores(choice: &Choice, b: usize, entropies: &[f64]) -> Vec<f64> {
 /// Ĥᵣ of each replicate of each sequence; 0 for replicates with Ẑᵣ = 0.
 pub(super) fn entropies<M: SequenceModel>(
     model: &M,
-    choice: &Choice,
+    choice: &StateChoice,
     clock: &Clock<'_>,
 ) -> Result<Vec<Vec<f64>>> {
     let of_sequence = |b: usize| {
@@ -180,7 +133,7 @@ pub(super) fn entropies<M: SequenceModel>(
 /// number of threads.
 pub(super) fn gradient<M: SequenceModel>(
     model: &M,
-    choice: &Choice,
+    choice: &StateChoice,
     cotangent: &[f64],
     clock: &Clock<'_>,
 ) -> Result<M::FactorMarginals> {
@@ -191,9 +144,33 @@ pub(super) fn gradient<M: SequenceModel>(
     Ok(gradient)
 }
 
+/// The gradient of Σ_b cotangent_b · Ĥ_b; `entropies` are those of the replicates.
+fn entropy_gradient<M: SequenceModel>(
+    model: &M,
+    choice: &StateChoice,
+    entropies: &[Vec<f64>],
+    cotangent: &[f64],
+    clock: &Clock<'_>,
+) -> Result<M::FactorMarginals> {
+    let mut gradient = model.zero_gradient();
+    for (b, &factor) in cotangent.iter().enumerate() {
+        let shares = choice.shares(b);
+        let scores = mean_scores(choice, b, &entropies[b]);
+        let mean: f64 = shares.iter().zip(&scores).map(|(share, score)| share * score).sum();
+        for (r, support) in choice.supports(b).iter().enumerate() {
+            if shares[r] > 0.0 && factor != 0.0 {
+                let (own, also) = (factor * shares[r], factor * shares[r] * (mean - scores[r]));
+                let restriction = Restriction::new(model, b, support);
+                restriction.add_entropy_gradient(own, also, clock, &mut gradient)?;
+            }
+        }
+    }
+    Ok(gradient)
+}
+
 /// Calls `work` with each replicate that has Ẑᵣ > 0, and with its share times the cotangent.
 pub(super) fn each_share(
-    choice: &Choice,
+    choice: &StateChoice,
     cotangent: &[f64],
     mut work: impl FnMut(usize, &Support, f64) -> Result<()>,
 ) -> Result<()> {
@@ -222,22 +199,14 @@ where
 {
     const OPERATIONS: &'static [Operation] = &[Operation::LogPartition, Operation::Entropy];
 
-    fn differentiate(
-        &self,
-        operation: Operation,
-        models: &[&M],
-        run: &Run,
-    ) -> Result<(Vec<f64>, Tape<M::FactorMarginals>)> {
-        match (operation, models) {
-            (Operation::LogPartition, [model]) => {
-                let (values, tape) = self.log_partition_with_tape(*model, run)?;
-                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
-            }
-            (Operation::Entropy, [model]) => {
-                let (values, tape) = self.entropy_with_tape(*model, run)?;
-                Ok((values, Tape::new(move |cotangent| Ok(vec![tape.vjp(cotangent)?]))))
-            }
-            _ => Err(not_differentiable(NAME, operation, models.len())),
+    fn differentiate(&self, operation: Operation, models: &[&M], run: &Run) -> Result<Recording<M>> {
+        let (&[model], Operation::LogPartition | Operation::Entropy) = (models, operation) else {
+            return Err(not_differentiable(NAME, operation, models.len()));
+        };
+        let choice = self.choose(model, run)?;
+        if operation == Operation::Entropy {
+            choice.require(model, false)?;
         }
+        choice.record(operation, model, run)
     }
 }

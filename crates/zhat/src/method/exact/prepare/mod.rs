@@ -14,9 +14,9 @@ mod order;
 mod reduce;
 mod simplify;
 
+pub use contradiction::Contradiction;
 use std::sync::{Arc, OnceLock};
 
-pub use contradiction::Contradiction;
 pub use order::{Order, elimination_order};
 pub(crate) use order::{Stop, order_within};
 pub(crate) use reduce::Reduced;
@@ -219,7 +219,8 @@ impl FactorGraph {
     /// or if Z = 0.
     ///
     /// ```
-    /// # use zhat::{Run, model::generate};
+    /// # use zhat::Run;
+    /// # use zhat::model::generate;
     /// let network = generate::bayes(20, 2, 3, 0.0, 1)?;
     /// assert_eq!(network.difficulty(&Run::default()).map(|found| found.barren), Some(20));
     /// # Ok::<(), zhat::Error>(())

@@ -502,7 +502,7 @@ impl Fill {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::generate::{self, Grid};
+    use crate::model::generate::{self, GraphShape, Grid};
 
     /// Weighted fill, computed from the definition.
     fn plain_fill(fill: &Fill, v: usize) -> u64 {
@@ -517,7 +517,11 @@ mod tests {
     fn fill_stays_right_while_eliminating() {
         for seed in 0..20 {
             let mut graph = FactorGraph::new(vec![2, 3, 2, 5, 2, 2, 4, 3, 2, 2, 3, 2]).unwrap();
-            let shape = generate::random(12, 2, 14, 3, 1.0, 0.0, seed).unwrap();
+            let shape = generate::random(
+                &GraphShape { variables: 12, factors: 14, arity: 3, ..Default::default() },
+                seed,
+            )
+            .unwrap();
             for factor in shape.factors() {
                 let size = graph.lengths(factor.scope).iter().product();
                 graph.add_factor(factor.scope, &vec![0.0; size]).unwrap();
@@ -549,7 +553,14 @@ mod tests {
 
     #[test]
     fn the_order_is_a_permutation_and_neighbours_come_later() {
-        let order = elimination_order(&generate::random(40, 3, 50, 3, 1.0, 0.0, 1).unwrap()).unwrap();
+        let order = elimination_order(
+            &generate::random(
+                &GraphShape { variables: 40, states: 3, factors: 50, arity: 3, ..Default::default() },
+                1,
+            )
+            .unwrap(),
+        )
+        .unwrap();
         let mut sorted = order.variables.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..40).collect::<Vec<_>>());
@@ -561,7 +572,11 @@ mod tests {
     #[test]
     fn following_an_order_finds_the_same_neighbours() {
         for seed in 0..10 {
-            let graph = generate::random(20, 2, 25, 3, 1.0, 0.0, seed).unwrap();
+            let graph = generate::random(
+                &GraphShape { variables: 20, factors: 25, arity: 3, ..Default::default() },
+                seed,
+            )
+            .unwrap();
             let found = elimination_order(&graph).unwrap();
             let followed = Order::along(&graph, found.variables.clone());
             assert_eq!(followed.neighbours, found.neighbours);

@@ -1,8 +1,8 @@
-//! What is known about components that have been solved.
+//! Cache of solved components.
 //!
-//! Entries are found by a hash and compared in full. They lie in the order they were made in, so that those
-//! made since some moment can be taken back; when there is no more room, those that were not used for longest
-//! go.
+//! Entries are found by a hash and compared in full. They are stored in order of insertion, so that the
+//! entries inserted since a given mark can be removed. When the cache is full, the least recently used
+//! entries are evicted.
 
 /// The value of a component, and its node in the circuit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ struct Entry {
     hash: u64,
     solved: Solved,
     used: u32,
-    /// The entry made before it in the same chain, plus one.
+    /// Index of the previous entry in the same chain, plus one.
     next: u32,
 }
 
@@ -26,9 +26,10 @@ const ENTRY_BYTES: usize = 3 * size_of::<Entry>() + 16 + 3 * 4;
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: Vec<Entry>,
-    /// By hash the latest entry, plus one.
+    /// For each hash slot, the index of the latest entry, plus one.
     heads: Vec<u32>,
-    /// How many entries were made and not taken back, evicted ones included, for each entry that is left.
+    /// The serial number of each remaining entry: the number of entries inserted before it and not removed,
+    /// including evicted ones.
     serials: Vec<u64>,
     next_serial: u64,
     time: u32,
@@ -39,7 +40,7 @@ pub(super) struct Cache {
     pub evicted: u64,
 }
 
-/// FNV-like mixing by eight bytes.
+/// FNV-like mixing of eight bytes at a time.
 pub(super) fn hash(key: &[u8]) -> u64 {
     let mut hash = 0x9e37_79b9_7f4a_7c15u64 ^ key.len() as u64;
     let mut mix = |word: u64| {
@@ -73,7 +74,7 @@ impl Cache {
         }
     }
 
-    /// Bytes taken, those for growing included.
+    /// Memory in bytes, including the room that lists reserve for growth.
     pub fn bytes(&self) -> usize {
         self.key_bytes + self.entries.len() * (ENTRY_BYTES + 24) + 4 * self.heads.len()
     }
@@ -99,7 +100,7 @@ impl Cache {
         None
     }
 
-    /// Keeps a value, if there is room.
+    /// Stores a value if there is room.
     pub fn insert(&mut self, key: &[u8], solved: Solved) {
         let needed = key.len() + ENTRY_BYTES + 24;
         if self.bytes() + needed > self.limit {
@@ -121,7 +122,7 @@ impl Cache {
         self.key_bytes += key.len();
     }
 
-    /// Puts all entries into their chains, in order.
+    /// Rebuilds the chains of all entries, in order.
     fn link(&mut self) {
         self.heads.iter_mut().for_each(|head| *head = 0);
         for i in 0..self.entries.len() {
@@ -131,12 +132,12 @@ impl Cache {
         }
     }
 
-    /// A moment to go back to.
+    /// The current position, for [`back_to`](Self::back_to).
     pub fn mark(&self) -> u64 {
         self.next_serial
     }
 
-    /// Takes back all entries made since `mark`.
+    /// Removes all entries inserted since `mark`.
     pub fn back_to(&mut self, mark: u64) {
         while self.serials.last().is_some_and(|&serial| serial >= mark) {
             self.serials.pop();
@@ -149,7 +150,7 @@ impl Cache {
         }
     }
 
-    /// Drops the half that was not used for longest.
+    /// Evicts the least recently used half.
     fn evict(&mut self) {
         let mut used: Vec<u32> = self.entries.iter().map(|entry| entry.used).collect();
         if used.is_empty() {

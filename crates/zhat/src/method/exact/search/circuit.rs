@@ -1,10 +1,10 @@
-//! The trace of a search, and what can be read off it.
+//! The trace of a search as an arithmetic circuit, and the queries it answers.
 //!
-//! A node is a component: a sum over the branches of one decision. A branch is a product: a constant, the
-//! states that are decided in it, and the components that are left. Branches of a node exclude each other
-//! (the sum is deterministic) and parts of a branch share no variable (the product is decomposable), so sums,
-//! maxima, marginals and draws are all exact after one pass up and one down. Nodes come after the nodes they
-//! are made of; those found in the cache are shared.
+//! A node is a component: a sum over the branches of one decision. A branch is a product of a constant, the
+//! states decided in it, and the remaining components. The branches of a node exclude each other (the sum is
+//! deterministic), and the parts of a branch share no variable (the product is decomposable). Sums, maxima,
+//! marginals and samples are therefore exact after one upward and one downward pass. Nodes come after the
+//! nodes they consist of; nodes found in the cache are shared.
 //!
 //! Reference: A. Darwiche, *A differential approach to inference in Bayesian networks*, Journal of the ACM 50
 //! (2003).
@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::query::Beliefs;
 use crate::random::Stream;
 
-/// Indices into a list.
+/// A range of indices into a list.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u32,
@@ -29,7 +29,7 @@ impl Span {
 
 #[derive(Clone, Copy, Debug)]
 struct Branch {
-    /// The log of its constant alone, and of all of it.
+    /// Log of the constant, and log of the whole branch.
     constant: f64,
     log: f64,
     decided: Span,
@@ -42,7 +42,7 @@ struct Node {
     branches: Span,
 }
 
-/// Finished nodes, and what is under way: lists with the innermost level's share last.
+/// The finished nodes, and lists of the open branches; the innermost level comes last in these lists.
 #[derive(Debug, Default)]
 pub(super) struct Circuit {
     nodes: Vec<Node>,
@@ -55,7 +55,7 @@ pub(super) struct Circuit {
     open_parts: Vec<u32>,
 }
 
-/// How long the lists under way are.
+/// The lengths of the lists of open branches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     branches: usize,
@@ -70,12 +70,12 @@ fn push_all<T: Copy>(list: &mut Vec<T>, items: &[T]) -> Span {
 }
 
 impl Circuit {
-    /// Bytes taken, those for growing and for queries included.
+    /// Memory in bytes, including the room that lists reserve for growth and the memory of queries.
     pub fn bytes(&self) -> usize {
         let branches = self.branches.len() + self.open_branches.len();
         let decided = self.decided.len() + self.open_decided.len();
         let parts = self.parts.len() + self.open_parts.len();
-        // Links have 32 bits: what they cannot reach does not fit.
+        // Indices have 32 bits; a larger circuit counts as not fitting into memory.
         if branches.max(decided).max(parts) > u32::MAX as usize / 2 {
             return usize::MAX / 4;
         }
@@ -94,23 +94,23 @@ impl Circuit {
         }
     }
 
-    /// Notes that the branch under way decides variable `v`.
+    /// Records that the open branch decides variable `v`.
     pub fn decide(&mut self, v: u32, state: usize) {
         self.open_decided.push((v, state as u32));
     }
 
-    /// Notes that the branch under way has a part.
+    /// Records that `node` is a part of the open branch.
     pub fn part(&mut self, node: u32) {
         self.open_parts.push(node);
     }
 
-    /// Drops the branch that is under way since `mark`.
+    /// Discards the branch opened at `mark`.
     pub fn drop_branch(&mut self, mark: Mark) {
         self.open_decided.truncate(mark.decided);
         self.open_parts.truncate(mark.parts);
     }
 
-    /// Ends the branch that is under way since `mark`.
+    /// Closes the branch opened at `mark`.
     pub fn close_branch(&mut self, mark: Mark, constant: f64, log: f64) {
         let decided = push_all(&mut self.decided, &self.open_decided[mark.decided..]);
         let parts = push_all(&mut self.parts, &self.open_parts[mark.parts..]);
@@ -118,7 +118,7 @@ impl Circuit {
         self.open_branches.push(Branch { constant, log, decided, parts });
     }
 
-    /// Makes a node of the branches since `mark`.
+    /// Creates a node from the branches closed since `mark`.
     pub fn close_node(&mut self, mark: Mark, log: f64) -> u32 {
         let branches = push_all(&mut self.branches, &self.open_branches[mark.branches..]);
         self.open_branches.truncate(mark.branches);
@@ -131,7 +131,7 @@ impl Circuit {
         self.branches[node.branches.range()].iter().map(move |branch| (branch, (branch.log - node.log).exp()))
     }
 
-    /// Adds to `beliefs` the probability of each state; the last node is the whole.
+    /// Adds the probability of each state to `beliefs`; the last node is the root.
     pub fn marginals(&self, beliefs: &mut Beliefs) {
         let mut reached = vec![0.0; self.nodes.len()];
         if let Some(whole) = reached.last_mut() {
@@ -195,7 +195,7 @@ impl Circuit {
         });
     }
 
-    /// Follows one branch of every node that is met, from the whole down.
+    /// Follows one branch of every node reached, starting at the root.
     fn descend(&self, state: &mut [usize], mut choose: impl FnMut(usize) -> usize) {
         let mut left: Vec<usize> = self.nodes.len().checked_sub(1).into_iter().collect();
         while let Some(node) = left.pop() {

@@ -1,15 +1,15 @@
-//! The parts that a problem falls into.
+//! Decomposition of the remaining problem into connected components.
 //!
-//! Two open variables belong together if a clause that is not yet satisfied has both, or a factor's weights
-//! depend on both. Learned clauses connect nothing. A component is described in full by the live atoms of its
-//! variables, the numbers of its clauses (all their other literals are false) and the numbers of its factors'
-//! forms: that is its key.
+//! Two open variables are connected if they share a clause that is not yet satisfied, or if the weights of a
+//! factor depend on both. Learned clauses do not connect variables. A component is fully described by the
+//! live atoms of its variables, the indices of its clauses (all their other literals are false) and the
+//! indices of the forms of its factors. This description is its key in the cache.
 
 use super::constraints::Literal;
 use super::propagate::Propagator;
 use super::weights::Weights;
 
-/// Where a component lies in the list of all that are under way.
+/// Position and sizes of a component in the list of items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Component {
     start: usize,
@@ -18,36 +18,40 @@ pub(super) struct Component {
     pub factors: usize,
 }
 
-/// The components under way, the latest last.
+/// The open components; the latest comes last.
 #[derive(Debug, Default)]
 pub(super) struct Components {
     pub stack: Vec<Component>,
-    /// For each component its variables, clauses, and factors with their forms.
+    /// For each component: its variables, its clauses, and its factors with their forms.
     items: Vec<u32>,
-    /// By atom the clauses of three literals and more, and the atoms it shares a clause of two with.
+    /// For each atom, the clauses of three or more literals that contain it, and the atoms with which it
+    /// shares a clause of two literals.
     clauses: Rows,
     partners: Rows,
-    /// When a clause, a variable and a factor were last met, and a variable last changed.
+    /// Epochs at which a clause, a variable and a factor were last reached, and at which a variable last
+    /// changed.
     clause_seen: Vec<u32>,
     variable_seen: Vec<u32>,
     factor_seen: Vec<u32>,
     changed: Vec<u32>,
     epoch: u32,
-    /// Which component each was met in, counted from the first of a split.
+    /// Index of the component, within the current split, in which each clause, variable and factor was
+    /// reached.
     clause_part: Vec<u32>,
     variable_part: Vec<u32>,
     factor_part: Vec<u32>,
     parts: u32,
-    /// Where a component ended up, and where its next variable, clause and factor go.
+    /// For each component of the current split, its position after sorting, and where its next variable,
+    /// clause and factor are written.
     place: Vec<u32>,
     next: Vec<[usize; 3]>,
     queue: Vec<u32>,
-    /// The form that each factor has now.
+    /// The current form of each factor.
     form: Vec<u32>,
     pub steps: u64,
 }
 
-/// Lists one after the other.
+/// Concatenated lists.
 #[derive(Debug, Default)]
 struct Rows {
     ends: Vec<u32>,
@@ -125,7 +129,7 @@ impl Components {
         &self.items[start..start + component.clauses]
     }
 
-    /// Pairs of a factor's place and the number of its form.
+    /// Pairs of the place of a factor and the index of its form.
     pub fn factors(&self, component: Component) -> &[u32] {
         let start = component.start + component.variables + component.clauses;
         &self.items[start..start + 2 * component.factors]
@@ -140,7 +144,8 @@ impl Components {
         self.partners.row(atom).iter().map(|&other| other as usize).filter(|&other| propagator.is_open(other))
     }
 
-    /// Makes one component of everything, and returns it with the log of what the factors' forms leave out.
+    /// Creates one component with all variables. Returns it with the log of the constants of the factors'
+    /// forms.
     pub fn push_all(&mut self, propagator: &Propagator, weights: &mut Weights<'_>) -> (Component, f64) {
         let mut log = 0.0;
         let variables = propagator.variables.len();
@@ -156,21 +161,21 @@ impl Components {
         (all, log)
     }
 
-    /// Takes the latest component out.
+    /// Removes the latest component.
     pub fn pop(&mut self) {
         if let Some(component) = self.stack.pop() {
             self.items.truncate(component.start);
         }
     }
 
-    /// Takes all components after the first `length` out, of which the last is `parent`.
+    /// Removes all components after the first `length`; the last remaining one is `parent`.
     pub fn truncate(&mut self, length: usize, parent: Component) {
         self.stack.truncate(length);
         self.items.truncate(parent.start + parent.variables + parent.clauses + 2 * parent.factors);
     }
 
-    /// Splits what is open of `parent` into components on top of the stack, largest first, and returns the
-    /// log of what has been decided about its factors.
+    /// Splits the open part of `parent` into components on top of the stack, largest first. Returns the
+    /// change in the log-constants of its factors.
     ///
     /// `changed` are the literals that became true since `parent` was found.
     pub fn split(
@@ -180,8 +185,8 @@ impl Components {
         propagator: &Propagator,
         weights: &mut Weights<'_>,
     ) -> f64 {
-        // Factors that are waiting have the epoch before, and others must not be looked at: their form is an
-        // old one.
+        // Factors of `parent` that are not reached yet are marked with the epoch before. All other factors
+        // must be skipped, because their forms are outdated.
         if self.epoch > u32::MAX - 4 {
             self.epoch = 0;
             let lists =
@@ -228,11 +233,10 @@ impl Components {
         log
     }
 
-    /// Puts the components from `base` on into order, the largest first, and makes room for them from `start`
-    /// on.
+    /// Sorts the components from `base` on by size, largest first, and allocates their items from `start` on.
     fn arrange(&mut self, base: usize, mut start: usize) {
         let parts = &mut self.stack[base..];
-        // Where a component was found, for now.
+        // Temporarily stores the index at which the component was found.
         parts.iter_mut().enumerate().for_each(|(i, part)| part.start = i);
         parts.sort_by_key(|part| std::cmp::Reverse(part.variables));
         self.place.resize(parts.len(), 0);
@@ -244,7 +248,7 @@ impl Components {
         self.items.resize(start, 0);
     }
 
-    /// Copies what is left of `parent` to the components it belongs to; what is in order stays so.
+    /// Copies the open items of `parent` to their components, preserving their order.
     fn distribute(&mut self, parent: Component, base: usize, propagator: &Propagator) {
         self.next.clear();
         self.next.extend(self.stack[base..].iter().map(|part| {
@@ -283,7 +287,7 @@ impl Components {
         }
     }
 
-    /// Adds `v` and what it is connected to to the latest component.
+    /// Adds `v` to the latest component and its neighbours to the queue.
     fn visit(&mut self, v: usize, propagator: &Propagator, weights: &Weights<'_>) {
         let epoch = self.epoch;
         let Some(part) = self.stack.last_mut() else { return };
@@ -304,7 +308,7 @@ impl Components {
                 }
             }
             for &id in self.clauses.row(atom) {
-                // Met before, or satisfied.
+                // Already reached, or satisfied.
                 if self.clause_seen[id as usize] >= epoch - 1 {
                     continue;
                 }
@@ -352,7 +356,7 @@ impl Components {
                 last = atom as u32 + 1;
             }
         }
-        // No difference is 0, so that it ends a list.
+        // Differences are never 0, so 0 marks the end of a list.
         write(key, 0);
         last = 0;
         for &id in self.clauses(component) {
@@ -372,7 +376,7 @@ impl Components {
     }
 }
 
-/// Appends a number, seven bits a byte.
+/// Appends a number, with seven bits per byte.
 fn write(key: &mut Vec<u8>, mut number: u32) {
     while number >= 128 {
         key.push(number as u8 | 128);

@@ -1,8 +1,9 @@
-//! Atoms and literals, and the zeros of the factors as clauses over them.
+//! Atoms, literals, and clauses for the zeros of the factors.
 //!
-//! A variable of two states is one Boolean atom, of c > 2 states c atoms of which exactly one is true. The
-//! entries of a factor that are zero are covered by maximal boxes x_1 ∈ S_1, …, x_k ∈ S_k, each of which
-//! forbids its states: the clause x_1 ∉ S_1 ∨ … ∨ x_k ∉ S_k. A factor with a single zero becomes one clause.
+//! A variable with two states is one Boolean atom. A variable with c > 2 states has c atoms, exactly one of
+//! which is true. The zero entries of a factor are covered by maximal boxes x_1 ∈ S_1, …, x_k ∈ S_k. Each box
+//! becomes the clause x_1 ∉ S_1 ∨ … ∨ x_k ∉ S_k, which forbids its states. A factor with a single zero
+//! becomes one clause.
 
 use std::collections::HashSet;
 use std::ops::{Not, Range};
@@ -22,7 +23,7 @@ impl Literal {
         (self.0 >> 1) as usize
     }
 
-    /// A number below twice the number of atoms.
+    /// An index below twice the number of atoms.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -40,10 +41,10 @@ impl Not for Literal {
     }
 }
 
-/// Which atoms stand for which variable.
+/// Mapping between variables and atoms.
 #[derive(Debug)]
 pub(super) struct Variables {
-    /// The first atom of each variable, and at the end the number of atoms.
+    /// The first atom of each variable, followed by the number of atoms.
     first: Vec<u32>,
     states: Vec<u32>,
     /// The variable of each atom.
@@ -81,23 +82,23 @@ impl Variables {
         self.owner[atom] as usize
     }
 
-    /// The literal that says "v is in state s".
+    /// The literal "v is in state s".
     pub fn is(&self, v: usize, s: usize) -> Literal {
         let first = self.first[v] as usize;
         if self.states[v] == 2 { Literal::new(first, s == 1) } else { Literal::new(first + s, true) }
     }
 }
 
-/// What the zeros of a graph say.
+/// The constraints imposed by the zeros of a graph.
 pub(super) struct Constraints {
     pub variables: Variables,
-    /// Clauses that together forbid just the zeros.
+    /// Clauses that together forbid exactly the zeros.
     pub clauses: Vec<Vec<Literal>>,
-    /// Clauses that follow from those, and help propagation.
+    /// Redundant clauses that help propagation.
     pub implied: Vec<Vec<Literal>>,
-    /// The factors whose entries other than zeros are not all alike.
+    /// The factors whose non-zero entries are not all equal.
     pub weighted: Vec<usize>,
-    /// The sum of the log values of the others.
+    /// The sum of the log-values of the other factors.
     pub constant: f64,
 }
 
@@ -148,8 +149,8 @@ impl Constraints {
     }
 }
 
-/// Maximal boxes of zeros, by axis the states inside, that together cover all zeros, and whether each is
-/// needed for that.
+/// Maximal boxes that together cover all zeros. Each box is given by its states along each axis, with a flag
+/// that tells whether it is needed for the cover.
 fn cover(zero: &[bool], lengths: &[usize]) -> Vec<(Vec<Vec<bool>>, bool)> {
     if !zero.contains(&true) {
         return Vec::new();
@@ -196,7 +197,7 @@ fn cover(zero: &[bool], lengths: &[usize]) -> Vec<(Vec<Vec<bool>>, bool)> {
     boxes
 }
 
-/// Whether `test` holds for every entry of a box; it stops at the first that fails.
+/// Whether `test` holds for every entry of a box; stops at the first entry that fails.
 fn all(inside: &[Vec<usize>], strides: &[usize], mut test: impl FnMut(usize) -> bool) -> bool {
     let lengths: Vec<usize> = inside.iter().map(Vec::len).collect();
     let mut digits = vec![0; lengths.len()];

@@ -1,12 +1,12 @@
-//! The search itself.
+//! The weighted model counting search.
 //!
-//! Depth first with a stack of levels: a level decides one variable of one component, state by state. What a
-//! state implies is propagated, the rest falls into components, and each of them is looked up or becomes a
-//! level of its own.
+//! The search is depth-first with a stack of levels. A level decides one variable of one component, one state
+//! at a time. The consequences of the state are propagated, and the rest is split into components, each of
+//! which is found in the cache or becomes a new level.
 //!
-//! A clause learned from a conflict follows from the whole problem, so it may only be trusted while the whole
-//! has a solution. If a component turns out to have none, values that were found beside it may be too small;
-//! so everything put into the cache since its branch began is taken out again.
+//! A clause learned from a conflict follows from the whole problem, so it is valid only as long as the whole
+//! problem has a solution. If a component turns out to have none, values computed for its sibling components
+//! may be too small. Therefore all entries inserted into the cache since the start of the branch are removed.
 //!
 //! Reference: T. Sang, F. Bacchus, P. Beame, H. Kautz, T. Pitassi, *Combining component caching and clause
 //! learning for effective model counting*, SAT 2004.
@@ -20,31 +20,32 @@ use super::weights::Weights;
 use crate::error::Result;
 use crate::model::FactorGraph;
 
-/// One decision under way.
+/// One open decision.
 struct Level {
     component: Component,
     variable: usize,
-    /// States still to be tried, the next one last.
+    /// The states still to be tried; the next one comes last.
     states: Vec<u32>,
-    /// The lengths of the trail and of the stack of components when it began.
+    /// The lengths of the trail and of the stack of components at the start of the level.
     trail: usize,
     base: usize,
-    /// log of the branches closed so far, of the one under way, and of the constant in it.
+    /// Log of the sum of the closed branches, log of the open branch, and log of the constant in it.
     total: f64,
     branch: f64,
     constant: f64,
-    /// What conflicts have taught about all branches.
+    /// Literals learned from conflicts that hold in all branches of this level.
     asserted: Vec<(Literal, Reason)>,
-    /// Where the cache stood when the branch began, and whether it has several components to be solved.
+    /// Position of the cache at the start of the branch, and whether the branch has several components to
+    /// solve.
     cache_mark: u64,
     several: bool,
     circuit_mark: Mark,
-    /// The share of the whole that a branch has, and that a component of it has.
+    /// The fraction of the whole search space in a branch, and in one of its components.
     branch_share: f64,
     part_share: f64,
 }
 
-/// What was done, in figures.
+/// Statistics of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub decisions: u64,
@@ -62,26 +63,26 @@ pub(super) struct Search<'a> {
     cache: Cache,
     pub circuit: Option<Circuit>,
     levels: Vec<Level>,
-    /// By variable, how much it helps to decide it early.
+    /// For each variable, the benefit of deciding it early.
     guide: Vec<f64>,
     constant: f64,
     key: Vec<u8>,
     score: Vec<f64>,
-    /// The share of the whole that is done.
+    /// The fraction of the search space that has been completed.
     pub closed: f64,
     decisions: u64,
     solved: u64,
     learned_limit: usize,
-    /// The most that everything may take, and that the cache may.
+    /// Limits on the total memory and on the memory of the cache.
     memory: usize,
     cache_limit: usize,
 }
 
-/// Learned clauses at first; there is room for more as time goes by.
+/// Initial limit on the number of learned clauses; it grows over time.
 const LEARNED: usize = 4000;
-/// Turns between two looks at the clock and at the learned clauses.
+/// Number of steps between checks of the clock and of the number of learned clauses.
 const PAUSE: u32 = if cfg!(test) { 4 } else { 256 };
-/// What being in a conflict counts, beside being in a clause.
+/// Weight of conflict activity relative to the number of clauses.
 const ACTIVITY: f64 = 10.0;
 
 fn log_add(a: f64, b: f64) -> f64 {
@@ -90,7 +91,7 @@ fn log_add(a: f64, b: f64) -> f64 {
 }
 
 impl<'a> Search<'a> {
-    /// A search through `graph` within `memory` bytes, that keeps its trace or not.
+    /// Prepares a search through `graph` within `memory` bytes; with `traced` it records a circuit.
     pub fn new(graph: &'a FactorGraph, guide: Vec<f64>, traced: bool, memory: usize) -> Self {
         let mut constraints = Constraints::new(graph);
         let pairs: Vec<[Literal; 2]> = constraints
@@ -133,12 +134,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Work so far.
+    /// Number of steps so far.
     pub fn steps(&self) -> u64 {
         self.propagator.steps + self.components.steps + self.weights.steps
     }
 
-    /// Bytes taken but for the cache.
+    /// Memory in bytes, without the cache.
     fn bytes(&self) -> usize {
         self.propagator.bytes()
             + self.weights.bytes()
@@ -148,8 +149,8 @@ impl<'a> Search<'a> {
             + 16 * self.guide.len()
     }
 
-    /// log Z. `pause` is asked every now and then and may end the search; `None` if it did, or if memory ran
-    /// out.
+    /// Computes log Z. `pause` is called regularly and can end the search. Returns `None` if it did, or if
+    /// memory ran out.
     pub fn run(&mut self, mut pause: impl FnMut(&Self) -> Result<bool>) -> Result<Option<f64>> {
         if !self.propagator.probe() {
             return Ok(Some(f64::NEG_INFINITY));
@@ -211,7 +212,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Makes a level of the latest component.
+    /// Opens a level for the latest component.
     fn descend(&mut self) {
         let Some(&component) = self.components.stack.last() else { return };
         let share = self.levels.last().map_or(0.0, |level| level.part_share);
@@ -224,7 +225,8 @@ impl<'a> Search<'a> {
         self.levels.push(self.level(component, variable, states, branch_share));
     }
 
-    /// The variable to decide: often met, often in conflicts, and central.
+    /// Chooses the variable to decide: one that is in many clauses and recent conflicts, and central in the
+    /// tree decomposition.
     fn choose(&mut self, component: Component) -> usize {
         let Search { components, propagator, weights, score, guide, .. } = self;
         let variables = components.variables(component);
@@ -263,10 +265,11 @@ impl<'a> Search<'a> {
         best.1
     }
 
-    /// Begins the next branch of the latest level that has something in it; false if there is none.
+    /// Starts the next branch of the latest level whose weight is not zero; false if there is none.
     fn next_branch(&mut self) -> bool {
         let depth = self.levels.len() as u32 - 1;
-        // What holds for all branches of a level, and what its decision leads to, are told apart.
+        // Consequences that hold for all branches of a level, and consequences of its decision, have separate
+        // levels.
         let (before, after) = (2 * depth, 2 * depth + 1);
         loop {
             let level = &mut self.levels[depth as usize];
@@ -300,7 +303,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Splits what the latest decision leaves into components and looks them up; false if that shows a zero.
+    /// Splits the rest of the problem after the latest decision into components and looks them up; false if
+    /// the branch has weight zero.
     fn open_branch(&mut self) -> bool {
         let Some(level) = self.levels.last_mut() else { return false };
         level.cache_mark = self.cache.mark();
@@ -357,7 +361,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Adds the branch under way to its level's sum.
+    /// Adds the open branch to the sum of its level.
     fn close_branch(&mut self) {
         let Some(level) = self.levels.last_mut() else { return };
         self.closed += level.part_share * (self.components.stack.len() - level.base) as f64;
@@ -377,7 +381,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Ends the latest level: its component is solved.
+    /// Closes the latest level, whose component is now solved.
     fn leave(&mut self) {
         let Some(level) = self.levels.pop() else { return };
         self.solved += 1;
@@ -395,7 +399,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Forgets some of what was learned, if it is too much.
+    /// Discards learned clauses if there are too many.
     fn keep_house(&mut self) {
         let room = self.memory.saturating_sub(self.bytes());
         let tight = 12 * self.propagator.learned_literals > room / 4;
@@ -415,7 +419,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The log weights of the live states of a variable that nothing else is left of.
+/// The log-weights of the live states of an isolated variable.
 fn free_weights<'a>(
     part: Component,
     components: &'a Components,
@@ -438,7 +442,7 @@ fn free_sum(part: Component, components: &Components, propagator: &Propagator, w
         .fold(f64::NEG_INFINITY, |sum, (_, log)| log_add(sum, log))
 }
 
-/// The node of a variable that nothing else is left of.
+/// The circuit node of an isolated variable.
 fn free_node(
     part: Component,
     components: &Components,
@@ -465,7 +469,7 @@ mod tests {
 
     const ZERO: f64 = f64::NEG_INFINITY;
 
-    /// Clauses of three literals, one after the other over neighbouring variables so that components form.
+    /// Clauses of three literals over neighbouring variables along a chain, so that components form.
     fn chain(n: usize, clauses: usize, seed: u64) -> FactorGraph {
         let mut random = Streams::new(seed, "search chain").block(0);
         let mut graph = FactorGraph::new(vec![2; n]).unwrap();

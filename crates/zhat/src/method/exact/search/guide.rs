@@ -1,18 +1,18 @@
-//! Which variables to decide early: those at the centre of a tree decomposition.
+//! Decision priorities from a tree decomposition.
 //!
 //! Eliminating the variables of a graph in some order gives a tree of cliques. Deciding all variables of the
-//! clique at its centroid leaves parts of at most half the size each; so the nearer a variable is to the
-//! centroid, the earlier it should be decided, the more so the narrower the tree is for its size.
+//! clique at its centroid leaves parts of at most half the size each. A variable should therefore be decided
+//! earlier the nearer it is to the centroid; this counts more the narrower the tree is for its size.
 //!
 //! Reference: T. Korhonen, M. Järvisalo, *Integrating tree decompositions into decision heuristics of
 //! propositional model counters*, CP 2021.
 
 use crate::method::exact::prepare::Order;
 
-/// The largest weight; it outdoes everything else.
+/// The largest priority; it outweighs all other criteria.
 const LARGEST: f64 = 1e7;
 
-/// By variable, how much it helps to decide it early.
+/// For each variable, the benefit of deciding it early.
 pub(super) fn priorities(order: &Order) -> Vec<f64> {
     let n = order.variables.len();
     let mut position = vec![0; n];
@@ -28,7 +28,7 @@ pub(super) fn priorities(order: &Order) -> Vec<f64> {
             adjacent[p].push(i);
         }
     }
-    // A clique that is part of a neighbour's is no step away from it.
+    // The distance between neighbouring cliques is zero if one contains the other.
     let step = |a: usize, b: usize| {
         let (low, high) = (a.min(b), a.max(b));
         usize::from(order.neighbours[low].len() != order.neighbours[high].len() + 1)

@@ -1,19 +1,20 @@
-//! Search: for models in which zeros dominate.
+//! Exact search with clause learning and component caching, for models with many zeros.
 //!
-//! Z = Σ_s Z(x_v = s): a variable is set to one state after the other, what that makes impossible is ruled
-//! out, and what is left falls into parts that no clause and no weight connects: Z(x_v = s) = c · Π Z(part).
-//! Parts met before are looked up. The zeros of the factors are clauses; propagation with watched literals
-//! draws conclusions from them, and every contradiction teaches a new clause. The variable decided next is
-//! one that is met often, was part of recent contradictions, and lies at the centre of a tree decomposition.
+//! Z = Σ_s Z(x_v = s): a variable is set to one state after the other and the consequences are propagated.
+//! The rest decomposes into parts that share no clause and no weight: Z(x_v = s) = c · Π Z(part). Parts
+//! solved before are found in a cache. The zeros of the factors are clauses, propagated with watched
+//! literals, and a new clause is learned from every conflict. The next variable to decide is one that occurs
+//! often, was part of recent conflicts, and lies at the centre of a tree decomposition.
 //!
-//! Before that, states that contradict themselves are ruled out, and for log Z alone all variables go that
-//! cost nothing to sum out. For all other queries the search keeps its trace: a circuit of sums and products
-//! from which marginals, entropy, the best state and samples are read in a pass or two.
+//! Before the search, states that lead to a contradiction are removed. For log Z alone, all variables that
+//! can be summed out at no cost are eliminated. For all other queries the search records its trace: a circuit
+//! of sums and products that gives marginals, entropy, the best state and samples in one or two passes.
 //!
-//! Time: at the worst exponential in the number of variables, at best a small power of it; much like 2^width
-//! where there are no zeros, and then elimination is quicker. Memory: the cache takes what the budget leaves
-//! and forgets what was not used for longest; a circuit that does not fit is an error. Exact; a value found
-//! beside a part that turns out to be zero is never kept, for what was learned may have spoilt it.
+//! Time: in the worst case exponential in the number of variables, in the best case a small power of it.
+//! Without zeros it is similar to 2^width, and elimination is faster. Memory: the cache uses the rest of the
+//! budget and evicts the least recently used entries; a circuit that does not fit is an error. Exact: values
+//! found next to a part that turns out to be zero are removed from the cache, because learned clauses may
+//! have made them too small.
 //!
 //! Reference: F. Bacchus, S. Dalmao, T. Pitassi, *Solving #SAT and Bayesian inference with backtracking
 //! search*, JAIR 34 (2009); T. Sang et al., *Combining component caching and clause learning for effective
@@ -21,7 +22,8 @@
 //! implicit BCP*, SAT 2006.
 //!
 //! ```
-//! use zhat::{FactorGraph, LogPartition, Run, exact::Search};
+//! use zhat::{FactorGraph, LogPartition, Run};
+//! use zhat::exact::Search;
 //! // In how many ways can a ring of 9 be coloured with 3 colours? 2⁹ − 2.
 //! let mut ring = FactorGraph::new(vec![3; 9])?;
 //! for v in 0..9 {
@@ -66,19 +68,19 @@ use crate::random::Streams;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "search";
-/// Samples that share one random stream.
+/// Number of samples that share one random stream.
 const BLOCK: usize = 256;
-/// Steps of a trial: about 0.15 s.
+/// Number of steps of a trial: about 0.15 s.
 const TRIAL: u64 = 4_000_000;
-/// The same where elimination would take more than a minute: some seconds.
+/// Number of steps of a trial if elimination would take more than a minute: some seconds.
 const LONG_TRIAL: u64 = 250_000_000;
-/// The same for each second of a time budget: about a fifth of it.
+/// Number of steps of a trial per second of the time budget: about a fifth of it.
 const TRIAL_PER_SECOND: f64 = 5e6;
 const MANY_ENTRIES: f64 = 2e10;
-/// What elimination does with so few entries needs no trial.
+/// With fewer entries than this elimination is so fast that no trial is needed.
 const FEW_ENTRIES: f64 = 1e6;
 
-/// Exact inference by search through the states, for models with many zeros.
+/// Exact inference by search, for models with many zeros.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -86,16 +88,16 @@ pub struct Search {}
 
 options!(Search {});
 
-/// What is searched through.
+/// The problem to search.
 struct Problem<'a> {
     graph: Cow<'a, FactorGraph>,
-    /// log of what has been taken out.
+    /// Log of the weight that has been factored out.
     constant: f64,
     guide: Vec<f64>,
 }
 
 impl<'a> Problem<'a> {
-    /// An error if Z = 0.
+    /// Returns an error if Z = 0.
     fn new(graph: &'a FactorGraph, traced: bool, clock: &Clock<'_>) -> Result<Self> {
         let (graph, constant) = if traced {
             (Cow::Borrowed(graph), 0.0)
@@ -110,13 +112,13 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 struct Found {
     log_value: f64,
     circuit: Circuit,
 }
 
-/// Bytes beside the search itself: preparing, copies of the graph, an order, and the answer.
+/// Bytes besides the search itself: preparation, copies of the graph, an order, and the result.
 fn outside_bytes(graph: &FactorGraph, rest: &FactorGraph, query: Query) -> f64 {
     let states: f64 = graph.cardinalities().iter().map(|&states| states as f64).sum();
     let variables = graph.variable_count() as f64;
@@ -129,7 +131,7 @@ fn outside_bytes(graph: &FactorGraph, rest: &FactorGraph, query: Query) -> f64 {
     graph.preparation_bytes() + 2.0 * rest.preparation_bytes() + 4.0 * rest.bytes() as f64 + answer
 }
 
-/// Bytes that the lists of a search take at first, were every zero a clause of its own.
+/// Initial size in bytes of the lists of a search, if every zero were a separate clause.
 fn initial_bytes(rest: &FactorGraph) -> f64 {
     let states: f64 = rest.cardinalities().iter().map(|&states| states as f64).sum();
     let clauses: f64 = rest
@@ -142,11 +144,11 @@ fn initial_bytes(rest: &FactorGraph) -> f64 {
     clauses + 600.0 * states + 4096.0
 }
 
-/// Runs a few steps and says what the whole would take.
+/// Runs a few steps and extrapolates the cost of the whole search.
 ///
-/// Two ways to go on: at the rate of the last three quarters, or with the share that is done growing like a
-/// power of the work, as it does where the cache serves well. The quicker of the two, for a rate is always
-/// too pessimistic.
+/// Two extrapolations are compared: progress at the rate of the last three quarters of the trial, and
+/// progress as a power of the number of steps, which holds if the cache is effective. The smaller one is
+/// used, because a constant rate is always too pessimistic.
 fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Clock<'_>) -> Trial {
     let setup = 1e-8 * rest.bytes() as f64;
     let Ok(problem) = Problem::new(rest, traced, clock) else {
@@ -181,7 +183,7 @@ fn trial(rest: &FactorGraph, limit: u64, traced: bool, memory: usize, clock: &Cl
     Trial { seconds, bytes, answer: None }
 }
 
-/// How a search went.
+/// Statistics of a search.
 fn diagnostics(figures: &Figures) -> Diagnostics {
     Diagnostics::new(NAME)
         .note("decisions", figures.decisions)
@@ -232,7 +234,7 @@ impl Search {
         Ok(Answer::exact(value, diagnostics))
     }
 
-    /// What a search through a prepared graph would take, beside what is needed anyway.
+    /// Estimated cost of a search through a prepared graph, besides the fixed costs.
     fn expected(prepared: &Prepared, query: Query, memory: usize, run: &Run) -> Trial {
         let rest = &prepared.reduced.graph;
         let entries = prepared.order.as_ref().map_or_else(|log2| log2.exp2(), |order| order.entries);
@@ -251,7 +253,7 @@ impl Search {
         }
         let clock = run.start(NAME);
         let trial = trial(rest, limit, traced, memory, &clock);
-        // One that was cut short says too little for a run with more time.
+        // An interrupted trial is not stored, because a run with more time could do a longer one.
         if clock.must_stop() { trial } else { known.get_or_init(|| trial).clone() }
     }
 }
@@ -274,7 +276,7 @@ impl Forecasts<FactorGraph> for Search {
         if let Query::Sample(count) = query {
             seconds += 2e-8 * count as f64 * graph.variable_count() as f64;
         }
-        // The cache keeps to the room there is.
+        // The cache does not exceed the available memory.
         Forecast { bytes: needed + bytes.min(room), seconds, promise: Promise::Exact }
     }
 }

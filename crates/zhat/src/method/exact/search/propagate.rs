@@ -1,15 +1,15 @@
-//! Unit propagation with watched literals, and what is learned from conflicts.
+//! Unit propagation with watched literals, and clause learning.
 //!
-//! Clauses of two literals are lists of implications; of longer ones two literals are watched, neither of
-//! them false as long as that can be helped. A conflict is resolved back to the first literal of the current
-//! level that all of it follows from; the clause so found holds for the whole problem and helps from then on.
-//! It serves propagation only.
+//! Clauses of two literals are stored as lists of implications. In longer clauses two literals are watched,
+//! neither of which is false if this is possible. A conflict is resolved back to the first unique implication
+//! point of the current level: the literal of that level which implies the whole conflict. The resulting
+//! clause holds for the whole problem and is kept. It is used for propagation only.
 //!
 //! Reference: M. Moskewicz et al., *Chaff: engineering an efficient SAT solver*, DAC 2001.
 
 use super::constraints::{Constraints, Literal, Variables};
 
-/// Why a literal is true.
+/// The reason why a literal is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Decision,
@@ -26,12 +26,12 @@ pub(super) enum Conflict {
     Pair(Literal, Literal),
 }
 
-/// What a conflict taught.
+/// The result of learning from a conflict.
 #[derive(Debug, Default)]
 pub(super) struct Lesson {
-    /// Literals that hold at the current level whatever is decided there, with their reasons.
+    /// Literals that hold at the current level for every decision, with their reasons.
     pub asserted: Vec<(Literal, Reason)>,
-    /// The levels below contradict each other already.
+    /// The lower levels already contradict each other.
     pub is_final: bool,
 }
 
@@ -39,49 +39,49 @@ pub(super) struct Lesson {
 struct Clause {
     start: u32,
     length: u32,
-    /// The number of levels its literals came from when it was learned.
+    /// The number of levels of its literals when it was learned.
     glue: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     clause: u32,
-    /// Some literal of the clause: if it is true there is nothing to do.
+    /// Some literal of the clause; if it is true, the clause need not be visited.
     blocker: Literal,
 }
 
-/// Each conflict counts so much more than the one before.
+/// Ratio of the weights of a conflict and the one before it.
 const DECAY: f64 = 1.05;
-/// Learned clauses with at most this glue are kept.
+/// Learned clauses with at most this glue are never discarded.
 const GLUE: u32 = 2;
-/// Steps that probing may take: about 0.1 s.
+/// Maximum number of steps of probing: about 0.1 s.
 const PROBING: u64 = 10_000_000;
-/// Activities are scaled down when they pass this.
+/// Activities are scaled down when they exceed this.
 const ACTIVITY: f64 = 1e100;
 
 pub(super) struct Propagator {
     pub variables: Variables,
-    /// By literal: 1 true, −1 false, 0 open.
+    /// For each literal: 1 true, −1 false, 0 open.
     values: Vec<i8>,
     pub trail: Vec<Literal>,
     head: usize,
-    /// By atom.
+    /// Level and reason of each atom.
     level: Vec<u32>,
     reason: Vec<Reason>,
-    /// By literal, what it implies.
+    /// For each literal, the literals that it implies.
     implied: Vec<Vec<Literal>>,
-    /// By literal, the clauses to look at when it becomes false.
+    /// For each literal, the clauses to visit when it becomes false.
     watches: Vec<Vec<Watch>>,
     literals: Vec<Literal>,
     clauses: Vec<Clause>,
-    /// So many clauses stand for the problem, and so many are never forgotten.
+    /// Number of clauses that represent the problem, and number of clauses that are never discarded.
     pub connecting: usize,
     permanent: usize,
     pub learned_literals: usize,
     pub activity: Vec<f64>,
     increment: f64,
     seen: Vec<bool>,
-    /// Work so far, in clauses and implications looked at.
+    /// Number of clauses and implications visited so far.
     pub steps: u64,
     pub conflicts: u64,
     units: Vec<Literal>,
@@ -142,12 +142,12 @@ impl Propagator {
                 self.clauses.push(Clause { start, length, glue });
                 self.literals.extend_from_slice(clause);
             }
-            // No literal: never made, for the reduced graph has no dead factor.
+            // Empty clauses do not occur, because the reduced graph has no factor without a live entry.
             [] => {}
         }
     }
 
-    /// The literals of clause `id`, in no order.
+    /// The literals of clause `id`, in arbitrary order.
     pub fn clause(&self, id: usize) -> &[Literal] {
         let Clause { start, length, .. } = self.clauses[id];
         &self.literals[start as usize..(start + length) as usize]
@@ -170,7 +170,7 @@ impl Propagator {
         (0..self.variables.states(v)).filter(move |&s| !self.is_false(self.variables.is(v, s)))
     }
 
-    /// The only state left of `v`, if it is decided.
+    /// The state of `v`, if it is decided.
     pub fn state(&self, v: usize) -> Option<usize> {
         if self.variables.states(v) == 2 {
             let value = self.values[2 * self.variables.atoms(v).start];
@@ -200,7 +200,7 @@ impl Propagator {
         }
     }
 
-    /// Takes back all assignments after the first `length`.
+    /// Reverts all assignments after the first `length`.
     pub fn undo(&mut self, length: usize) {
         for literal in self.trail.drain(length..) {
             self.values[literal.index()] = 0;
@@ -209,15 +209,14 @@ impl Propagator {
         self.head = self.head.min(length);
     }
 
-    /// Draws the conclusions from clauses of one literal and from what was learned at `level`, before its
-    /// decision.
+    /// Propagates unit clauses and the literals learned at `level`, before its decision.
     pub fn begin(&mut self, asserted: &[(Literal, Reason)], level: u32) -> Result<(), Conflict> {
         for i in 0..self.units.len() {
             self.assign(self.units[i], Reason::Decision, 0)?;
         }
         self.propagate(level)?;
         for &(literal, reason) in asserted {
-            // What led there may have been forgotten since; then it does not follow yet.
+            // Clauses in its derivation may have been discarded; then it does not follow yet.
             let follows = match reason {
                 Reason::Decision => false,
                 Reason::Literal(cause) => self.is_true(cause),
@@ -233,8 +232,7 @@ impl Propagator {
         Ok(())
     }
 
-    /// Draws all conclusions at the root, and rules out what would contradict itself; false if nothing is
-    /// left.
+    /// Propagates at the root level and removes states that lead to a contradiction; false if none are left.
     pub fn probe(&mut self) -> bool {
         if self.begin(&[], 0).is_err() {
             return false;
@@ -260,7 +258,7 @@ impl Propagator {
         }
     }
 
-    /// Draws all conclusions at `level`.
+    /// Propagates all consequences at `level`.
     pub fn propagate(&mut self, level: u32) -> Result<(), Conflict> {
         while let Some(&literal) = self.trail.get(self.head) {
             self.head += 1;
@@ -276,7 +274,7 @@ impl Propagator {
             let other = self.implied[literal.index()][i];
             self.assign(other, Reason::Literal(literal), level)?;
         }
-        // Of several atoms of one variable only one is true.
+        // Exactly one of the atoms of a variable is true.
         let atoms = self.variables.atoms(self.variables.owner(literal.atom()));
         if literal.is_positive() && atoms.len() > 1 {
             for atom in atoms.filter(|&atom| atom != literal.atom()) {
@@ -286,7 +284,7 @@ impl Propagator {
         Ok(())
     }
 
-    /// Looks at the clauses that watch `falsified`.
+    /// Visits the clauses that watch `falsified`.
     fn propagate_clauses(&mut self, falsified: Literal, level: u32) -> Result<(), Conflict> {
         let mut watches = std::mem::take(&mut self.watches[falsified.index()]);
         self.steps += watches.len() as u64;
@@ -322,7 +320,7 @@ impl Propagator {
         outcome
     }
 
-    /// Calls `visit` with the false literals that made `conflict` or implied a literal.
+    /// Calls `visit` with the false literals that caused `conflict` or implied a literal.
     fn causes(&self, conflict: Conflict, implied: Option<Literal>, mut visit: impl FnMut(Literal)) {
         match conflict {
             Conflict::Clause(id) => {
@@ -340,8 +338,8 @@ impl Propagator {
         }
     }
 
-    /// Learns from a conflict at `level` (above 0): a clause for the first literal that explains it, and one
-    /// for the decision.
+    /// Learns from a conflict at `level` (above 0): one clause for the first unique implication point, and
+    /// one for the decision.
     pub fn learn(&mut self, conflict: Conflict, level: u32) -> Lesson {
         self.conflicts += 1;
         let mut lesson = Lesson::default();
@@ -407,14 +405,15 @@ impl Propagator {
         }
     }
 
-    /// Activity in units of the latest.
+    /// Activity relative to that of the latest conflict.
     pub fn activity(&self, literal: Literal) -> f64 {
         self.activity[literal.index()] / self.increment
     }
 
-    /// Adds `asserted` ∨ `below`, less what follows from the rest, and returns it as a reason for `asserted`.
+    /// Adds the clause `asserted` ∨ `below` without redundant literals, and returns it as a reason for
+    /// `asserted`.
     fn learn_clause(&mut self, asserted: Literal, below: &[Literal], level: u32) -> Reason {
-        // A literal whose causes are all in the clause is superfluous.
+        // A literal whose causes are all in the clause is redundant.
         let superfluous = |literal: &Literal| {
             let Some(reason) = self.reason_of(!*literal) else { return false };
             let mut inside = true;
@@ -433,7 +432,7 @@ impl Propagator {
         match clause[..] {
             [unit] => {
                 self.units.push(unit);
-                // It holds without any cause.
+                // It holds unconditionally.
                 Reason::Decision
             }
             [_, other] => {
@@ -452,7 +451,7 @@ impl Propagator {
         self.clauses.len() - self.permanent
     }
 
-    /// Forgets the worse half of what was learned; `pinned` are reasons that someone else still holds.
+    /// Discards the worse half of the learned clauses; `pinned` are reasons that are still in use elsewhere.
     pub fn forget(&mut self, pinned: &mut [(Literal, Reason)]) {
         let mut locked = vec![false; self.clauses.len()];
         let held = self.trail.iter().map(|literal| self.reason[literal.atom()]);
@@ -464,7 +463,7 @@ impl Propagator {
         let mut candidates: Vec<u32> = (self.permanent as u32..self.clauses.len() as u32)
             .filter(|&id| !locked[id as usize] && self.clauses[id as usize].glue > GLUE)
             .collect();
-        // Worst first: large glue, then old age.
+        // Worst first: large glue, then age.
         candidates.sort_by_key(|&id| (std::cmp::Reverse(self.clauses[id as usize].glue), id));
         candidates.truncate(candidates.len() / 2);
         let mut dropped = vec![false; self.clauses.len()];
@@ -495,14 +494,14 @@ impl Propagator {
                 *id = place[*id as usize];
             }
         };
-        // Reasons of atoms that are open are never read.
+        // The reasons of open atoms are never read.
         for literal in &self.trail {
             renumber(&mut self.reason[literal.atom()]);
         }
         pinned.iter_mut().for_each(|pin| renumber(&mut pin.1));
     }
 
-    /// Bytes that lists take, those for growing included.
+    /// Memory in bytes, including the room that lists reserve for growth.
     pub fn bytes(&self) -> usize {
         let atoms = self.variables.atom_count();
         160 * atoms + 12 * self.literals.len() + 60 * self.clauses.len()

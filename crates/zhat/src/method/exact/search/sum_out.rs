@@ -1,8 +1,8 @@
-//! Sums out the variables that cost nothing to sum out.
+//! Elimination of variables that can be summed out at no cost.
 //!
-//! A variable may go if the product of its factors, summed over it, has no more entries than the largest of
-//! them had: one that is but a function of others and that nothing else asks about, a link in a chain, the
-//! child at the end of a network. What is left has the same Z.
+//! A variable is summed out if the product of its factors, summed over it, has no more entries than the
+//! largest of these factors. Examples are a variable that is a function of others and occurs nowhere else, a
+//! link of a chain, and an unobserved leaf of a network. Z is unchanged.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use crate::method::exact::prepare::Reduced;
 use crate::model::{FactorGraph, table};
 use crate::numeric;
 
-/// Products of more entries are not tried.
+/// Products with more entries are not tried.
 const LARGEST: usize = 1 << 12;
 
 struct Table {
@@ -22,7 +22,7 @@ struct Table {
     values: Vec<f64>,
 }
 
-/// A graph whose log Z, together with the constant, is that of `graph`; an error if Z = 0.
+/// A graph whose log Z plus the returned constant is log Z of `graph`; an error if Z = 0.
 pub(super) fn summed_out(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
     let mut propagator = Propagator::new(Constraints::new(graph));
     if !propagator.probe() {
@@ -41,7 +41,7 @@ pub(super) fn summed_out(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
     Ok((smaller, constant + reduced.constant))
 }
 
-/// The same, but for states that cannot be.
+/// Performs the eliminations, without removing impossible states first.
 fn eliminated(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
     let states = graph.cardinalities();
     let mut tables: Vec<Option<Table>> = graph
@@ -94,7 +94,7 @@ fn eliminated(graph: &FactorGraph) -> Result<(FactorGraph, f64)> {
     Ok((smaller, constant))
 }
 
-/// The product of the tables of `v` summed over `v`, if that is no larger than they are.
+/// The product of the tables of `v` summed over `v`, if it is no larger than the largest of them.
 fn sum_out(v: usize, own: &[&Table], states: &[usize]) -> Option<Table> {
     let mut scope: Vec<usize> = own.iter().flat_map(|table| table.scope.iter().copied()).collect();
     scope.sort_unstable();
@@ -125,7 +125,7 @@ fn sum_out(v: usize, own: &[&Table], states: &[usize]) -> Option<Table> {
         values.push(numeric::log_sum_exp(&terms));
         table::advance(&mut digits, &lengths);
     }
-    // Sums that should be alike differ by rounding.
+    // Sums that should be equal can differ by rounding.
     if let Some(&first) = values.first() {
         let crumb = 4.0 * f64::EPSILON * (1.0 + first.abs());
         if values.iter().all(|x| (x - first).abs() <= crumb) {
@@ -151,7 +151,7 @@ fn sum_out(v: usize, own: &[&Table], states: &[usize]) -> Option<Table> {
 mod tests {
     use super::*;
     use crate::method::exact::Enumeration;
-    use crate::model::generate;
+    use crate::model::generate::{self, GraphShape};
     use crate::{LogPartition, Run};
 
     #[test]
@@ -160,7 +160,11 @@ mod tests {
         let value = |graph: &FactorGraph| Enumeration::default().log_partition(graph, &run).unwrap().value;
         for seed in 0..60 {
             let graph = match seed % 3 {
-                0 => generate::random(10, 2, 14, 3, 1.0, 0.1, seed).unwrap(),
+                0 => generate::random(
+                    &GraphShape { variables: 10, factors: 14, arity: 3, zeros: 0.1, ..Default::default() },
+                    seed,
+                )
+                .unwrap(),
                 1 => generate::bayes(10, 3, 2, 0.5, seed).unwrap(),
                 _ => generate::tree(10, 3, 1.0, seed).unwrap(),
             };

@@ -1,9 +1,9 @@
-//! The factors' weights, as far as the states left to their variables let them differ.
+//! Normal forms of the factors, restricted to the live states of their variables.
 //!
-//! A factor cut down to the live states of its variables is brought into a normal form: axes that make no
-//! difference (zeros, which the clauses forbid, never do) are dropped, and the largest entry is taken out as
-//! a constant. Equal forms have equal numbers, so that a number says all that the rest of the search can know
-//! about the factor.
+//! A factor restricted to the live states of its variables is brought into a normal form. Axes along which it
+//! is constant are removed (zeros are ignored here, because the clauses forbid them), and the largest entry
+//! is factored out as a constant. Equal forms have equal indices, so an index contains all information about
+//! the factor that the rest of the search can depend on.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,7 +13,7 @@ use super::propagate::Propagator;
 use crate::model::{FactorGraph, table};
 use crate::numeric;
 
-/// Quick hashing; the keys are compared in full.
+/// Fast hashing; the keys are compared in full.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mixer(u64);
 type Mix = BuildHasherDefault<Mixer>;
@@ -28,31 +28,31 @@ impl Hasher for Mixer {
     }
 }
 
-/// Tables of more entries are known by their factor and live states only.
+/// Larger tables are identified by their factor and live states only.
 const LARGE: usize = 1 << 12;
 
-/// A factor's normal form.
+/// The normal form of a factor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// The log of what was taken out; −∞ if nothing is left.
+    /// Log of the constant that was factored out; −∞ if no live entry is left.
     pub log: f64,
-    /// The number of the table; 0 if it is a constant.
+    /// The index of the table; 0 if it is a constant.
     pub table: u32,
-    /// Where the variables of the table stand, and where its values, if it has one variable.
+    /// Positions of the variables of the table, and of its values if it has one variable.
     scope: (u32, u32),
     values: u32,
 }
 
 pub(super) struct Weights<'a> {
     graph: &'a FactorGraph,
-    /// The factors that have weights.
+    /// The factors with non-constant weights.
     factors: Vec<usize>,
-    /// By variable the places in `factors` of those it is part of.
+    /// For each variable, the places in `factors` of the factors that contain it.
     pub touching: Vec<Vec<u32>>,
-    /// By factor and live states.
+    /// Indices of forms, by factor and live states.
     known: HashMap<Box<[u64]>, u32, Mix>,
     pub forms: Vec<Form>,
-    /// By content.
+    /// Indices of tables, by content.
     tables: HashMap<Box<[u64]>, u32, Mix>,
     scopes: Vec<u32>,
     values: Vec<f64>,
@@ -97,13 +97,13 @@ impl<'a> Weights<'a> {
         &self.scopes[start as usize..(start + length) as usize]
     }
 
-    /// The log values of a form of one variable, by live state.
+    /// The log-values of a form over one variable, by live state.
     pub fn values(&self, form: u32, states: usize) -> &[f64] {
         let start = self.forms[form as usize].values as usize;
         &self.values[start..start + states]
     }
 
-    /// The number of the form that the factor at `place` has now.
+    /// The index of the current form of the factor at `place`.
     pub fn form(&mut self, place: usize, propagator: &Propagator) -> u32 {
         self.key.clear();
         self.key.push(place as u64);
@@ -128,7 +128,7 @@ impl<'a> Weights<'a> {
         self.forms.push(form);
         let number = self.forms.len() as u32 - 1;
         self.known.insert(self.key.as_slice().into(), number);
-        // Three times what is stored, for that is what growing takes.
+        // Three times the stored size, because lists reserve room for growth.
         self.bytes += 3 * (32 + 24 + 8) + 8 * self.key.len() + 16;
         number
     }
@@ -187,7 +187,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// The table without an axis, if its entries other than zeros do not depend on that.
+/// The table without an axis, if its non-zero entries do not depend on it.
 pub(super) fn without(values: &[f64], length: usize, inner: usize) -> Option<Vec<f64>> {
     let mut smaller = Vec::with_capacity(values.len() / length.max(1));
     for slab in values.chunks_exact(length * inner) {

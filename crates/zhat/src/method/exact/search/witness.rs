@@ -1,10 +1,10 @@
-//! One state of positive weight: the constraints of a model without its weights.
+//! Search for one state of positive weight: satisfies the constraints of a model, ignoring its weights.
 //!
-//! Decisions along a given order, each variable in the states it prefers first; propagation and learning as
-//! in the count. After a number of conflicts it begins anew, keeps what it has learned and decides first what
-//! conflicts were about.
+//! Variables are decided in a given order, each in its preferred state first, with propagation and learning
+//! as in the counting search. After a number of conflicts the search restarts. It keeps the learned clauses
+//! and decides the variables involved in conflicts first.
 //!
-//! Exponential in the worst case, so there is a limit; below it the answer is certain.
+//! Exponential in the worst case, so the number of steps is limited; within the limit the result is certain.
 
 use super::constraints::{Constraints, Literal};
 use super::propagate::{Propagator, Reason};
@@ -12,17 +12,17 @@ use crate::error::Result;
 use crate::model::FactorGraph;
 use crate::run::Clock;
 
-/// Conflicts before it begins anew, at first; each time half as many more.
+/// Number of conflicts before the first restart; it grows by half each time.
 const CONFLICTS: u64 = 100;
-/// Decisions between two looks at the clock.
+/// Number of decisions between checks of the clock.
 const PAUSE: u32 = 256;
 
-/// Literals of learned clauses, at the most, for each state of the model and besides; and bytes that each
-/// takes.
+/// Maximum number of literals in learned clauses, per state of the model and in addition; and bytes per
+/// literal.
 const LEARNED: (usize, usize) = (64, 1 << 12);
 const BYTES_PER_LITERAL: f64 = 16.0;
 
-/// Bytes that looking takes at the most.
+/// Maximum memory of the search in bytes.
 pub(crate) fn witness_bytes(graph: &FactorGraph) -> f64 {
     super::initial_bytes(graph) + BYTES_PER_LITERAL * learned_limit(graph) as f64
 }
@@ -31,7 +31,7 @@ fn learned_limit(graph: &FactorGraph) -> usize {
     LEARNED.0 * graph.cardinalities().iter().sum::<usize>() + LEARNED.1
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Witness {
     /// A state of positive weight.
@@ -44,14 +44,14 @@ pub(crate) enum Witness {
 
 struct Level {
     variable: usize,
-    /// The states still to be tried, the next one last.
+    /// The states still to be tried; the next one comes last.
     states: Vec<usize>,
     trail: usize,
     asserted: Vec<(Literal, Reason)>,
 }
 
-/// Looks for a state of a reduced graph that prefers, for each variable, states of larger `preference`,
-/// within `steps`.
+/// Searches for a state of a reduced graph within `steps` steps, preferring states of larger `preference` for
+/// each variable.
 pub(crate) fn witness(
     graph: &FactorGraph,
     preference: impl Fn(usize) -> Vec<f64>,
@@ -65,7 +65,7 @@ pub(crate) fn witness(
     let n = graph.variable_count();
     let mut order: Vec<(f64, usize)> =
         (0..n).map(|v| (preference(v).into_iter().fold(f64::NEG_INFINITY, f64::max), v)).collect();
-    // The surest first.
+    // The variable with the strongest preference first.
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut order: Vec<usize> = order.into_iter().map(|(_, v)| v).collect();
     let (mut patience, learned) = (CONFLICTS, learned_limit(graph));
@@ -109,7 +109,7 @@ fn descend(
 ) -> Result<Descent> {
     let last = propagator.conflicts + patience;
     let mut levels: Vec<Level> = Vec::new();
-    // Where in the order the next open variable is looked for, by level.
+    // For each level, the position in the order at which the search for the next open variable starts.
     let mut places = vec![0];
     let mut turn = 0u32;
     loop {

@@ -1,13 +1,13 @@
-//! Which states of a variable are likely to matter.
+//! Proposals for the choice of states of each variable.
 //!
-//! - *uniform*, *local* (the node scores), *global* (how much a state has to do with others at all),
+//! - *uniform*, *local* (the node scores), *global* (the total strength of a state's interactions),
 //!   *local-global* (half of each), as on chains;
-//! - *guided*: as the two passes on a chain. A pilot, with random numbers of its own, chooses states by
-//!   *local-global* and lets messages settle between them. Then the variables choose one after the other,
-//!   from the leaves of a spanning forest to its roots: with α the messages from the neighbours that have
-//!   chosen, taken from their states to all N, and β those of the pilot from the neighbours that have not, q
-//!   ∝ 0.95·αβ/Σαβ + 0.05·α/Σα. The second part keeps q positive wherever it must be, so the estimate stays
-//!   unbiased.
+//! - *guided*: analogous to the two passes on a chain. A pilot run with separate random numbers chooses
+//!   states by *local-global* and passes messages between them until they converge. Then the variables choose
+//!   their states one after the other, from the leaves of a spanning forest to its roots. Let α be the
+//!   messages from the neighbours that have already chosen, from their states to all N states, and β the
+//!   pilot's messages from the other neighbours. Then q ∝ 0.95·αβ/Σαβ + 0.05·α/Σα. The second term keeps q
+//!   positive wherever this is necessary, so the estimate stays unbiased.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,30 +23,30 @@ use crate::numeric::Real;
 use crate::random::Streams;
 use crate::run::Clock;
 
-/// The part of the messages in the guided proposal.
+/// Weight of the messages in the guided proposal.
 const GUIDED: f64 = 0.95;
-/// Sweeps of a pilot on a graph with circles: it need not come to rest.
+/// Number of sweeps of a pilot on a graph with cycles; it need not converge.
 const PILOT_SWEEPS: usize = 12;
 const PILOT_DAMPING: f64 = 0.3;
 
-/// Where the likely states of a graph's variables come from.
+/// Proposals for the choice of states of the variables of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphProposal {
-    /// All states alike.
+    /// The uniform distribution.
     Uniform,
     /// The node scores.
     Local,
-    /// The norms of the embeddings, or the sums of rows and columns.
+    /// The norms of the embeddings, or the row and column sums.
     Global,
     /// Half of each.
     LocalGlobal,
-    /// The messages of a pilot.
+    /// The messages of a pilot run.
     #[default]
     Guided,
 }
 
-/// How many states to choose, and how.
+/// The number of states to choose, and the method of choosing them.
 #[derive(Clone, Copy)]
 pub(super) struct Rule {
     pub selection: Selection,
@@ -54,19 +54,19 @@ pub(super) struct Rule {
     pub top: usize,
 }
 
-/// What choices are made from.
+/// Prepared proposals.
 pub(super) struct Proposals<'a, F: Real> {
     graph: &'a PairwiseGraph<F>,
-    /// log q of every variable, up to constants; of the guided proposal that of its pilot.
+    /// log q of every variable, up to constants; for the guided proposal, that of its pilot.
     simple: Vec<Vec<f64>>,
     guide: Option<Guide<F>>,
 }
 
-/// What a pilot leaves.
+/// The result of a pilot run.
 struct Guide<F> {
-    /// The variables in the order in which they choose.
+    /// The variables in the order in which they choose their states.
     order: Vec<usize>,
-    /// The place of each variable in it.
+    /// The position of each variable in the order.
     place: Vec<usize>,
     /// β of each variable.
     later: Vec<Vec<F>>,
@@ -103,7 +103,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         Ok(proposals)
     }
 
-    /// Nothing if the pilot finds no state for some variable.
+    /// Runs the pilot. Returns `None` if it finds no state for some variable.
     fn pilot(&self, rule: Rule, streams: &Streams, clock: &Clock<'_>) -> Result<Option<Guide<F>>> {
         let (graph, states) = (self.graph, self.graph.states());
         let entries = ChainEntries { transitions: graph.interactions(), states };
@@ -134,7 +134,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         Ok(Some(Guide { order, place, later }))
     }
 
-    /// The states of every variable, of one replicate.
+    /// Chooses the states of every variable for one replicate.
     pub fn choose(
         &self,
         rule: Rule,
@@ -147,7 +147,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         let entries = ChainEntries { transitions: graph.interactions(), states };
         let ends = super::network::ends(graph);
         let mut chosen = vec![Chosen::default(); graph.variables()];
-        // α of the states that were chosen, with their weights.
+        // α of the chosen states, with their weights.
         let mut sent: Vec<Vec<F>> = vec![Vec::new(); graph.variables()];
         let mut received = vec![F::ZERO; states];
         for &v in &guide.order {
@@ -173,7 +173,7 @@ impl<'a, F: Real> Proposals<'a, F> {
         Ok(chosen)
     }
 
-    /// Every variable on its own.
+    /// Chooses the states of every variable independently.
     fn choose_alone(&self, rule: Rule, streams: &Streams, replicate: usize) -> Vec<Chosen> {
         let variables = self.simple.len();
         let one = |(v, q): (usize, &Vec<f64>)| {
@@ -184,7 +184,7 @@ impl<'a, F: Real> Proposals<'a, F> {
     }
 }
 
-/// What some states at the other end of an edge, with their messages, send to all states at this end.
+/// The messages from given states at the other end of an edge, with their values, to all states at this end.
 fn send<F: Real>(entries: &ChainEntries<'_, F>, to: End, states: &[u32], messages: &[F], out: &mut [F]) {
     if to.right {
         spread::forward(entries, to.edge, states, messages, out);
@@ -193,7 +193,7 @@ fn send<F: Real>(entries: &ChainEntries<'_, F>, to: End, states: &[u32], message
     }
 }
 
-/// −∞ where the node has no weight: it need never be chosen.
+/// Sets q to −∞ where the node has no weight; such states are never chosen.
 fn only_possible<F: Real>(mut q: Vec<f64>, node: &[F]) -> Vec<f64> {
     let impossible = q.iter_mut().zip(node).filter(|(_, score)| **score == F::NEG_INFINITY);
     impossible.for_each(|(q, _)| *q = f64::NEG_INFINITY);

@@ -1,4 +1,4 @@
-//! What messages at rest say: marginals of variables and edges, and Bethe's entropy.
+//! Quantities computed from converged messages: marginals of variables and edges, and the Bethe entropy.
 
 use rayon::prelude::*;
 
@@ -11,11 +11,11 @@ use crate::numeric::{Real, log_sum_exp};
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
-/// Edges whose marginals are added in one product, at most.
+/// Maximum number of edges whose marginals are added in one matrix product.
 const TOGETHER: usize = 64;
 
 impl<F: Real> Network<'_, F> {
-    /// P(xᵥ = x), of the states that count.
+    /// P(xᵥ = x) for the states in use.
     pub fn marginal(&self, messages: &Messages<F>, v: usize) -> Vec<F> {
         let mut row = Vec::new();
         self.belief(messages, v, None, &mut row);
@@ -29,7 +29,7 @@ impl<F: Real> Network<'_, F> {
         row
     }
 
-    /// Adds factor · P(xᵥ = x) of every variable to V×N numbers.
+    /// Adds factor · P(xᵥ = x) of every variable to an array of V×N numbers.
     pub fn add_marginals(
         &self,
         messages: &Messages<F>,
@@ -89,7 +89,7 @@ impl<F: Real> Network<'_, F> {
         Ok(())
     }
 
-    /// E\[score\], of the model's own scores on the states that count: Bethe's entropy is log Z minus that.
+    /// E\[score\] of the original scores over the states in use. The Bethe entropy is log Z minus this.
     pub fn expected_score(
         &self,
         messages: &Messages<F>,
@@ -127,7 +127,7 @@ impl<F: Real> Network<'_, F> {
         Ok(nodes.iter().chain(&edges).sum())
     }
 
-    /// The sides of an edge, and leftᵀ·Mₑ·right where that keeps its digits.
+    /// The two sides of an edge, and leftᵀ·Mₑ·right if it does not underflow.
     fn pair(&self, messages: &Messages<F>, edge: usize) -> Pair<F> {
         let logs = self.sides(messages, edge);
         let [mut left, mut right] = logs.clone();
@@ -140,7 +140,7 @@ impl<F: Real> Network<'_, F> {
         if norm > lost { Pair::Linear([left, right], norm) } else { Pair::Logs(logs) }
     }
 
-    /// Calls `visit` with i, P(xᵢ = i, xⱼ = ·) and the interactions of row i, from the log domain.
+    /// Calls `visit` with i, P(xᵢ = i, xⱼ = ·) and row i of the interactions, computed in the log domain.
     fn each_row(
         &self,
         edge: usize,
@@ -151,7 +151,7 @@ impl<F: Real> Network<'_, F> {
         let [left, right] = logs;
         let row = |i: usize, row: &mut [F]| {
             self.steps.log_row(edge, i, row);
-            // In double precision: the parts may be far larger than their sum.
+            // In double precision, because the terms may be far larger than their sum.
             for (x, w) in row.iter_mut().zip(right) {
                 *x = F::from_f64(x.to_f64() + left[i].to_f64() + w.to_f64());
             }
@@ -181,8 +181,7 @@ impl<F: Real> Network<'_, F> {
     }
 }
 
-/// What the marginals of an edge are made of: exponentials and their total, or logarithms where that is too
-/// small.
+/// The marginals of an edge: exponentials and their total, or logarithms if the total is too small.
 enum Pair<F> {
     Linear([Vec<F>; 2], f64),
     Logs([Vec<F>; 2]),

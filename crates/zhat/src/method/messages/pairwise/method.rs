@@ -1,4 +1,4 @@
-//! Belief propagation on pairwise graphs, with all states and with a few.
+//! Belief propagation on pairwise graphs, with all states or with a random subset.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,11 +31,11 @@ const MISSED: &str = "every replicate missed all states of positive weight, so t
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PairwisePropagation {
-    /// How much of a message stays as it was, on a graph with circles: 0 to 1.
+    /// Weight of the old message in an update, on a graph with cycles; from 0 to 1.
     pub damping: f64,
-    /// Messages that change by less, in nats, are at rest.
+    /// Messages have converged if they change by less than this, in nats.
     pub tolerance: f64,
-    /// Sweeps at most.
+    /// Maximum number of sweeps.
     pub iterations: usize,
 }
 
@@ -51,28 +51,28 @@ impl Default for PairwisePropagation {
     }
 }
 
-/// Belief propagation between a few states of each variable, chosen at random.
+/// Belief propagation between randomly chosen states of each variable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RandomizedMessages {
-    /// How many states are kept of each variable: a count, or a part of all (but at least 64).
+    /// The number of states kept per variable: a count, or a fraction of all (but at least 64).
     pub states: States,
-    /// Where likely states come from.
+    /// The proposal for the choice of states.
     pub proposal: GraphProposal,
-    /// How they are chosen.
+    /// The method of choosing states.
     pub selection: Selection,
-    /// Of draws, how many states are taken for certain; all but one if not given.
+    /// For sampled selections, the number of states that are always taken; by default all but one.
     pub top: Option<usize>,
-    /// Independent replicates; with one alone the standard error is unknown.
+    /// Number of independent replicates; with one, the standard error is unknown.
     pub replicates: usize,
     /// Confidence of the lower bound, between 0 and 1.
     pub confidence: f64,
-    /// How much of a message stays as it was, on a graph with circles: 0 to 1.
+    /// Weight of the old message in an update, on a graph with cycles; from 0 to 1.
     pub damping: f64,
-    /// Messages that change by less, in nats, are at rest.
+    /// Messages have converged if they change by less than this, in nats.
     pub tolerance: f64,
-    /// Sweeps at most.
+    /// Maximum number of sweeps.
     pub iterations: usize,
 }
 
@@ -105,7 +105,7 @@ impl Default for RandomizedMessages {
     }
 }
 
-/// One choice of states and what messages say about it; without a choice there are all states.
+/// One choice of states and the results of message passing on it; without a choice, all states are used.
 pub(super) struct Settled<F> {
     pub chosen: Option<Vec<Chosen>>,
     pub messages: Messages<F>,
@@ -121,7 +121,7 @@ impl<F: Real> Settled<F> {
         }
     }
 
-    /// Adds factor · marginals to V×N numbers.
+    /// Adds factor · marginals to an array of V×N numbers.
     fn add_marginals(
         &self,
         graph: &PairwiseGraph<F>,
@@ -155,7 +155,7 @@ impl<F: Real> Settled<F> {
     }
 }
 
-/// A bound on the error of log Z by rounding: a variable adds up so many terms for every edge.
+/// A bound on the rounding error of log Z. A variable sums this many terms for every edge.
 fn rounding<F: Real>(graph: &PairwiseGraph<F>, terms: usize, largest_log_weight: f64) -> f64 {
     let (states, variables) = (graph.states(), graph.variables() as f64);
     let steps = variables + 2.0 * graph.edges().len() as f64;
@@ -164,7 +164,7 @@ fn rounding<F: Real>(graph: &PairwiseGraph<F>, terms: usize, largest_log_weight:
     lattice::rounding(graph.interactions(), &sizes)
 }
 
-/// Why nothing is promised on a graph with circles.
+/// The reason why there is no guarantee on a graph with cycles.
 fn loopy(rest: Rest, tolerance: f64) -> Guarantee {
     let state = if rest.change <= tolerance {
         format!("messages came to rest after {} sweeps", rest.sweeps)
@@ -176,7 +176,7 @@ fn loopy(rest: Rest, tolerance: f64) -> Guarantee {
     }
 }
 
-/// Adds how far the choice of states moves log Z, by what replicates differ.
+/// Adds the error caused by the choice of states, estimated from the spread of the replicates.
 fn with_spread(guarantee: Guarantee, logs: &[f64]) -> Guarantee {
     match (guarantee, unbiased(logs, 0.95, 0.0).1) {
         (Guarantee::Heuristic { reason }, Guarantee::Unbiased { relative_std_error: error, .. })
@@ -190,7 +190,7 @@ fn with_spread(guarantee: Guarantee, logs: &[f64]) -> Guarantee {
     }
 }
 
-/// What is said where messages leave a variable without a state.
+/// The error if messages leave a variable without a state.
 fn contradiction<F: Real>(graph: &PairwiseGraph<F>, settled: &Settled<F>, clock: &Clock<'_>) -> Error {
     if graph.is_forest() && settled.chosen.is_none() {
         return Error::ZeroPartition;
@@ -245,12 +245,12 @@ impl PairwisePropagation {
 }
 
 impl RandomizedMessages {
-    /// Replicates that are worth making: those of a selection without randomness are all the same.
+    /// The number of distinct replicates: those of a deterministic selection are all the same.
     fn distinct_replicates(&self) -> usize {
         if self.selection == Selection::Top { 1 } else { self.replicates }
     }
 
-    /// Chooses states and lets messages settle between them: for each replicate.
+    /// Chooses states and passes messages between them, for each replicate.
     pub(super) fn settle<F: Real>(
         &self,
         graph: &PairwiseGraph<F>,
@@ -264,7 +264,7 @@ impl RandomizedMessages {
         let proposals = Proposals::new(graph, self.proposal, rule, &pilot, clock)?;
         let streams = Streams::new(run.seed(), "randomized messages");
         let (replicates, done) = (self.distinct_replicates(), AtomicUsize::new(0));
-        // The messages of one replicate are not told.
+        // Progress of the messages within a replicate is not reported.
         let quiet = clock.quiet();
         let replicate = |r: usize| {
             clock.step("replicates", done.fetch_add(1, Ordering::Relaxed), replicates)?;
@@ -303,8 +303,8 @@ impl RandomizedMessages {
         let (value, logs, rest, largest) = run.install(|| {
             let settled = self.settle(graph, run, &clock)?;
             let missed = settled.iter().all(|one| one.log_partition == f64::NEG_INFINITY);
-            // An estimate of 0 is a value like any other unless all states were kept; a ratio of two such
-            // estimates has none.
+            // An estimate of 0 is a valid result for Z, unless all states were kept. A ratio of two such
+            // estimates is undefined.
             let some = self.states.of(graph.states()) < graph.states();
             if missed && !some && graph.is_forest() {
                 return Err(Error::ZeroPartition);
@@ -349,13 +349,13 @@ impl RandomizedMessages {
     }
 }
 
-/// log of the mean of the replicates' estimates.
+/// Log of the mean of the replicates' estimates.
 fn log_mean<F>(settled: &[Settled<F>]) -> f64 {
     let logs: Vec<f64> = settled.iter().map(|one| one.log_partition).collect();
     numeric::log_sum_exp(&logs) - (logs.len() as f64).ln()
 }
 
-/// The replicates that have a weight, and how much each counts.
+/// The replicates with positive weight, and their relative weights.
 fn shares<F>(settled: &[Settled<F>]) -> impl Iterator<Item = (&Settled<F>, f64)> {
     let total = log_mean(settled) + (settled.len() as f64).ln();
     let some = settled.iter().filter(|one| one.log_partition > f64::NEG_INFINITY);
@@ -396,7 +396,7 @@ fn entropy<F: Real>(graph: &PairwiseGraph<F>, settled: &[Settled<F>], clock: &Cl
     Ok(log_mean(settled) - score)
 }
 
-/// The same four queries for both: all that differs is how many choices there are.
+/// The same four queries for both methods, which differ only in the number of choices.
 macro_rules! queries {
     ($method:ty) => {
         impl<F: Real> LogPartition<PairwiseGraph<F>> for $method {
@@ -433,7 +433,7 @@ macro_rules! queries {
 queries!(PairwisePropagation);
 queries!(RandomizedMessages);
 
-/// What sweeps over all edges take with K states: seconds and bytes.
+/// Cost of the sweeps over all edges with K states: seconds and bytes.
 fn sweeps_cost<F: Real>(
     graph: &PairwiseGraph<F>,
     states: f64,
@@ -446,7 +446,7 @@ fn sweeps_cost<F: Real>(
         Transitions::Factored { left, .. } => left.len() as f64 / graph.states() as f64,
         _ => 0.0,
     };
-    // A graph with circles takes some tens of sweeps, a forest one.
+    // A graph with cycles takes some tens of sweeps, a forest takes one.
     let sweeps = if graph.is_forest() { 1.0 } else { 30f64.min(iterations as f64) };
     let entry = if made || rank > 0.0 { PER_MADE + rank * PER_PRODUCT } else { PER_PRODUCT };
     let seconds = sweeps * 2.0 * edges * (states * states * entry + states * PER_NUMBER);
@@ -475,7 +475,7 @@ impl<F: Real> Forecasts<PairwiseGraph<F>> for RandomizedMessages {
         };
         let variables = graph.variables() as f64;
         let proposals = 16.0 * variables * all;
-        // Every state is weighed, and those that are chosen are kept with their weights.
+        // The weight of every state is computed, and the chosen states are kept with their weights.
         let chosen = variables * all * PER_WEIGHED / run.threads() as f64;
         let choices = variables * (24.0 * count + 64.0);
         let unbiased = graph.is_forest() && self.selection.is_unbiased() && query == Query::LogPartition;
@@ -487,7 +487,7 @@ impl<F: Real> Forecasts<PairwiseGraph<F>> for RandomizedMessages {
     }
 }
 
-/// The bytes of results that are as large as the model.
+/// Memory of results that are as large as the model, in bytes.
 fn outputs<F: Real>(graph: &PairwiseGraph<F>, query: Query) -> f64 {
     let numbers = match query {
         Query::Marginals => graph.nodes().len(),

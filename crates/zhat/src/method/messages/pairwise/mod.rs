@@ -1,17 +1,17 @@
-//! Graphs of variables with very many states: belief propagation with all of them, or between a few that are
-//! chosen at random.
+//! Graphs of variables with very many states: belief propagation with all states, or between a few randomly
+//! chosen ones.
 //!
-//! For every variable a set Ωᵥ of about K of the N states is chosen, independently of the others', with
-//! weights such that sums over it are unbiased (`randomized::Selection`). Then
+//! For every variable, a set Ωᵥ of about K of the N states is chosen independently of the other variables,
+//! with weights that make sums over it unbiased (`randomized::Selection`). Then
 //!
 //!   Ẑ = Σ_{x, xᵥ∈Ωᵥ} exp score(x) · Πᵥ wᵥ(xᵥ),   E\[Ẑ\] = Z,
 //!
-//! is the partition function of a graph of K states a variable. On a forest messages compute it exactly, so
-//! log Ẑ is unbiased for Z, with the standard error of its replicates and Markov's lower bound. On other
-//! graphs messages give Bethe's approximation of it: nothing is promised beyond what belief propagation has,
-//! and the error that the choice adds falls as 1/√K or faster.
+//! is the partition function of a graph with K states per variable. On a forest, message passing computes it
+//! exactly, so Ẑ is unbiased for Z, with the standard error of its replicates and Markov's lower bound. On
+//! other graphs, messages give its Bethe approximation: there is no guarantee beyond that of belief
+//! propagation, and the error from the choice of states falls as 1/√K or faster.
 //!
-//! Time O(E·K²) a sweep, and once O(E·K·N) for the proposal `guided`, which looks at messages of a pilot;
+//! Time O(E·K²) per sweep, plus O(E·K·N) once for the proposal `guided`, which uses the messages of a pilot;
 //! memory O(V·N + E·K).
 //!
 //! Reference: Y. Fu, J. P. Cunningham, M. Lapata, *Scaling structured inference with randomization*, ICML

@@ -1,4 +1,4 @@
-//! Messages on a graph of variables with many states, all of them or a few that were chosen.
+//! Message passing on a graph of variables with many states, with all states or a chosen subset.
 //!
 //! With Bᵥ = nodeᵥ + Σ messages into v, the message through edge e = (i, j) is
 //!
@@ -6,14 +6,14 @@
 //!
 //! with cₑ such that its largest entry is 0, and likewise m_{e→i}. At a fixed point
 //!
-//!   log Z_Bethe = Σᵥ (1 − leftᵥ)·ln Σₓ exp Bᵥ(x) + Σₑ cₑ,   leftᵥ the number of edges that v is the left end of,
+//!   log Z_Bethe = Σᵥ (1 − leftᵥ)·ln Σₓ exp Bᵥ(x) + Σₑ cₑ,
 //!
-//! which on a forest is log Z itself, after one pass to the roots and one back. Elsewhere all messages are
-//! computed anew from the last ones, damped, until they stay the same.
+//! where leftᵥ is the number of edges with left end v. On a forest this equals log Z after one pass to the
+//! roots and one back. On other graphs all messages are recomputed from the previous ones, with damping,
+//! until they converge.
 //!
-//! Products go through the matrices of `lattice::steps`: of all edges at once where they share a table, a
-//! tile at a time where it is a product of embeddings. Time O(E·N²) a sweep, memory O(E·N) and what the model
-//! has.
+//! Products use the matrices of `lattice::steps`: for all edges at once if they share a table, and tile by
+//! tile if the table is a product of embeddings. Time O(E·N²) per sweep, memory O(E·N) plus the model.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use crate::model::PairwiseGraph;
 use crate::numeric::Real;
 use crate::run::Clock;
 
-/// Edges whose products share a call, at most.
+/// Maximum number of edges whose products share a call.
 const TOGETHER: usize = 64;
 
 /// One end of an edge.
@@ -38,15 +38,15 @@ pub(crate) struct End {
     pub right: bool,
 }
 
-/// A graph and the states that count.
+/// A graph and the states in use.
 pub(crate) struct Network<'a, F: Real> {
     pub edges: &'a [(usize, usize)],
-    /// The log scores of each variable's states.
+    /// The log-scores of each variable's states.
     pub nodes: Vec<Cow<'a, [F]>>,
     pub steps: Box<dyn Steps<F> + 'a>,
-    /// The interactions between the states that count.
+    /// The interactions between the states in use.
     pub entries: Edges<'a, F>,
-    /// The edges at each variable, seen from there.
+    /// The edges at each variable, as seen from that variable.
     ends: Vec<Vec<End>>,
     forest: bool,
 }
@@ -54,15 +54,15 @@ pub(crate) struct Network<'a, F: Real> {
 /// Messages along all edges.
 #[derive(Clone)]
 pub(crate) struct Messages<F> {
-    /// Into the right end of each edge, the largest entry 0.
+    /// Messages to the right end of each edge; the largest entry is 0.
     right: Vec<Vec<F>>,
-    /// Into the left end.
+    /// Messages to the left end of each edge.
     left: Vec<Vec<F>>,
-    /// cₑ of the messages to the right.
+    /// cₑ of the messages to the right ends.
     constants: Vec<f64>,
 }
 
-/// How messages came to rest.
+/// The outcome of message passing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     pub sweeps: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Rest {
     pub change: f64,
 }
 
-/// A message that is to be computed anew: into the end of an edge.
+/// A recomputed message, to one end of an edge.
 struct Update<F> {
     to: End,
     message: Vec<F>,
@@ -78,7 +78,7 @@ struct Update<F> {
 }
 
 impl<'a, F: Real> Network<'a, F> {
-    /// All states.
+    /// Uses all states.
     pub fn new(graph: &'a PairwiseGraph<F>, clock: &Clock<'_>) -> Result<Self> {
         let nodes = (0..graph.variables()).map(|v| Cow::Borrowed(graph.node(v))).collect();
         let steps = steps_of(graph.interactions(), graph.states(), graph.edges().len(), clock)?;
@@ -87,7 +87,7 @@ impl<'a, F: Real> Network<'a, F> {
         Ok(Network { edges: graph.edges(), nodes, steps, entries, ends: ends(graph), forest })
     }
 
-    /// The states that were chosen for each variable; their log weights are added to the scores.
+    /// Uses the states chosen for each variable; their log-weights are added to the scores.
     pub fn restricted(graph: &'a PairwiseGraph<F>, chosen: &'a [Chosen]) -> Self {
         let node = |(v, chosen): (usize, &Chosen)| {
             let scores = chosen.states.iter().zip(&chosen.log_weights);
@@ -109,12 +109,12 @@ impl<'a, F: Real> Network<'a, F> {
         if end.right { j } else { i }
     }
 
-    /// The edges at a variable, seen from there.
+    /// The edges at a variable, as seen from that variable.
     pub fn ends(&self, v: usize) -> &[End] {
         &self.ends[v]
     }
 
-    /// The variables, those farthest from the roots of a spanning forest first.
+    /// The variables in order of decreasing distance from the roots of a spanning forest.
     pub fn leaves_first(&self) -> Vec<usize> {
         let levels = self.levels();
         let mut found = vec![false; self.nodes.len()];
@@ -128,7 +128,7 @@ impl<'a, F: Real> Network<'a, F> {
         order
     }
 
-    /// Messages that say nothing.
+    /// Uninformative messages.
     pub fn silence(&self) -> Messages<F> {
         let of = |right: bool| {
             let size = |edge| self.nodes[self.variable(End { edge, right })].len();
@@ -137,7 +137,8 @@ impl<'a, F: Real> Network<'a, F> {
         Messages { right: of(true), left: of(false), constants: vec![0.0; self.edges.len()] }
     }
 
-    /// Bᵥ, without what comes through one edge. Sums, not differences: a message may be −∞.
+    /// Bᵥ, without the message through one edge. It is computed by summation, not subtraction, because a
+    /// message may be −∞.
     pub fn belief(&self, messages: &Messages<F>, v: usize, without: Option<usize>, row: &mut Vec<F>) {
         row.clear();
         row.extend_from_slice(&self.nodes[v]);
@@ -146,7 +147,7 @@ impl<'a, F: Real> Network<'a, F> {
         }
     }
 
-    /// The messages at rest: exact on a forest.
+    /// Passes messages until they converge; exact on a forest.
     pub fn settle(
         &self,
         damping: f64,
@@ -157,7 +158,7 @@ impl<'a, F: Real> Network<'a, F> {
         let mut messages = self.silence();
         if self.forest {
             let levels = self.levels();
-            // To the roots, the farthest first, and back.
+            // From the leaves to the roots, and back.
             let inward = levels.iter().rev().map(|level| level.iter().map(|&end| end.other()).collect());
             let outward = levels.iter().cloned();
             let levels: Vec<Vec<End>> = inward.chain(outward).collect();
@@ -179,7 +180,7 @@ impl<'a, F: Real> Network<'a, F> {
         Ok((messages, rest))
     }
 
-    /// The ends of edges away from the roots, level by level.
+    /// The ends of edges that point away from the roots, level by level.
     fn levels(&self) -> Vec<Vec<End>> {
         let mut levels: Vec<Vec<End>> = Vec::new();
         let mut depth = vec![usize::MAX; self.nodes.len()];
@@ -207,7 +208,7 @@ impl<'a, F: Real> Network<'a, F> {
         levels
     }
 
-    /// Computes messages anew, all from the old ones; returns the largest change.
+    /// Recomputes messages, all from the old ones. Returns the largest change.
     fn update(&self, messages: &mut Messages<F>, to: &[End], damping: f64, clock: &Clock<'_>) -> Result<f64> {
         let updates: Vec<Vec<Update<F>>> = if self.steps.shared() {
             to.chunks(TOGETHER).map(|to| self.products(messages, to, clock)).collect::<Result<_>>()?
@@ -216,7 +217,7 @@ impl<'a, F: Real> Network<'a, F> {
         };
         let mut change = 0.0f64;
         for Update { to, mut message, constant } in updates.into_iter().flatten() {
-            // Only one constant of an edge counts.
+            // Only the constant of the message to the right end is used.
             if to.right {
                 messages.constants[to.edge] = constant;
             }
@@ -235,7 +236,7 @@ impl<'a, F: Real> Network<'a, F> {
         Ok(change)
     }
 
-    /// The messages into some ends, of one table or of tables that are the same.
+    /// The messages to some ends, whose edges must have the same table.
     fn products(&self, messages: &Messages<F>, to: &[End], clock: &Clock<'_>) -> Result<Vec<Update<F>>> {
         clock.check()?;
         let mut updates = Vec::with_capacity(to.len());
@@ -273,12 +274,12 @@ impl<'a, F: Real> Network<'a, F> {
         Ok(updates)
     }
 
-    /// The part of log-interaction that depends on the state at an end alone.
+    /// The part of the log-interaction that depends only on the state at an end.
     fn shifts(&self, end: End) -> &[F] {
         if end.right { self.steps.column_shifts(end.edge) } else { self.steps.row_shifts(end.edge) }
     }
 
-    /// The logarithms of a product; what may have lost something to underflow is summed again.
+    /// Takes the logarithms of a product. Entries that may have suffered from underflow are recomputed.
     fn logarithms(&self, to: End, logs: &[F], product: &mut [F], clock: &Clock<'_>) -> Result<()> {
         let lost = 4.0 * logs.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
         let threshold = F::from_f64(lost);
@@ -302,7 +303,7 @@ impl<'a, F: Real> Network<'a, F> {
         Ok(())
     }
 
-    /// ln Σₓ exp Bᵥ(x) of each variable.
+    /// ln Σₓ exp Bᵥ(x) for each variable.
     pub fn totals(&self, messages: &Messages<F>) -> Vec<f64> {
         let total = |row: &mut Vec<F>, v: usize| {
             self.belief(messages, v, None, row);
@@ -311,7 +312,7 @@ impl<'a, F: Real> Network<'a, F> {
         (0..self.nodes.len()).into_par_iter().map_init(Vec::new, total).collect()
     }
 
-    /// log Z_Bethe; −∞ where some variable has no state left.
+    /// log Z_Bethe; −∞ if some variable has no state left.
     pub fn log_partition(&self, messages: &Messages<F>) -> f64 {
         let totals = self.totals(messages);
         if totals.contains(&f64::NEG_INFINITY) {
@@ -324,8 +325,8 @@ impl<'a, F: Real> Network<'a, F> {
         value
     }
 
-    /// What stands left and right of ln Mₑ in the marginals of an edge: Bᵢ and Bⱼ, both without e, with the
-    /// shifts; the largest 0.
+    /// The terms added to ln Mₑ from the left and the right in the marginals of an edge: Bᵢ and Bⱼ, both
+    /// without e, with the shifts; the largest entry is 0.
     pub fn sides(&self, messages: &Messages<F>, edge: usize) -> [Vec<F>; 2] {
         [false, true].map(|right| {
             let end = End { edge, right };
@@ -345,7 +346,7 @@ impl End {
 }
 
 impl<F> Messages<F> {
-    /// The message into an end.
+    /// The message to an end.
     fn message(&self, end: End) -> &[F] {
         if end.right { &self.right[end.edge] } else { &self.left[end.edge] }
     }
@@ -355,7 +356,7 @@ impl<F> Messages<F> {
     }
 }
 
-/// Subtracts the maximum where it is finite, and returns it.
+/// Subtracts the maximum if it is finite, and returns it.
 fn lower<F: Real>(row: &mut [F]) -> f64 {
     let shift = F::max(row);
     if shift == F::NEG_INFINITY {

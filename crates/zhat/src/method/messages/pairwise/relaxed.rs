@@ -1,9 +1,9 @@
-//! Relaxed samples: scores perturbed by Gumbel noise, and marginals of the perturbed model.
+//! Relaxed samples: marginals of the model with scores perturbed by Gumbel noise.
 //!
 //! x̃ᵥ = marginal of v under exp((score(x) + Σᵥ gᵥ(xᵥ))/τ) with independent Gumbel noise g
-//! (perturb-and-softmax, Fu, Cunningham & Lapata 2022, after Eq. 8). As τ → 0 it becomes the best state of
-//! the perturbed scores: an approximate sample, exact where there are no edges. All of it happens between the
-//! states that were chosen, so a relaxed sample is sparse: O(V·K) numbers.
+//! (perturb-and-softmax, Fu, Cunningham & Lapata 2022, after Eq. 8). As τ → 0 it converges to the best state
+//! of the perturbed scores: an approximate sample, which is exact without edges. Only the chosen states are
+//! used, so a relaxed sample is sparse: O(V·K) numbers.
 
 use super::method::{FEW, RandomizedMessages};
 use super::network::Network;
@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::random::Streams;
 use crate::run::Run;
 
-/// A relaxed state of all variables: of each some states with values that sum to one.
+/// A relaxed state of all variables: for each variable, some states with values that sum to one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelaxedStates<F> {
     /// The states of each variable that have a value.
@@ -26,8 +26,8 @@ pub struct RelaxedStates<F> {
 }
 
 impl RandomizedMessages {
-    /// `count` relaxed samples at a positive temperature, drawn in turn from the replicates' choices of
-    /// states.
+    /// Draws `count` relaxed samples at a positive temperature, using the replicates' choices of states in
+    /// turn.
     pub fn relaxed_samples<F: Real>(
         &self,
         graph: &PairwiseGraph<F>,
@@ -39,7 +39,7 @@ impl RandomizedMessages {
             return Err(Error::argument("temperature", format!("{temperature} is not a positive number")));
         }
         let clock = run.start(FEW);
-        // A state and its value, for every state that is chosen.
+        // A state and its value, for every chosen state.
         let each = (4 + size_of::<F>()) as f64 * self.states.of(graph.states()) as f64 + 64.0;
         let samples = count as f64 * graph.variables() as f64 * each;
         run.require_memory(FEW, samples + self.forecast(graph, Query::LogPartition, run).bytes)?;

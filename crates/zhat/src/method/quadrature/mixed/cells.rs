@@ -1,10 +1,10 @@
-//! A component of a mixed model, cut into cells until the interval about its log Z is narrow.
+//! A component of a mixed model, split into cells until the interval for its log Z is narrow.
 //!
-//! On a cell where the score ranges over [c − r, c + r] the integral of exp is within volume·e^c·ε of that of
-//! its polynomial, and for degree k the ε is about r^{k+1}/(2ᵏ (k + 1)!); so a cell that is cut in two gains
-//! a factor 2^{k+2}. A wide cell, or one whose polynomial cancels too much, has volume·[e^{c−r}, e^{c+r}].
-//! Every round cuts the cells with more than their share of the error. The interval is certified at any
-//! moment.
+//! On a cell where the score ranges over [c − r, c + r], the integral of exp is within volume·e^c·ε of the
+//! integral of its polynomial, and for degree k the error ε is about r^{k+1}/(2ᵏ (k + 1)!). Splitting a cell
+//! in two therefore reduces the error by a factor 2^{k+2}. A wide cell, or one whose polynomial cancels too
+//! much, uses the bounds volume·[e^{c−r}, e^{c+r}]. Each round splits the cells with more than their share of
+//! the error. The interval is certified at all times.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -20,19 +20,19 @@ use super::density::{Cell, Density, Expansion, Part};
 use super::range::{self, Range};
 use crate::method::quadrature::polynomial::Polynomial;
 
-/// Half-widths of ranges that there are polynomials for: 4, 2, 1, ½, …
+/// The half-widths of ranges that have polynomials: 4, 2, 1, ½, …
 const WIDEST: f64 = 4.0;
 const LADDER: usize = 24;
-/// More joint states of the discrete variables of a component are not gone through.
+/// Maximum number of joint states of the discrete variables of a component.
 pub(super) const MOST_STATES: f64 = 65_536.0;
-/// Cells that are cut before the interval is looked at again, which keeps the steps of an observer small.
+/// Cells split between two updates of the interval. This keeps the steps between progress reports small.
 const MOST_AT_ONCE: usize = 1 << 16;
 /// The highest degree of a polynomial.
 pub(super) const MOST_DEGREE: usize = 40;
-/// More products make a polynomial too dear, and its degree is lowered.
+/// Maximum number of products. The degree of the polynomial is lowered to stay below it.
 pub(super) const MOST_PRODUCTS: usize = 4096;
 
-/// Polynomials of one degree for every half-width of the ladder, made when asked for.
+/// Polynomials of one degree for each half-width of the ladder, computed on first use.
 struct Ladder {
     degree: usize,
     rungs: Vec<OnceLock<Option<Polynomial>>>,
@@ -43,7 +43,7 @@ impl Ladder {
         Ladder { degree, rungs: (0..LADDER).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The polynomial for the least half-width that is at least r.
+    /// The polynomial for the smallest half-width that is at least r.
     fn polynomial(&self, r: f64) -> Option<&Polynomial> {
         if r.is_nan() || r > WIDEST {
             return None;
@@ -54,21 +54,21 @@ impl Ladder {
     }
 }
 
-/// A component with its discrete variables told apart: a density for each joint state.
+/// A component with a separate density for each joint state of its discrete variables.
 pub(super) struct Joint<'a> {
     model: &'a MixedModel,
     component: &'a Component,
-    /// The discrete variables, with their first value, the number of values, and what the last one stands
-    /// for.
+    /// The discrete variables, each with its first value, the number of values, and the log tail mass that
+    /// the last value stands for.
     discrete: Vec<(usize, u64, u64, f64)>,
     places: HashMap<usize, usize>,
     pub boxes: Cell,
-    /// How many joint states there are.
+    /// The number of joint states.
     pub count: usize,
 }
 
 impl<'a> Joint<'a> {
-    /// None where there are too many joint states.
+    /// `None` if there are too many joint states.
     pub fn new(model: &'a MixedModel, component: &'a Component) -> Option<Self> {
         let (mut boxes, mut places, mut discrete) = (Cell::new(), HashMap::new(), Vec::new());
         let mut count = 1.0;
@@ -89,8 +89,7 @@ impl<'a> Joint<'a> {
         Some(Joint { model, component, discrete, places, boxes, count })
     }
 
-    /// The density of a joint state. The constant is added to it, so that what it cancels is gone before
-    /// digits are lost.
+    /// The density of a joint state. The constant is added here, so that it cancels before digits are lost.
     pub fn density(&self, mut joint: u64, constant: f64) -> Density {
         let mut beyond = 0.0;
         let mut values = HashMap::with_capacity(self.discrete.len());
@@ -111,7 +110,7 @@ impl<'a> Joint<'a> {
                         let value = f.value(x);
                         zero |= matches!(f, Statistic::State(_)) && value == 0.0;
                         weight *= value;
-                        // Values are good to a few units in the last place.
+                        // Values are accurate to a few units in the last place.
                         blur += if value == 1.0 { 0.0 } else { 16.0 * f64::EPSILON };
                     }
                     (None, None) => {}
@@ -136,7 +135,7 @@ impl<'a> Joint<'a> {
         Density { parts, variables: self.boxes.len(), blur: blur * size, beyond }
     }
 
-    /// All of them.
+    /// The densities of all joint states.
     pub fn densities(&self, constant: f64, clock: &Clock<'_>) -> Result<Vec<Density>> {
         let density = |joint| {
             clock.check_late()?;
@@ -146,7 +145,7 @@ impl<'a> Joint<'a> {
     }
 }
 
-/// The products of the highest degree up to `degree` that are not too many.
+/// The expansion of the highest degree up to `degree` without too many products.
 pub(super) fn expansion(density: &Density, degree: usize) -> Option<Expansion> {
     (1..=degree.min(MOST_DEGREE)).rev().find_map(|k| Expansion::new(density, k, MOST_PRODUCTS))
 }
@@ -154,7 +153,7 @@ pub(super) fn expansion(density: &Density, degree: usize) -> Option<Expansion> {
 /// The statistics of all parts.
 type Pattern = Vec<Vec<(usize, Statistic)>>;
 
-/// A cell of one density, and what is known of the integral over it.
+/// A cell of one density, and bounds on the integral over it.
 struct Piece {
     density: usize,
     cell: Cell,
@@ -163,7 +162,7 @@ struct Piece {
     log_high: f64,
 }
 
-/// What the cells say together.
+/// The combined result of all cells.
 pub(super) struct Outcome {
     pub low: f64,
     pub high: f64,
@@ -172,21 +171,21 @@ pub(super) struct Outcome {
     pub stopped: bool,
 }
 
-/// What the search for an interval may take.
+/// Limits of the search for an interval.
 pub(super) struct Limits {
     pub error: f64,
     pub degree: usize,
     pub cells: usize,
 }
 
-/// Brackets log Z of one component.
+/// Computes an interval for log Z of one component.
 pub(super) fn bracket(
     densities: &[Density],
     boxes: &Cell,
     limits: &Limits,
     clock: &Clock<'_>,
 ) -> Result<Outcome> {
-    // Joint states mostly have the same products: one expansion for each pattern of statistics.
+    // Most joint states have the same products, so there is one expansion per pattern of statistics.
     let mut kinds: Vec<(Pattern, Option<Expansion>)> = Vec::new();
     let mut kind_of = Vec::with_capacity(densities.len());
     let mut late = false;
@@ -195,8 +194,8 @@ pub(super) fn bracket(
             return Err(Error::Interrupted);
         }
         late |= clock.is_out_of_time();
-        // Once time is spent a cell has the range of its score and no polynomial. Without continuous
-        // variables there is none anyway.
+        // After the time limit, a cell uses the range of its score and no polynomial. Without continuous
+        // variables there is no polynomial in any case.
         let plain = late || boxes.is_empty();
         let pattern: Pattern =
             if plain { vec![] } else { density.parts.iter().map(|part| part.factors.clone()).collect() };
@@ -237,7 +236,7 @@ pub(super) fn bracket(
         if clock.is_cancelled() && !done {
             return Err(Error::Interrupted);
         }
-        // The error of a piece, as a part of the whole.
+        // The error of a piece, as a fraction of the whole.
         let share = |piece: &Piece| {
             (piece.log_high - high).exp() * -(piece.log_low - piece.log_high).min(0.0).exp_m1()
         };
@@ -254,7 +253,7 @@ pub(super) fn bracket(
         worst.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         worst.truncate((limits.cells - pieces.len()).clamp(1, MOST_AT_ONCE));
         clock.progress("cells", pieces.len() as u64, limits.cells as u64);
-        // What is not cut when the run must stop keeps the bounds that it has.
+        // Pieces that are not split when the run must stop keep their bounds.
         let stop = || clock.must_stop();
         let halves: Vec<Option<[Piece; 2]>> = worst
             .par_iter()
@@ -269,7 +268,7 @@ pub(super) fn bracket(
                     let mut cell = piece.cell.clone();
                     cell[piece.widest] = ends;
                     let mut half = bound(piece.density, cell);
-                    // A half of the whole is bounded by what the whole's range says.
+                    // The upper bound of the whole also holds for a half.
                     half.log_high = half.log_high.min(piece.log_high);
                     half
                 }))
@@ -292,7 +291,7 @@ fn can_split(piece: &Piece) -> bool {
     })
 }
 
-/// Brackets the integral over one cell.
+/// Bounds on the integral over one cell.
 fn bound(
     density: &Density,
     index: usize,
@@ -315,14 +314,14 @@ fn bound(
     if let (Some(expansion), Some(p)) = (expansion, ladder.and_then(|ladder| ladder.polynomial(half)))
         && let Some((mean, error)) = expansion.mean(density, &cell, centre, p)
     {
-        // ln of what is not positive is NaN or −∞, which a maximum ignores.
+        // The logarithm of a nonpositive number is NaN or −∞, which `max` ignores.
         log_low = log_low.max(base + (mean - error - p.error()).ln());
         log_high = log_high.min(base + (mean + error + p.error()).ln());
     }
     let sizes: f64 = cell.iter().map(|&(a, b)| 1.0 + (b - a).ln().abs()).sum();
     let slack = 4.0 * f64::EPSILON * (2.0 + centre.abs() + range.low.abs().max(range.high.abs()) + sizes);
     let slack = slack + density.blur;
-    // Where the two do not meet rounding has the last word.
+    // If rounding makes the bounds cross, the upper one is raised to the lower one.
     let log_high = log_high.max(log_low) + slack + density.beyond;
     Piece { density: index, cell, widest, log_low: log_low - slack, log_high }
 }

@@ -1,13 +1,13 @@
-//! exp of a sum of terms over a box, all discrete variables decided: its range on a cell, and the exact mean
-//! of a polynomial of it.
+//! exp of a sum of terms over a box, with all discrete variables fixed: its range on a cell, and the exact
+//! mean of a polynomial of the score.
 //!
-//! p(s(x) − c) for a polynomial p of degree k is, multiplied out, a polynomial in the **generators** of the
-//! variables: t = (x − m)/h for a variable with whole powers only, and otherwise every statistic less its
-//! value in the middle of the cell. On a cell on one side of m
-//! |x − m|ᶜ is a polynomial for whole c; with another c the variable is |x − m|, and whole powers are polynomials in it. Cells that have m inside are cut there first. Equal
-//! products are collected, so there are far fewer than the C(d + k, k) multi-indices of d terms; which ones
-//! there are does not depend on the cell and is found once. Horner's rule multiplies by s − c again and
-//! again; the mean of each product is a product of one-dimensional closed forms (`moments`).
+//! For a polynomial p of degree k, p(s(x) − c) expands into a polynomial in the **generators** of the
+//! variables: t = (x − m)/h for a variable with only integer powers, and otherwise each statistic minus its
+//! value in the middle of the cell. On a cell on one side of m, |x − m|ᶜ is a polynomial for integer c. For
+//! other c the variable is |x − m|, and integer powers are polynomials in it. Cells that contain m are split
+//! there first. Equal products are collected, so there are far fewer than the C(d + k, k) multi-indices of d
+//! terms. The set of products does not depend on the cell and is computed once. Horner's rule multiplies
+//! repeatedly by s − c; the mean of each product is a product of one-dimensional closed forms (`moments`).
 
 use crate::model::Statistic;
 use crate::numeric::Double;
@@ -19,28 +19,28 @@ use crate::method::quadrature::polynomial::Polynomial;
 /// The ends of each variable.
 pub(super) type Cell = Vec<(f64, f64)>;
 
-/// Generators have a byte each for their exponent in a key.
+/// Each generator has one byte for its exponent in a key.
 const MOST_GENERATORS: usize = 16;
 
-/// θ and its statistics of continuous variables.
+/// θ and the statistics of continuous variables of one term.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub weight: f64,
     pub factors: Vec<(usize, Statistic)>,
 }
 
-/// Σ of the parts, a function of the continuous variables alone.
+/// The sum of the parts, a function of the continuous variables only.
 #[derive(Clone, Debug)]
 pub(super) struct Density {
     pub parts: Vec<Part>,
     pub variables: usize,
-    /// By how much rounding may have moved what the discrete variables add.
+    /// A bound on the rounding error of the contribution of the discrete variables.
     pub blur: f64,
-    /// By how much the logarithm may be too small, because counts end here that do not.
+    /// A bound on how much the logarithm may be too small because counts are truncated.
     pub beyond: f64,
 }
 
-/// The part of a cell where |x − m|ᶜ is smooth ends at this m, if it is inside.
+/// The point m where |x − m|ᶜ is not smooth, if it lies inside the cell.
 pub(super) fn kink(statistic: Statistic, (a, b): (f64, f64)) -> Option<f64> {
     match statistic {
         Statistic::Distance { centre, .. } if a < centre && centre < b => Some(centre),
@@ -60,13 +60,13 @@ impl Density {
         self.parts.iter().map(value).sum()
     }
 
-    /// The range of the score on a cell, and which variable moves it most.
+    /// The range of the score on a cell, and the variable that changes it most.
     pub fn range(&self, cell: &Cell) -> (Range, usize) {
         let middles: Vec<f64> = cell.iter().map(|&(a, b)| 0.5 * (a + b)).collect();
         let mut naive = Range::point(0.0);
         let mut centre = Range::point(0.0);
         let mut slopes = vec![Range::point(0.0); self.variables];
-        // How far each variable can move the score: by its slopes, or by its values where those are too
+        // How much each variable can change the score: by its slopes, or by its values if the slopes are too
         // steep.
         let mut moves = vec![0.0; self.variables];
         let mut kinks = vec![false; self.variables];
@@ -98,7 +98,7 @@ impl Density {
         (naive.intersect(centre), widest)
     }
 
-    /// Where to cut a variable: at the kink nearest to the middle, or in the middle.
+    /// The point at which to split a variable: the kink nearest to the middle, or else the middle.
     pub fn cut(&self, v: usize, (a, b): (f64, f64)) -> f64 {
         let middle = 0.5 * (a + b);
         let own = self.parts.iter().flat_map(|part| &part.factors).filter(|factor| factor.0 == v);
@@ -108,17 +108,18 @@ impl Density {
     }
 }
 
-/// What becomes of one variable.
+/// The generators of one variable.
 #[derive(Clone, Debug)]
 enum Generators {
-    /// t alone, up to this exponent.
+    /// Only t.
     Local,
-    /// Statistics that are not all whole powers, of the variable or of its distance from a centre.
+    /// Statistics that are not all integer powers, of the variable or of its distance from a centre.
     Shifted { shifted: Shifted, centre: Option<f64> },
 }
 
 impl Generators {
-    /// Those of a variable's statistics, with this bound on exponents; none where there is no closed form.
+    /// The generators of a variable's statistics with this bound on exponents; `None` if there is no closed
+    /// form.
     fn new(statistics: &[Statistic], within: usize) -> Option<(Self, usize)> {
         if statistics.iter().all(|f| f.is_polynomial()) {
             return Some((Generators::Local, 1));
@@ -127,7 +128,7 @@ impl Generators {
         let mut own: Vec<Statistic> = Vec::new();
         for &f in statistics {
             let generator = match f {
-                // All powers of the logarithm are polynomials in the centred one.
+                // All powers of the logarithm are polynomials in the centred logarithm.
                 Statistic::Log(_) if centre.is_none() => Statistic::Log(1),
                 Statistic::Distance { power, .. } if !f.is_polynomial() => Statistic::Power(power),
                 Statistic::Distance { .. } => Statistic::Power(1.0),
@@ -135,7 +136,8 @@ impl Generators {
                 Statistic::Power(_) | Statistic::LogComplement if centre.is_none() => f,
                 _ => return None,
             };
-            // With a real power of one distance everything else must be a polynomial in it.
+            // With a non-integer power of one distance, everything else must be a polynomial in that
+            // distance.
             let other = |f: &Statistic| match f {
                 Statistic::Distance { centre: m, .. } => Some(*m) != centre,
                 _ => true,
@@ -152,7 +154,7 @@ impl Generators {
     }
 }
 
-/// The centre of a distance whose power is not whole.
+/// The centre of a distance with a non-integer power.
 fn centre(statistics: &[Statistic]) -> Option<f64> {
     statistics.iter().find_map(|f| match *f {
         Statistic::Distance { centre, .. } if !f.is_polynomial() => Some(centre),
@@ -160,7 +162,7 @@ fn centre(statistics: &[Statistic]) -> Option<f64> {
     })
 }
 
-/// A cell as one of distances from a centre, and on which side of it.
+/// A cell expressed as distances from a centre, and its side of the centre.
 fn moved(centre: Option<f64>, (a, b): (f64, f64)) -> (Ends, f64) {
     let (low, high) = (Double::from(a), Double::from(b));
     match centre {
@@ -183,20 +185,20 @@ fn binomial_power(m: Double, h: Double, n: usize) -> Vec<Double> {
     power
 }
 
-/// Which products a polynomial of a score has.
+/// The products in a polynomial of a score.
 #[derive(Clone, Debug)]
 pub(super) struct Expansion {
     degree: usize,
     variables: Vec<(usize, Generators)>,
-    /// The products in s, as keys: a byte a generator.
+    /// The products in s, as keys with one byte per generator.
     terms: Vec<u128>,
-    /// The products in all powers of s, those of lower powers first.
+    /// The products in all powers of s, lower powers first.
     keys: Vec<u128>,
-    /// How many there are up to each power.
+    /// The number of products up to each power.
     ends: Vec<usize>,
-    /// Where the product of a key and a term stands; a row a key below the last power.
+    /// The index of the product of a key and a term; one row per key below the last power.
     products: Vec<u32>,
-    /// Where each variable's moment stands, a row a key.
+    /// The index of each variable's moment; one row per key.
     moments: Vec<u32>,
 }
 
@@ -204,9 +206,9 @@ fn exponent(key: u128, generator: usize) -> u8 {
     (key >> (8 * generator)) as u8
 }
 
-/// The numbers of a polynomial of s on a cell.
+/// The coefficients and moments of s on a cell.
 struct Local {
-    /// Coefficients of the terms, s as it is.
+    /// Coefficients of the terms of s.
     score: Vec<Double>,
     /// Σ |coefficient| · max |product|.
     size: f64,
@@ -214,7 +216,7 @@ struct Local {
 }
 
 impl Expansion {
-    /// The products of degree k; none where there are more than `most` or an exponent is too large.
+    /// The products of degree k; `None` if there are more than `most` or an exponent is too large.
     pub fn new(density: &Density, degree: usize, most: usize) -> Option<Self> {
         let mut variables = Vec::new();
         let mut first = 0;
@@ -227,7 +229,7 @@ impl Expansion {
             }
             let local = statistics.iter().all(|f| f.is_polynomial());
             let by_distance = centre(&statistics).is_some();
-            // In one term a statistic may stand more than once.
+            // A statistic may occur more than once in one term.
             let repeated = |part: &Part| {
                 let own = part.factors.iter().filter(|(u, _)| *u == v);
                 let exponent = |f: &Statistic| match *f {
@@ -239,7 +241,7 @@ impl Expansion {
                 own.map(|(_, f)| exponent(f)).sum::<usize>()
             };
             let within = degree * density.parts.iter().map(repeated).max().unwrap_or(0);
-            // Before tables are made: with so many statistics they would be this large.
+            // Checked before tables are computed: the size that they would have.
             let size = (1..=statistics.len()).fold(1.0, |size, i| size * (within + i) as f64 / i as f64);
             if within > 255 || (!local && size > most as f64) {
                 return None;
@@ -310,7 +312,7 @@ impl Expansion {
         Some(expansion)
     }
 
-    /// How many products there are.
+    /// The number of products.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -319,7 +321,7 @@ impl Expansion {
         self.degree
     }
 
-    /// A rough count of operations a cell.
+    /// An approximate count of operations per cell.
     pub fn operations(&self) -> f64 {
         let products = self.products.len() as f64 * self.degree as f64 / 2.0;
         let tables = self.variables.iter().map(|(_, generators)| match generators {
@@ -329,7 +331,7 @@ impl Expansion {
         products + tables.sum::<f64>() + (self.keys.len() * (1 + self.variables.len())) as f64
     }
 
-    /// σ of every shifted statistic, by variable.
+    /// σ of each shifted statistic, by variable.
     fn shifts(&self, cell: &Cell) -> Vec<Vec<f64>> {
         let of = |(&ends, (_, generators)): (&(f64, f64), &(usize, Generators))| match generators {
             Generators::Local => vec![],
@@ -338,7 +340,7 @@ impl Expansion {
         cell.iter().zip(&self.variables).map(of).collect()
     }
 
-    /// A part, multiplied out.
+    /// A part, expanded into products.
     fn part(&self, part: &Part, cell: &Cell, shifts: &[Vec<f64>]) -> Option<Vec<(u128, Double)>> {
         let mut sum = vec![(0u128, Double::from(part.weight))];
         for &(v, f) in &part.factors {
@@ -454,10 +456,11 @@ impl Expansion {
         Some(Local { score, size, moments })
     }
 
-    /// The mean over a cell of p(s − c), and how far rounding may have moved it.
+    /// The mean of p(s − c) over a cell, and a bound on its rounding error.
     pub fn mean(&self, density: &Density, cell: &Cell, centre: f64, p: &Polynomial) -> Option<(f64, f64)> {
         let mut local = self.local(density, cell)?;
-        // The score itself is off by rounding of its largest terms; what is left without its centre is small.
+        // The score has the rounding error of its largest terms. With its centre subtracted, the rest is
+        // small.
         let blur = NOISE * (local.size + centre.abs());
         local.size -= local.score[0].high.abs();
         local.score[0] = local.score[0] - centre.into();

@@ -1,7 +1,7 @@
 //! Gauss–Legendre quadrature: n points on [−1, 1] that integrate polynomials of degree 2n − 1 exactly.
 
-/// The points, ascending, and their weights, which sum to 2: zeros of the Legendre polynomial by Newton's
-/// method.
+/// The points in ascending order and their weights, which sum to 2. The points are the zeros of the Legendre
+/// polynomial, found by Newton's method.
 pub(super) fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
     let mut rule = vec![(0.0, 0.0); n];
     for i in 0..n.div_ceil(2) {

@@ -1,21 +1,23 @@
-//! log Z of models with continuous variables: quadrature of a polynomial close to exp.
+//! log Z of models with continuous variables, by quadrature of a polynomial approximation of exp.
 //!
-//! **Without draws** (the default) the polynomial's integral is carried out in closed form on cells that are
-//! cut until the interval is narrow enough (`cells`): certified, and good to nine digits in one dimension
-//! with a few dozen cells. The work grows with the number of cells, which is exponential in the number of
-//! variables that hang together.
+//! **Without sampling** (the default), the polynomial is integrated in closed form on cells that are split
+//! until the interval is narrow enough (`cells`). The result is certified, and accurate to nine digits in one
+//! dimension with a few dozen cells. The work grows with the number of cells, which is exponential in the
+//! number of variables of a connected component.
 //!
-//! **With draws** (`samples` above 0) the box stays whole (`points`): the terms of low order in closed form,
-//! the rest at points drawn at random, or, with `tuples`, by Algorithm 1 of the paper with its repairs; an
-//! interval from the known range of what is drawn. It is refused where so many draws say nothing, with the
-//! number that would. For many variables that hang together.
+//! **With sampling** (`samples` above 0), the box is not split (`points`). The terms of low order are
+//! computed in closed form, and the rest is evaluated at random points or, with `tuples`, by the corrected
+//! Algorithm 1 of the paper. The interval follows from the known range of the samples. If the number of
+//! samples is too small for a nontrivial interval, an error states the number needed. For large connected
+//! components.
 //!
-//! Components that share no term are taken one by one. Piatkowski and Morik, UAI 2018, Sections 2 and 3,
-//! Lemma 1.
+//! Connected components (without common terms) are processed one by one. Piatkowski and Morik, UAI 2018,
+//! Sections 2 and 3, Lemma 1.
 //!
 //! ```
 //! use zhat::model::Family;
-//! use zhat::{LogPartition, Run, quadrature::MixedQuadrature};
+//! use zhat::{LogPartition, Run};
+//! use zhat::quadrature::MixedQuadrature;
 //!
 //! let normal = Family::Gaussian { mean: 0.0, deviation: 1.0 }.on((-10.0, 10.0))?;
 //! let z = MixedQuadrature::default().log_partition(&normal, &Run::default())?;
@@ -40,22 +42,22 @@ use super::points;
 pub(super) const NAME: &str = "sccq";
 pub(super) const NUMERICAL: &str = "ln(1 − x) has no closed form: χ by numerical quadrature";
 
-/// Quadrature of a polynomial close to exp, for mixed models.
+/// Quadrature of a polynomial approximation of exp, for mixed models.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct MixedQuadrature {
-    /// How wide the interval about log Z may be, in nats; without draws.
+    /// Target width of the interval for log Z, in nats; without sampling.
     pub error: f64,
-    /// The degree of the polynomial; lowered where a model has too many products.
+    /// Degree of the polynomial; lowered if a model has too many products.
     pub degree: usize,
-    /// The most cells that a component is cut into.
+    /// Maximum number of cells per component.
     pub cells: usize,
-    /// Draws, 0 for none.
+    /// Number of samples; 0 for none.
     pub samples: u64,
-    /// Whether to draw tuples of terms, as the paper does, instead of evaluating the whole score.
+    /// Whether to sample tuples of terms, as in the paper, instead of evaluating the whole score.
     pub tuples: bool,
-    /// How sure the interval is, with draws.
+    /// Confidence of the interval, with sampling.
     pub confidence: f64,
 }
 
@@ -93,8 +95,7 @@ impl Forecasts<MixedModel> for MixedQuadrature {
             let Some(joint) = Joint::new(model, &component) else {
                 return Forecast { bytes: f64::INFINITY, seconds: f64::INFINITY, promise };
             };
-            // About so many cells per dimension, as many as a normal density needs, until the most that are
-            // allowed.
+            // About the number of cells per dimension that a normal density needs, up to the maximum allowed.
             let (states, dimensions) = (joint.count as f64, joint.boxes.len());
             let count = states * 50f64.powi(dimensions as i32).min(self.cells as f64);
             let products = cells::expansion(&joint.density(0, 0.0), self.degree).filter(|_| dimensions > 0);
@@ -114,7 +115,7 @@ impl LogPartition<MixedModel> for MixedQuadrature {
         let clock = run.start(NAME);
         self.check()?;
         run.require_memory(NAME, self.forecast(model, Query::LogPartition, run).bytes).map_err(|error| {
-            // Too many states is another trouble than too little memory, and draws are the way out.
+            // Too many states is a different problem from too little memory, and sampling solves it.
             let many = |component: &Component| Joint::new(model, component).is_none();
             if self.samples > 0 || !model.components().iter().any(many) {
                 return error;

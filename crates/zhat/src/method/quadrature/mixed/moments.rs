@@ -2,19 +2,19 @@
 //!
 //!   ∫ₐᵇ xᵖ (ln x)^q dx = ∫ e^{st} t^q dt from ln a to ln b, s = p + 1.
 //!
-//! By parts this is J_q = [e^{st} t^q]/s − (q/s) J_{q−1}, which loses q!/(sT)^q, T the larger of |ln a| and |ln
-//! b|; so it is used for |s|T > 30 only. Otherwise the series Σₙ sⁿ/n! [t^{n+q+1}]/(n + q + 1) is, whose
-//! terms cancel by at most e^{2|s|T}. Both are computed with twice the digits of a double, and both bound
-//! their own rounding.
+//! Integration by parts gives J_q = [e^{st} t^q]/s − (q/s) J_{q−1}, which loses a factor q!/(sT)^q of
+//! accuracy, where T is the larger of |ln a| and |ln b|. It is used only for |s|T > 30. Otherwise the series
+//! Σₙ sⁿ/n! [t^{n+q+1}]/(n + q + 1) is used, whose terms cancel by at most e^{2|s|T}. Both use double-double
+//! arithmetic and bound their own rounding error.
 //!
 //! **Shifted statistics.** With the logarithm centred at σ the integral is e^{sσ} times that over a short
-//! interval about 0. For powers ∫ Π (xᶜ − σ)ⁿ … follows by the binomial theorem, one after the other; what
-//! cancels there is bounded too. For the whole powers of a variable that has no other statistic everything is
-//! a polynomial in t = (x − m)/h, and ∫ tⁿ = 2h/(n + 1) or 0: nothing cancels.
+//! interval about 0. For powers, ∫ Π (xᶜ − σ)ⁿ … follows by applying the binomial theorem to one statistic at
+//! a time; the cancellation is bounded as well. If a variable has only integer powers, everything is a
+//! polynomial in t = (x − m)/h, and ∫ tⁿ = 2h/(n + 1) or 0: nothing cancels.
 //!
-//! Piatkowski and Morik 2018, Lemma 1. As printed it integrates from 0, where 1/x diverges, and takes
-//! logarithms and odd powers, which may be negative, into a probability mass; boxes with a > 0 and signs
-//! repair that.
+//! Piatkowski and Morik 2018, Lemma 1. As printed, the lemma integrates from 0, where 1/x diverges, and uses
+//! logarithms and odd powers, which may be negative, as a probability mass. Boxes with a > 0 and signs
+//! correct this.
 
 use std::collections::HashMap;
 
@@ -23,9 +23,9 @@ use crate::numeric::Double;
 
 use super::gauss::gauss_legendre;
 
-/// A relative error of 2⁻¹⁰² a step, for hundreds of steps.
+/// A relative error of 2⁻¹⁰² per step, for hundreds of steps.
 pub(super) const NOISE: f64 = 1.0 / (1u128 << 92) as f64;
-/// Above this |s|T integration by parts is stable, below it the series is.
+/// For |s|T above this value, integration by parts is stable; below it, the series is.
 const BY_PARTS: f64 = 30.0;
 
 /// A number and a bound on its error.
@@ -54,7 +54,7 @@ fn series(s: Double, q: usize, low: Double, high: Double) -> Bounded {
         n += 1;
         let step = s.over(n as f64);
         (at_low, at_high) = (at_low * low * step, at_high * high * step);
-        // Beyond n = 2|s|T terms halve at least.
+        // Beyond n = 2|s|T each term is at most half of the previous one.
         let ratio = s.high.abs() * low.high.abs().max(high.high.abs()) / n as f64;
         if ratio < 0.5 && term <= 1e-32 * size {
             break;
@@ -78,7 +78,8 @@ fn by_parts(s: Double, q: usize, low: Double, high: Double) -> Bounded {
     answer
 }
 
-/// ∫ₐᵇ xᵖ (ln x − σ)^q dx, 0 < a: with σ about the middle of the logarithms the series has little to cancel.
+/// ∫ₐᵇ xᵖ (ln x − σ)^q dx, 0 < a. With σ near the middle of the logarithms, the series has little
+/// cancellation.
 fn centred(p: Double, q: usize, (a, b): (Double, Double), sigma: f64) -> Bounded {
     let s = p + Double::ONE;
     let inner = exponential(s, q, a.ln() - sigma.into(), b.ln() - sigma.into());
@@ -87,7 +88,7 @@ fn centred(p: Double, q: usize, (a, b): (Double, Double), sigma: f64) -> Bounded
     Bounded { value, error: inner.error * scale.high + NOISE * value.high.abs() }
 }
 
-/// ∫ₐᵇ xᵖ (ln x)^q dx, 0 < a, from the centred ones by the binomial theorem.
+/// ∫ₐᵇ xᵖ (ln x)^q dx, 0 < a, from the centred integrals by the binomial theorem.
 fn power_log(p: Double, q: usize, a: Double, b: Double) -> Bounded {
     let sigma = 0.5 * (a.high.ln() + b.high.ln());
     let mut sum = Bounded { value: Double::ZERO, error: 0.0 };
@@ -108,7 +109,8 @@ fn from_zero(p: Double, b: Double) -> Bounded {
     Bounded { value, error: NOISE * value.high.abs() }
 }
 
-/// The mean of xᵖ (ln x)^q over [a, b]; for a ≤ 0 only whole p ≥ 0 and q = 0, for a = 0 any p ≥ 0.
+/// The mean of xᵖ (ln x)^q over [a, b]. For a < 0, p must be an integer ≥ 0 and q = 0; for a = 0, any p ≥ 0
+/// with q = 0.
 pub(super) fn mean(p: Double, q: usize, a: Double, b: Double) -> Bounded {
     let width = b - a;
     let raw = if a.high > 0.0 {
@@ -135,8 +137,8 @@ fn multiplied(a: &[Double], b: &[Double]) -> Vec<Double> {
     product
 }
 
-/// The mean of a product of statistics of one variable over [a, b]; none where there is no closed form. |x −
-/// m|ᶜ is a polynomial on either side of m for whole c; with another c everything else must be a polynomial,
+/// The mean of a product of statistics of one variable over [a, b]; `None` if there is no closed form. For an
+/// integer c, |x − m|ᶜ is a polynomial on either side of m. For other c, everything else must be a polynomial
 /// in |x − m|.
 pub(super) fn product_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
     let mut centres: Vec<f64> = factors
@@ -158,7 +160,7 @@ pub(super) fn product_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Boun
     Some(sum)
 }
 
-/// The same with no centre between the ends.
+/// The same without a centre between the ends.
 fn side_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
     let real = factors.iter().find_map(|f| match *f {
         Statistic::Distance { centre, .. } if !f.is_polynomial() => Some(centre),
@@ -198,7 +200,7 @@ fn side_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
     Some(sum)
 }
 
-/// ∫ₐᵇ xᵖ (ln x)^q dx in closed form, 0 < a < b; for whole p ≥ 0 and q = 0 any a < b.
+/// ∫ₐᵇ xᵖ (ln x)^q dx in closed form, 0 < a < b; any a < b if p ≥ 0 is an integer and q = 0.
 ///
 /// ```
 /// let e = std::f64::consts::E;
@@ -220,18 +222,19 @@ pub fn integral(p: f64, q: usize, a: f64, b: f64) -> f64 {
 /// The ends of a cell of one variable.
 pub(super) type Ends = (Double, Double);
 
-/// The statistics of one continuous variable that are not all whole powers, and their products' integrals
-/// over a cell. With a power of |x − m| that is not whole the variable is |x − m|.
+/// The statistics of one continuous variable, if they are not all integer powers, and the integrals of their
+/// products over a cell. If |x − m| occurs with a non-integer power, the variable is |x − m|.
 #[derive(Clone, Debug)]
 pub(super) struct Shifted {
-    /// Distinct: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are
-    /// polynomials in the centred one.
+    /// Distinct statistics: the logarithm, if any power of it occurs, and powers. Powers of the logarithm are
+    /// polynomials in the centred logarithm.
     pub statistics: Vec<Statistic>,
     /// The largest sum of exponents.
     degree: usize,
-    /// All exponents with at most that sum, in the order of the table.
+    /// All exponents with at most that sum, in the order of the table of moments.
     exponents: Vec<Vec<u8>>,
-    /// For each statistic and place where its exponent is one less; the place itself where it is 0.
+    /// For each statistic and table index, the index at which its exponent is one less; the same index if it
+    /// is 0.
     below: Vec<Vec<u32>>,
 }
 
@@ -265,17 +268,17 @@ impl Shifted {
         shifted
     }
 
-    /// How many moments there are.
+    /// The number of moments.
     pub fn len(&self) -> usize {
         self.exponents.len()
     }
 
-    /// Where the exponents stand.
+    /// The table index of these exponents.
     pub fn position(&self, exponents: &[u8]) -> Option<usize> {
         self.exponents.iter().position(|e| e == exponents)
     }
 
-    /// σᵢ: the statistics in the middle of a cell.
+    /// σᵢ: the values of the statistics in the middle of a cell.
     pub fn shifts(&self, (a, b): Ends) -> Vec<f64> {
         let middle = 0.5 * (a + b).value();
         self.statistics.iter().map(|f| f.value(middle)).collect()
@@ -310,14 +313,14 @@ impl Shifted {
             };
             table.push(Bounded { value: raw.value.divided(width), error: raw.error / width.high });
         }
-        // The logarithm is shifted already.
+        // The logarithm is already shifted.
         for (i, &shift) in shifts.iter().enumerate().filter(|(i, _)| Some(*i) != log) {
             table = self.shift(i, shift, &table);
         }
         table
     }
 
-    /// The same where there is no closed form, by 20 points of Gauss and Legendre; the error is an estimate.
+    /// The same without a closed form, by Gauss–Legendre quadrature with 20 points. The error is an estimate.
     fn numerical(&self, (a, b): (f64, f64), shifts: &[f64]) -> Vec<Bounded> {
         let (middle, half) = (0.5 * (a + b), 0.5 * (b - a));
         let mut sums = vec![0.0; self.exponents.len()];
@@ -333,7 +336,7 @@ impl Shifted {
         sums.into_iter().map(|sum| Bounded { value: sum.into(), error: 1e-14 * sum.abs() }).collect()
     }
 
-    /// The binomial theorem for statistic i.
+    /// Shifts statistic i by the binomial theorem.
     fn shift(&self, i: usize, shift: f64, table: &[Bounded]) -> Vec<Bounded> {
         let mut powers = vec![Double::ONE];
         for n in 0..self.degree {
@@ -362,7 +365,7 @@ impl Shifted {
 mod tests {
     use super::*;
 
-    /// Composite Gauss–Legendre with 5 points on 2,000 panels.
+    /// Composite Gauss–Legendre quadrature with 5 points on each of 2,000 panels.
     fn numerically(f: impl Fn(f64) -> f64, a: f64, b: f64) -> f64 {
         let nodes = [
             (0.0, 0.568_888_888_888_888_9),
@@ -411,7 +414,7 @@ mod tests {
         for factors in sets {
             for (a, b) in [(0.5, 1.0), (0.25, 3.0), (1.0, 1.75), (2.0, 2.5)] {
                 let f = |x: f64| factors.iter().map(|f| f.value(x)).product::<f64>();
-                // Every kink is at the end of a panel.
+                // Each kink is at the end of a panel.
                 let ends = [a, 0.7, 1.0, 1.5, 2.0, b].map(|x: f64| x.clamp(a, b));
                 let mut sorted = ends;
                 sorted.sort_by(f64::total_cmp);

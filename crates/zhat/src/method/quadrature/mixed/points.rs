@@ -1,20 +1,22 @@
-//! Draws for a component of a mixed model, for which cells would be too many.
+//! Sampling for a component of a mixed model that would need too many cells.
 //!
-//! Let s = c + Σⱼ θⱼ (φⱼ − mⱼ) with every statistic φⱼ centred on its range, so that z = s − c lies in [−r,
-//! r], r = Σⱼ |θⱼ|·half the range of φⱼ. Under the uniform law on the box E z and E z² are sums of χ in
-//! closed form.
+//! Let s = c + Σⱼ θⱼ (φⱼ − mⱼ) with each statistic φⱼ centred on its range, so that z = s − c lies in [−r,
+//! r], r = Σⱼ |θⱼ|·half the range of φⱼ. Under the uniform distribution on the box, E z and E z² are sums of
+//! χ in closed form.
 //!
-//! **Points.** q is the best polynomial of degree 2, and E e^z = E q(z) + E[e^z − q(z)]: the first exactly,
-//! the second from draws of x, each within ±ε, ε the certified error of q. This is the paper's estimator with
-//! its low-order terms exact and the sum over tuples carried out, where exp itself costs no more than its
-//! polynomial.
+//! **Points.** q is the best polynomial of degree 2, and E e^z = E q(z) + E[e^z − q(z)]. The first term is
+//! computed exactly, the second from samples of x, each within ±ε, where ε is the certified error of q. This
+//! is the paper's estimator with exact low-order terms and an exact sum over tuples, because exp itself costs
+//! no more than its polynomial.
 //!
-//! **Tuples.** Algorithm 1 repaired: the terms of order 0 to 2 of p of degree k exactly; otherwise a length i
-//! ∝ |ζᵢ| rⁱ, then i terms ∝ |θⱼ|·half range, and the product of their centred statistics at a point drawn,
-//! which is signed and at most 1. Its range is ±Σ_{i≥3} |ζᵢ| rⁱ; the polynomial's error comes on top.
+//! **Tuples.** Algorithm 1, corrected: the terms of order 0 to 2 of p of degree k are exact. For the rest,
+//! draw a length i ∝ |ζᵢ| rⁱ, then i terms ∝ |θⱼ|·half range, and take the product of their centred
+//! statistics at a random point, which is signed and at most 1 in absolute value. Its range is ±Σ_{i≥3} |ζᵢ|
+//! rⁱ; the error of the polynomial is added.
 //!
-//! Either interval rests on a **known range**: Hoeffding's inequality, or Bernstein's with the variance seen
-//! (Maurer and Pontil 2009), whichever is narrower at half the risk each; never on the variance alone.
+//! Both intervals use a **known range**: Hoeffding's inequality, or Bernstein's with the empirical variance
+//! (Maurer and Pontil 2009), whichever is narrower, at half the risk each. They never rely on the variance
+//! alone.
 
 use rayon::prelude::*;
 
@@ -28,28 +30,28 @@ use super::moments;
 use super::range::{self, Range};
 use crate::method::quadrature::polynomial::Polynomial;
 
-/// Draws of one stream.
+/// Samples per stream.
 const BLOCK: u64 = 4096;
-/// Streams between two looks at the clock.
+/// Streams between two checks of the clock.
 const BATCH: u64 = 64;
-/// Draws between two looks at the clock inside a block.
+/// Samples between two checks of the clock within a block.
 const LOOK: u64 = 64;
-/// Partial sums and a few tables.
+/// Bytes for partial sums and a few tables.
 pub(super) const BYTES: f64 = 1e6;
-/// Above this the tuples' degree does not matter: nothing helps.
+/// Above this half-width, no degree of the tuples gives a useful result.
 const WIDEST: f64 = 300.0;
 
-/// Above this what is left of a score without its centre is off by more than 1e−12.
+/// Above this value, a score with its centre subtracted has an error of more than 1e−12.
 const MOST_CANCELLED: f64 = 1e4;
 
-/// About how long so many draws take.
+/// Estimated time of `samples` samples.
 pub(super) fn seconds(model: &MixedModel, samples: u64) -> f64 {
     let factors: usize = model.terms().iter().map(|term| 1 + term.factors.len()).sum();
     let pairs = (model.terms().len() as f64).powi(2);
     samples as f64 * (2e-8 + 1.5e-8 * factors as f64) + 2e-6 * pairs
 }
 
-/// What is drawn, and what is known without draws.
+/// The sampling plan, and the quantities known without sampling.
 pub(super) struct Plan {
     domains: Vec<Domain>,
     terms: Vec<Centred>,
@@ -70,7 +72,7 @@ struct Centred {
     factors: Vec<(usize, Statistic)>,
 }
 
-/// The laws of a tuple's length and of its terms, as sums up to each.
+/// The cumulative distributions of a tuple's length and of its terms.
 struct Tuples {
     lengths: Vec<f64>,
     terms: Vec<f64>,
@@ -78,7 +80,7 @@ struct Tuples {
     total: f64,
 }
 
-/// What the draws say.
+/// Result of the samples.
 pub(super) struct Outcome {
     pub value: f64,
     pub low: f64,
@@ -87,7 +89,7 @@ pub(super) struct Outcome {
     pub stopped: bool,
 }
 
-/// The mean of a product of statistics of one variable under the uniform law.
+/// The mean of a product of statistics of one variable under the uniform distribution.
 fn mean(domain: Domain, factors: &[Statistic]) -> Option<Double> {
     match domain {
         Domain::States(n) => {
@@ -117,7 +119,7 @@ fn mean(domain: Domain, factors: &[Statistic]) -> Option<Double> {
     }
 }
 
-/// E of the product of two terms' statistics, or of one's.
+/// The expectation of the product of the statistics of two terms, or of one term.
 fn product_mean(
     domains: &[Domain],
     one: &[(usize, Statistic)],
@@ -134,7 +136,7 @@ fn product_mean(
 }
 
 impl Plan {
-    /// Draws of points, or of tuples with a polynomial of this degree.
+    /// A plan to sample points, or tuples with a polynomial of this degree.
     pub fn new(
         model: &MixedModel,
         component: &Component,
@@ -223,12 +225,13 @@ impl Plan {
         self.polynomial.degree()
     }
 
-    /// The half-width of what a draw can be.
+    /// The half-width of the range of a sample.
     fn reach(&self) -> f64 {
         self.tuples.as_ref().map_or(self.polynomial.error(), |tuples| tuples.total)
     }
 
-    /// A bound with which the mean of N draws is farther than that from theirs: Hoeffding's.
+    /// Hoeffding bound: the mean of `count` samples differs from the expectation by more than this with
+    /// probability at most `risk`.
     fn hoeffding(&self, count: f64, risk: f64) -> f64 {
         self.reach() * (2.0 * (2.0 / risk).ln() / count).sqrt()
     }
@@ -236,7 +239,7 @@ impl Plan {
     pub fn run(&self, samples: u64, risk: f64, stream: (u64, usize), clock: &Clock<'_>) -> Result<Outcome> {
         let zeta = self.polynomial.coefficients();
         let known = zeta[0] + zeta[1] * self.first + zeta[2] * self.second;
-        // E e^z ≥ exp E z: what the draws must be told from.
+        // E e^z ≥ exp E z, so the error must be below this value.
         let least = self.first.exp();
         if self.hoeffding(samples as f64, risk) > least {
             let needed = 2.0 * (2.0 / risk).ln() * (self.reach() / (0.1 * least)).powi(2);
@@ -258,8 +261,8 @@ impl Plan {
                     self.block(BLOCK.min(samples - block * BLOCK), &mut random, clock)
                 })
                 .collect();
-            // What was drawn when the run had to stop is left out as a whole, so its values have no say in
-            // that.
+            // The whole batch in progress when the run had to stop is left out, so the decision does not
+            // depend on its values.
             let parts = match parts {
                 Err(_) if at > 0 => break,
                 parts => parts?,
@@ -272,14 +275,14 @@ impl Plan {
         let count = drawn as f64;
         let residual = sum / count;
         let variance = (squares / count - residual * residual).max(0.0) * count / (count - 1.0).max(1.0);
-        // Half the risk for either, both sides each.
+        // Half of the risk for each inequality, both two-sided.
         let reach = 2.0 * self.reach();
         let log = (8.0 / risk).ln();
         let bernstein =
             (2.0 * variance * log / count).sqrt() + 7.0 * reach * log / (3.0 * (count - 1.0).max(1.0));
         let half = self.hoeffding(count, 0.5 * risk).min(bernstein);
         let bias = if self.tuples.is_some() { self.polynomial.error() } else { 0.0 };
-        // The closed forms are good to 1e−12 of what they sum.
+        // The closed forms are accurate to 1e−12 of their summands.
         let rounding =
             1e-11 * (zeta[0].abs() + zeta[1].abs() * self.half + zeta[2].abs() * self.half.powi(2));
         let slack = half + bias + rounding;
@@ -302,7 +305,7 @@ impl Plan {
         })
     }
 
-    /// The sum of so many draws, and of their squares.
+    /// The sum of `count` samples, and of their squares.
     fn block(&self, count: u64, random: &mut Stream, clock: &Clock<'_>) -> Result<(f64, f64)> {
         let mut x = vec![0.0; self.domains.len()];
         let (mut sum, mut squares) = (0.0, 0.0);

@@ -1,11 +1,12 @@
-//! Arithmetic with intervals whose ends are moved outward, to bound a score and its slopes over a box.
+//! Interval arithmetic with outward rounding, for bounds on a score and its slopes over a box.
 //!
-//! Naive ranges of θ₁x + θ₂x² are far too wide where the two cancel. The mean value theorem gives s(x) ∈ s(m) +
-//! Σᵥ ∂ᵥs(box)·(xᵥ − mᵥ), whose excess shrinks with the square of the box; the intersection of both is taken.
+//! Naive ranges of θ₁x + θ₂x² are far too wide if the two terms cancel. The mean value theorem gives s(x) ∈
+//! s(m) + Σᵥ ∂ᵥs(box)·(xᵥ − mᵥ), whose excess shrinks with the square of the box. The intersection of both
+//! ranges is used.
 
 use crate::model::Statistic;
 
-/// A slope that has no bound is at most this, so that 0 times it is 0.
+/// An unbounded slope is replaced by this value, so that 0 times it is 0.
 const MOST: f64 = 1e300;
 
 /// low ≤ high.
@@ -20,7 +21,7 @@ impl Range {
         Range { low: x, high: x }
     }
 
-    /// The hull of two numbers that are good to a few units in the last place.
+    /// The hull of two numbers that are accurate to a few units in the last place.
     fn around(a: f64, b: f64) -> Self {
         let (low, high) = (a.min(b), a.max(b));
         Range { low: low - 1e-14 * low.abs() - 1e-300, high: high + 1e-14 * high.abs() + 1e-300 }
@@ -51,7 +52,7 @@ impl Range {
     }
 }
 
-/// xⁿ for a whole n, exact in its monotone parts.
+/// xⁿ for an integer n, exact on its monotone parts.
 fn whole_power(x: Range, n: i32) -> Range {
     let ends = Range::around(x.low.powi(n), x.high.powi(n));
     if n % 2 == 0 && x.holds_zero() { Range { low: 0.0, high: ends.high } } else { ends }

@@ -1,10 +1,10 @@
-//! Numerical quadrature as a reference: Gauss–Legendre points in every continuous variable, every joint state
-//! of the discrete ones.
+//! Numerical quadrature as a reference: Gauss–Legendre points in each continuous variable, and each joint
+//! state of the discrete variables.
 //!
-//! Each box is cut where |x − m| has its kink and into panels of 16 points, and the panels are halved until
-//! two answers in a row agree. What is told of the error is the distance of the last two, which is an
-//! estimate and no bound: a peak between all points goes unseen. The work is (16·panels)ⁿ for n continuous
-//! variables that hang together.
+//! Each box is split at the kinks of |x − m| and into panels of 16 points, and the panels are halved until
+//! two successive results agree. The reported error is the difference between the last two results. It is an
+//! estimate, not a bound: a peak between all points is missed. The work is (16·panels)ⁿ for n continuous
+//! variables in a connected component.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ use super::gauss::gauss_legendre;
 
 const NAME: &str = "gauss-legendre";
 const POINTS: usize = 16;
-/// Points of one piece of work.
+/// Points per task.
 const BLOCK: usize = 1024;
-/// Pieces whose sums are kept together.
+/// Number of tasks whose sums are kept at a time.
 const AT_ONCE: usize = 1 << 16;
 /// More points would take years.
 const MOST_POINTS: f64 = 1e15;
@@ -36,9 +36,9 @@ const MOST_POINTS: f64 = 1e15;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GaussLegendre {
-    /// Halves the panels until log Z moves by less than this, in nats.
+    /// The panels are halved until log Z changes by less than this, in nats.
     pub error: f64,
-    /// The most points of a component.
+    /// Maximum number of points per component.
     pub points: f64,
 }
 
@@ -64,7 +64,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
                     promise: Promise::Heuristic,
                 };
             };
-            // Eight panels settle most densities.
+            // Eight panels suffice for most densities.
             let states = joint.count as f64;
             let points = (8.0 * POINTS as f64).powi(joint.boxes.len() as i32) * states;
             let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
@@ -133,7 +133,7 @@ impl GaussLegendre {
             }
             let value = match grid(densities, &segments, panels, clock) {
                 Ok(value) => value,
-                // The grid before this one stands.
+                // The result of the previous grid is used.
                 Err(Error::OverBudget { .. }) if last.is_some() => {
                     found.stopped = true;
                     break;
@@ -165,9 +165,9 @@ fn segments(densities: &[Density], v: usize, (a, b): (f64, f64)) -> Vec<f64> {
     ends
 }
 
-/// log ∫ on a grid of so many panels per segment of a variable.
+/// log ∫ on a grid with `panels` panels per segment of a variable.
 fn grid(densities: &[Density], segments: &[Vec<f64>], panels: usize, clock: &Clock<'_>) -> Result<f64> {
-    // Half the width of a panel for each segment; points are found when they are needed.
+    // Half the width of a panel for each segment. Points are computed on demand.
     let rule: Vec<(f64, f64)> = gauss_legendre(POINTS).into_iter().map(|(t, w)| (t, w.ln())).collect();
     let axis = |ends: &Vec<f64>| {
         let half = |pair: &[f64]| 0.5 * (pair[1] - pair[0]) / panels as f64;

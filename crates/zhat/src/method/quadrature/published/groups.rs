@@ -1,4 +1,4 @@
-//! Tuples drawn and added up: one group of samples with a random stream of its own.
+//! Groups of samples: each draws and sums tuples with its own random stream.
 
 use super::Subject;
 use crate::method::quadrature::tuples::Tuples;
@@ -15,14 +15,14 @@ pub(super) struct Group<'c> {
     pub sums: Sums,
 }
 
-/// What a group has to add up beside.
+/// Additional sums of a group.
 pub(super) enum Sums {
     None,
     Variables(Beliefs),
     Factors { beliefs: FactorBeliefs, seen: Vec<bool>, near: Vec<usize> },
 }
 
-/// The factors near each variable, if they are asked about.
+/// The factors near each variable, if the query needs them.
 pub(super) struct Near(Vec<Vec<usize>>);
 
 impl Near {
@@ -52,12 +52,12 @@ impl<'c> Group<'c> {
         Group { random, tuples, sum: CompensatedSum::default(), sums }
     }
 
-    /// Σ of all samples so far.
+    /// Sum of all samples so far.
     pub fn sum(&self) -> f64 {
         self.sum.value()
     }
 
-    /// Draws so many tuples more.
+    /// Draws `count` more tuples.
     pub fn draw(&mut self, count: u64, subject: &Subject, graph: &FactorGraph, near: &Near) {
         let Subject { cumulative, signs, cliques, .. } = subject;
         let last = cumulative.len() - 1;
@@ -71,7 +71,7 @@ impl<'c> Group<'c> {
                     let tuple = self.tuples.draw(length, &mut self.random).iter();
                     let z = signs[length] * tuple.map(|&j| cliques.theta()[j]).product::<f64>();
                     sum += z;
-                    // What is not touched stays uniform: only the difference is added here.
+                    // Untouched variables stay uniform, so only the difference from uniform is added.
                     for &v in self.tuples.touched() {
                         let own = beliefs.variable_mut(v as usize);
                         let spread = z / own.len() as f64;
@@ -104,8 +104,8 @@ impl<'c> Group<'c> {
     }
 }
 
-/// Adds z·|X_T|/|X_{T ∪ U}| to every state of the factor's variables U that agrees with the touched ones T,
-/// less what no knowledge would give.
+/// Adds z·|X_T|/|X_{T ∪ U}| to each state of the factor's variables U that agrees with the touched ones T,
+/// minus the uniform share.
 fn agree(tuples: &Tuples<'_>, graph: &FactorGraph, f: usize, z: f64, masses: &mut [f64]) {
     let scope = graph.factor(f).scope;
     let size = masses.len();

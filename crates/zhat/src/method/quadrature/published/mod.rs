@@ -1,23 +1,24 @@
 //! Stochastic Clenshaw–Curtis quadrature as published (Algorithms 1 and 3).
 //!
 //! exp is replaced by a polynomial p of degree k on \[−‖θ‖₁, ‖θ‖₁\]. Then Σ_x p(score(x)) = Σᵢ ζᵢ Σ_j
-//! χⁱ(j)·Π_r θ_{j_r} is a sum over index tuples ([`super::tuples`]), and with (j, i) drawn with probability
-//! |ζᵢ|·χⁱ(j)/τ, τ = Σᵢ |ζᵢ|·|X|·|C|ⁱ, the number τ·sgn(ζᵢ)·Π_r θ_{j_r} is an unbiased estimate of it.
-//! Marginals share the samples: a tuple that touches some variables says something about those, and what it
-//! does not touch is uniform.
+//! χⁱ(j)·Π_r θ_{j_r} is a sum over index tuples ([`super::tuples`]), and if (j, i) is drawn with
+//! probability |ζᵢ|·χⁱ(j)/τ, τ = Σᵢ |ζᵢ|·|X|·|C|ⁱ, then τ·sgn(ζᵢ)·Π_r θ_{j_r} is an unbiased estimate of it.
+//! Marginals use the same samples: a tuple fixes the states of the variables that it touches, and all others
+//! are uniform.
 //!
-//! Time O(k) a sample, whatever the size of the model; memory that of the model. What is promised comes from
-//! the corrected error bound ([`super::theorems`]), never from the spread of the samples: the empty tuple may
-//! have probability 10⁻⁷ and carry almost all of Z, so the spread of a sample that has missed it says
-//! nothing. Where the bound says nothing either, nothing is promised, and the answer tells how many samples
-//! it would take. Ẑ can be negative; then log Ẑ does not exist, and there is no answer.
-//! [`super::StochasticQuadrature`] is what to use instead.
+//! Time O(k) per sample, independent of the size of the model; memory that of the model. The guarantee comes
+//! from the corrected error bound ([`super::theorems`]), never from the spread of the samples: the empty
+//! tuple may have probability 10⁻⁷ and carry almost all of Z, so the spread of samples that missed it is
+//! meaningless. If the bound is vacuous, there is no guarantee, and the diagnostics state how many samples
+//! would be needed. If Ẑ is negative, log Ẑ does not exist and an error is returned. Use
+//! [`super::StochasticQuadrature`] instead.
 //!
 //! Reference: N. Piatkowski, K. Morik, *Fast stochastic quadrature for approximate maximum-likelihood
 //! estimation*, UAI 2018.
 //!
 //! ```
-//! use zhat::{FactorGraph, LogPartition, Run, quadrature::PublishedQuadrature};
+//! use zhat::{FactorGraph, LogPartition, Run};
+//! use zhat::quadrature::PublishedQuadrature;
 //! let mut graph = FactorGraph::new(vec![2; 3])?;
 //! graph.add_factor(&[0, 1], &[0.01, -0.01, -0.01, 0.01])?;
 //! graph.add_factor(&[1, 2], &[0.01, -0.01, -0.01, 0.01])?;
@@ -34,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use self::groups::{Group, Near, Sums};
 use super::polynomial::Polynomial;
 use super::theorems::{self, Norms};
-use super::tuples::{Cliques, Sampler, Tuples};
+use super::tuples::{Cliques, TupleSampler, Tuples};
 use crate::answer::{Answer, Diagnostics, Estimate, Guarantee, Promise};
 use crate::error::{Error, Result};
 use crate::method::cost::published_quadrature::{PER_INDEX, PER_SAMPLE};
@@ -50,42 +51,42 @@ use crate::run::{Clock, Run};
 use crate::units;
 
 const NAME: &str = "sccq-published";
-/// Streams that the samples are shared among; a constant, so that answers do not depend on threads.
+/// The number of random streams; a constant, so that results do not depend on the number of threads.
 const GROUPS: usize = 32;
-/// Samples of a group between two looks at the clock.
+/// Samples per group between two checks of the clock.
 const ROUND: u64 = 4096;
-/// Norms up to which the theorems' figures are reported; beyond, the polynomials alone would take longer than
-/// the samples.
+/// Maximum norm for which the numbers of the theorems are reported. Beyond it, computing the polynomials
+/// alone would take longer than sampling.
 const REPORTED: f64 = 50.0;
-/// The part of the error probability that is kept for runs that do not come to the end.
+/// The share of the error probability reserved for runs that stop early.
 const EARLY: f64 = 0.2;
 
-/// How exp becomes a polynomial.
+/// Polynomial approximation of exp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approximation {
     /// Interpolation at Chebyshev points, by a discrete cosine transform.
     #[default]
     Chebyshev,
-    /// The least error, by Remez' exchange.
+    /// Smallest maximum error, by the Remez exchange algorithm.
     Remez,
 }
 
-/// Stochastic Clenshaw–Curtis quadrature as it was published.
+/// Stochastic Clenshaw–Curtis quadrature as published.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PublishedQuadrature {
-    /// The polynomial's degree; none for what `epsilon` needs, or 3.
+    /// Degree of the polynomial; by default the degree that `epsilon` requires, or 3.
     pub degree: Option<usize>,
-    /// How the polynomial is found.
+    /// Construction of the polynomial.
     pub approximation: Approximation,
-    /// How tuples are drawn.
-    pub sampler: Sampler,
-    /// Samples in all, if no `epsilon` is given.
+    /// Sampler of index tuples.
+    pub sampler: TupleSampler,
+    /// Total number of samples if `epsilon` is not given.
     pub samples: u64,
-    /// A relative error that is to be kept: as many samples as the corrected bound asks for, or a refusal
-    /// that says how many.
+    /// Target relative error. The corrected bound determines the number of samples; if it is too large, an
+    /// error states it.
     pub epsilon: Option<f64>,
     /// Confidence of the bound, between 0 and 1.
     pub confidence: f64,
@@ -94,7 +95,7 @@ pub struct PublishedQuadrature {
 options!(PublishedQuadrature {
     degree: Option<usize> => Range::whole(0, 1000),
     approximation: Approximation,
-    sampler: Sampler,
+    sampler: TupleSampler,
     samples: u64 => SAMPLES,
     epsilon: Option<f64> => INSIDE_UNIT,
     confidence: f64 => INSIDE_UNIT
@@ -105,7 +106,7 @@ impl Default for PublishedQuadrature {
         PublishedQuadrature {
             degree: None,
             approximation: Approximation::Chebyshev,
-            sampler: Sampler::Direct,
+            sampler: TupleSampler::Direct,
             samples: 1 << 20,
             epsilon: None,
             confidence: 0.95,
@@ -113,12 +114,12 @@ impl Default for PublishedQuadrature {
     }
 }
 
-/// What is sampled: a model's cliques, the polynomial, and how many.
+/// The cliques of a model, the polynomial and the number of samples.
 struct Subject {
     cliques: Cliques,
     norms: Norms,
     polynomial: Polynomial,
-    /// P(I ≤ i) for every length i, and the sign of each.
+    /// P(I ≤ i) for each length i, and the signs.
     cumulative: Vec<f64>,
     signs: Vec<f64>,
     samples: u64,
@@ -128,9 +129,9 @@ struct Drawn<'c> {
     groups: Vec<Group<'c>>,
     samples: u64,
     stopped_early: bool,
-    /// The mean in units of τ, of all samples.
+    /// The mean of all samples in units of τ.
     mean: f64,
-    /// Samples and their mean behind the promise, and its error probability.
+    /// The number and mean of the samples that the guarantee uses, and its error probability.
     checked: (f64, f64, f64),
 }
 
@@ -143,7 +144,7 @@ impl PublishedQuadrature {
         samples * (PER_SAMPLE + PER_INDEX * degree as f64) / threads.clamp(1, GROUPS) as f64
     }
 
-    /// The polynomial and the number of samples, or why there are none.
+    /// The polynomial and the number of samples, or an error with the reason.
     fn subject(&self, cliques: Cliques, run: &Run) -> Result<Subject> {
         let norms = Norms::of(&cliques);
         let beyond = |error: Error| {
@@ -208,7 +209,7 @@ impl PublishedQuadrature {
         Ok(Subject { cliques, norms, polynomial, cumulative, signs, samples })
     }
 
-    /// An error if that many samples take longer than there is time.
+    /// Returns an error if this number of samples exceeds the time limit.
     fn refuse(&self, needed: theorems::Needed, epsilon: f64, run: &Run) -> Result<()> {
         let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
         let seconds = Self::seconds(needed.samples(), needed.degree, run.threads());
@@ -316,14 +317,14 @@ impl PublishedQuadrature {
         diagnostics
     }
 
-    /// What a relative error takes, where that is worth knowing.
+    /// The samples needed for a relative error, if they are worth reporting.
     fn needed(&self, norms: &Norms, epsilon: f64) -> Option<theorems::Needed> {
         let known = (norms.one <= REPORTED)
             .then(|| theorems::corrected(norms, norms.interval(), epsilon, self.delta()));
         known.flatten()
     }
 
-    /// Why there is no logarithm.
+    /// The error for an estimate without a logarithm.
     fn negative(&self, subject: &Subject, drawn: &Drawn<'_>) -> Error {
         let norms = &subject.norms;
         let needed = theorems::corrected(norms, norms.interval(), 0.1, self.delta());
@@ -340,7 +341,7 @@ impl PublishedQuadrature {
         ))
     }
 
-    /// Draws the tuples and hands them to `finish`.
+    /// Draws the tuples and passes them to `finish`.
     fn answer<T>(
         &self,
         graph: &FactorGraph,
@@ -370,12 +371,12 @@ impl PublishedQuadrature {
     }
 }
 
-/// 10 to the power that e to this power is.
+/// exp(log) as a power of ten.
 fn power_of_ten(log: f64) -> String {
     if log < 30.0 { format!("{:.3e}", log.exp()) } else { format!("10^{:.1}", log / std::f64::consts::LN_10) }
 }
 
-/// Logarithms of |X|, of the constant part and of means.
+/// Rounding of the logarithms of |X|, of the constant part and of means.
 fn rounding(graph: &FactorGraph) -> f64 {
     let operations = graph.variable_count() as f64 + graph.factor_count() as f64 + 64.0;
     numeric::rounding_allowance(operations, graph.magnitude())
@@ -396,12 +397,11 @@ impl Forecasts<FactorGraph> for PublishedQuadrature {
         let samples = subject.samples as f64;
         let error =
             theorems::error_of(&subject.norms, &subject.polynomial, samples, (1.0 - EARLY) * self.delta());
-        // A touched factor's whole table is gone through.
+        // The whole table of a touched factor is traversed.
         let extra = if query == Query::LogPartition { 1.0 } else { 4.0 };
         let promise =
             if query == Query::LogPartition && error < 1.0 { Promise::Bounds } else { Promise::Heuristic };
-        // Where the bound is no use, what it would take until it is: before that the answer may be no number
-        // at all.
+        // If the bound is vacuous, the time until it is not: before that, the result may not be a number.
         let until = error.max(1.0).powi(2);
         Forecast { bytes, seconds: until * extra * Self::seconds(samples, degree, 1), promise }
     }
@@ -436,14 +436,14 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
     }
 }
 
-/// Why pseudo-marginals come without a promise.
+/// The reason why pseudo-marginals have no guarantee.
 fn pseudo() -> Guarantee {
     let reason =
         "pseudo-marginals: ratios of two estimates of a polynomial's sum; negative ones are set to 0";
     Guarantee::Heuristic { reason: reason.into() }
 }
 
-/// The mean of all samples is uniform; what was added up is the difference.
+/// Adds the uniform share of the total; the masses hold only the difference from uniform.
 fn complete(masses: &mut [f64], total: f64) {
     let uniform = total / masses.len() as f64;
     masses.iter_mut().for_each(|mass| *mass = (*mass + uniform).max(0.0));

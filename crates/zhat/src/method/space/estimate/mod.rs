@@ -20,7 +20,7 @@
 mod annealed;
 mod importance;
 mod published;
-pub mod schedule;
+pub(crate) mod schedule;
 mod telescoped;
 mod tpa;
 

@@ -1,4 +1,4 @@
-//! Scores computed by a user's function.
+//! User-defined scores.
 
 use std::fmt::Debug;
 
@@ -9,27 +9,27 @@ pub trait Features: Send + Sync + Debug {
     /// s(y).
     fn score(&self, structure: &[u32]) -> Result<f64>;
 
-    /// Numbers below and above every score. A score outside is an error.
+    /// Lower and upper bounds on every score. A score outside is an error.
     fn range(&self) -> (f64, f64);
 
-    /// How many features there are; 0 where only scores are known.
+    /// The number of features; 0 if only scores are available.
     fn dimension(&self) -> usize {
         0
     }
 
-    /// Adds `weight`·φ(y).
+    /// Adds `weight`·φ(y) to `sums`.
     fn add(&self, structure: &[u32], weight: f64, sums: &mut [f64]) -> Result<()> {
         let _ = (structure, weight, sums);
         Ok(())
     }
 
-    /// A number that ‖φ(y)‖ does not exceed.
+    /// An upper bound on ‖φ(y)‖.
     fn radius(&self) -> f64 {
         f64::INFINITY
     }
 }
 
-/// A function as scores, with the range that it keeps to.
+/// Scores given by a function, with its stated range.
 pub struct Closure<F> {
     pub(crate) function: F,
     pub(crate) range: (f64, f64),

@@ -1,4 +1,4 @@
-//! φ(y): how many features there are, and what a structure adds to their sums.
+//! φ(y): the number of features, and weighted sums of features.
 
 use super::Scores;
 use super::value::value;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::model::space::Structures;
 
 impl Scores {
-    /// How many features there are.
+    /// The number of features.
     pub(crate) fn dimension(&self) -> usize {
         match self {
             Scores::Unary(numbers) | Scores::Position(numbers) | Scores::Precedence(numbers) => numbers.len(),
@@ -21,7 +21,7 @@ impl Scores {
         }
     }
 
-    /// Adds `weight`·φ(y).
+    /// Adds `weight`·φ(y) to `sums`.
     pub(crate) fn add(&self, space: &Structures, y: &[u32], weight: f64, sums: &mut [f64]) -> Result<()> {
         let n = y.len();
         let value = |bit: u32| value(space, bit);
@@ -69,7 +69,7 @@ impl Scores {
     }
 }
 
-/// Where the pair {i, j} of n stands in the order (0, 1), (0, 2), …, (1, 2), ….
+/// The index of the pair {i, j} of n elements in the order (0, 1), (0, 2), …, (1, 2), ….
 pub(crate) fn pair_index(n: usize, i: usize, j: usize) -> usize {
     let (i, j) = (i.min(j), i.max(j));
     i * (2 * n - i - 1) / 2 + j - i - 1

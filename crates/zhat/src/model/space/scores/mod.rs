@@ -1,4 +1,4 @@
-//! Scores of structures, s(y) = ⟨θ, φ(y)⟩, and how they change with a move.
+//! Scores of structures, s(y) = ⟨θ, φ(y)⟩, and their changes under moves.
 //!
 //! | scores | spaces | s(y) | φ, in the order of θ |
 //! |---|---|---|---|
@@ -10,9 +10,10 @@
 //! | `Distance` | permutations | −θ d(y, reference) | −d |
 //! | `Links` | cycles | Σ W_uv over the cycle's edges | u < v, n(n − 1)/2 zeros and ones |
 //! | `Links` | partitions | Σ W_ij over pairs in one block | the same |
-//! | `Custom` | all | what a program says | the same |
+//! | `Custom` | all | user-defined | user-defined |
 //!
-//! All numbers are finite. A change by one move costs what the move touches, not the whole structure.
+//! All numbers are finite. The cost of a score change is proportional to the affected part, not to the whole
+//! structure.
 
 use std::fmt::Debug;
 
@@ -30,37 +31,37 @@ pub use pairs::Pairs;
 use super::{Distance, Structures};
 use crate::error::{Error, Result};
 
-/// θ and φ.
+/// The scores: θ and the type of φ.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Scores {
-    /// One number a label or node.
+    /// One number per label or node.
     Unary(Vec<f64>),
     /// Labels × inputs.
     Products {
-        /// Θ, row-major, a row a label.
+        /// Θ, row-major, one row per label.
         weights: Vec<f64>,
         /// x.
         inputs: Vec<f64>,
         /// Θx.
         unary: Vec<f64>,
     },
-    /// Numbers for labels and for pairs of them.
+    /// Scores of labels and of pairs of labels.
     Pairwise(Pairs),
-    /// A, a row an item.
+    /// A, with one row per item.
     Position(Vec<f64>),
-    /// B, a row the item before.
+    /// B, with one row per preceding item.
     Precedence(Vec<f64>),
-    /// The distance to a reference.
+    /// Minus θ times the distance to a reference.
     Distance {
-        /// Which.
+        /// The distance.
         distance: Distance,
-        /// The place of each item in the reference.
+        /// The position of each item in the reference.
         places: Vec<u32>,
-        /// θ: above 0 near the reference is likely.
+        /// θ; if positive, orders near the reference are more likely.
         spread: f64,
     },
-    /// W, symmetric, zeros on the diagonal.
+    /// W, symmetric, with zeros on the diagonal.
     Links(Vec<f64>),
     /// User-defined scores.
     Custom(Arc<dyn Features>),
@@ -88,7 +89,7 @@ impl PartialEq for Scores {
     }
 }
 
-/// The error for numbers that are not finite.
+/// Checks that all numbers are finite.
 fn finite(what: &str, numbers: &[f64]) -> Result<()> {
     match numbers.iter().position(|x| !x.is_finite()) {
         Some(at) => Err(Error::model(format!("{what} {at} is {}, expected a finite score", numbers[at]))),
@@ -97,7 +98,7 @@ fn finite(what: &str, numbers: &[f64]) -> Result<()> {
 }
 
 impl Scores {
-    /// Σᵢ (Θx)ᵢ yᵢ: the products of labels and inputs.
+    /// Σᵢ (Θx)ᵢ yᵢ: products of labels and inputs.
     pub fn products(weights: Vec<f64>, inputs: Vec<f64>) -> Result<Self> {
         finite("weight", &weights)?;
         finite("input", &inputs)?;
@@ -111,12 +112,12 @@ impl Scores {
         Ok(Scores::Products { weights, inputs, unary })
     }
 
-    /// Single scores and scores of pairs (i, j, w); every pair once.
+    /// Unary scores and scores of pairs (i, j, w); each pair at most once.
     pub fn pairwise(unary: Vec<f64>, pairs: &[(usize, usize, f64)]) -> Result<Self> {
         Pairs::new(unary, pairs).map(Scores::Pairwise)
     }
 
-    /// −spread · (distance to an order of the items).
+    /// −spread · (distance to a reference order of the items).
     pub fn distance(distance: Distance, reference: &[usize], spread: f64) -> Result<Self> {
         let n = reference.len();
         let mut places = vec![u32::MAX; n];
@@ -133,7 +134,7 @@ impl Scores {
         Ok(Scores::Distance { distance, places, spread })
     }
 
-    /// Scores of pairs (i, j, w) of n vertices or elements; pairs that are not named have the score 0.
+    /// Scores of pairs (i, j, w) of n vertices or elements; other pairs have score 0.
     pub fn links(n: usize, pairs: &[(usize, usize, f64)]) -> Result<Self> {
         let mut matrix = vec![0.0; n * n];
         for &(i, j, w) in pairs {
@@ -146,7 +147,7 @@ impl Scores {
         Ok(Scores::Links(matrix))
     }
 
-    /// A function that keeps to a range. What it says outside of that is an error.
+    /// Scores given by a function with a stated range. A score outside the range is an error.
     pub fn closure(
         function: impl Fn(&[u32]) -> Result<f64> + Send + Sync + 'static,
         low: f64,
@@ -169,7 +170,7 @@ impl Scores {
         }
     }
 
-    /// The single scores, where there are no others.
+    /// The unary scores, if there are no others.
     pub(crate) fn unary(&self) -> Option<&[f64]> {
         match self {
             Scores::Unary(unary) | Scores::Products { unary, .. } => Some(unary),
@@ -177,7 +178,7 @@ impl Scores {
         }
     }
 
-    /// Whether these scores are of structures like that; every number finite.
+    /// Checks that the scores are defined for this space and that every number is finite.
     pub(crate) fn check(&self, space: &Structures) -> Result<()> {
         let n = space.as_space().width();
         let expect = |found: usize, expected: usize, what: &str| match found == expected {

@@ -1,8 +1,8 @@
-//! Single and pairwise scores, with the neighbours of each label at hand.
+//! Unary and pairwise scores, with an adjacency list.
 
 use crate::error::{Error, Result};
 
-/// Single and pairwise scores.
+/// Unary and pairwise scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pairs {
     pub(crate) unary: Vec<f64>,
@@ -13,7 +13,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// From pairs (i, j, w); every pair once.
+    /// Scores from pairs (i, j, w); each pair at most once.
     pub(crate) fn new(unary: Vec<f64>, pairs: &[(usize, usize, f64)]) -> Result<Self> {
         let n = unary.len();
         let mut starts = vec![0; n + 2];
@@ -46,7 +46,7 @@ impl Pairs {
         Ok(Pairs { unary, edges, weights, starts, neighbours })
     }
 
-    /// The single scores.
+    /// The unary scores.
     pub fn unary(&self) -> &[f64] {
         &self.unary
     }
@@ -56,7 +56,7 @@ impl Pairs {
         self.edges.iter().zip(&self.weights).map(|(e, w)| (e.0 as usize, e.1 as usize, *w))
     }
 
-    /// β·θ.
+    /// Multiplies θ by β.
     pub(crate) fn scale(&mut self, beta: f64) {
         let neighbours = self.neighbours.iter_mut().map(|neighbour| &mut neighbour.1);
         self.unary.iter_mut().chain(&mut self.weights).chain(neighbours).for_each(|x| *x *= beta);

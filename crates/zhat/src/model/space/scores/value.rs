@@ -1,11 +1,11 @@
-//! s(y), and how it changes with a move.
+//! s(y), and its change under a move.
 
 use super::Scores;
 use crate::error::{Error, Result};
 use crate::model::space::{Distance, Step, Structures};
 
 impl Scores {
-    /// s(y) of a structure that is one.
+    /// s(y) of a valid structure.
     pub(crate) fn score(&self, space: &Structures, y: &[u32]) -> Result<f64> {
         let n = y.len();
         let value = |bit: u32| value(space, bit);
@@ -56,8 +56,8 @@ impl Scores {
         })
     }
 
-    /// By how much the score has changed with a step, where that is cheaper than the whole; y is as it is
-    /// after it.
+    /// The change of the score by a step, if that is cheaper than the whole score; y is the structure after
+    /// the step.
     pub(crate) fn change(&self, space: &Structures, y: &[u32], step: &Step) -> Option<f64> {
         let n = y.len();
         let value = |bit: u32| value(space, bit);
@@ -111,7 +111,7 @@ impl Scores {
         }
     }
 
-    /// β·θ; user-defined scores stay.
+    /// Multiplies θ by β; user-defined scores are unchanged.
     pub(crate) fn scale(&mut self, beta: f64) {
         let scale = |numbers: &mut [f64]| numbers.iter_mut().for_each(|x| *x *= beta);
         match self {
@@ -130,7 +130,7 @@ impl Scores {
     }
 }
 
-/// What scores see of a bit.
+/// The value used in scores for a bit.
 pub(crate) fn value(space: &Structures, bit: u32) -> f64 {
     match space {
         Structures::Hypercube(cube) => cube.value(bit),
@@ -138,7 +138,7 @@ pub(crate) fn value(space: &Structures, bit: u32) -> f64 {
     }
 }
 
-/// The change of Σ B(i, j) over i before j with a swap of two items.
+/// The change of Σ B(i, j) over i before j by a swap of two items.
 fn swapped(y: &[u32], step: &Step, b: impl Fn(u32, u32) -> f64) -> Option<f64> {
     let [first, second] = step.changes.as_slice() else {
         return step.changes.is_empty().then_some(0.0);

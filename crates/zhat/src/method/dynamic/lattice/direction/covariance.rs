@@ -1,4 +1,4 @@
-//! Covariances of a direction with nodes and edges, and what moves with q.
+//! Covariances of a direction with nodes and edges, and the gradient with respect to q.
 
 use super::logs::{Logs, Quotient};
 use super::{Directed, Direction};
@@ -11,7 +11,7 @@ use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
 
 impl<F: Real> Direction<'_, F> {
-    /// Cov(D, 1[xₜ = i]) of sequence b; zeros where E[D] is not finite or there is no weight.
+    /// Cov(D, 1[xₜ = i]) of sequence b; zeros if E[D] is not finite or Z = 0.
     pub fn node_covariance(&self, directed: &Directed<F>, values: &[f64], b: usize, t: usize, out: &mut [F]) {
         if directed.p.log_partition[b] == f64::NEG_INFINITY || !values[b].is_finite() {
             return out.fill(F::ZERO);
@@ -80,7 +80,7 @@ impl<F: Real> Direction<'_, F> {
                     w.iter_mut().for_each(|w| *w *= factor);
                     h.iter_mut().zip(&*w).for_each(|(h, &w)| *h *= w);
                 }
-                // a·g with w, a with w·h: the stacked rows; then a with w through ln M.
+                // The stacked rows are a·g with w and a with w·h; then follows a with w through ln M.
                 let (count, steps) = (chunk.len(), lattice.steps);
                 steps.add_gradient(t, count, &left[..count * size], &right[..count * next], None, gradient);
                 steps.add_gradient(t, count, &left[count * size..], &right[count * next..], None, gradient);
@@ -110,7 +110,7 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// vₜ₊₁ + extra + Σ c·(ln w with its norm) − E[D]: what an edge into t + 1 has to add.
+    /// vₜ₊₁ + extra + Σ c·(ln w with its norm) − E[D]: the contribution of the part after an edge into t + 1.
     fn tail(&self, directed: &Directed<F>, value: f64, place: usize, t: usize, row: &mut [F]) {
         row.copy_from_slice(directed.after.entered().row(place, t + 1));
         if self.p.segments.is_none() {
@@ -159,7 +159,7 @@ impl<F: Real> Direction<'_, F> {
                     (vec![F::ZERO; chunk.len() * size], vec![F::ZERO; chunk.len() * next]);
                 let mut scales = vec![0.0; chunk.len()];
                 self.p.gather(&directed.p, chunk, &mut left, &mut right, &mut scales);
-                // M_q must not vanish where M_p does not.
+                // M_q must not underflow where M_p does not.
                 let safe = q.least(t) > 0.5 * F::TINY.to_f64().ln();
                 let mut extreme = Vec::new();
                 for (k, &(t, place)) in chunk.iter().enumerate() {

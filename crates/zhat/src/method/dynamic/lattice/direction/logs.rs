@@ -1,11 +1,11 @@
-//! Logarithms of transitions as directions: what products go through.
+//! Log-transitions as directions of products.
 
 use crate::method::dynamic::lattice::entries::{Entries, Index};
 use crate::method::dynamic::lattice::nodes::{Edges, add};
 use crate::method::dynamic::lattice::steps::Steps;
 use crate::numeric::Real;
 
-/// ln M of the lattices, added up with their factors; 0 where a lattice has no transition.
+/// The sum of factor · ln M over the lattices; entries without a transition count as 0.
 pub(super) struct Logs<'a, F: Real> {
     pub(super) parts: Vec<(F, &'a Edges<'a, F>, &'a dyn Steps<F>)>,
 }
@@ -52,7 +52,7 @@ impl<F: Real> Entries<F> for Logs<'_, F> {
     }
 }
 
-/// exp(ln M_p − ln M_q): makes q's products p's.
+/// exp(ln M_p − ln M_q): turns products with M_q into products with M_p.
 pub(super) struct Quotient<'a, F: Real>(pub Logs<'a, F>);
 
 impl<F: Real> Entries<F> for Quotient<'_, F> {
@@ -67,7 +67,7 @@ impl<F: Real> Entries<F> for Quotient<'_, F> {
     fn fill(&self, t: usize, rows: Index<'_>, columns: Index<'_>, out: &mut [F]) {
         self.0.fill(t, rows.clone(), columns.clone(), out);
         F::exp_in_place(out);
-        // What p does not have counts as 0 in the logarithms.
+        // The logarithms count missing transitions of p as 0.
         let mut own = vec![F::ZERO; out.len()];
         self.0.parts[0].1.fill(t, rows, columns, &mut own);
         for (x, &log) in out.iter_mut().zip(&own) {

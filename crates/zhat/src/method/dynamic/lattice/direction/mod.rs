@@ -1,21 +1,23 @@
-//! Expectations of log probabilities along a path, and their gradients: entropy, cross-entropy, KL.
+//! Expectations of log-probabilities along a path, and their gradients: entropy, cross-entropy and KL
+//! divergence.
 //!
-//! A direction is D(x) = own·log p(x) + other·log q(x) + Σₜ extraₜ(xₜ) for a lattice p and another, q, of the
-//! same shape. log p(x) falls into conditionals, log p(xₜ | xₜ₊₁) = laₜ + ln M − ln s before a position and
-//! log p(xₜ₊₁ | xₜ) = ln M + wₜ₊₁ − lbₜ after it, so
+//! A direction is D(x) = own·log p(x) + other·log q(x) + Σₜ extraₜ(xₜ) for a lattice p and another lattice q
+//! of the same shape. log p(x) is a sum of conditionals, log p(xₜ | xₜ₊₁) = laₜ + ln M − ln s before a
+//! position and log p(xₜ₊₁ | xₜ) = ln M + wₜ₊₁ − lbₜ after it, so
 //!
 //!   uₜ₊₁(j) = E[D before t + 1 | xₜ₊₁ = j] = [(a∘g)M + a(M∘D)]ⱼ / sⱼ − …,
 //!   g = u + Σ c·la,   and vₜ likewise backward
 //!
-//! are conditional entropies (for own = −1): of the size of the answer, whatever the size of the scores. Then
-//! E[D] = E[u + ln γ] at the end of a sequence, and the gradient of E_p[D] is a covariance,
+//! are conditional entropies (for own = −1). Their magnitude is that of the result, regardless of the
+//! magnitude of the scores. Then E[D] = E[u + ln γ] at the end of a sequence, and the gradient of E_p[D] is a
+//! covariance,
 //!
 //!   Cov(D, 1[xₜ = i]) = γₜ(i)(uₜ(i) + ln γₜ(i) + vₜ(i) − E[D]),
 //!   Cov(D, edge) = ξₜ(i, j)(uₜ(i) + ln ξₜ(i, j) + vₜ₊₁(j) − E[D]).
 //!
-//! The edges go through three products with M: rows a∘g with w, a with w∘h, and a with w through M∘D. On
-//! semi-Markov chains u and v stand on both sides of a position, and segments lead from one to the other
-//! (`segments`).
+//! The edges need three products with M: rows a∘g with w, a with w∘h, and a with w through M∘D. In
+//! semi-Markov chains, u and v exist on both sides of a position, and segments lead from one side to the
+//! other (`segments`).
 
 mod covariance;
 mod logs;
@@ -34,49 +36,49 @@ use crate::numeric::Real;
 use crate::run::Clock;
 use logs::Logs;
 
-/// Rows that make a product through ln M worth making it.
+/// Minimum number of rows for which computing ln M in a product pays off.
 const WINDOW_ROWS: usize = 128;
 
-/// The layers of a window for expectations alone, where segments have at most `longest` positions: as few as
-/// can be while products through ln M have rows enough.
+/// The number of layers per window if only expectations are needed and segments have at most `longest`
+/// positions: the smallest that gives products through ln M enough rows.
 pub(crate) fn expectation_window(batch: usize, steps: usize, longest: usize) -> usize {
     let rows = WINDOW_ROWS.div_ceil(batch.max(1));
     let balanced = ((steps * longest.min(steps)) as f64).sqrt().ceil() as usize;
     rows.max(balanced).min(steps).max(1)
 }
 
-/// What is expected under `p`.
+/// The quantity whose expectation under `p` is computed.
 pub struct Direction<'a, F: Real> {
     pub p: &'a Lattice<'a, F>,
-    /// The factor of log p.
+    /// The coefficient of log p.
     pub own: f64,
-    /// The factor of log q, and q.
+    /// The coefficient of log q, and q.
     pub other: Option<(f64, &'a Lattice<'a, F>)>,
-    /// Scores that are added at every position of a chain: importance weights.
+    /// Scores added at each position of a chain: importance weights.
     pub extra: Option<&'a dyn Nodes<F>>,
 }
 
-/// Messages of both lattices and the expectations before and after each position of a window.
+/// Messages of both lattices, and the expectations before and after each position of a window.
 pub struct Directed<F> {
     pub p: Messages<F>,
     pub q: Option<Messages<F>>,
-    /// E[D before | leaving t], and entering.
+    /// E[D before | leaving t], and the same for entering t.
     before: PositionRows<F>,
-    /// E[D after | leaving t], and entering.
+    /// E[D after | leaving t], and the same for entering t.
     after: PositionRows<F>,
 }
 
-/// A factor, its lattice and the messages forward.
+/// A coefficient, its lattice and the forward messages.
 type Part<'a, F> = (f64, &'a Lattice<'a, F>, &'a PositionRows<F>);
 
-/// Messages forward of both lattices and u, over a window.
+/// Forward messages of both lattices and u, over a window.
 struct Expected<F> {
     p: PositionRows<F>,
     q: Option<PositionRows<F>>,
     before: PositionRows<F>,
 }
 
-/// What a window needs of those before it: messages of both lattices, and u.
+/// The rows that a window needs from the windows before it: messages of both lattices, and u.
 struct Checkpoint<F> {
     p: Rows<F>,
     q: Option<Rows<F>>,
@@ -106,8 +108,8 @@ impl<'a, F: Real> Direction<'a, F> {
         parts
     }
 
-    /// E[D] of each sequence alone; what it is for sequences without a weight has no meaning. +∞ or −∞ where
-    /// p has paths that q does not have.
+    /// E[D] of each sequence without its gradient; ±∞ if p has paths that q does not have. Invalid for
+    /// sequences with Z = 0.
     pub fn expectation(&self, clock: &Clock<'_>) -> Result<Ends> {
         let layout = &self.p.layout;
         let logs = self.logs();
@@ -124,9 +126,9 @@ impl<'a, F: Real> Direction<'a, F> {
         Ok(ends)
     }
 
-    /// E[D] is infinite where p has a path that q forbids.
+    /// Sets E[D] to ±∞ if p has a path that q forbids.
     fn mark_forbidden(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
-        // Lattices of chosen states differ by finite weights alone.
+        // Lattices of chosen states differ only by finite weights.
         let chosen = self.p.edges.sets.is_some();
         if let (Some((factor, q)), false) = (self.other, chosen) {
             let forbidden = forbidden(self.p, q, clock)?;
@@ -174,8 +176,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// Calls `visit` with E[D] and one window after the other, the last first: all layers, or with
-    /// checkpoints √(T·L) of them. Returns E[D] and log Z_p.
+    /// Calls `visit` with E[D] and one window at a time, last first. There is one window for all layers, or
+    /// with checkpoints windows of √(T·L) layers. Returns E[D] and log Z_p.
     pub fn sweep(
         &self,
         checkpoint: bool,
@@ -217,7 +219,7 @@ impl<'a, F: Real> Direction<'a, F> {
         Ok((ends.values, ends.log_partition))
     }
 
-    /// Messages forward of both lattices and u over a window.
+    /// Forward messages of both lattices and u over a window.
     fn forward_window(
         &self,
         kept: Option<&Checkpoint<F>>,
@@ -242,7 +244,7 @@ impl<'a, F: Real> Direction<'a, F> {
     }
 }
 
-/// What is known at the end of each sequence: E[D], log Z_p and log Z_q.
+/// Values at the end of each sequence: E[D], log Z_p and log Z_q.
 pub struct Ends {
     pub values: Vec<f64>,
     pub log_partition: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Expectations before and after each position, from layer to layer.
+//! Recursion for the expectations before and after each position.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::numeric::Real;
 use crate::run::Clock;
 
 impl<F: Real> Direction<'_, F> {
-    /// Expectations before the positions of a window, from those before entering its first.
+    /// Expectations before the positions of a window, starting from those before entering its first.
     pub(super) fn go_forward(
         &self,
         window: Range<usize>,
@@ -27,7 +27,7 @@ impl<F: Real> Direction<'_, F> {
     ) -> Result<()> {
         let layout = &self.p.layout;
         let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
-        // aₜ·(M∘D) stands in the rows of layer t + 1 until they are filled.
+        // aₜ·(M∘D) is stored in the rows of layer t + 1 until these are computed.
         let send = |t: usize, place: usize, row: &mut [F]| row.copy_from_slice(p.row(place, t));
         self.through_logs(true, boundaries, logs, before.entered_mut(), send, clock)?;
         for t in window {
@@ -42,7 +42,7 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// Expectations after the positions of a window, from those of the positions behind it.
+    /// Expectations after the positions of a window, starting from those of the positions behind it.
     pub(super) fn go_backward(
         &self,
         window: Range<usize>,
@@ -54,7 +54,7 @@ impl<F: Real> Direction<'_, F> {
     ) -> Result<()> {
         let layout = &self.p.layout;
         let boundaries = window.start..window.end.min(layout.steps().saturating_sub(1));
-        // (M∘D)·wₜ₊₁ stands in the rows of layer t until they are filled.
+        // (M∘D)·wₜ₊₁ is stored in the rows of layer t until these are computed.
         let send = |t: usize, place: usize, row: &mut [F]| {
             self.p.entering(p, place, t + 1, row);
             normalise(row);
@@ -72,8 +72,8 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// Writes the products through M∘D of exp of what `send` gives for boundary t: forward into the rows of
-    /// layer t + 1, backward into those of layer t. For all boundaries at once where they share their tables.
+    /// Writes the products of exp `send(t)` with M∘D for each boundary t: forward into the rows of layer t +
+    /// 1, backward into the rows of layer t. If the boundaries share their tables, all are computed at once.
     fn through_logs(
         &self,
         forward: bool,
@@ -102,7 +102,7 @@ impl<F: Real> Direction<'_, F> {
         })
     }
 
-    /// Calls `work` with rows, by boundary and place, that may share a product.
+    /// Calls `work` with chunks of (boundary, place) pairs that may share a product.
     fn for_each_chunk(
         &self,
         boundaries: Range<usize>,
@@ -123,8 +123,8 @@ impl<F: Real> Direction<'_, F> {
         Ok(())
     }
 
-    /// E[D before | entering layer t + 1] of every place and state, from that of leaving layer t; `directed`
-    /// are the products of aₜ through M∘D.
+    /// E[D before | entering layer t + 1] for each place and state, from the values for leaving layer t.
+    /// `directed` holds the products of aₜ with M∘D.
     fn advance(
         &self,
         t: usize,
@@ -154,7 +154,7 @@ impl<F: Real> Direction<'_, F> {
             F::ln_in_place(&mut logs_s);
             let own = F::from_f64(self.own);
             for (j, x) in row.iter_mut().enumerate() {
-                // Without any weight it does not matter, but must be a number.
+                // With weight zero the value does not matter, but it must not be NaN.
                 *x = if s[j] > F::ZERO { (*x + gain[j]) / s[j] - own * logs_s[j] } else { F::ZERO };
             }
             let doubtful = self.p.doubtful(t, p.row(place, t), s);
@@ -190,7 +190,7 @@ impl<F: Real> Direction<'_, F> {
         directed
     }
 
-    /// gₜ = u + extra + Σ c·la, 0 where p has no weight.
+    /// gₜ = u + extra + Σ c·la; 0 where p has weight zero.
     pub(super) fn gain(
         &self,
         place: usize,
@@ -209,8 +209,8 @@ impl<F: Real> Direction<'_, F> {
         }
     }
 
-    /// E[D after | leaving layer t] of every place and state, from that of entering layer t + 1; `directed`
-    /// are the products of wₜ₊₁ through M∘D.
+    /// E[D after | leaving layer t] for each place and state, from the values for entering layer t + 1.
+    /// `directed` holds the products of wₜ₊₁ with M∘D.
     fn retreat(
         &self,
         t: usize,
@@ -241,7 +241,7 @@ impl<F: Real> Direction<'_, F> {
             let own = F::from_f64(self.own);
             let loss = &output[place * size..][..size];
             for (i, x) in row.iter_mut().enumerate() {
-                // Without any weight it does not matter, but must be a number.
+                // With weight zero the value does not matter, but it must not be NaN.
                 *x = if sums[i] > F::ZERO { (*x + loss[i]) / sums[i] - own * lb[i] } else { F::ZERO };
             }
             let w = &logs_w[place * next..][..next];
@@ -267,7 +267,7 @@ impl<F: Real> Direction<'_, F> {
         directed
     }
 
-    /// hₜ = v + extra + Σ c·w with w's largest entry 1, 0 where there is no weight.
+    /// hₜ = v + extra + Σ c·w, with w scaled to largest entry 1; 0 where the weight is zero.
     fn loss(
         &self,
         place: usize,
@@ -296,7 +296,7 @@ impl<F: Real> Direction<'_, F> {
     }
 }
 
-/// log Σ exp and the mean of `value` under the weights, of terms that are logarithms.
+/// log Σ exp of `terms`, and the mean of `value` under the weights exp(terms).
 fn average<F: Real>(terms: &[F], value: impl Fn(usize) -> f64) -> (f64, f64) {
     let total = F::log_sum_exp(terms);
     if total == f64::NEG_INFINITY {

@@ -1,8 +1,8 @@
 //! Directions on semi-Markov chains: from one side of a position to the other, through segments.
 //!
-//! As on chains, with one more conditional at every segment: log p(s | t, j) = inₛ + score − outₜ for where a
-//! segment that ends at t began, and log p(t | s, j) for where one that starts at s ends. A segment's
-//! covariance is μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
+//! The same as on chains, with one more conditional per segment: log p(s | t, j) = inₛ + score − outₜ for the
+//! start of a segment that ends at t, and log p(t | s, j) for the end of a segment that starts at s. The
+//! covariance of a segment is μ(s, t, j)(u_in,ₛ(j) + ln μ(s, t, j) + v_out,ₜ(j) − E[D]).
 
 use super::{Directed, Direction};
 use crate::method::dynamic::lattice::layout::PositionRows;
@@ -11,14 +11,14 @@ use crate::method::dynamic::lattice::segments::origin;
 use crate::numeric::Real;
 
 impl<'a, F: Real> Direction<'a, F> {
-    /// Both lattices, p first, with their factors and messages.
+    /// Both lattices, p first, with their coefficients and messages.
     fn both<T>(&self, p: T, q: Option<T>) -> Vec<(f64, &'a Lattice<'a, F>, T)> {
         let q = self.other.zip(q).map(|((factor, lattice), messages)| (factor, lattice, messages));
         std::iter::once((self.own, self.p, p)).chain(q).collect()
     }
 
-    /// E[D before | leaving t] from that of entering the segments that end there; on a chain they are the
-    /// same.
+    /// E[D before | leaving t] from the values for entering the segments that end at t. In a chain they are
+    /// the same.
     pub(super) fn before_leaving(
         &self,
         t: usize,
@@ -58,8 +58,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// E[D after | entering s] from that of leaving the segments that start there; on a chain they are the
-    /// same.
+    /// E[D after | entering s] from the values for leaving the segments that start at s. In a chain they are
+    /// the same.
     pub(super) fn after_entering(
         &self,
         s: usize,
@@ -70,7 +70,7 @@ impl<'a, F: Real> Direction<'a, F> {
         let PositionRows { left: leaving, entered: Some(entering) } = after else { return };
         let size = self.p.entered().size(s);
         for place in 0..self.p.layout.active(s) {
-            // One list for every end: (state entered, weight, value) for every state left.
+            // One entry per end: (state entered, weight, value) for each state left.
             let mut ends: Vec<(Vec<usize>, Vec<f64>, Vec<f64>)> = Vec::new();
             for (k, (factor, lattice, messages)) in self.both(p, q).into_iter().enumerate() {
                 let follow = messages.backward.entered();
@@ -107,8 +107,8 @@ impl<'a, F: Real> Direction<'a, F> {
         }
     }
 
-    /// Calls `visit` with every end t and Cov(D, a segment of state k from s to t) of sequence b, whose E[D]
-    /// must be finite.
+    /// Calls `visit` with each end t and with Cov(D, a segment of state k from s to t) for sequence b, whose
+    /// E[D] must be finite.
     pub fn segment_covariances(
         &self,
         directed: &Directed<F>,
@@ -144,7 +144,7 @@ impl<'a, F: Real> Direction<'a, F> {
     }
 }
 
-/// values ← values + factor·logs where they are finite.
+/// values ← values + factor·logs, for finite logs.
 fn add_finite(values: &mut [f64], factor: f64, logs: &[f64]) {
     if factor != 0.0 {
         for (x, &log) in values.iter_mut().zip(logs) {

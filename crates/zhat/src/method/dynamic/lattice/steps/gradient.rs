@@ -1,10 +1,10 @@
 //! Derivatives with respect to transitions: Σₖ left_k(i)·M(i, j)·right_k(j), tile by tile.
 //!
-//! A tile of the product leftᵀ·right is made in registers, eight rows and a strip of columns at a time, and
-//! multiplied with M as it leaves them. For tables it is added to the gradient. For embeddings the tile G
-//! gives its share of G·right and Gᵀ·left and is forgotten: panels of columns are shared out to threads, rows
-//! come in waves, as in the products. A symmetric matrix is visited on and above its diagonal only, with left
-//! and right exchanged for the other half.
+//! A tile of the product leftᵀ·right is computed in registers, eight rows and a strip of columns at a time,
+//! and multiplied by M before it is stored. For tables it is added to the gradient. For embeddings, the tile
+//! G contributes to G·right and Gᵀ·left and is discarded. As in the products, panels of columns are
+//! distributed to threads and rows are processed in waves. A symmetric matrix is visited only on and above
+//! its diagonal, with left and right exchanged for the other half.
 
 use std::ops::Range;
 
@@ -15,11 +15,10 @@ use crate::method::dynamic::lattice::entries::Entries;
 use crate::numeric::{Aligned, Backward, Forward, Real, padded, strip};
 use crate::query::sequence::TransitionGradient;
 
-/// Messages that are summed in registers at a time, so that a strip of them stays in the first cache.
+/// Number of messages summed in registers at a time, so that a strip of them stays in the L1 cache.
 const DEPTH: usize = 256;
 
-/// Rows that one thread takes at a time, as a part of all rows: the messages are rearranged once for all of
-/// them.
+/// Number of rows per task, out of `rows`. The messages are rearranged once per task.
 pub(in crate::method::dynamic::lattice) fn group_of(rows: usize) -> usize {
     rows.div_ceil(8).clamp(2 * ROWS, 8 * ROWS).next_multiple_of(ROWS)
 }
@@ -29,14 +28,14 @@ pub(in crate::method::dynamic::lattice) fn group_of(rows: usize) -> usize {
 pub(super) struct Edges<'a, F: Real> {
     pub view: View<'a, F>,
     pub count: usize,
-    /// count × states before.
+    /// count × states before the boundary.
     pub left: &'a [F],
-    /// count × states after.
+    /// count × states after the boundary.
     pub right: &'a [F],
     pub direction: Option<&'a dyn Entries<F>>,
 }
 
-/// `length` in blocks of 8 and then 4, 2, 1: first and size.
+/// Splits `length` into blocks of 8 and then 4, 2, 1. Yields the start and size of each block.
 fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut first = 0;
     std::iter::from_fn(move || {
@@ -46,7 +45,7 @@ fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Factors that are summed over, one after the other: each is count × states.
+/// Factors that are summed over, concatenated; each is count × states.
 #[derive(Clone, Copy)]
 struct Sources<'a, F> {
     factors: &'a [&'a [F]],
@@ -55,7 +54,7 @@ struct Sources<'a, F> {
 }
 
 impl<F> Sources<'_, F> {
-    /// All messages.
+    /// Total number of messages.
     fn total(&self) -> usize {
         self.factors.len() * self.count
     }
@@ -66,7 +65,7 @@ impl<F> Sources<'_, F> {
     }
 }
 
-/// The left factors of some rows, by blocks of rows: message × block.
+/// The left factors of some rows, in blocks of rows: message × block.
 struct Left<F> {
     rows: Range<usize>,
     total: usize,
@@ -81,7 +80,7 @@ impl<F: Real> Left<F> {
             let message = sources.message(k, rows.clone());
             for (first, size) in blocks(rows.len()) {
                 let (to, from) = (&mut data[first * total + k * size..], &message[first..first + size]);
-                // A copy of known length needs no call.
+                // A copy of fixed length compiles without a function call.
                 match (to.first_chunk_mut::<8>(), from.first_chunk::<8>()) {
                     (Some(to), Some(from)) => *to = *from,
                     _ => to[..size].copy_from_slice(from),
@@ -92,12 +91,12 @@ impl<F: Real> Left<F> {
     }
 }
 
-/// A tile of leftᵀ·right ∘ M, and the right factors on their way there.
+/// A tile of leftᵀ·right ∘ M, and the rearranged right factors.
 #[derive(Default)]
 struct Pairs<F> {
-    /// The right factors of some columns, for each depth by strips: message × strip.
+    /// The right factors of some columns, by depth and then by strip: message × strip.
     right: Aligned<F>,
-    /// How many columns these are, in whole strips.
+    /// The number of these columns, padded to whole strips.
     entered: usize,
     edges: Aligned<F>,
 }
@@ -114,7 +113,7 @@ impl<F: Real> Pairs<F> {
             for (s, from) in sources.message(k, columns.clone()).chunks(strip).enumerate() {
                 let to = &mut out[depth * width + (s * height + k - depth) * strip..][..strip];
                 if from.len() == strip {
-                    // Copies of known length need no call.
+                    // Copies of fixed length compile without a function call.
                     let (to, from) = (to.as_chunks_mut::<16>().0, from.as_chunks::<16>().0);
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 } else {
@@ -125,8 +124,8 @@ impl<F: Real> Pairs<F> {
         }
     }
 
-    /// The tile at some rows, which start at a whole tile of `left`, and some columns, counted from the first
-    /// one entered.
+    /// The tile at some rows, starting at a whole tile of `left`, and some columns, counted from the first
+    /// entered column.
     fn multiply(
         &mut self,
         left: &Left<F>,
@@ -140,7 +139,7 @@ impl<F: Real> Pairs<F> {
         Tile::of_rows(edges, stride)
     }
 
-    /// Adds the tile to a table from its first row and column on.
+    /// Adds the tile to a table, starting at its first row and column.
     fn add_to(
         &mut self,
         left: &Left<F>,
@@ -150,7 +149,7 @@ impl<F: Real> Pairs<F> {
         table: &mut [F],
         stride: usize,
     ) {
-        // Whole strips where they stand; what is left over on its own.
+        // Whole strips are added in place, the remaining columns separately.
         let whole = columns.len() / strip::<F>() * strip::<F>();
         let (inside, rest) = (columns.start..columns.start + whole, columns.start + whole..columns.end);
         add_pairs(&self.right, self.entered, left, rows.clone(), inside, matrix, table, stride, true);
@@ -165,7 +164,7 @@ impl<F: Real> Pairs<F> {
     }
 }
 
-/// leftᵀ·right ∘ M for some rows and columns, the right factors by strips as [`Pairs::enter`] has them.
+/// leftᵀ·right ∘ M for some rows and columns, with the right factors in the strip layout of [`Pairs::enter`].
 #[allow(clippy::too_many_arguments)]
 fn add_pairs<F: Real>(
     right: &[F],
@@ -210,7 +209,7 @@ fn add_pairs<F: Real>(
 }
 
 impl<F: Real> Edges<'_, F> {
-    /// Adds them to a gradient in the form of the transitions.
+    /// Adds the marginals to a gradient in the form of the transitions.
     pub fn add(&self, tiles: &dyn Tiles<F>, gradient: &mut TransitionGradient<F>) {
         let size = self.view.entries.states.pow(2);
         match gradient {
@@ -237,7 +236,7 @@ impl<F: Real> Edges<'_, F> {
         if after == 0 {
             return;
         }
-        // A state may stand in a set twice, so the places are added to by one thread.
+        // A set may contain a state twice, so a single thread adds the results to the gradient.
         let height = ((1 << 20) / after).clamp(1, group_of(before));
         for wave in pieces(0..before, 8 * height) {
             let groups = map_all(pieces(wave.clone(), height), work(wave.len()), |group| {
@@ -255,7 +254,7 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// Adds the edges of whole rows from `first` on to a table of them.
+    /// Adds the edges of whole rows, from `first` on, to a table of these rows.
     fn add_rows(&self, tiles: &dyn Tiles<F>, first: usize, out: &mut [F]) {
         let (before, after) = tiles.shape();
         let rows = first..first + out.len() / after;
@@ -319,8 +318,8 @@ impl<F: Real> Edges<'_, F> {
         }
     }
 
-    /// The rows of a wave in one panel; returns the derivatives with respect to their left embeddings, rows ×
-    /// rank.
+    /// Processes the rows of a wave in one panel. Returns the derivatives with respect to their left
+    /// embeddings, rows × rank.
     fn wave(
         &self,
         tiles: &dyn Tiles<F>,
@@ -393,10 +392,10 @@ impl<F: Real> Edges<'_, F> {
     }
 }
 
-/// What one panel's thread works with.
+/// Working memory of one panel.
 struct Share<F> {
     panel: Range<usize>,
-    /// With respect to the panel's right embeddings: rank × columns in whole strips.
+    /// Derivative with respect to the panel's right embeddings: rank × columns, padded to whole strips.
     derivative: Aligned<F>,
     scratch: Scratch<F>,
     directed: Directed<F>,

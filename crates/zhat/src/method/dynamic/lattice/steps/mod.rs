@@ -1,14 +1,14 @@
-//! Transitions as matrices to multiply messages with.
+//! Transitions as matrices for products with messages.
 //!
 //! Table t is written as log-transition(i, j) = rowₜ(i) + ln Mₜ(i, j) + columnₜ(j) with 0 ≤ M ≤ 1. A message
-//! that is scaled to a largest entry of 1 then loses at most N·TINY in a product, which the caller checks and
-//! repairs from the logarithms.
+//! with largest entry 1 then loses at most N·TINY in a product. The caller checks this and repairs entries
+//! from the logarithms.
 //!
-//! M of a shared table is kept in memory, the only N×N array besides the model's. The others are made tile by
-//! tile where they are needed: per-step tables and chosen states by reading and exponentiating, factored ones
-//! by a small product first (`tiles`). `shifts` finds rowₜ and columnₜ, `sweep` runs the products, `gradient`
-//! the derivatives. Each cuts its work into pieces that depend on the shape alone and adds them up in order,
-//! so results have the same bits for any number of threads.
+//! M of a shared table is stored in memory; it is the only N×N array besides the model's. Other matrices are
+//! computed tile by tile on demand: per-step tables and chosen states by reading and exponentiating, factored
+//! ones by a small product first (`tiles`). `shifts` computes rowₜ and columnₜ, `sweep` the products and
+//! `gradient` the derivatives. Each splits its work into pieces that depend only on the shape and adds them
+//! up in order, so results have the same bits for any number of threads.
 
 mod gradient;
 #[cfg(test)]
@@ -19,7 +19,7 @@ mod sweep;
 mod tests;
 mod tiles;
 
-/// The sizes of scratch memory, for forecasts.
+/// Sizes of scratch memory, for forecasts.
 pub(super) mod scratch {
     pub(in crate::method::dynamic::lattice) use super::gradient::group_of;
     pub(in crate::method::dynamic::lattice) use super::sweep::wave_length;
@@ -35,7 +35,7 @@ use crate::run::Clock;
 use shifts::Shifts;
 use tiles::{Factored, Filled, Stored, Tiles};
 
-/// `count` messages multiplied with table t; the rows of `input` and `output` are messages.
+/// `count` messages, the rows of `input`, multiplied by table t into the rows of `output`.
 pub(crate) struct Product<'a, F> {
     pub t: usize,
     pub count: usize,
@@ -48,21 +48,20 @@ pub(crate) trait Steps<F: Real>: Sync {
     /// The number of states of the layers before and after boundary t.
     fn shape(&self, t: usize) -> (usize, usize);
 
-    /// True if all boundaries have the same matrix, so that products of different boundaries may share a
-    /// call.
+    /// True if all boundaries have the same matrix, so products of different boundaries may share a call.
     fn shared(&self) -> bool;
 
-    /// The part of log-transition(i, j) that depends on i alone.
+    /// The part of log-transition(i, j) that depends only on i.
     fn row_shifts(&self, t: usize) -> &[F];
 
-    /// The part of log-transition(i, j) that depends on j alone.
+    /// The part of log-transition(i, j) that depends only on j.
     fn column_shifts(&self, t: usize) -> &[F];
 
-    /// output = input·Mₜ for `forward`, output = input·Mₜᵀ for `backward`; both read each tile once where
-    /// they can.
+    /// output = input·Mₜ for `forward` and output = input·Mₜᵀ for `backward`. If both use the same table,
+    /// each tile is read once.
     fn multiply(&self, forward: Option<Product<'_, F>>, backward: Option<Product<'_, F>>);
 
-    /// The same with M ∘ D for a direction D, unscaled; entries with M = 0 do not count, whatever D is there.
+    /// The same with M ∘ D for a direction D, unscaled. Entries with M = 0 contribute 0 for any D.
     fn multiply_directed(
         &self,
         direction: &dyn Entries<F>,
@@ -76,8 +75,8 @@ pub(crate) trait Steps<F: Real>: Sync {
     /// ln Mₜ(·, j).
     fn log_column(&self, t: usize, j: usize, out: &mut [F]);
 
-    /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), and the same times D(i, j) for a direction, to the gradient
-    /// with respect to log-transition(i, j); the gradient has the form of the model's transitions.
+    /// Adds Σₖ left_k(i)·Mₜ(i, j)·right_k(j), times D(i, j) if there is a direction, to the gradient with
+    /// respect to log-transition(i, j). The gradient has the form of the model's transitions.
     fn add_gradient(
         &self,
         t: usize,
@@ -108,8 +107,8 @@ pub(crate) fn steps_of<'a, F: Real>(
     Ok(Box::new(Scaled { entries, sets: None, shifts, stored }))
 }
 
-/// The matrices between the states that `sets` keep before and after each boundary. A state may stand in a
-/// set more than once.
+/// The matrices between the states that `sets` keep before and after each boundary. A set may contain a state
+/// more than once.
 pub(crate) fn restricted_steps_of<'a, F: Real>(
     transitions: &'a Transitions<F>,
     states: usize,
@@ -121,7 +120,7 @@ pub(crate) fn restricted_steps_of<'a, F: Real>(
     Box::new(Scaled { entries, sets: Some(sets), shifts, stored: None })
 }
 
-/// One table: all of it, or the part between two sets of states.
+/// One table: the whole table, or the part between two sets of states.
 #[derive(Clone, Copy)]
 struct View<'a, F: Real> {
     entries: &'a ChainEntries<'a, F>,
@@ -170,7 +169,7 @@ impl<F: Real> Scaled<'_, F> {
         &self.shifts[if self.shared() { 0 } else { t }]
     }
 
-    /// Calls `work` with what makes the tiles of M.
+    /// Calls `work` with the source of the tiles of M.
     fn with_tiles(&self, t: usize, work: impl FnOnce(&dyn Tiles<F>)) {
         let (view, shifts) = (self.view(t), self.shifts(t));
         if let Some(stored) = &self.stored {
@@ -182,7 +181,7 @@ impl<F: Real> Scaled<'_, F> {
         }
     }
 
-    /// x ← x − shifts.
+    /// Log-transitions minus shifts.
     fn scaled(&self, t: usize, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, out: &mut [F]) {
         let shifts = self.shifts(t);
         self.view(t).fill(rows.clone(), columns.clone(), out);
@@ -255,7 +254,7 @@ impl<F: Real> Scaled<'_, F> {
     ) {
         match (forward.filter(|task| task.count > 0), backward.filter(|task| task.count > 0)) {
             (None, None) => {}
-            // Different tables have no tile in common.
+            // Different tables share no tiles.
             (Some(forward), Some(backward)) if !self.shared() && forward.t != backward.t => {
                 self.products(direction, Some(forward), None);
                 self.products(direction, None, Some(backward));

@@ -1,5 +1,5 @@
-//! The definition of everything that steps compute, in double precision and without any skill: what the tests
-//! compare with.
+//! Reference implementation of all operations of steps, directly from their definition in double precision,
+//! for the tests.
 
 use super::Steps;
 use crate::method::dynamic::lattice::entries::{Entries, Index};
@@ -7,7 +7,7 @@ use crate::model::Transitions;
 use crate::numeric::Real;
 use crate::query::sequence::TransitionGradient;
 
-/// One table with the shifts that the steps have chosen for it.
+/// One table with the shifts chosen by the steps.
 pub struct Naive {
     pub before: usize,
     pub after: usize,
@@ -47,7 +47,7 @@ impl Naive {
         if m == 0.0 { 0.0 } else { m * self.direction[i * self.after + j] }
     }
 
-    /// One entry of a product, and the sum of its terms' sizes.
+    /// One entry of a product, and the sum of the absolute values of its terms.
     pub fn product(&self, message: &[f64], o: usize, forward: bool) -> (f64, f64) {
         let weight = |k: usize| if forward { self.weight(k, o) } else { self.weight(o, k) };
         let terms = message.iter().enumerate().map(|(k, x)| x * weight(k));
@@ -61,7 +61,7 @@ impl Naive {
     }
 }
 
-/// Adds the gradient of all edges, and of their sizes to a second one.
+/// Adds the gradient of all edges to one gradient, and the absolute values to a second one.
 #[allow(clippy::too_many_arguments)]
 pub fn add_gradient<F: Real>(
     naive: &Naive,

@@ -1,9 +1,9 @@
-//! rowₜ(i) and columnₜ(j): what is taken out of a table so that 0 ≤ M ≤ 1.
+//! The shifts rowₜ(i) and columnₜ(j) that are subtracted from a table so that 0 ≤ M ≤ 1.
 //!
-//! A table in memory is shifted by its rows' maxima and then by its columns', so every row and column that is
-//! not all −∞ has an entry near 1. A factored table has |log-transition| ≤ b = max‖left‖·max‖right‖: where b
-//! is small one number for all rows will do, otherwise it is passed once for the maxima of its rows and
-//! columns, and half of each is taken.
+//! A table in memory is shifted by the maxima of its rows and then of its columns, so each row and column
+//! that is not all −∞ has an entry near 1. A factored table has |log-transition| ≤ b = max‖left‖·max‖right‖.
+//! If b is small, one number for all rows suffices; otherwise one pass computes the maxima of rows and
+//! columns, and half of each is used.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,17 +20,17 @@ pub(super) struct Shifts<F> {
     pub columns: Vec<F>,
 }
 
-/// Entries from which threads are worth it.
+/// Minimum number of entries for parallel execution.
 const LARGE: usize = 1 << 18;
 
-/// The shifts of all tables; without meaning once `stop` says that nobody wants them.
+/// The shifts of all tables. If `stop` returns true, the result is invalid.
 pub(super) fn of_all<'a, F: Real>(
     tables: usize,
     stop: &(dyn Fn() -> bool + Sync),
     view: impl Fn(usize) -> View<'a, F> + Sync,
 ) -> Vec<Shifts<F>> {
     let entries: usize = (0..tables).map(|t| view(t).shape()).map(|(rows, columns)| rows * columns).sum();
-    // Many tables that are not large themselves are shared out one by one.
+    // Many tables of moderate size are processed in parallel, one task per table.
     if entries >= LARGE && entries / tables < 16 * LARGE && tables > 1 {
         return (0..tables).into_par_iter().map(|t| of(view(t), stop)).collect();
     }
@@ -42,17 +42,17 @@ fn of<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F>
     let rank = left.len() / view.entries.states;
     let (before, after) = view.sets.unzip();
     let norms = largest_norm(left, before, rank) * largest_norm(right, after, rank);
-    // A little more than the bound, for the rounding of the products.
+    // Slightly more than the bound, to allow for rounding of the products.
     let bound = norms * (1.0 + (rank + 4) as f64 * F::EPSILON.to_f64());
     let (rows, columns) = view.shape();
-    // exp(−2b) is still far above the least number, even times what N of them may lose.
+    // exp(−2b) is still far above the smallest number, even times the loss of N of them.
     if bound <= -F::TINY.to_f64().ln() / 3.0 {
         return Shifts { rows: vec![F::from_f64(bound); rows], columns: vec![F::ZERO; columns] };
     }
     of_products(&Factored::new(view, None), stop)
 }
 
-/// The largest norm of the embeddings, or of some of them.
+/// The largest norm of the embeddings, or of those in `set`.
 fn largest_norm<F: Real>(embeddings: &[F], set: Option<&[u32]>, rank: usize) -> f64 {
     let square = |row: &[F]| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>();
     let squares = match set {
@@ -69,9 +69,9 @@ fn finite<F: Real>(x: F) -> F {
     if x == F::NEG_INFINITY { F::ZERO } else { x }
 }
 
-/// The rows' maxima, then the columns' of what is left, in one pass.
+/// The maxima of the rows, then the maxima of the columns after subtracting them, in one pass.
 fn of_table<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F> {
-    /// The rows in so many shares.
+    /// Number of shares of the rows.
     const SHARES: usize = 16;
     let (before, after) = view.shape();
     let share = before.div_ceil(SHARES).max(1);
@@ -115,7 +115,7 @@ fn of_table<F: Real>(view: View<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shi
     Shifts { rows, columns }
 }
 
-/// Half of the rows' and of the columns' maxima; `scores` has no shifts.
+/// Half of the maxima of rows and columns. `scores` must have no shifts.
 fn of_products<F: Real>(scores: &Factored<'_, F>, stop: &(dyn Fn() -> bool + Sync)) -> Shifts<F> {
     let (before, after) = scores.shape();
     let symmetric = scores.symmetric();
@@ -126,7 +126,7 @@ fn of_products<F: Real>(scores: &Factored<'_, F>, stop: &(dyn Fn() -> bool + Syn
         let (mut rows, mut columns) = (vec![F::NEG_INFINITY; before], vec![F::NEG_INFINITY; panel.len()]);
         for some in pieces(panel.clone(), tile_columns::<F>()) {
             scores.enter(some.clone(), &mut scratch);
-            // Of a symmetric matrix the part from the diagonal on is enough.
+            // For a symmetric matrix, the part on and above the diagonal suffices.
             let last = if symmetric { some.end } else { before };
             for block in pieces(0..last, ROWS) {
                 if stop() {

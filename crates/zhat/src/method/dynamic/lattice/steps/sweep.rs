@@ -1,12 +1,12 @@
 //! One pass over a matrix: products with it and with its transpose.
 //!
-//! Panels of columns are shared out to threads. In each the tiles are made one after the other, and both
-//! products take a tile while it is in the cache. The product with M sums over rows, which stay in one panel;
-//! the product with Mᵀ sums over columns, and the panels' parts are added up in order. Rows come in waves, so
-//! that these parts keep to a few MiB.
+//! Panels of columns are distributed to threads. Each panel computes its tiles one at a time, and both
+//! products use a tile while it is in the cache. The product with M sums over rows, which stays within one
+//! panel. The product with Mᵀ sums over columns, and the partial sums of the panels are added in order. Rows
+//! are processed in waves, so that these partial sums take only a few MiB.
 //!
-//! A symmetric matrix is its own transpose: the messages of both products are multiplied with it alike, and a
-//! tile beside the diagonal serves for its mirror image too.
+//! A symmetric matrix is its own transpose. The messages of both products are multiplied by it together, and
+//! an off-diagonal tile also serves as its mirror image.
 
 use std::ops::Range;
 
@@ -17,18 +17,19 @@ use super::tiles::{ROWS, Scratch, Tile, Tiles, panels, pieces, tile_columns};
 use crate::method::dynamic::lattice::entries::{Entries, Index};
 use crate::numeric::{Aligned, Backward, Forward, Real, block_of, padded};
 
-/// Numbers in all panels' parts of a wave.
+/// Maximum count of numbers in the partial sums of all panels in a wave.
 const PARTS: usize = 1 << 21;
 
-/// Multiply-adds from which threads are worth it.
+/// Minimum number of multiply-adds for parallel execution.
 const LARGE: usize = 1 << 21;
 
-/// Cuts rows into waves, so that `panels` parts with so many numbers for each row keep to a few MiB.
+/// The number of rows per wave, such that `panels` partial sums with `numbers` numbers per row take a few
+/// MiB.
 pub(in crate::method::dynamic::lattice) fn wave_length(panels: usize, numbers: usize) -> usize {
     (PARTS / (panels * numbers).max(1)).max(1).next_multiple_of(ROWS)
 }
 
-/// Maps in the pool if that is worth it, always in order.
+/// Maps in the thread pool if there is enough work. The results are always in order.
 pub(super) fn map_all<I: Send, O: Send>(
     items: impl Iterator<Item = I>,
     work: usize,
@@ -84,11 +85,11 @@ fn multiply_symmetric<F: Real>(
     }
 }
 
-/// The messages of a product with M, in blocks, each rows × messages.
+/// The messages of a product with M, in blocks of rows × messages.
 struct Down<F> {
     rows: usize,
     count: usize,
-    /// First message and size.
+    /// First message and number of messages of each block.
     blocks: Vec<(usize, usize)>,
     data: Aligned<F>,
 }
@@ -106,7 +107,7 @@ impl<F: Real> Down<F> {
             let block = &mut data[first * rows..(first + size) * rows];
             let messages = &input[first * rows..(first + size).min(count) * rows];
             match <[&[F]; 8]>::try_from(messages.chunks_exact(rows.max(1)).collect::<Vec<_>>()) {
-                // Eight messages of known number are woven without a loop.
+                // Eight messages are interleaved with a fixed-size loop.
                 Ok(messages) => {
                     for (i, to) in block.as_chunks_mut::<8>().0.iter_mut().enumerate() {
                         *to = messages.map(|message| message[i]);
@@ -124,13 +125,13 @@ impl<F: Real> Down<F> {
         Down { rows, count, blocks, data }
     }
 
-    /// Messages with what the last block is filled up with.
+    /// The number of messages, including padding of the last block.
     fn total(&self) -> usize {
         self.blocks.last().map_or(0, |(first, size)| first + size)
     }
 }
 
-/// The messages of a product with Mᵀ, each in whole strips.
+/// The messages of a product with Mᵀ, each padded to whole strips.
 struct Across<F> {
     count: usize,
     stride: usize,
@@ -154,21 +155,22 @@ struct Sweep<'a, F: Real> {
     direction: Option<&'a dyn Entries<F>>,
     down: Option<Down<F>>,
     across: Option<Across<F>>,
-    /// Only entries on and above the diagonal are visited; beside it they serve both products, on it one.
+    /// Visit only entries on and above the diagonal. Off-diagonal entries serve both products, diagonal ones
+    /// serve one.
     triangle: bool,
 }
 
-/// What one panel's thread works with.
+/// Working memory of one panel.
 struct Share<F> {
     panel: Range<usize>,
-    /// Messages × the panel's columns in whole strips.
+    /// Messages × columns of the panel, padded to whole strips.
     sums: Aligned<F>,
     scratch: Scratch<F>,
     directed: Directed<F>,
 }
 
 impl<F: Real> Sweep<'_, F> {
-    /// Writes the products' outputs.
+    /// Computes the outputs of the products.
     fn run(&self, columns_out: &mut [F], rows_out: &mut [F]) {
         let (before, after) = self.tiles.shape();
         let (down, across) = (
@@ -204,7 +206,8 @@ impl<F: Real> Sweep<'_, F> {
         }
     }
 
-    /// The rows of a wave in one panel; returns the panel's part of the product with Mᵀ, messages × rows.
+    /// Processes the rows of a wave in one panel. Returns the panel's partial sums of the product with Mᵀ,
+    /// messages × rows.
     fn wave(&self, share: &mut Share<F>, wave: Range<usize>) -> Vec<F> {
         let mut part = vec![F::ZERO; self.across.as_ref().map_or(0, |across| across.count) * wave.len()];
         let Share { panel, sums, scratch, directed } = share;
@@ -260,8 +263,8 @@ impl<F: Real> Sweep<'_, F> {
     }
 }
 
-/// The columns of a tile that are visited at some rows, and whether they serve for the mirror image too: all
-/// of them, or those on and those beside the diagonal.
+/// The columns of a tile that are visited at some rows, and whether they also serve as the mirror image: all
+/// columns, or those on the diagonal and those off it separately.
 pub(super) fn split_at_diagonal(
     columns: &Range<usize>,
     rows: &Range<usize>,
@@ -273,7 +276,7 @@ pub(super) fn split_at_diagonal(
     [(diagonal, false), (beside, true)].into_iter().filter(|(columns, _)| !columns.is_empty())
 }
 
-/// Makes tiles of M ∘ D.
+/// Computes tiles of M ∘ D.
 #[derive(Default)]
 pub(super) struct Directed<F> {
     scores: Vec<F>,
@@ -281,7 +284,7 @@ pub(super) struct Directed<F> {
 }
 
 impl<F: Real> Directed<F> {
-    /// The tile times table t of the direction, if there is one.
+    /// The tile, times table t of the direction if there is one.
     pub fn tile<'s>(
         &'s mut self,
         tile: Tile<'s, F>,

@@ -1,4 +1,4 @@
-//! Steps against their definition, for all forms of transitions.
+//! Steps compared with their definition, for all forms of transitions.
 
 use super::naive::{self, Naive};
 use super::*;
@@ -6,7 +6,7 @@ use crate::method::dynamic::lattice::Edges;
 use crate::numeric::{Matrix, multiply};
 use crate::random::{Stream, Streams};
 
-/// What a random table looks like.
+/// The kind of a random table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Mild,
@@ -31,7 +31,7 @@ fn table<F: Real>(random: &mut Stream, states: usize, kind: Kind) -> Vec<F> {
     (0..states * states).map(|at| F::from_f64(score(at))).collect()
 }
 
-/// Transitions of form 0 shared, 1 per step, 2 factored with one, 3 with two kinds of embeddings.
+/// Transitions of form 0 (shared), 1 (per step), 2 (factored with one embedding) or 3 (factored with two).
 fn transitions<F: Real>(
     random: &mut Stream,
     form: usize,
@@ -84,13 +84,13 @@ fn doubles<F: Real>(values: &[F]) -> Vec<f64> {
     values.iter().map(|x| x.to_f64()).collect()
 }
 
-/// The largest |x| that is finite.
+/// The largest finite |x|.
 fn extent<F: Real>(values: &[F]) -> f64 {
     F::extent(values).0.to_f64()
 }
 
-/// A bound on the relative error of a weight, and of a sum of `terms` of them: scores and shifts are rounded,
-/// and so are the sums.
+/// A bound on the relative error of a weight and of a sum of weights, from the rounding of scores, shifts and
+/// sums.
 fn rounding<F: Real>(transitions: &Transitions<F>, states: usize, steps: &dyn Steps<F>, t: usize) -> f64 {
     let score = match transitions {
         Transitions::Shared(values) | Transitions::PerStep(values) => extent(values),
@@ -315,7 +315,7 @@ fn products_and_gradients_agree_with_the_definition_in_double_precision() {
     agree_with_the_definition::<f64>(2);
 }
 
-/// Larger than a tile and a panel, for the seams between them and for threads.
+/// Larger than a tile and a panel, to test their boundaries and parallel execution.
 fn large_matrices_have_the_same_bits<F: Real>() {
     for (form, states) in [(0, 1200), (1, 1100), (2, 1300), (3, 700), (2, 513)] {
         let random = &mut Streams::new(9, "steps tests").block(form as u64);
@@ -345,7 +345,7 @@ fn large_matrices_have_the_same_bits<F: Real>() {
             let got = run(1);
             assert_eq!(got, run(2));
             assert_eq!(got, run(3));
-            // Against a plain matrix product, with some of the rows of M.
+            // Compared with a plain matrix product, for some of the rows of M.
             let mut m = vec![F::ZERO; before * after];
             for (i, row) in m.chunks_exact_mut(after).enumerate() {
                 steps.log_row(0, i, row);

@@ -1,4 +1,4 @@
-//! Tiles of a scaled matrix: where they come from.
+//! Sources of the tiles of a scaled matrix.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,19 +9,19 @@ use crate::numeric::{Aligned, Forward, Real, padded, strip};
 use crate::run::Clock;
 use rayon::prelude::*;
 
-/// The rows of a tile, at most.
+/// Maximum number of rows of a tile.
 pub(in crate::method::dynamic::lattice) const ROWS: usize = 64;
 
-/// The columns of a tile, at most: a tile of `f32` takes 128 KiB, well inside a second-level cache.
+/// Maximum number of columns of a tile. A tile of `f32` takes 128 KiB, which fits into the L2 cache.
 pub(in crate::method::dynamic::lattice) const fn tile_columns<F>() -> usize {
     2048 / size_of::<F>()
 }
 
-/// Panels of columns, the shares of work: at most this many.
+/// Maximum number of panels of columns, the units of parallel work.
 pub(in crate::method::dynamic::lattice) const PANELS: usize = 64;
 
-/// The columns in panels of whole strips, which depend on their number alone. One panel is at most one tile
-/// wide where `PANELS` allow.
+/// Splits the columns into panels of whole strips. The split depends only on the number of columns. A panel
+/// is at most one tile wide if `PANELS` allows it.
 pub(super) fn panels<F>(columns: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let width = panel_width::<F>(columns);
     (0..columns.div_ceil(width)).map(move |p| p * width..columns.min((p + 1) * width))
@@ -32,47 +32,47 @@ fn panel_width<F>(columns: usize) -> usize {
     padded::<F>(columns.div_ceil(count)).max(1)
 }
 
-/// Cuts a range into pieces of `length`.
+/// Splits a range into pieces of `length`.
 pub(super) fn pieces(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
     range.clone().step_by(length).map(move |start| start..range.end.min(start + length))
 }
 
-/// What a thread needs to make tiles.
+/// Working memory of a thread for computing tiles.
 #[derive(Default)]
 pub(super) struct Scratch<F> {
     /// ROWS rows.
     tile: Aligned<F>,
-    /// What does not fit the tile's shape, on its way there.
+    /// Data that does not have the shape of the tile, before it is copied there.
     spare: Aligned<F>,
-    /// The right embeddings of the columns entered, D × columns.
+    /// The right embeddings of the entered columns, D × columns.
     columns: Aligned<F>,
-    /// The first column entered, and the stride.
+    /// The first entered column, and the stride.
     entered: (usize, usize),
-    /// The left embeddings by eight rows, D × 8.
+    /// The left embeddings in blocks of eight rows, D × 8.
     rows: Aligned<F>,
 }
 
 impl<F: Real> Scratch<F> {
-    /// The right embeddings from a column on, rank × columns, and their stride.
+    /// The right embeddings from `column` on, rank × columns, and their stride.
     pub fn entered(&self, column: usize) -> (&[F], usize) {
         let (first, stride) = self.entered;
         (self.columns.get(column - first..).unwrap_or_default(), stride)
     }
 }
 
-/// M on some rows and columns: row i starts at i·stride, its strip s at s·strips from there, and behind the
-/// columns there are zeros up to the next whole strip.
+/// M on some rows and columns. Row i starts at i·stride, and its strip s starts s·strips after that. The
+/// columns are padded with zeros to a whole strip.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a, F> {
     pub data: &'a [F],
     pub stride: usize,
     pub strips: usize,
-    /// The memory of the tile behind it in the same panel, if there is any.
+    /// The memory of the next tile in the same panel, if there is one.
     pub next: &'a [F],
 }
 
 impl<'a, F: Real> Tile<'a, F> {
-    /// Row after row.
+    /// A row-major tile.
     pub fn of_rows(data: &'a [F], stride: usize) -> Self {
         Tile { data, stride, strips: strip::<F>(), next: &[] }
     }
@@ -89,29 +89,29 @@ impl<'a, F: Real> Tile<'a, F> {
     }
 }
 
-/// A matrix that gives its tiles.
+/// A matrix that provides tiles.
 pub(super) trait Tiles<F: Real>: Sync {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize);
 
-    /// True if M is its own transpose, bit by bit, and making a tile costs so much that it should serve
-    /// twice.
+    /// True if M equals its transpose bit by bit and tiles are so expensive that each should be used twice.
     fn symmetric(&self) -> bool {
         false
     }
 
-    /// The left embeddings and their rank, of a factored matrix.
+    /// The left embeddings and their rank, for a factored matrix.
     fn left(&self) -> Option<(&[F], usize)> {
         None
     }
 
-    /// What an entry costs to make, in multiply-adds.
+    /// Cost of computing one entry, in multiply-adds.
     fn cost(&self) -> usize;
 
-    /// Says which columns the next tiles will have: at most a tile's, of one panel, from a whole strip on.
+    /// Announces the columns of the next tiles: at most one tile wide, within one panel, starting at a whole
+    /// strip.
     fn enter(&self, _columns: Range<usize>, _scratch: &mut Scratch<F>) {}
 
-    /// The tile of at most `ROWS` rows with some of the columns entered, from a whole strip on.
+    /// The tile of at most `ROWS` rows with some of the entered columns, starting at a whole strip.
     fn tile<'s>(
         &'s self,
         rows: Range<usize>,
@@ -120,21 +120,21 @@ pub(super) trait Tiles<F: Real>: Sync {
     ) -> Tile<'s, F>;
 }
 
-/// A matrix in memory: panel after panel, in a panel by `ROWS` rows, of these strip after strip. So a product
-/// reads it from one end to the other. Strips are set apart a little, or their rows would fall on the same
-/// places of the cache.
+/// A matrix in memory: panel by panel, within a panel in groups of `ROWS` rows, and within those strip by
+/// strip. A product therefore reads it sequentially. Strips are padded by one row, because otherwise their
+/// rows would map to the same cache sets.
 pub(super) struct Stored<F> {
     states: usize,
     data: Aligned<F>,
 }
 
-/// From one strip of so many rows to the next.
+/// The distance between two consecutive strips of `rows` rows.
 const fn strip_stride<F>(rows: usize) -> usize {
     (rows + 1) * strip::<F>()
 }
 
 impl<F: Real> Stored<F> {
-    /// Without meaning if the clock says to stop.
+    /// If the clock signals a stop, the result is invalid.
     pub fn new(table: &[F], states: usize, shifts: &Shifts<F>, clock: &Clock<'_>) -> Self {
         let strip = strip::<F>();
         let mut data = Aligned::<F>::unset(Stored::<F>::start(states, states.next_multiple_of(strip)));
@@ -170,7 +170,7 @@ impl<F: Real> Stored<F> {
         Stored { states, data }
     }
 
-    /// Where the panel from a column on begins.
+    /// The offset of the panel that starts at a column.
     fn start(states: usize, column: usize) -> usize {
         column / strip::<F>() * (states + states.div_ceil(ROWS)) * strip::<F>()
     }
@@ -199,7 +199,7 @@ impl<F: Real> Tiles<F> for Stored<F> {
     }
 }
 
-/// A matrix that is read and exponentiated.
+/// A matrix that is read from the model and exponentiated.
 pub(super) struct Filled<'a, F: Real> {
     pub view: View<'a, F>,
     pub shifts: &'a Shifts<F>,
@@ -271,8 +271,7 @@ impl<'a, F: Real> Factored<'a, F> {
     }
 }
 
-/// The transpose of some rows of `width` numbers, in columns of which there are `stride`; what is left over
-/// is zero.
+/// Transposes rows of `width` numbers into rows of `stride` numbers, padded with zeros.
 pub(super) fn transpose<F: Real>(rows: &[F], width: usize, stride: usize, out: &mut [F]) {
     let count = rows.len().checked_div(width).unwrap_or(0);
     for (k, out) in out.chunks_exact_mut(stride).take(width).enumerate() {
@@ -283,7 +282,7 @@ pub(super) fn transpose<F: Real>(rows: &[F], width: usize, stride: usize, out: &
     }
 }
 
-/// The left embeddings of how many rows are multiplied together.
+/// The number of rows whose left embeddings are multiplied together.
 const BLOCK: usize = 8;
 
 impl<F: Real> Tiles<F> for Factored<'_, F> {
@@ -304,7 +303,7 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
     }
 
     fn enter(&self, columns: Range<usize>, scratch: &mut Scratch<F>) {
-        // Not a power of two, so that a strip's rows do not fall on the same places of the cache.
+        // Not a power of two, so that the rows of a strip do not map to the same cache sets.
         let (rank, stride) = (self.rank, padded::<F>(columns.len()) + strip::<F>() / 2);
         scratch.entered = (columns.start, stride);
         let embeddings = &self.right[columns.start * rank..columns.end * rank];
@@ -325,7 +324,7 @@ impl<F: Real> Tiles<F> for Factored<'_, F> {
         {
             transpose(&self.left[some.start * rank..some.end * rank], rank, BLOCK, packed);
         }
-        // A few strips at a time, which stay in the first cache for all rows.
+        // A few strips at a time, so that they stay in the L1 cache for all rows.
         for some in pieces(0..stride, 4 * strip::<F>()) {
             let right = right.get(columns.start - *first + some.start..).unwrap_or_default();
             for (block, out) in tile.chunks_exact_mut(BLOCK * stride).enumerate() {
