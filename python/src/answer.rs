@@ -1,4 +1,4 @@
-//! Answers as Python takes them apart: one converter for all shapes.
+//! Converts answers of all shapes to Python objects.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use zhat::{BestState, Error, Forecast, Guarantee};
 use crate::array::handed_over;
 use crate::error::Failure;
 
-/// What a query would take; a dict in Python.
+/// The forecast of a query; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Cost {
     bytes: f64,
@@ -28,15 +28,16 @@ impl From<Forecast> for Cost {
 /// An answer; a dict in Python.
 #[derive(IntoPyObject)]
 pub struct Parts<'py> {
-    /// By shape: a number, an array of numbers, a dict of arrays, lists of states, lists of samples.
+    /// Depending on its shape, a number, an array of numbers, a dict of arrays, lists of states or lists of
+    /// samples.
     value: Bound<'py, PyAny>,
     /// The guarantee as JSON, and in words.
     guarantee: String,
     words: String,
-    /// The same for each item of a batch, where they differ.
+    /// The same for each item of a batch, if they differ.
     each: Vec<(String, String)>,
     method: &'static str,
-    /// As JSON.
+    /// The diagnostics as JSON.
     diagnostics: String,
     forecast: Cost,
 }
@@ -85,7 +86,7 @@ fn converted<'py>(py: Python<'py>, model: &zhat::Model, value: AnyValue) -> PyRe
     }
 }
 
-/// A dict of arrays by name; of ragged tensors all rows in one flat array.
+/// A dict of arrays by name; the rows of a ragged tensor are concatenated to one flat array.
 pub fn arrays(py: Python<'_>, tensors: Tensors) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     for tensor in tensors.list {
@@ -116,7 +117,7 @@ fn array<'py>(py: Python<'py>, tensor: Tensor<'static>) -> PyResult<Bound<'py, P
     })
 }
 
-/// A state as an array of 64-bit integers, what NumPy counts with: one number per place, or rows of several
+/// A state as an array of 64-bit integers, NumPy's default: one number per variable, or rows of several
 /// columns.
 pub fn state<'py>(py: Python<'py>, state: &[usize], columns: usize) -> PyResult<Bound<'py, PyAny>> {
     let flat: Vec<i64> = state.iter().map(|&x| x as i64).collect();
@@ -124,8 +125,8 @@ pub fn state<'py>(py: Python<'py>, state: &[usize], columns: usize) -> PyResult<
     Ok(handed_over(py, flat, &shape)?.into_any())
 }
 
-/// Samples of one item: their states (an array with one sample per row, or a list where they differ in
-/// length), the name of their law, log weights if they are weighted, the distance if they are approximate.
+/// Samples of one item: their states (an array with one sample per row, or a list if lengths differ), the
+/// name of their distribution, log weights if they are weighted, the distance if they are approximate.
 type Samples<'py> = (Bound<'py, PyAny>, &'static str, Option<Bound<'py, PyArray1<f64>>>, Option<f64>);
 
 fn samples<'py>(py: Python<'py>, draws: &Draws, columns: usize, length: usize) -> PyResult<Samples<'py>> {

@@ -1,4 +1,5 @@
-//! NumPy arrays: those of the user used in place, those of an answer handed over, neither copied.
+//! NumPy arrays without copies: arrays of the user are used in place, and arrays of results take ownership of
+//! their buffer.
 
 use numpy::ndarray::{ArrayView, IxDyn};
 use numpy::{Element, PyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
@@ -9,13 +10,13 @@ use zhat::tensor;
 
 use crate::error;
 
-/// A precision that models and NumPy both have.
+/// A floating-point type supported by models and by NumPy.
 pub trait Precision: tensor::Precision + Element {}
 
 impl Precision for f32 {}
 impl Precision for f64 {}
 
-/// What to do with a model of a kind that comes in both precisions, or else.
+/// Evaluates `$found` with the model bound in its precision if it is of this kind, and `$other` otherwise.
 #[macro_export]
 macro_rules! either {
     ($model:expr, $kind:ident, $bound:ident => $found:expr, $other:expr) => {
@@ -29,19 +30,19 @@ macro_rules! either {
     };
 }
 
-/// The numbers of an array that is kept alive.
+/// The numbers of an array, which is kept alive.
 struct InPlace<F: Element> {
     numbers: *const F,
     count: usize,
-    /// Only held; its memory goes when the last holder does.
+    /// Keeps the array alive; its memory is freed with the last reference.
     _array: Py<PyArrayDyn<F>>,
 }
 
-// SAFETY: the pointer is only read, and the array behind it outlives this value. That nobody writes to the
-// array while a query reads it is what `zhat.Chain` asks of its caller, as every library that takes arrays
-// without a copy does.
+// SAFETY: the pointer is only read, and the array behind it outlives this value. The documentation of
+// `zhat.Chain` requires that the caller does not write to the array while a query reads it, as in every
+// library that uses arrays without a copy.
 unsafe impl<F: Element + Sync> Send for InPlace<F> {}
-// SAFETY: as above; reading from several threads is what it is for.
+// SAFETY: as above; concurrent reads are safe.
 unsafe impl<F: Element + Sync> Sync for InPlace<F> {}
 
 impl<F: Element> AsRef<[F]> for InPlace<F> {
@@ -49,13 +50,13 @@ impl<F: Element> AsRef<[F]> for InPlace<F> {
         if self.count == 0 {
             return &[];
         }
-        // SAFETY: `in_place` has seen that the array is contiguous and aligned and has this many numbers, and
-        // an array that somebody else refers to cannot be resized.
+        // SAFETY: `in_place` has checked that the array is contiguous, aligned and of this length, and NumPy
+        // does not resize an array with other references.
         unsafe { std::slice::from_raw_parts(self.numbers, self.count) }
     }
 }
 
-/// The numbers of an array, which must be C-contiguous and aligned; nothing is copied.
+/// The numbers of an array, without a copy. The array must be C-contiguous and aligned.
 pub fn in_place<F: Precision>(name: &str, array: &Bound<'_, PyArrayDyn<F>>) -> PyResult<Values<F>> {
     let numbers = array.data().cast_const();
     if !array.is_c_contiguous() || !numbers.is_aligned() {
@@ -64,14 +65,14 @@ pub fn in_place<F: Precision>(name: &str, array: &Bound<'_, PyArrayDyn<F>>) -> P
     Ok(Values::shared(InPlace { numbers, count: array.len(), _array: array.clone().unbind() }))
 }
 
-/// Numbers as an array of this shape, which owns them from now on.
+/// An array of this shape that takes ownership of the numbers.
 pub fn handed_over<'py, T: Element>(
     py: Python<'py>,
     numbers: Vec<T>,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
     let array = PyArray1::from_vec(py, numbers);
-    // A vector has its shape already; a reshaped array would be a view of it.
+    // A vector already has the right shape; reshaping would return a view.
     if let [length] = shape
         && array.len() == *length
     {
@@ -80,11 +81,11 @@ pub fn handed_over<'py, T: Element>(
     array.reshape(shape)
 }
 
-/// A view of numbers that `owner` keeps where they are for as long as it lives; it cannot be written to.
+/// A read-only view of numbers whose memory `owner` keeps valid.
 ///
 /// # Safety
 ///
-/// The numbers must stay where they are, unchanged, until `owner` is freed.
+/// The numbers must not move or change until `owner` is freed.
 pub unsafe fn view<'py, F: Precision>(
     numbers: &[F],
     shape: &[usize],
@@ -92,7 +93,7 @@ pub unsafe fn view<'py, F: Precision>(
 ) -> PyResult<Bound<'py, PyArrayDyn<F>>> {
     let view = ArrayView::from_shape(IxDyn(shape), numbers)
         .map_err(|error| error::argument("shape", error.to_string()))?;
-    // SAFETY: what the caller promises; and the array holds a reference to `owner`.
+    // SAFETY: guaranteed by the caller, and the array holds a reference to `owner`.
     let array = unsafe { PyArray::borrow_from_array(&view, owner.clone()) };
     let flags = PyDict::new(owner.py());
     flags.set_item("write", false)?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zhat::Error;
 
-/// An error of the library on its way to Python.
+/// An error of the library, to be converted to a Python exception.
 pub struct Failure(pub Error);
 
 impl From<Failure> for PyErr {
@@ -34,14 +34,14 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// A mistake of this program: the work ended in a panic, whose message is in `payload`.
+/// An internal error: the work panicked, and `payload` contains the message.
 pub fn internal(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     exception("Error", &format!("internal error, please report it: {text}"), "internal")
 }
 
-/// An argument that cannot be used.
+/// An invalid argument.
 pub fn argument(name: &str, message: impl Into<String>) -> PyErr {
     Failure(Error::argument(name, message)).into()
 }

@@ -72,7 +72,7 @@ pub fn bayes(
     build(py, || generate::bayes(variables, states, parents, deterministic, seed))
 }
 
-/// See `zhat.generate.chain` and `zhat.generate.semi_markov`, the one with a longest segment.
+/// See `zhat.generate.chain` and, with a longest segment, `zhat.generate.semi_markov`.
 #[pyfunction]
 pub fn random_chain(
     py: Python<'_>,
@@ -126,7 +126,7 @@ pub fn random_pairwise(
     }
 }
 
-/// A number of steps, or a word for it.
+/// A number of steps, or a name for it.
 #[derive(FromPyObject)]
 pub enum Sharpening {
     Steps(usize),

@@ -1,4 +1,4 @@
-//! Language models: learned from texts, evaluated, sampled.
+//! Language models: training, evaluation, sampling.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::array;
 use crate::error::{self, Failure};
 use crate::run::Run;
 
-/// A text: files, or sentences, one a line.
+/// A text: files, or one sentence per line.
 #[derive(FromPyObject)]
 pub enum Source {
     Files(Vec<PathBuf>),
@@ -61,13 +61,13 @@ impl Source {
     }
 }
 
-/// A step: its number, nats per word of the text and of the validation text.
+/// A step: its number, and nats per word on the text and on the validation text.
 type Step = (usize, f64, Option<f64>);
 /// Words, sentences, log-likelihood, guarantee as JSON and in words, rounding, log τ, pseudo-likelihood,
 /// annealed estimate as JSON.
 type Score = (u64, u64, f64, String, String, f64, f64, Option<f64>, Option<String>);
 
-/// A language model, never changed once made.
+/// An immutable language model.
 #[pyclass(frozen, eq, module = "zhat._zhat")]
 #[derive(PartialEq)]
 pub struct LanguageModel {
@@ -80,8 +80,8 @@ impl LanguageModel {
     }
 }
 
-/// Learns; `how` is a JSON object, `checkpoint` a file and the seconds after which it is written again. The
-/// model, its steps and the best of them.
+/// Trains a model; `how` is a JSON object, `checkpoint` a file and the seconds between writes. Returns the
+/// model, its steps and the number of the best step.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_language_model(
@@ -127,7 +127,8 @@ pub fn train_language_model(
     Ok((LanguageModel::of(AnyLanguageModel::Field(model)), steps, best))
 }
 
-/// Learns by stochastic gradients; `how` is a JSON object. The model, its epochs and the best of them.
+/// Trains a model by stochastic gradients; `how` is a JSON object. Returns the model, its epochs and the
+/// number of the best epoch.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn train_stochastic(
@@ -165,8 +166,8 @@ pub fn train_stochastic(
     Ok((LanguageModel::of(model), steps, best))
 }
 
-/// What a field says about a text: certified, its pseudo-likelihood, an estimate as JSON. 0 levels are chosen
-/// by a pilot.
+/// Evaluates a field on a text: the certified bound, the pseudo-likelihood and the annealed estimate as JSON.
+/// With 0 levels, a pilot run chooses the number.
 fn evaluated(
     model: &language::LanguageModel,
     source: &Source,
@@ -215,7 +216,7 @@ impl LanguageModel {
         Ok(py.detach(write).map_err(Failure)?)
     }
 
-    /// Writes the embeddings in a format of others.
+    /// Exports the embeddings as word2vec text or safetensors.
     fn export(&self, py: Python<'_>, path: PathBuf, safetensors: bool) -> PyResult<()> {
         let write = || {
             let mut bytes = Vec::new();
@@ -243,7 +244,7 @@ impl LanguageModel {
         self.model.embeddings().ok().map(|(_, rank)| rank)
     }
 
-    /// Whether it is a log-bilinear model, and whether of a cyclic text.
+    /// The kind of model: "field", "exact" or "lbl".
     #[getter]
     fn kind(&self) -> &'static str {
         match &*self.model {
@@ -253,12 +254,12 @@ impl LanguageModel {
         }
     }
 
-    /// The rows of the words, in place; that of the separator is left out.
+    /// The embeddings of the words, in place, without that of the separator.
     #[getter]
     fn embeddings<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
         let model = &this.get().model;
         let (left, rank) = model.embeddings().map_err(Failure)?;
-        // SAFETY: the class is frozen and its model behind an `Arc` that is never written to.
+        // SAFETY: the class is frozen, and its model is behind an `Arc` that is never written to.
         unsafe { array::view(&left[rank..], &[left.len() / rank - 1, rank], this.as_any()) }
     }
 

@@ -1,4 +1,4 @@
-//! Models from tables: counting, fitting, scoring, filling in.
+//! Models from tables: counting, fitting, scoring, imputation.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
 
-/// Counts of a table.
+/// Statistics of a table.
 #[pyclass(frozen, module = "zhat._zhat")]
 pub struct Statistics {
     inner: learn::Statistics,
@@ -22,7 +22,7 @@ pub struct Statistics {
 
 #[pymethods]
 impl Statistics {
-    /// From columns of codes, −1 where a value is missing.
+    /// From columns of codes; −1 is a missing value.
     #[staticmethod]
     fn of_codes(
         py: Python<'_>,
@@ -41,7 +41,8 @@ impl Statistics {
         Ok(Statistics { inner })
     }
 
-    /// From a file of text; `format` is whether it has a header, its encoding, and what missing values are.
+    /// From a text file; `format` is whether it has a header, its encoding and the treatment of missing
+    /// values.
     #[staticmethod]
     fn read(
         py: Python<'_>,
@@ -67,12 +68,12 @@ impl Statistics {
         self.inner.dropped()
     }
 
-    /// Columns with missing values, and in how many rows, most first.
+    /// Columns with missing values and the number of rows concerned, in descending order.
     fn lacking(&self) -> Vec<(String, u64)> {
         self.inner.lacking().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// The names of the columns and those of their states.
+    /// The names of the columns and of their states.
     fn columns(&self) -> Vec<(String, Vec<String>)> {
         self.inner.columns().iter().map(|column| (column.name.clone(), column.states.clone())).collect()
     }
@@ -113,10 +114,10 @@ fn told(estimate: &Estimate) -> Told {
     )
 }
 
-/// What a fit led to.
+/// The result of a fit.
 type Outcome = (Model, Told, usize, bool, f64, f64, Vec<f64>);
 
-/// Fits; `how` and `settings` are JSON objects.
+/// Fits a model; `how` and `settings` are JSON objects.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python side gives them names")]
 pub fn fit(
@@ -158,7 +159,7 @@ pub fn fit(
     ))
 }
 
-/// Options of a method, a JSON object.
+/// Parses the options of a method, a JSON object.
 fn options(text: &str) -> PyResult<Settings> {
     serde_json::from_str(text).map_err(|error| error::argument("options", error.to_string()))
 }
@@ -169,7 +170,7 @@ fn graph_of(model: &Model) -> PyResult<FactorGraph> {
     model.get().cloned().ok_or_else(other)
 }
 
-/// How a file of text is to be read.
+/// Format of a text file.
 fn table_options(header: bool, encoding: &str, missing: &str) -> PyResult<TableOptions> {
     let encoding = Encoding::named(encoding).ok_or_else(|| {
         error::argument("encoding", format!("expected \"utf-8\" or \"latin-1\", found {encoding:?}"))
@@ -182,7 +183,7 @@ fn table_options(header: bool, encoding: &str, missing: &str) -> PyResult<TableO
     Ok(TableOptions { header, encoding, missing, ..Default::default() })
 }
 
-/// The rows of a file of text as columns of codes, −1 where a value is missing.
+/// The rows of a text file as columns of codes; −1 is a missing value.
 #[pyfunction]
 pub fn read_codes<'py>(
     py: Python<'py>,
@@ -215,7 +216,7 @@ pub fn read_codes<'py>(
     Ok(columns.into_iter().map(|column| PyArray1::from_vec(py, column)).collect())
 }
 
-/// The log-likelihood of rows of codes under a model, whose log Z is asked of a method.
+/// The log-likelihood of rows of codes under a model, with log Z by a method.
 #[pyfunction]
 pub fn score_rows<'py>(
     py: Python<'py>,
@@ -238,7 +239,7 @@ pub fn score_rows<'py>(
     Ok((PyArray1::from_vec(py, scores), told(&mean)))
 }
 
-/// Codes with every −1 replaced by the state that is likeliest given the others of its row.
+/// Codes with every −1 replaced by the most probable state given the rest of its row.
 #[pyfunction]
 pub fn impute_rows<'py>(
     py: Python<'py>,

@@ -1,7 +1,7 @@
-//! The native module of the Python package: models, queries and the program, without any policy of its own.
+//! The native module of the Python package: models, queries and the program.
 //!
-//! Everything a user sees is the typed Python on top. What crosses the boundary is plain: numbers, texts,
-//! arrays, and JSON for what differs from method to method.
+//! The user-facing API is the typed Python code on top of it. The interface uses plain types: numbers,
+//! strings, arrays, and JSON for data that differs between methods.
 
 mod answer;
 mod array;
@@ -39,11 +39,11 @@ struct Method {
     queries: Vec<&'static str>,
     /// The options with their default values, as JSON.
     options: String,
-    /// The ranges of the numeric ones, in words.
+    /// The ranges of the numeric options, as text.
     ranges: Vec<(&'static str, String)>,
 }
 
-/// What this build and this machine are; a dict in Python.
+/// Properties of the build and the machine; a dict in Python.
 #[derive(IntoPyObject)]
 struct Machine {
     simd: &'static str,
@@ -65,7 +65,7 @@ fn methods() -> Vec<Method> {
     catalogue::all().into_iter().map(method).collect()
 }
 
-/// The vector instructions in use and the default memory budget.
+/// The SIMD instructions in use and the default memory budget.
 #[pyfunction]
 fn machine() -> Machine {
     Machine {
@@ -99,13 +99,13 @@ fn format_number(value: f64) -> String {
     decimal::number(value)
 }
 
-/// A lower bound with so many places, rounded down.
+/// A lower bound with this many decimal places, rounded down.
 #[pyfunction]
 fn format_low(value: f64, places: usize) -> String {
     decimal::below(value, places)
 }
 
-/// A value as its guarantee allows to state it: a certified bound with one end as a bound.
+/// A value printed according to its guarantee: a one-sided certified bound is printed as a bound.
 #[pyfunction]
 #[pyo3(signature = (value, low, high, confidence, rounding))]
 fn format_value(
@@ -131,7 +131,7 @@ fn format_value(
 fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| {
         let status = zhat_cli::run(arguments);
-        // Only a Rust `main` would do this at the end; a closed pipe is no reason to fail.
+        // A Rust `main` would flush at exit; here it must be done explicitly. A closed pipe is not an error.
         let _ = std::io::stdout().flush();
         status
     })

@@ -6,9 +6,11 @@ use zhat::model::{Domain, Family, MixedModel, Statistic, Term, generate};
 use crate::error::{self, Failure};
 use crate::model::Model;
 
-/// A variable: its states (0 for others), whether it counts, and the ends of its box.
+/// A variable: its number of states (0 if it is not discrete), whether it is a count, and the ends of its
+/// range.
 type Variable = (usize, bool, f64, f64);
-/// A term: its weight, and of each factor the variable, the statistic's name, its argument and its centre.
+/// A term: its weight, and for each factor the variable, the name of the statistic, its argument and its
+/// centre.
 type Parts = (f64, Vec<(usize, String, f64, f64)>);
 
 fn statistic(name: &str, argument: f64, centre: f64) -> PyResult<Statistic> {
@@ -62,7 +64,7 @@ pub fn mixed(variables: Vec<Variable>, terms: Vec<Parts>) -> PyResult<Model> {
     Ok(Model::of(MixedModel::new(domains, built).map_err(Failure)?))
 }
 
-/// A family by name on a box, the usual one where an end is not given.
+/// A family by name on a box; an end that is not given has the default of the family.
 #[pyfunction]
 pub fn family(name: &str, parameters: Vec<f64>, low: Option<f64>, high: Option<f64>) -> PyResult<Model> {
     let family = Family::named(name, &parameters).map_err(Failure)?;
@@ -71,7 +73,7 @@ pub fn family(name: &str, parameters: Vec<f64>, low: Option<f64>, high: Option<f
     Ok(Model::of(family.on(bounds).map_err(Failure)?))
 }
 
-/// A class and a number that is normal given the class.
+/// A class and a continuous variable that is normal given the class.
 #[pyfunction]
 pub fn gaussian_mixture(
     weights: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Models: built from arrays, read from files, asked.
+//! Models: construction from arrays, files, queries.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -23,24 +23,24 @@ use crate::space;
 type Names = (Vec<String>, Vec<Vec<String>>);
 /// A factor: scope and table.
 type Table<'py> = (Bound<'py, PyTuple>, Bound<'py, PyArrayDyn<f64>>);
-/// Method, query, whether it fits the budget, and what it takes.
+/// Method, query, whether it fits the budget, and the forecast.
 type Entry = (&'static str, &'static str, bool, Cost);
 
-/// A model, never changed once made, with the cache that its queries share.
+/// An immutable model with a cache shared by its queries.
 #[pyclass(frozen, eq, module = "zhat._zhat")]
 pub struct Model {
     model: zhat::Model,
     cache: Cache,
 }
 
-/// The cache makes no difference.
+/// Equality ignores the cache.
 impl PartialEq for Model {
     fn eq(&self, other: &Self) -> bool {
         self.model == other.model
     }
 }
 
-/// A variable or a state: by number or by name.
+/// A variable or a state, by number or by name.
 #[derive(FromPyObject)]
 enum Label {
     Number(usize),
@@ -62,12 +62,12 @@ impl Model {
         Model::with_cache(model, Cache::default())
     }
 
-    /// The same with results that are known already.
+    /// The same with an existing cache.
     pub fn with_cache(model: impl Into<zhat::Model>, cache: Cache) -> Self {
         Model { model: model.into(), cache }
     }
 
-    /// The cache that the queries of this model share.
+    /// The cache shared by the queries of this model.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
@@ -113,7 +113,7 @@ impl Model {
         Ok(Model::of(graph))
     }
 
-    /// Reads a model from a file, and evidence from another.
+    /// Reads a model from a file, and evidence from another file.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf, evidence: Option<PathBuf>) -> PyResult<Self> {
         let model = py.detach(|| {
@@ -134,7 +134,7 @@ impl Model {
         self.model.kind().name()
     }
 
-    /// The model in these bytes of a .zhat file.
+    /// The model from the bytes of a .zhat file.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         Ok(Model::of(model_file::parse(data, "").map_err(Failure)?))
@@ -142,13 +142,13 @@ impl Model {
 
     /// The bytes of the model's .zhat file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        // Straight into the bytes object: no second copy of a large model.
+        // Writes directly into the bytes object, so that a large model is not copied twice.
         PyBytes::new_with(py, model_file::length(&self.model), |mut bytes| {
             Ok(model_file::write(&self.model, &mut bytes)?)
         })
     }
 
-    /// Writes the model in the format that the path's ending names.
+    /// Writes the model in the format given by the file extension.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| io::write_model(&self.model, &file(path))).map_err(Failure)?)
     }
@@ -221,8 +221,8 @@ impl Model {
         Ok(Model::of(self.model.condition(&evidence).map_err(Failure)?))
     }
 
-    /// The parameters by name: views of what the model holds, which cannot be written to; whole numbers are
-    /// copies. Where a tensor lies in several pieces there is a list of them.
+    /// The parameters by name, as read-only views of the model's memory; integers are copies. A tensor stored
+    /// in several pieces is a list of views.
     fn parameters<'py>(model: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let parts = PyDict::new(model.py());
         for tensor in model.get().model.tensors() {
@@ -237,12 +237,12 @@ impl Model {
         self.model.batch().map_or_else(Vec::new, |batch| batch.lengths.to_vec())
     }
 
-    /// What the model says about itself, as JSON.
+    /// The summary of the model as JSON.
     fn summary(&self) -> String {
         Value::Object(self.model.summary().figures).to_string()
     }
 
-    /// The same with what methods say about it, and for each method and query its cost and whether it fits
+    /// The same with figures computed by methods, and for each method and query its cost and whether it fits
     /// the budget of `run`.
     fn info(&self, py: Python<'_>, run: &Run) -> PyResult<(String, Vec<Entry>)> {
         let model = self.model.clone();
@@ -261,8 +261,8 @@ impl Model {
         })
     }
 
-    /// Chooses a method and asks it; `count` is of account for samples and the k best only, `settings` is a
-    /// JSON object.
+    /// Chooses a method and runs the query. `count` matters only for samples and the k best states;
+    /// `settings` is a JSON object.
     fn answer<'py>(
         &self,
         py: Python<'py>,
@@ -286,12 +286,12 @@ impl Model {
         Parts::new(py, &self.model, &plan, answer)
     }
 
-    /// Frees what queries of this model have kept for later ones.
+    /// Clears the cache of this model.
     fn clear_cache(&self) {
         self.cache.clear();
     }
 
-    /// How many results are kept for later queries.
+    /// The number of cache entries.
     #[getter]
     fn cache_len(&self) -> usize {
         self.cache.len()
@@ -299,7 +299,7 @@ impl Model {
 }
 
 impl Model {
-    /// An observation as the library takes it.
+    /// Converts an observation to the library's type.
     fn evidence_of(&self, item: Observation) -> PyResult<Evidence> {
         Ok(match item {
             Observation::Position(sequence, position, state) => {
@@ -327,7 +327,7 @@ fn views<'py>(model: &Bound<'py, Model>, tensor: &Tensor<'_>) -> PyResult<Bound<
         shape: &[usize],
     ) -> PyResult<Bound<'py, PyAny>> {
         let one = |piece: &Cow<'_, [F]>, shape: &[usize]| match piece {
-            // SAFETY: a model never changes, and its numbers stay where they are as long as it lives.
+            // SAFETY: a model is immutable, and its numbers do not move during its lifetime.
             Cow::Borrowed(numbers) => unsafe { array::view(numbers, shape, model.as_any()) },
             Cow::Owned(numbers) => array::handed_over(model.py(), numbers.clone(), shape),
         };
@@ -356,7 +356,7 @@ fn graph_of(model: &zhat::Model) -> zhat::Result<&FactorGraph> {
     model.get::<FactorGraph>().ok_or_else(other)
 }
 
-/// The path of a file: to the library `-` is a standard stream, in Python it is a name like any other.
+/// The path of a file. In the library `-` is a standard stream, in Python it is an ordinary file name.
 fn file(path: PathBuf) -> PathBuf {
     if path == Path::new("-") { Path::new(".").join(path) } else { path }
 }
@@ -370,7 +370,7 @@ fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, 
     };
     let s = match state {
         Label::Number(s) => s,
-        // An unknown variable is the library's to refuse.
+        // The library reports the error for an unknown variable.
         Label::Name(_) if v >= graph.variable_count() => 0,
         Label::Name(name) => graph.find_state(v, &name).ok_or_else(|| {
             let message = format!("variable {} has no state `{name}`", graph.variable_name(v));

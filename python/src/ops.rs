@@ -1,4 +1,4 @@
-//! Differentiable operations: a value, and a tape that gives gradients.
+//! Differentiable operations: a value and a tape for its gradient.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +17,14 @@ use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::run::Run;
 
-/// What weighs the values: a number for each sequence, or an array in the precision of the model.
+/// The weights of the values: one number per sequence, or an array in the precision of the model.
 pub enum Cotangent {
     Single(Vec<f32>),
     Double(Vec<f64>),
 }
 
 impl Cotangent {
-    /// Numbers for sequences, which are always doubles.
+    /// One number per sequence, always a double.
     pub fn numbers(&self) -> zhat::Result<&[f64]> {
         match self {
             Cotangent::Double(numbers) => Ok(numbers),
@@ -33,15 +33,15 @@ impl Cotangent {
     }
 }
 
-/// From a cotangent to the gradient with respect to each model.
+/// Maps a cotangent to the gradient with respect to each model.
 pub type Backward = dyn Fn(&Cotangent) -> zhat::Result<Vec<Tensors>> + Send + Sync;
 
-/// What an operation leaves for its gradient.
+/// Data recorded by an operation for its gradient.
 #[pyclass(frozen, module = "zhat._zhat")]
 pub struct Tape {
     backward: Arc<Backward>,
     run: Py<Run>,
-    /// Raised to stop: the tape works in the run that it was made in.
+    /// Cancels the work when set; the tape shares the run of the forward pass.
     cancel: Arc<AtomicBool>,
 }
 
@@ -53,7 +53,7 @@ impl Tape {
 
 #[pymethods]
 impl Tape {
-    /// The gradients of Σ cotangent · value: a dict of arrays for each model. The cotangent is a C-contiguous
+    /// The gradients of Σ cotangent · value, one dict of arrays per model. The cotangent is a C-contiguous
     /// array.
     fn vjp<'py>(&self, py: Python<'py>, cotangent: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let cotangent = match cotangent.cast::<PyArrayDyn<f32>>() {
@@ -78,7 +78,7 @@ pub fn randomized(settings: &str, scores: Option<&Bound<'_, PyAny>>) -> PyResult
     Ok(method)
 }
 
-/// An operation on one or two models: its value for each item, and its tape. `settings` is a JSON object,
+/// An operation on one or two models: its value for each item and its tape. `settings` is a JSON object,
 /// `scores` are those of the proposal `given`.
 #[pyfunction]
 pub fn forward<'py>(

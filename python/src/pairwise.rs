@@ -1,4 +1,4 @@
-//! Pairwise graphs: built from arrays that are used in place, and shown as views of them.
+//! Pairwise graphs, built from arrays that are used in place.
 
 use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::sequence::{shape_error, transitions_of, typed};
 
 /// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions`
-/// (N, N) or (E, N, N), or `left` and perhaps `right` (N, D).
+/// (N, N) or (E, N, N), or `left` and optionally `right` (N, D).
 #[pyfunction]
 pub fn pairwise(
     py: Python<'_>,
@@ -49,10 +49,10 @@ fn build<F: Precision>(
     Ok(py.detach(|| PairwiseGraph::new(n, nodes, edges, interactions)).map_err(Failure)?)
 }
 
-/// Which entries of relaxed samples have values, and the values.
+/// Indices and values of the nonzero entries of relaxed samples.
 type Relaxed<'py> = (Bound<'py, PyArrayDyn<i64>>, Bound<'py, PyAny>);
 
-/// Relaxed samples between states chosen at random; `settings` is a JSON object. A row of the first array is
+/// Relaxed samples over randomly chosen states; `settings` is a JSON object. A row of the first array is
 /// (sample, variable, state).
 #[pyfunction]
 pub fn pairwise_relaxed_sample<'py>(

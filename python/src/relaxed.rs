@@ -1,4 +1,4 @@
-//! Relaxed samples with their gradients: dense from exact messages, sparse from randomized ones.
+//! Relaxed samples with gradients: dense from exact messages, sparse from randomized messages.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::ops::{Backward, Cotangent, Tape, randomized};
 use crate::run::Run;
 
-/// A precision whose cotangents come as arrays of it.
+/// A floating-point type whose cotangents are arrays of the same type.
 trait CotangentOf: Precision {
     fn weights(cotangent: &Cotangent) -> zhat::Result<&[Self]>;
 }
@@ -37,7 +37,7 @@ impl CotangentOf for f64 {
     }
 }
 
-/// For each sequence an array with one path per row.
+/// For each sequence, an array with one path per row.
 type Paths<'py> = Vec<Bound<'py, PyArrayDyn<i64>>>;
 
 /// The sampled paths as arrays.
@@ -105,7 +105,7 @@ pub struct Dense<'py> {
     hard: Hard<'py>,
     /// (B, count, T, N).
     soft: Bound<'py, PyAny>,
-    /// (B, count, T, L), of segments.
+    /// (B, count, T, L), only for segments.
     lengths: Option<Bound<'py, PyAny>>,
     tape: Tape,
 }
@@ -117,10 +117,10 @@ pub struct Sparse<'py> {
     /// (sequence, sample, position, state) of each entry.
     index: Bound<'py, PyArrayDyn<i64>>,
     values: Bound<'py, PyAny>,
-    /// (sequence, sample, position, length − 1) of each entry of lengths, of segments.
+    /// (sequence, sample, position, length − 1) of each entry of `lengths`, only for segments.
     length_index: Option<Bound<'py, PyArrayDyn<i64>>>,
     lengths: Option<Bound<'py, PyAny>>,
-    /// For each sequence the log weights of its samples.
+    /// For each sequence, the log weights of its samples.
     log_weights: Vec<Bound<'py, PyArray1<f64>>>,
     tape: Tape,
 }
@@ -254,7 +254,7 @@ where
     })
 }
 
-/// The first numbers of a list, which loses them; fewer where there are fewer.
+/// Removes and returns the first numbers of a list, or all if there are fewer.
 fn taken<F: Copy>(rest: &mut &[F], size: usize) -> Vec<F> {
     let (own, after) = rest.split_at(size.min(rest.len()));
     *rest = after;

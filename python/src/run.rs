@@ -1,8 +1,8 @@
-//! How a query is run from Python: in threads of its own, while the calling thread listens.
+//! Runs queries from Python in their own threads, while the calling thread handles signals and progress.
 //!
-//! The caller gives up the interpreter and wakes at short intervals to let signal handlers run (Ctrl-C raises
-//! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, which is
-//! waited for.
+//! The caller releases the GIL and wakes at short intervals to run signal handlers (Ctrl-C raises
+//! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, and the
+//! caller waits for it to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use zhat::{Cache, Observer};
 
 use crate::error::{self, Failure};
 
-/// The caller looks up after the first of these, then at intervals that grow to the second.
+/// The caller wakes after the first interval, then at intervals that grow to the second.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LATER_LOOKS: Duration = Duration::from_millis(50);
 
@@ -37,7 +37,7 @@ impl Run {
         time: Option<&str>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        // The kept run is for its threads; its cache would outlive the query.
+        // Only the thread pool of the kept run is shared; its cache would outlive the query.
         let mut run = with_kept_pool(threads.into()).with_seed(seed).with_cache(Cache::default());
         if let Some(text) = memory {
             run = run.with_memory(units::parse_bytes(text).ok_or_else(|| {
@@ -78,8 +78,8 @@ impl Run {
         self.supervise(py, move |run| work(&run.clone().with_cache(cache)))
     }
 
-    /// The same with a flag of the caller's that is raised if the work is to stop, and only then: what the
-    /// work leaves behind may look at it again.
+    /// The same with a cancel flag given by the caller. The flag is set only if the work is to stop, because
+    /// a tape returned by the work uses it again.
     pub fn supervise_with<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -94,7 +94,7 @@ impl Run {
         let (sender, finished) = mpsc::channel();
         let own = run.clone();
         run.spawn(move || {
-            // Whoever does not wait any longer does not want it.
+            // The send fails only if the caller no longer waits, and then the result is not needed.
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&own))));
         });
         let listen = |py: Python<'_>| -> PyResult<()> {
@@ -124,9 +124,10 @@ impl Run {
     }
 }
 
-/// A default run whose thread pool is kept for the next query: making one can take longer than a small query.
+/// A default run whose thread pool is kept for the next query, because creating a pool can take longer than a
+/// small query.
 ///
-/// Threads do not survive a fork, so a child makes its own, and leaves alone what it inherited.
+/// Threads do not survive a fork, so a child process creates its own pool and leaks the inherited one.
 fn with_kept_pool(threads: usize) -> zhat::Run {
     static KEPT: Mutex<Option<(u32, zhat::Run)>> = Mutex::new(None);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +145,7 @@ fn with_kept_pool(threads: usize) -> zhat::Run {
     fresh
 }
 
-/// The last thing the work reported that has not been passed on.
+/// The latest progress report that has not been passed on.
 #[derive(Default)]
 struct Latest(Mutex<Option<(&'static str, u64, u64)>>);
 

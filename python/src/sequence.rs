@@ -1,4 +1,4 @@
-//! Chains and semi-Markov chains: built from arrays that are used in place, and shown as views of them.
+//! Chains and semi-Markov chains, built from arrays that are used in place.
 
 use numpy::{PyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -10,11 +10,11 @@ use crate::either;
 use crate::error::{self, Failure};
 use crate::model::Model;
 
-/// A state and how many positions it lasts.
+/// A state and the number of its positions.
 type Segment = (usize, usize);
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
-/// `transitions` (N, N) or (T − 1, N, N), or `left` and perhaps `right` (N, D).
+/// `transitions` (N, N) or (T − 1, N, N), or `left` and optionally `right` (N, D).
 #[pyfunction]
 pub fn chain(
     py: Python<'_>,
@@ -70,8 +70,8 @@ fn given<F: Precision>(
     array::in_place(name, &array)
 }
 
-/// Transitions of a chain or interactions of a graph with n states: one table, as many as there are `tables`
-/// (with the words for that shape), or embeddings.
+/// Transitions of a chain or interactions of a graph with n states: one table, as many tables as `tables`
+/// says (with the name of that shape), or embeddings.
 pub fn transitions_of<F: Precision>(
     name: &str,
     n: usize,
@@ -98,7 +98,7 @@ pub fn transitions_of<F: Precision>(
     }
 }
 
-/// The semi-Markov chain of a chain, with segment scores (L, N) or (B, T, L, N), used in place.
+/// A semi-Markov chain from a chain and segment scores (L, N) or (B, T, L, N), used in place.
 #[pyfunction]
 pub fn semi_markov(py: Python<'_>, chain: &Model, segments: &Bound<'_, PyAny>) -> PyResult<Model> {
     either!(chain, Chain, chain => Ok(Model::of(with_segments(py, chain, segments)?)), {
@@ -128,7 +128,7 @@ fn with_segments<F: Precision>(
     Ok(py.detach(|| SemiMarkov::new(chain, segments, longest)).map_err(Failure)?)
 }
 
-/// A hidden Markov model: arrays of probabilities of one precision, and lists of symbols.
+/// A hidden Markov model from arrays of probabilities of one precision and lists of symbols.
 #[pyfunction]
 pub fn hmm(
     start: &Bound<'_, PyAny>,
@@ -212,7 +212,7 @@ pub fn shape_error(name: &str, found: &[usize], expected: &str) -> PyErr {
     Failure(Error::Model(format!("{name}: found shape {}, expected {expected}", tuple(found)))).into()
 }
 
-/// A shape as Python writes it.
+/// A shape in Python syntax.
 fn tuple(shape: &[usize]) -> String {
     let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
     format!("({}{})", lengths.join(", "), if shape.len() == 1 { "," } else { "" })

@@ -8,7 +8,7 @@ use zhat::model::{Interactions, SequenceMrf};
 use crate::error::{self, Failure};
 use crate::model::Model;
 
-/// A tensor cut along its first axis.
+/// The slices of a tensor along its first axis.
 fn matrices(array: &PyReadonlyArray3<'_, f32>) -> PyResult<Vec<Vec<f32>>> {
     let size = array.shape()[1] * array.shape()[2];
     let numbers = array.as_slice()?;

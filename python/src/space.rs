@@ -10,7 +10,7 @@ use zhat::space::{
 use crate::error::{self, Failure};
 use crate::model::Model;
 
-/// The numbers of the scores: a table and its rows, pairs, and an order.
+/// The numbers of the scores: a table, inputs, pairs and a reference order.
 #[derive(FromPyObject)]
 pub struct Numbers {
     #[pyo3(item)]
@@ -38,7 +38,7 @@ fn structures(space: &str, size: usize, parents: &[Option<usize>]) -> PyResult<S
     Ok(found.map_err(Failure)?)
 }
 
-/// A model from the names of its space and scores, and their numbers.
+/// A model from the names of its space and scores and their numbers.
 #[pyfunction]
 pub fn space_model(
     space: &str,
@@ -66,7 +66,7 @@ pub fn space_model(
     Ok(Model::of(SpaceModel::new(space, scores.map_err(Failure)?).map_err(Failure)?))
 }
 
-/// What a user-defined function says of a structure; its exception travels on with the error.
+/// The value of a user-defined function for a structure; its exception is attached to the error.
 fn said<T>(
     function: &Py<PyAny>,
     name: &'static str,
@@ -81,7 +81,7 @@ fn said<T>(
     })
 }
 
-/// A model whose scores are what a function says of a structure.
+/// A model whose score is a user-defined function of the structure.
 #[pyfunction]
 pub fn space_model_of(
     space: &str,
@@ -101,7 +101,7 @@ pub fn space_model_of(
     Ok(Model::of(SpaceModel::new(space, scores).map_err(Failure)?))
 }
 
-/// The condition that a function of a structure states.
+/// A condition given by a function of the structure.
 pub fn condition(model: &Model, function: Py<PyAny>) -> PyResult<Condition> {
     let signs = matches!(of(model)?.structures().base(), Structures::Hypercube(cube) if cube.has_signs());
     Ok(Condition::function(move |structure| {

@@ -1,4 +1,4 @@
-"""Small models of every shape that makes trouble, and their answers by enumeration in NumPy."""
+"""Small models with edge cases, and their answers by enumeration in NumPy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Oracle:
 
     def factor_marginal(self, scope: tuple[int, ...]) -> FloatArray:
         others = tuple(v for v in range(self.scores.ndim) if v not in scope)
-        # What is left has the variables in order; the table has them as the scope lists them.
+        # The sum has its variables in ascending order; the table has them in the order of the scope.
         return np.asarray(self.probabilities.sum(axis=others).transpose(np.argsort(np.argsort(scope))))
 
     @property

@@ -1,4 +1,4 @@
-"""Small chains and semi-Markov chains that make trouble, and their answers by enumeration in NumPy."""
+"""Small chains and semi-Markov chains with edge cases, and their answers by enumeration in NumPy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def emissions_of(model: zhat.Chain | zhat.SemiMarkov, b: int) -> FloatArray:
 
 
 def paths(model: zhat.Chain, b: int) -> Iterator[tuple[Segments, float]]:
-    """Every path as segments of one position, and its score by the definition."""
+    """Every path as segments of one position, and its score by definition."""
     emissions = emissions_of(model, b)
     for path in itertools.product(range(model.n_states), repeat=model.lengths[b]):
         score = float(model.start[path[0]]) + sum(emissions[t, i] for t, i in enumerate(path))
@@ -41,7 +41,7 @@ def paths(model: zhat.Chain, b: int) -> Iterator[tuple[Segments, float]]:
 
 
 def segmentations(model: zhat.SemiMarkov, b: int) -> Iterator[tuple[Segments, float]]:
-    """Every segmentation and its score by the definition."""
+    """Every segmentation and its score by definition."""
     emissions, length = emissions_of(model, b), model.lengths[b]
     per_place = model._parameters["segments"].ndim == 4
     places = model._parameters["segments"]
@@ -62,7 +62,7 @@ def segmentations(model: zhat.SemiMarkov, b: int) -> Iterator[tuple[Segments, fl
 
 @dataclass
 class SequenceOracle:
-    """The answers about one sequence of a batch."""
+    """The answers for one sequence of a batch."""
 
     model: zhat.Chain | zhat.SemiMarkov
     sequence: int
@@ -97,7 +97,7 @@ class SequenceOracle:
         return float(-(p[p > 0] * np.log(p[p > 0])).sum()) if p.any() else -np.inf
 
     def expected(self) -> dict[str, FloatArray]:
-        """The gradient of log Z by every parameter."""
+        """The gradient of log Z with respect to every parameter."""
         model, b = self.model, self.sequence
         raw = model._parameters
         gradient = {name: np.zeros(array.shape) for name, array in raw.items()}
@@ -132,7 +132,7 @@ def total_gradient(model: zhat.Chain | zhat.SemiMarkov) -> dict[str, FloatArray]
 
 
 def _random_chain(random: np.random.Generator, i: int) -> dict[str, Any]:
-    """The arguments of a random chain; i chooses the form, the scale and the zeros."""
+    """The arguments of a random chain; i determines the form, the scale and the zeros."""
     states, steps, batch = (int(random.integers(1, high)) for high in (4, 5, 4))
     dtype = [np.float64, np.float32][i % 2]
     scale, zeros = [(1.0, 0.0), (3.0, 0.0), (30.0, 0.0), (1.0, 0.5)][i // 2 % 4]

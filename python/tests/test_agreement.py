@@ -15,7 +15,7 @@ EXACT = sorted(
 )
 
 
-def test_the_models_cover_both_cases() -> None:
+def test_models_cover_zero_and_positive_partition_functions() -> None:
     zero = [Oracle.of(model).is_zero for model in MODELS.values()]
     assert any(zero)
     assert zero.count(False) > 50
@@ -63,7 +63,7 @@ def test_exact_methods_agree_with_enumeration(name: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_estimates_keep_their_promises(name: str) -> None:
+def test_estimates_keep_their_guarantees(name: str) -> None:
     model, oracle = MODELS[name], Oracle.of(MODELS[name])
     if oracle.is_zero:
         return
@@ -86,7 +86,7 @@ def test_estimates_of_z_are_unbiased() -> None:
     seeds = range(400)
     logs = [model.log_partition(method="importance", samples=64, seed=seed).value for seed in seeds]
     ratios = np.exp(np.array(logs) - truth)
-    # A z-test at five standard errors: a false alarm in 2 million.
+    # A z-test at five standard errors: a false-alarm rate of 1 in 2 million.
     assert abs(ratios.mean() - 1) <= 5 * ratios.std(ddof=1) / np.sqrt(len(ratios))
 
 
@@ -96,18 +96,18 @@ def test_samples_follow_the_model(method: str) -> None:
     expected = 20_000 * Oracle.of(model).probabilities.ravel()
     states = model.sample(20_000, method=method, seed=1).value.states
     counts = np.bincount(states @ [4, 2, 1], minlength=8)
-    # χ² with 7 degrees of freedom exceeds 45.7 once in 10 million.
+    # χ² with 7 degrees of freedom exceeds 45.7 with probability 10⁻⁷.
     assert np.sum((counts - expected) ** 2 / expected) < 45.7
 
 
-def test_weighted_samples_stand_for_the_model() -> None:
+def test_weighted_samples_follow_the_model() -> None:
     model = zhat.generate.random(variables=4, factors=5, arity=2, seed=7)
     answer = model.sample(50_000, method="importance", proposal="uniform")
     drawn = answer.value
     assert drawn.law == "weighted"
     assert drawn.log_weights is not None
     weights = np.exp(drawn.log_weights - Oracle.of(model).log_partition)
-    # Both the mean weight and the weighted frequency of a state of one variable, at five standard errors.
+    # Tests the mean weight and the weighted frequency of a state of one variable at five standard errors.
     want = Oracle.of(model).marginals[0][1]
     for terms, truth in ((weights, 1.0), (weights * (drawn.states[:, 0] == 1), want)):
         assert abs(terms.mean() - truth) <= 5 * terms.std(ddof=1) / np.sqrt(len(terms))

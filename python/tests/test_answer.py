@@ -1,4 +1,4 @@
-"""What an answer is made of, and how it shows itself."""
+"""Fields and representations of answers."""
 
 from __future__ import annotations
 
@@ -135,14 +135,14 @@ def test_kinds_of_guarantee() -> None:
     assert str(heuristic) == f"no promise: {heuristic.reason}"
 
 
-def test_answers_do_not_change() -> None:
+def test_answers_are_immutable() -> None:
     answer = MODEL.map()
     for target, field in ((answer, "value"), (answer.guarantee, "kind"), (answer.value, "score")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(target, field, 1)
 
 
-def test_answers_in_words() -> None:
+def test_answers_as_text() -> None:
     assert repr(MODEL.log_partition()).startswith("log_partition: 2.574")
     assert "; exact (elimination, " in repr(MODEL.log_partition(method="elimination"))
     assert repr(MODEL.marginals()).startswith("marginals: 2 variables, 5 probabilities; exact")
@@ -182,7 +182,7 @@ def test_answers_are_copied_and_pickled(query: Any) -> None:
     np.testing.assert_array_equal(beliefs.by_name()["wind"], MODEL.marginals().value[1])
 
 
-def test_printed_ends_are_rounded_outward_and_bounds_are_bounds():
+def test_printed_bounds_are_rounded_outward():
     from decimal import Decimal
 
     for seed in range(5):

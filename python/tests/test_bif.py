@@ -18,7 +18,7 @@ probability ( late | train ) { (slow) 0.5, 0.5; (on-time) 0.125, 0.875; default 
 """
 
 
-def test_a_network_is_read_asked_and_saved(tmp_path: Path) -> None:
+def test_a_network_is_read_queried_and_saved(tmp_path: Path) -> None:
     path = tmp_path / "morning.bif"
     path.write_text(MORNING)
     model = zhat.read(path)
@@ -32,13 +32,13 @@ def test_a_network_is_read_asked_and_saved(tmp_path: Path) -> None:
     assert back.log_partition().value == pytest.approx(math.log(0.25), abs=1e-14)
 
 
-def test_only_networks_are_saved(tmp_path: Path) -> None:
+def test_only_bayesian_networks_are_saved_as_bif(tmp_path: Path) -> None:
     with pytest.raises(zhat.Error, match="only a Bayesian network"):
         zhat.generate.ising(rows=2, columns=2).save(tmp_path / "grid.bif")
     assert not (tmp_path / "grid.bif").exists()
 
 
-def test_mistakes_name_the_line(tmp_path: Path) -> None:
+def test_errors_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "broken.bif"
     path.write_text(MORNING.replace("(slow)", "(quick)"))
     with pytest.raises(zhat.InputError, match="line 6: variable `train` has no state `quick`"):

@@ -1,4 +1,4 @@
-"""The exceptions: their types, kinds and words."""
+"""The exceptions: types, kinds and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zhat
 MODEL = zhat.generate.ising(rows=4, columns=4)
 
 
-def test_each_is_also_the_built_in_it_is_a_case_of() -> None:
+def test_exceptions_are_also_built_in_exceptions() -> None:
     for error, bases in {
         zhat.InputError: (zhat.Error, ValueError),
         zhat.FileError: (zhat.InputError, OSError),
@@ -141,13 +141,13 @@ def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     assert message in str(error)
 
 
-def test_a_model_is_needed_and_a_count() -> None:
+def test_invalid_models_and_counts_are_refused() -> None:
     assert "found str" in str(caught(zhat.InputError, zhat.log_partition, "model.uai"))
     for n in (-1, 1.5, "3", None):
         assert "n: expected an integer" in str(caught(zhat.InputError, MODEL.sample, n))
 
 
-def test_numpy_numbers_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     plain = MODEL.log_partition(method="importance", samples=320, confidence=0.5, seed=3)
     same = MODEL.log_partition(
         method="importance",
@@ -162,7 +162,7 @@ def test_numpy_numbers_are_numbers() -> None:
     assert same.guarantee == plain.guarantee
 
 
-def test_masked_entries_are_refused_where_they_have_no_meaning():
+def test_masked_entries_are_refused():
     masked = np.ma.array([[0.0, 1.0], [2.0, 3.0]], mask=[[False, True], [False, False]])
     for use in (
         lambda: zhat.FactorGraph([2, 2], [((0, 1), masked)]),
@@ -174,5 +174,5 @@ def test_masked_entries_are_refused_where_they_have_no_meaning():
     ):
         with pytest.raises(zhat.InputError, match="masked"):
             use()
-    # A mask that hides nothing is no mask.
+    # A masked array without masked entries is accepted.
     zhat.FactorGraph([2, 2], [((0, 1), np.ma.array(masked.data))])

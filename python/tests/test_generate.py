@@ -71,6 +71,6 @@ def test_parameters_are_used() -> None:
         (generate.bayes, {"parents": -1}, "parents: "),
     ],
 )
-def test_impossible_wishes_are_errors(make: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_errors(make: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(zhat.InputError, match=message):
         make(**options)

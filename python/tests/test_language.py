@@ -1,4 +1,4 @@
-"""Language models: learning, bounds by enumeration, embeddings in place, files, interruption."""
+"""Language models: training, bounds against enumeration, embeddings without copies, files, interruption."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_bound_is_below_the_likelihood() -> None:
         for rank in (2, None):
             model = zhat.LanguageModel.train(text, context=1, rank=rank, bound=bound, l2=1e-3, iterations=25)
             score = model.eval(text, pseudo=True)
-            # The likelihood itself, from the pseudo-likelihoods of all sentences of a length.
+            # The exact likelihood, by enumeration of all sentences of the same length.
             exact = sum(_log_probability(model, sentence) for sentence in text)
             assert score.log_likelihood <= exact < 0
             assert score.guarantee.kind == "lower"
@@ -67,7 +67,7 @@ def test_the_bound_is_below_the_likelihood() -> None:
 
 
 def _log_probability(model: zhat.LanguageModel, sentence: list[str]) -> float:
-    """By the scores of all sentences of the length; the bound is the same for all of them."""
+    """Normalises by the scores of all sentences of the same length; the bound on log Z cancels."""
     alike = [list(words) for words in itertools.product(model.words, repeat=len(sentence))]
     own = model.eval([sentence]).log_likelihood
     scores = [model.eval([words]).log_likelihood for words in alike]
@@ -75,7 +75,7 @@ def _log_probability(model: zhat.LanguageModel, sentence: list[str]) -> float:
     return own - top - math.log(sum(math.exp(score - top) for score in scores))
 
 
-def test_learning_tells_its_steps() -> None:
+def test_training_records_its_steps() -> None:
     assert [step for step, _, _ in MODEL.history] == list(range(1, len(MODEL.history) + 1))
     assert MODEL.best is not None
     reached = MODEL.history[MODEL.best - 1][2]
@@ -103,7 +103,7 @@ def test_embeddings_are_a_view() -> None:
     alone, values = model.embeddings, model.embeddings.copy()
     del model
     assert np.array_equal(alone, values)
-    # Cosines by hand.
+    # Cosines computed with NumPy.
     word = MODEL.words.index("cat")
     norms = np.linalg.norm(array.astype(float), axis=1)
     cosines = array.astype(float) @ array[word] / (norms * norms[word])
@@ -113,7 +113,7 @@ def test_embeddings_are_a_view() -> None:
     assert near[0][1] == pytest.approx(cosines.max(), abs=1e-6)
 
 
-def test_samples_are_sentences_of_the_words() -> None:
+def test_samples_are_sentences_of_known_words() -> None:
     drawn = MODEL.sample(20, sweeps=5, seed=3)
     assert drawn == MODEL.sample(20, sweeps=5, seed=3, threads=1)
     assert drawn != MODEL.sample(20, sweeps=5, seed=4)
@@ -173,7 +173,7 @@ def test_progress_and_interruption() -> None:
     assert isinstance(short, zhat.LanguageModel)
 
 
-def test_learning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+def test_training_resumes_from_a_checkpoint(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
 
     def learn(iterations: int) -> zhat.LanguageModel:
@@ -211,12 +211,12 @@ def test_learning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         ({"valid": [["zebra"]], "min_count": 1}, "zebra"),
     ],
 )
-def test_mistakes_are_named(arguments: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_named(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(zhat.InputError, match=words):
         zhat.LanguageModel.train(**{"texts": TEXT, "iterations": 2, **arguments})
 
 
-def test_other_mistakes(tmp_path: Path) -> None:
+def test_other_errors(tmp_path: Path) -> None:
     with pytest.raises(zhat.MissingFileError):
         zhat.LanguageModel.train(tmp_path / "none.txt")
     with pytest.raises(zhat.OverBudgetError):
@@ -228,7 +228,7 @@ def test_other_mistakes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("objective", ["exact", "lbl", "pseudo"])
-def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
+def test_models_trained_by_stochastic_gradients(objective: str, tmp_path: Path) -> None:
     text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 40
     model = zhat.LanguageModel.train(
         text,
@@ -247,7 +247,7 @@ def test_models_of_stochastic_gradients(objective: str, tmp_path: Path) -> None:
     assert score.guarantee.kind == ("heuristic" if objective == "lbl" else "lower")
     assert score.per_word > (-12.0 if objective == "pseudo" else -2.0)
     if objective == "exact":
-        # The field's log Z is 2·log C at most, and what was watched is the likelihood itself.
+        # The field's log Z is at most 2·log C, and `history` has the exact likelihood.
         watched = model.history[model.best - 1][2] if model.best else None
         assert watched is not None
         assert abs(watched - 2 * np.log(7) / score.tokens - score.per_word) < 1e-3
@@ -297,12 +297,12 @@ def test_unknown_words_are_scored_by_default(tmp_path):
     assert "<unk>" in model.words
     assert "bird" not in model.words
     assert np.isfinite(model.eval(valid).per_word)
-    # Every word is kept where that is asked for, and no other is known.
+    # With `min_count=1` every word is kept, and there is no unknown word.
     strict = zhat.LanguageModel.train(train, rank=2, iterations=5, min_count=1)
     assert "bird" in strict.words
     with pytest.raises(zhat.InputError, match="zebra"):
         strict.eval(valid)
-    # A text with its own <unk> is taken as it is.
+    # If the text contains <unk> itself, every word is kept.
     own = [["a", "<unk>", "b"], ["a", "c"]]
     default = zhat.LanguageModel.train(own, rank=2, iterations=5)
     assert default == zhat.LanguageModel.train(own, rank=2, iterations=5, min_count=1)

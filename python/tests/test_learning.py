@@ -1,4 +1,4 @@
-"""Models from tables: frames and files agree, bad tables are refused."""
+"""Models from tables: frames and files agree, invalid tables are refused."""
 
 import gzip
 import json
@@ -46,22 +46,23 @@ def test_a_complete_model_matches_the_pairs():
 
 
 @pytest.mark.parametrize("method", ["bp", "trw", "importance"])
-def test_other_methods_fit_too(method):
-    """Between independent columns and the exact fit, whose objective is the least that there is."""
+def test_other_methods_can_fit(method):
+    """The fit lies between independent columns and the exact fit, which minimises the objective."""
     options = {"samples": 2000} if method == "importance" else {}
     l2 = 0.01
     fitted = zhat.fit(TABLE, "chow-liu+1", method=method, iterations=50, l2=l2, **options)
     exact = zhat.fit(TABLE, "chow-liu+1", l2=l2, tolerance=1e-9, iterations=5000)
     own = float(np.mean(zhat.score(fitted.model, TABLE)[0]))
     penalty = l2 / 2 * sum(float((table**2).sum()) for _, table in fitted.model.factors)
-    # Within the optimiser's tolerance: the objective is convex, and flat where the gradient is below 1e-9.
+    # Within the tolerance of the optimiser: the objective is convex and nearly flat where the gradient is <
+    # 1e-9.
     assert penalty - own >= exact.objective - 1e-6
     assert own > zhat.fit(TABLE, "independent").log_likelihood.value
     if method == "trw":
         assert fitted.log_likelihood.guarantee.low <= own
 
 
-def test_scores_and_gaps():
+def test_scores_and_missing_values():
     model = zhat.fit(TABLE).model
     rows, mean = zhat.score(model, {**TABLE, "other": [0] * 160})
     assert mean.value == pytest.approx(rows.mean())
@@ -97,7 +98,7 @@ def test_frames(library):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_of_numbers_and_truths(library):
+def test_frames_of_numbers_and_booleans(library):
     frames = pytest.importorskip(library)
     frame = frames.DataFrame({"x": [1.5, float("nan"), 2.0, 1.5], "y": [True, True, False, True]})
     fitted = zhat.fit(frame)
@@ -105,7 +106,7 @@ def test_frames_of_numbers_and_truths(library):
     assert fitted.model.state_names == (("1.5", "2.0"), ("False", "True"))
 
 
-def test_a_fit_goes_on_where_it_was_left(tmp_path):
+def test_a_fit_resumes_from_a_checkpoint(tmp_path):
     state = tmp_path / "state.json"
     how = {"l2": 0.01, "start": "zero", "tolerance": 0.0}
     whole = zhat.fit(TABLE, "complete", iterations=12, **how)
@@ -118,7 +119,7 @@ def test_a_fit_goes_on_where_it_was_left(tmp_path):
         zhat.fit(TABLE, start="here")
 
 
-def test_structures_and_bad_input(tmp_path):
+def test_structures_and_invalid_input(tmp_path):
     pairs = zhat.fit(TABLE, [("rain", "wet"), (2, 0)])
     assert sum(len(scope) == 2 for scope, _ in pairs.model.factors) == 2
     assert zhat.fit(TABLE, "independent").log_likelihood.value < pairs.log_likelihood.value
@@ -140,12 +141,12 @@ def test_structures_and_bad_input(tmp_path):
 
 
 def program(*arguments):
-    """What the program prints; in a process of its own, for it takes over Ctrl-C."""
+    """The output of the program, run in a separate process because it installs its own Ctrl-C handler."""
     command = [sys.executable, "-m", "zhat", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_program_fits_scores_and_fills_in(tmp_path):
+def test_the_program_fits_scores_and_imputes(tmp_path):
     path, model = csv(tmp_path / "t.csv", TABLE), tmp_path / "m.zhat"
     fitted = json.loads(program("fit", path, "-o", model, "--json"))
     assert fitted["log_likelihood"] == pytest.approx(zhat.fit(TABLE).log_likelihood.value)
@@ -155,7 +156,7 @@ def test_the_program_fits_scores_and_fills_in(tmp_path):
     assert program("impute", model, tmp_path / "g.csv") == "rain,wet,day\nyes,yes,1\n"
 
 
-def test_paths_are_scored_and_filled_in(tmp_path):
+def test_files_are_scored_and_imputed(tmp_path):
     path = csv(tmp_path / "t.csv", TABLE)
     model = zhat.fit(TABLE).model
     want, mean = zhat.score(model, TABLE)
@@ -212,7 +213,7 @@ def test_missing_values_may_be_a_state(tmp_path):
     assert zhat.impute(kept.model, table)["a"][0] == "1"
 
 
-def test_a_fit_of_an_upper_bound_warns():
+def test_a_fit_by_an_upper_bound_warns():
     with pytest.warns(UserWarning, match="mean-field bounds log Z from below"):
         fitted = zhat.fit(TABLE, "complete", method="mean-field", iterations=10)
     assert fitted.log_likelihood.guarantee.kind == "upper"

@@ -20,7 +20,7 @@ def normal(mean: float, deviation: float, low: float, high: float) -> float:
 
 
 def ends(answer: zhat.Answer[float]) -> tuple[float, float]:
-    """The interval that is promised."""
+    """The interval of the guarantee."""
     low, high = answer.guarantee.low, answer.guarantee.high
     assert low is not None
     assert high is not None
@@ -40,7 +40,7 @@ def ends(answer: zhat.Answer[float]) -> tuple[float, float]:
     ],
 )
 def test_families(name: str, parameters: tuple[float, ...], low: float, high: float, truth: float) -> None:
-    """The interval holds the truth and is narrow; the reference agrees."""
+    """The interval contains the true value and is narrow; the reference agrees."""
     model = zhat.MixedModel.family(name, *parameters, low=low, high=high)
     answer = model.log_partition()
     assert answer.method == "sccq"
@@ -52,7 +52,7 @@ def test_families(name: str, parameters: tuple[float, ...], low: float, high: fl
 
 
 def test_beta_is_labelled() -> None:
-    """ln(1 − x) has no closed form, and the answer says so."""
+    """ln(1 − x) has no closed form, and the guarantee says so."""
     answer = zhat.MixedModel.family("beta", 2, 3, low=0.1, high=0.9).log_partition(method="sccq")
     primitive = [x**2 / 2 - 2 * x**3 / 3 + x**4 / 4 for x in (0.1, 0.9)]
     assert answer.value == pytest.approx(math.log(primitive[1] - primitive[0]), abs=1e-8)
@@ -63,7 +63,7 @@ def test_beta_is_labelled() -> None:
 
 
 def test_discrete_and_continuous_together() -> None:
-    """A mixture is the sum of its classes; draws cover it."""
+    """A mixture is the sum of its classes; intervals from draws cover it."""
     classes = ([0.2, 0.8], [-1.0, 1.5], [0.5, 1.0])
     model = zhat.MixedModel.gaussian_mixture(*classes, low=-2.0, high=2.0)
     truth = math.log(sum(w / s * normal(m, s, -2.0, 2.0) for w, m, s in zip(*classes, strict=True)))
@@ -116,14 +116,14 @@ def test_files_copies_and_figures(tmp_path: Path) -> None:
         ([2], [(math.nan, [])], "finite"),
     ],
 )
-def test_what_is_no_model_is_refused(domains: Any, terms: Any, words: str) -> None:
-    """With words that say why."""
+def test_invalid_models_are_refused(domains: Any, terms: Any, words: str) -> None:
+    """The message states the reason."""
     with pytest.raises(zhat.InputError, match=words):
         zhat.MixedModel(domains, terms)
 
 
 def test_other_errors() -> None:
-    """Bad families, points and hopeless draws."""
+    """Invalid families and points, and infeasible sampling."""
     with pytest.raises(zhat.InputError, match="gaussian"):
         zhat.MixedModel.family("cauchy", 1.0)
     with pytest.raises(zhat.InputError, match="deviation"):
@@ -151,7 +151,7 @@ def test_distances_and_counts() -> None:
     low, high = ends(answer)
     assert low <= 3.5 <= high
     assert zhat.MixedModel.family("poisson", 3.5, high=20).domains == [zhat.Counts(0, 20)]
-    # A rate that is uniform on [1, 3], times e^{−r}: the sum and integral is 2.
+    # A rate r on [1, 3] with weight e^{−r}: the sum over counts and the integral over r give 2.
     model = zhat.MixedModel(
         [zhat.Counts(), (1.0, 3.0)],
         [

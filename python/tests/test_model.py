@@ -20,7 +20,7 @@ def graph(values: Any, **options: Any) -> zhat.FactorGraph:
     return zhat.FactorGraph([2, 3], [((0, 1), values)], **options)
 
 
-def test_what_goes_in_comes_out() -> None:
+def test_models_return_their_arguments() -> None:
     model = zhat.FactorGraph(np.array([2, 3]), [([1, 0], TABLE.T), ((), 7), ([1], [0, -np.inf, 2])])
     assert model.cardinalities == (2, 3)
     assert (model.n_variables, model.n_factors) == (2, 3)
@@ -180,7 +180,7 @@ def test_conditioning_by_number_and_name() -> None:
 
 
 @pytest.mark.parametrize("name", small_models())
-def test_copies_are_equal_and_answer_alike(name: str, tmp_path: Path) -> None:
+def test_copies_are_equal(name: str, tmp_path: Path) -> None:
     model = small_models()[name]
     path = tmp_path / "model.zhat"
     model.save(path)
@@ -193,7 +193,7 @@ def test_copies_are_equal_and_answer_alike(name: str, tmp_path: Path) -> None:
     assert len({model, *copies}) == 1
 
 
-def test_what_differs_is_not_equal() -> None:
+def test_different_models_are_not_equal() -> None:
     named = graph(TABLE, names=["a", "b"])
     models = [graph(TABLE), graph(TABLE + 1), named, named.condition({0: 1}), zhat.FactorGraph([2, 3])]
     for i, a in enumerate(models):
@@ -217,7 +217,7 @@ def test_models_are_saved_and_read(tmp_path: Path) -> None:
     assert zhat.read(tmp_path / "renamed.txt").n_factors == 1
 
 
-def test_a_dash_is_a_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_an_ordinary_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     graph(TABLE).save("a.zhat")
     Path("a.zhat").rename("-")
@@ -243,7 +243,7 @@ def test_info() -> None:
     for method, costs in info["methods"].items():
         for cost in costs.values():
             assert set(cost) == {"can", "bytes", "seconds", "promise"}
-            # What the published quadrature would take here is beyond all patience.
+            # The published quadrature would take far too long here.
             assert cost["can"] is (method != "sccq-published")
     small = model.info(memory=1)
     assert not any(cost["can"] for costs in small["methods"].values() for cost in costs.values())
@@ -270,7 +270,7 @@ def test_queries_share_a_cache_that_can_be_cleared() -> None:
     assert model.log_partition(method="elimination").value == value
 
 
-def test_models_show_what_they_are() -> None:
+def test_representations_of_models() -> None:
     model = graph(TABLE, names=["a<b", "c"]).condition({0: 1})
     assert repr(model) == "FactorGraph(2 variables, 2 to 3 states, 2 factors, 1 observed)"
     assert repr(zhat.FactorGraph([])) == "FactorGraph(0 variables, 1 state in all, 0 factors)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
+import itertools
+import threading
 from typing import Any
 
 import numpy as np
@@ -28,7 +31,7 @@ def rebuilt(model: Any, changed: dict[str, NDArray[Any]]) -> Any:
 
 
 def check_gradient(chain: Any, gradient: zhat.ChainGradient, value: Any) -> None:
-    """Central differences of `value` of a changed chain along random directions."""
+    """Compares the gradient with central differences of `value` along random directions."""
     random, step = np.random.default_rng(1), 1e-5
     for name, array in gradient.arrays().items():
         own = np.array(chain._parameters[name])
@@ -95,7 +98,7 @@ def test_one_sequence_has_numbers_and_no_batch_axis() -> None:
     assert isinstance(chain.log_partition_and_gradient()[0], float)
 
 
-def test_a_sequence_without_paths_has_no_gradient() -> None:
+def test_a_sequence_without_paths_has_gradient_zero() -> None:
     chain = zhat.Chain([[[0.0], [0.0]], [[-np.inf], [0.0]]], [[0.5]])
     value, tape = zhat.ops.log_partition(chain)
     assert value.tolist() == [0.5, -np.inf]
@@ -117,7 +120,7 @@ def test_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
     weights = np.random.default_rng(2).normal(size=samples.soft.shape)
 
     def value(other: zhat.Chain) -> float:
-        # A step so small that no path changes: the hard states are constants.
+        # The step is so small that no path changes, so the hard states are constants.
         return float(np.vdot(zhat.ops.relaxed_sample(other, 2, 0.7, seed=3)[0].soft, weights))
 
     check_gradient(chain, tape.vjp(weights), value)
@@ -247,7 +250,7 @@ def test_sparse_relaxed_samples_and_their_gradients(chain: zhat.Chain) -> None:
         tape.vjp(weights[1:])
 
 
-def test_states_that_the_caller_proposes() -> None:
+def test_proposal_scores_given_by_the_caller() -> None:
     chain = zhat.generate.chain(50, 6, seed=1)
     options: dict[str, Any] = {"method": "randomized", "proposal": "given", "states": 10}
     value, tape = zhat.ops.log_partition(chain, **options, scores=chain.marginals().value)
@@ -265,7 +268,7 @@ def test_states_that_the_caller_proposes() -> None:
         zhat.ops.log_partition(chain, method="randomized", oddity=1)
 
 
-def test_what_operations_refuse() -> None:
+def test_invalid_arguments_are_refused() -> None:
     chain = zhat.generate.chain(3, 4)
     for bad in ([1.0, 2.0], "x", None, np.nan):
         with pytest.raises(zhat.InputError, match="cotangent"):
@@ -287,7 +290,7 @@ def test_what_operations_refuse() -> None:
         zhat.ops.log_partition(chain, memory=1)
 
 
-def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() -> None:
+def test_a_tape_outlives_its_chain_and_can_be_reused() -> None:
     chain = zhat.generate.chain(3, 4)
     want = zhat.ops.entropy(chain)[1].vjp().start
     _, tape = zhat.ops.entropy(zhat.generate.chain(3, 4))
@@ -296,9 +299,34 @@ def test_a_tape_outlives_its_chain_and_can_be_used_again_after_an_interrupt() ->
         assert (tape.vjp().start == want).all()
 
 
+def test_a_tape_works_after_an_interrupt() -> None:
+    _, tape = zhat.ops.entropy(zhat.generate.chain(200, 50))
+    want = tape.vjp().start
+    timer = threading.Timer(0.05, _thread.interrupt_main)
+    timer.start()
+
+    def forever() -> None:
+        for _ in itertools.repeat(None):
+            tape.vjp()
+
+    with pytest.raises(KeyboardInterrupt):
+        forever()
+    assert (tape.vjp().start == want).all()
+
+
+def test_models_without_gradients_are_refused_by_name() -> None:
+    grid = zhat.generate.ising(rows=2, columns=2)
+    with pytest.raises(zhat.InputError, match="gradient"):
+        zhat.ops.log_partition(grid)
+    with pytest.raises(zhat.InputError, match="expected a model"):
+        zhat.ops.log_partition("grid")  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
+        zhat.ops.relaxed_sample(grid)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("gap", [50.0, 90.0, 740.0, 1e4])
-def test_divergences_are_infinite_where_p_has_a_forbidden_path(dtype: Any, gap: float) -> None:
+def test_divergences_are_infinite_if_q_forbids_a_path_of_p(dtype: Any, gap: float) -> None:
     step = np.array([[0.0, -gap], [0.0, 0.0]], dtype)
     forbidden = np.array([[0.0, -np.inf], [0.0, 0.0]], dtype)
     emissions = np.zeros((2, 3, 2), dtype)

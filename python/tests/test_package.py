@@ -1,4 +1,4 @@
-"""The package as a whole: what it offers, its examples, its command."""
+"""The package as a whole: public names, docstring examples, command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_examples_in_docstrings(name: str) -> None:
     assert result.failed == 0
 
 
-def test_everything_offered_is_there_and_documented() -> None:
+def test_public_names_exist_and_are_documented() -> None:
     for name in zhat.__all__:
         assert inspect.getdoc(getattr(zhat, name)), name
     for query in ("log_partition", "marginals", "factor_marginals", "entropy", "map", "sample"):

@@ -1,4 +1,4 @@
-"""Pairwise graphs: the package agrees with enumeration, and models travel."""
+"""Pairwise graphs: agreement with enumeration, files and copies."""
 
 import copy
 import itertools
@@ -56,7 +56,7 @@ def test_trees_are_exact(form, dtype):
     assert graph.entropy().value == pytest.approx(entropy, abs=1e-4)
 
 
-def test_a_few_states_are_unbiased():
+def test_estimates_with_few_states_are_unbiased():
     random = np.random.default_rng(1)
     left = random.normal(size=(500, 4)) * 0.5
     edges = [(k // 2, k + 1) for k in range(10)]
@@ -68,7 +68,7 @@ def test_a_few_states_are_unbiased():
     assert abs(np.expm1(answer.value - exact)) < 8 * error + 1e-6
 
 
-def test_arrays_are_used_in_place_and_models_travel(tmp_path):
+def test_arrays_are_used_in_place_and_models_are_copied_and_saved(tmp_path):
     graph = random_graph("shared")
     assert not graph.nodes.flags.writeable
     for other in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
@@ -91,7 +91,7 @@ def test_evidence():
     assert given.log_partition().value == pytest.approx(want, abs=1e-10)
 
 
-def test_what_is_wrong_is_said():
+def test_invalid_arguments_are_named():
     nodes = np.zeros((2, 2))
     for arguments, keywords, words in [
         ((np.zeros(3), [], np.zeros((2, 2))), {}, "expected \\(V, N\\)"),

@@ -1,4 +1,4 @@
-"""The benchmark models of `ZHAT_DATA`, against their published answers."""
+"""The benchmark models of `ZHAT_DATA`, against their published results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = os.environ.get("ZHAT_DATA")
 
 @dataclass
 class Reference:
-    """A model of the index and its answers."""
+    """A model of the index and its reference results."""
 
     path: Path
     log10_partition: float | None
@@ -76,7 +76,7 @@ def test_answers_agree_with_the_references(reference: Reference) -> None:
 
 
 @pytest.mark.parametrize("reference", references(20), ids=lambda reference: reference.path.name)
-def test_the_package_gives_the_programs_bits(reference: Reference) -> None:
+def test_the_package_agrees_exactly_with_the_program(reference: Reference) -> None:
     model = reference.model()
     evidence = ["--evidence", str(reference.beside("evid"))] if reference.beside("evid").exists() else []
 

@@ -1,4 +1,4 @@
-"""How queries run: threads, progress, budgets, interruption, other threads, forks."""
+"""Execution of queries: threads, progress, budgets, interruption, other threads, forks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_error_in_progress_stops_the_query() -> None:
         GRID.log_partition(method="importance", samples=10**12, progress=progress)
 
 
-def test_a_time_budget_gives_the_answer_so_far() -> None:
+def test_a_time_budget_returns_the_result_so_far() -> None:
     answer = GRID.log_partition(method="importance", samples=10**12, time=0.05)
     assert answer.diagnostics["stopped_early"]
     assert 0 < answer.diagnostics["samples"] < 10**12
@@ -99,14 +99,14 @@ def test_a_time_budget_gives_the_answer_so_far() -> None:
 
 @contextmanager
 def interrupt_soon() -> Iterator[None]:
-    """Sends Ctrl-C after a while; the block must then end with KeyboardInterrupt, soon."""
+    """Sends Ctrl-C after a delay; the block must then end soon with KeyboardInterrupt."""
     sent = []
 
     def send() -> None:
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    # A process that was started in the background ignores Ctrl-C unless told otherwise.
+    # A process started in the background ignores Ctrl-C by default.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, send)
     timer.start()
@@ -115,7 +115,7 @@ def interrupt_soon() -> Iterator[None]:
             yield
     finally:
         signal.signal(signal.SIGINT, before)
-    # Typically 0.05 s; an enumeration that is not stopped takes an hour.
+    # Typically 0.05 s; an enumeration that is not stopped would take an hour.
     assert time.monotonic() - sent[0] < 2
     timer.join()
 
@@ -126,7 +126,7 @@ def test_control_c_stops_a_query() -> None:
             ENDLESS.log_partition(method="enumeration", threads=threads)
 
 
-def test_control_c_is_raised_even_where_there_is_an_answer_so_far() -> None:
+def test_control_c_is_raised_even_if_there_is_a_partial_result() -> None:
     with interrupt_soon():
         GRID.log_partition(method="importance", samples=10**12)
 
@@ -137,7 +137,7 @@ def test_queries_work_after_control_c() -> None:
     assert ENDLESS.log_partition().value == pytest.approx(40 * np.log(2))
 
 
-def test_another_handler_decides_what_control_c_does() -> None:
+def test_another_signal_handler_can_replace_control_c() -> None:
     def handler(number: int, frame: object) -> None:
         raise TimeoutError("handled")
 
@@ -150,7 +150,7 @@ def test_another_handler_decides_what_control_c_does() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_other_threads_run_meanwhile() -> None:
+def test_other_threads_run_during_a_query() -> None:
     ticks, stop = [0], threading.Event()
 
     def tick() -> None:

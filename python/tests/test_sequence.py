@@ -1,4 +1,4 @@
-"""Chains and semi-Markov chains: built, copied, saved, shown; what is refused."""
+"""Chains and semi-Markov chains: construction, copies, files, representation, invalid arguments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_arrays_are_used_in_place() -> None:
         assert not chain.emissions.flags.writeable
 
 
-def test_arrays_outlive_their_names() -> None:
+def test_arrays_are_kept_alive() -> None:
     emissions = np.random.default_rng(1).normal(size=(5, 4))
     want = zhat.Chain(emissions.copy(), np.zeros((4, 4))).log_partition().value
     chain = zhat.Chain(emissions, np.zeros((4, 4)))
@@ -58,7 +58,7 @@ def test_arrays_outlive_their_names() -> None:
     assert np.isfinite(view).all()
 
 
-def test_arrays_that_do_not_fit_are_converted_once() -> None:
+def test_arrays_of_other_types_and_layouts_are_converted() -> None:
     emissions = np.random.default_rng(1).normal(size=(4, 5))
     want = zhat.Chain(np.ascontiguousarray(emissions.T), np.zeros((4, 4)))
     assert zhat.Chain(emissions.T, np.zeros((4, 4))) == want
@@ -70,7 +70,7 @@ def test_arrays_that_do_not_fit_are_converted_once() -> None:
     assert zhat.Chain(np.zeros((2, 2), np.float16), ZERO).dtype == np.float64
 
 
-def test_what_does_not_make_a_chain_is_named() -> None:
+def test_errors_name_the_invalid_argument() -> None:
     def message(*args: Any, **options: Any) -> str:
         kind = zhat.SemiMarkov if "segments" in options else zhat.Chain
         with pytest.raises(zhat.InputError) as caught:
@@ -149,7 +149,7 @@ def test_copies_pickles_and_files_are_the_same_model(model: Any, tmp_path: Path)
     model.save(tmp_path / "model.zhat")
     read: Any = zhat.read(tmp_path / "model.zhat")
     assert type(read) is type(model)
-    # A file does not say whether its one sequence was a batch.
+    # A file with one sequence does not record whether it was a batch.
     assert read == model or (model.batch == 1 and read.batch is None)
     assert type(model).read(tmp_path / "model.zhat") == read
     other_kind: Any = zhat.SemiMarkov if isinstance(model, zhat.Chain) else zhat.Chain
@@ -183,7 +183,7 @@ def test_info() -> None:
     assert (info["kind"], info["rank"], info["longest_segment"]) == ("semi-markov", 3, 4)
 
 
-def test_promises_about_each_sequence() -> None:
+def test_guarantees_for_each_sequence() -> None:
     answer = zhat.generate.chain(states=3, steps=4, batch=2).log_partition()
     assert answer.guarantee.each is not None
     assert [one.kind for one in answer.guarantee.each] == ["exact", "exact"]
@@ -217,7 +217,7 @@ def test_estimates_of_a_batch_and_of_one_sequence() -> None:
         zhat.generate.rdp_chain(80, sharpness="odd")
 
 
-def test_evidence_that_does_not_fit_is_named() -> None:
+def test_errors_name_invalid_evidence() -> None:
     one, many = zhat.generate.chain(states=3, steps=4), zhat.generate.chain(states=3, steps=4, batch=2)
     cases: list[tuple[zhat.Chain, Any, str]] = [
         (one, {4: 0}, "has 4 positions"),
@@ -233,7 +233,7 @@ def test_evidence_that_does_not_fit_is_named() -> None:
             chain.condition(evidence)
 
 
-def test_scores_of_what_is_no_path_are_errors() -> None:
+def test_scores_of_invalid_paths_are_errors() -> None:
     chain, model = (
         zhat.generate.chain(states=3, steps=4),
         zhat.generate.semi_markov(states=3, steps=4, longest=2),

@@ -1,4 +1,4 @@
-"""Answers about chains and semi-Markov chains, against enumeration."""
+"""Answers for chains and semi-Markov chains, against enumeration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODELS: dict[str, zhat.Chain | zhat.SemiMarkov] = {
 
 
 def tolerance(model: zhat.Chain | zhat.SemiMarkov, answer: zhat.Answer[Any]) -> float:
-    """The rounding that the answer allows itself; and that of the oracle, which is in double precision."""
+    """The rounding allowance of the answer plus that of the oracle, which uses double precision."""
     return float(answer.diagnostics["rounding"]) + 1e-9
 
 
@@ -27,14 +27,14 @@ def oracles(model: zhat.Chain | zhat.SemiMarkov) -> list[SequenceOracle]:
 
 
 def each(model: zhat.Chain | zhat.SemiMarkov, value: Any) -> list[Any]:
-    """The values of the sequences: of a model that is no batch there is the one."""
+    """The values of the sequences as a list; a single sequence has one value."""
     return [value] if model.batch is None else list(value)
 
 
 def asked(
     model: zhat.Chain | zhat.SemiMarkov, ask: Callable[[], zhat.Answer[Any]]
 ) -> zhat.Answer[Any] | None:
-    """The answer; where no sequence has a weight that is an error."""
+    """The answer, or `None` if no sequence has a positive weight and the query raises an error."""
     if all(oracle.best == -np.inf for oracle in oracles(model)):
         with pytest.raises(zhat.ZeroPartitionError):
             ask()
@@ -122,8 +122,8 @@ def test_samples_are_possible(name: str) -> None:
             assert all(model.score(row, b) > -np.inf for row in rows)
 
 
-def test_the_law_of_samples() -> None:
-    """χ² against the oracle: 26 degrees of freedom, false alarms below 10⁻⁶ at 84.6."""
+def test_the_distribution_of_samples() -> None:
+    """χ² test against the oracle with 26 degrees of freedom: the false-alarm rate at 84.6 is below 10⁻⁶."""
     model = zhat.generate.chain(states=3, steps=3, seed=5)
     oracle, n = SequenceOracle(model, 0), 40_000
     codes = model.sample(n, seed=1).value.states @ [9, 3, 1]
@@ -133,7 +133,7 @@ def test_the_law_of_samples() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_evidence_is_the_weight_of_the_paths_that_agree(name: str) -> None:
+def test_log_z_given_evidence_sums_the_paths_that_agree(name: str) -> None:
     model = MODELS[name]
     last, state = len(model.lengths) - 1, model.n_states - 1
     position = model.lengths[last] - 1

@@ -1,4 +1,4 @@
-"""Cycles of positions with shared parameters, in Python."""
+"""Cyclic sequence models in Python."""
 
 import copy
 import itertools

@@ -118,7 +118,7 @@ def test_cycles_and_partitions():
 
 
 @pytest.mark.parametrize("method", ["importance", "tpa", "telescoped", "annealed"])
-def test_estimates_cover(method):
+def test_intervals_of_estimates_contain_log_z(method):
     scores = 0.4 * matrix(6, 4)
     model = SpaceModel.permutations(precedence=scores)
     want = model.log_partition().value
@@ -146,7 +146,7 @@ def test_gradients_and_samples():
     assert np.abs(shares - gradient).max() < 0.06
 
 
-def test_functions_and_what_they_may_not_do():
+def test_functions_as_scores_and_their_errors():
     model = SpaceModel.of_function("partitions", 4, lambda y: float(max(y)), low=0, high=3)
     want = log_sum(
         [
@@ -174,7 +174,7 @@ def test_functions_and_what_they_may_not_do():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_functions_on_signs_see_signs():
+def test_functions_on_signs_get_signs():
     seen = set()
 
     def score(y):
@@ -188,7 +188,7 @@ def test_functions_on_signs_see_signs():
     assert kept.log_partition().value == pytest.approx(math.log(6))
 
 
-def test_slow_functions_keep_to_the_time():
+def test_slow_functions_keep_the_time_limit():
     def slow(y):
         time.sleep(0.02)
         return float(y[0])
@@ -215,7 +215,7 @@ def test_links_may_be_one_triangle_and_a_root_may_be_minus_one():
     assert SpaceModel.subtrees(np.array([1, -1, 1]), tree) == SpaceModel.subtrees([1, None, 1], tree)
 
 
-def test_sizes_are_exact():
+def test_conditions_on_sizes_are_exact():
     theta = np.random.default_rng(5).normal(size=6)
     model = SpaceModel.hypercube(theta).restrict("size 2 3", "not chosen 4")
     kept = [y for y in itertools.product((0, 1), repeat=6) if 2 <= sum(y) <= 3 and not y[4]]

@@ -1,7 +1,7 @@
-"""zhat computes log Z = log Σ exp score(x) of structured probabilistic models, and what hangs on it.
+"""zhat computes log Z = log Σ exp score(x) of structured probabilistic models and derived quantities.
 
-Marginals, entropy, samples, the best state: exactly where that is possible, and otherwise with an answer that
-says how far it may be trusted.
+Queries are log Z, marginals, entropy, the best state and samples. Results are exact if that fits the budget;
+otherwise they come with a stated guarantee, such as a certified interval or a confidence bound.
 
 >>> import zhat
 >>> grid = zhat.generate.ising(rows=10, columns=10, seed=42)
@@ -15,7 +15,7 @@ True
 
 from __future__ import annotations
 
-from . import errors as errors  # first, for the native module raises them
+from . import errors as errors  # first, because the native module raises them
 from . import generate, ops, queries
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples

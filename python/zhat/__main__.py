@@ -9,8 +9,8 @@ from . import _zhat
 
 
 def main() -> int:
-    """Runs the program with this process's arguments and returns its exit status."""
-    # Until the program listens to Ctrl-C itself, it ends the process, as with any program.
+    """Runs the program with the arguments of this process and returns its exit status."""
+    # Until the program installs its own handler, Ctrl-C ends the process as usual.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _zhat.run_program(["zhat", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Arguments as the native module takes them: checked, with errors that name them."""
+"""Checks and conversion of arguments for the native module; errors name the argument."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def integer(name: str, value: object, low: int = 0, high: int = 2**63 - 1) -> in
 
 
 def integers(name: str, values: Iterable[object]) -> list[int]:
-    """A list of integers that are not negative."""
+    """A list of nonnegative integers."""
     return [integer(f"{name}[{i}]", value) for i, value in enumerate(_iterable(name, values))]
 
 
 def texts(name: str, values: Iterable[object]) -> list[str]:
-    """A list of texts."""
+    """A list of strings."""
     return [text(f"{name}[{i}]", value) for i, value in enumerate(_iterable(name, values))]
 
 
 def text(name: str, value: object) -> str:
-    """A text that can be written to a file."""
+    """A string that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise InputError(f"{name}: expected a text, found {value!r}")
     try:
@@ -60,7 +60,7 @@ def real(name: str, value: object) -> float:
 
 
 def settings(options: Mapping[str, object]) -> str:
-    """The options of a method as JSON; a number that is not finite becomes text, which no range accepts."""
+    """The options of a method as JSON; a non-finite number becomes a string, which is out of every range."""
     try:
         return json.dumps(
             {name: _finite(value) for name, value in options.items()}, allow_nan=False, default=_plain
@@ -70,12 +70,12 @@ def settings(options: Mapping[str, object]) -> str:
 
 
 def _finite(value: object) -> object:
-    """A number that is not finite as text."""
+    """Converts a non-finite number to a string."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:
-    """A table of real numbers, row-major, as logarithms."""
+    """A row-major table of logarithms."""
     table = np.require(_array(name, values), np.float64, ["C_CONTIGUOUS", "ALIGNED"])
     if log:
         return table
@@ -88,16 +88,16 @@ def log_table(name: str, values: ArrayLike, log: bool) -> NDArray[np.float64]:
 
 
 def scores(name: str, values: ArrayLike, dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
-    """Real numbers in this precision, or in their own; what already is as it must be is not copied."""
+    """An array in this precision, or in its own; not copied if it already has the right type and layout."""
     array = _array(name, values)
     if dtype is None:
         dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused for that
+    with np.errstate(over="ignore"):  # too large numbers become infinite and are refused later
         return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def unmasked(name: str, values: object) -> None:
-    """Refuses masked entries: NumPy would hand over what stands behind the mask."""
+    """Refuses masked entries, because NumPy would pass on the values behind the mask."""
     parts = values if isinstance(values, (list, tuple)) else (values,)
     if any(np.ma.is_masked(part) for part in parts):
         raise InputError(
@@ -118,7 +118,7 @@ def _array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _iterable(name: str, values: Iterable[object]) -> Iterable[object]:
-    """The values, if they can be gone through and are not a text by mistake."""
+    """The values, if they are iterable and not a string by mistake."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{name}: expected a list, found {values!r}")
     unmasked(name, values)
@@ -126,14 +126,14 @@ def _iterable(name: str, values: Iterable[object]) -> Iterable[object]:
 
 
 def _plain(value: object) -> object:
-    """NumPy's numbers as Python's."""
+    """Converts a NumPy number to a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"expected numbers, texts and lists of them, found {value!r}")
 
 
 def precision(dtype: DTypeLike) -> bool:
-    """Whether it is double precision; an error if it is neither that nor single precision."""
+    """True for double precision, False for single precision; an error for any other type."""
     known = np.dtype(dtype)
     if known not in (np.float32, np.float64):
         raise InputError(f"dtype: expected float32 or float64, found {known}")

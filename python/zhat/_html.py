@@ -7,7 +7,7 @@ from html import escape
 
 
 def table(rows: Mapping[str, str]) -> str:
-    """A small table with a label and a text a row."""
+    """A small table with one label and one text per row."""
     cell = '<td style="text-align: left">'
     lines = (
         f"<tr>{cell}<b>{escape(label)}</b></td>{cell}{escape(text)}</td></tr>" for label, text in rows.items()

@@ -1,4 +1,4 @@
-"""What all models have in common: queries, files, comparison."""
+"""Base class of all models: queries, files, comparison."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .runtime import run
 Self = TypeVar("Self", bound="Model[Any, Any, Any, Any, Any, Any]")
 
 KINDS: dict[str, type[Model[Any, Any, Any, Any, Any, Any]]] = {}
-"""The classes by the kind of model that they are for."""
+"""The classes by kind of model."""
 
 
 class Model(ABC, Generic[N, M, F, B, K, S]):
-    """A model, never changed once made. Its type says what its answers look like."""
+    """An immutable model. The type parameters are the value types of its answers."""
 
     _native: _zhat.Model
 
     _kind: str
-    """The kind of model in files."""
+    """The name of the kind in files."""
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
         """Registers the class of a kind of model."""
@@ -48,7 +48,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     sample = queries.sample
 
     _items: int | None = None
-    """How many answers there are, where the model is a batch."""
+    """The number of items if the model is a batch."""
 
     @classmethod
     def _wrap(cls: type[Self], native: _zhat.Model) -> Self:
@@ -58,21 +58,21 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
 
     @classmethod
     def read(cls: type[Self], path: FilePath) -> Self:
-        """Reads a model of this kind from a `.zhat` file; any other kind is an error."""
+        """Reads a model of this kind from a `.zhat` file. Any other kind is an error."""
         return cls._wrap(of_kind(cls._kind, _zhat.Model.read(path, None)))
 
     @abstractmethod
     def _figures(self) -> dict[str, str]:
-        """The sizes, by their names."""
+        """The sizes by name."""
 
     @abstractmethod
     def _numbers(self, raw: Any) -> N: ...
 
-    # What the native module gives, unless a kind of model makes more of it.
+    # Values of the native module; some kinds of model override these conversions.
 
     @cached_property
     def _parameters(self) -> dict[str, Any]:
-        """The parameters by name: views that cannot be written to."""
+        """The parameters by name, as read-only views."""
         return self._native.parameters()
 
     def _marginals(self, raw: Any) -> M:
@@ -81,7 +81,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     def _factor_marginals(self, raw: Any) -> F:
         return cast("F", raw)
 
-    # Of a single model there is one item.
+    # A single model has one item.
 
     def _best(self, raw: Any) -> B:
         return self._found(*raw[0])
@@ -100,15 +100,16 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         self._native.save(path)
 
     def clear_cache(self) -> None:
-        """Frees the memory that queries of this model keep for later ones.
+        """Clears the cache that queries of this model share.
 
-        Exact methods and bounds prepare a factor graph before they answer, and the result is kept: the graph
-        without decided variables, an elimination order. Answers do not depend on it, only the time they take.
+        Exact methods and bounds preprocess a factor graph: they remove variables whose state is determined
+        and find an elimination order. The result is cached. The cache affects only the time of a query, not
+        its answer.
         """
         self._native.clear_cache()
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: whether it fits the budget, cost, promise."""
+        """Sizes, and under `methods` for each method and query: fit to the budget, cost, promise."""
         return self._info(memory, time)
 
     def _info(self, memory: int | str | None, time: float | str | None) -> dict[str, Any]:
@@ -119,7 +120,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         return {**json.loads(figures), "methods": methods}
 
     def __repr__(self) -> str:
-        """The sizes, in a line."""
+        """The sizes in one line."""
         return f"{type(self).__name__}({', '.join(self._figures().values())})"
 
     def _repr_html_(self) -> str:
@@ -127,7 +128,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         return table(self._figures())
 
     def __eq__(self, other: object) -> bool:
-        """Whether two models are the same, down to every number."""
+        """Whether two models are equal in every number."""
         if not isinstance(other, Model) or type(other) is not type(self):
             return NotImplemented
         return self._native == other._native
@@ -137,7 +138,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         """A hash that equal models share."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
+        """Copies and pickles the model as the bytes of a `.zhat` file."""
         return _restore, (type(self), self._native.to_bytes())
 
 

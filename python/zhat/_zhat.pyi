@@ -1,4 +1,4 @@
-"""The native part of the package: what crosses the boundary, in plain types."""
+"""Type stubs of the native module."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Answers: a value, what is promised about it, and how it came about."""
+"""Answers: a value, its guarantee and diagnostics."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Guarantee:
-    """What an answer promises. What a kind of promise does not have is `None`, and so is an infinite end.
+    """The guarantee of an answer. Fields that do not apply to the `kind`, and infinite bounds, are `None`.
 
-    - `exact`: right up to the rounding allowance `diagnostics["rounding"]`
-    - `upper`, `lower`, `interval`: the true value lies between `low` and `high` with this `confidence`; 1 is
-      certain
+    - `exact`: exact up to the rounding allowance `diagnostics["rounding"]`
+    - `upper`, `lower`, `interval`: the true value lies between `low` and `high` with this `confidence`; 1
+      means certified
     - `unbiased`: the mean of Ẑ over seeds is Z, and log Z is at least `low` with this `confidence`
-    - `heuristic`: nothing is promised, for this `reason`
-    - `each`: the sequences of a batch have different promises
+    - `heuristic`: no guarantee, for this `reason`
+    - `each`: the sequences of a batch have different guarantees
 
-    For a batch `each` has the promise about every sequence.
+    For a batch, `each` contains the guarantee for every sequence.
     """
 
     kind: str
@@ -42,11 +42,11 @@ class Guarantee:
     each: tuple[Guarantee, ...] | None = None
 
     def __str__(self) -> str:
-        """The promise in words."""
+        """The guarantee as text."""
         return self.words
 
     def __repr__(self) -> str:
-        """The figures that there are."""
+        """The fields that are not `None`."""
         hidden = ("words",) if self.kind == "each" else ("words", "each")
         own = (
             (name, value) for name, value in vars(self).items() if name not in hidden and value is not None
@@ -55,7 +55,7 @@ class Guarantee:
 
 
 def guarantee_of(parts: _zhat.Parts, items: int | None) -> Guarantee:
-    """The promise of an answer, of a batch with that many items also about each."""
+    """The guarantee of an answer; for a batch with that many items also the guarantee of each."""
     figures = {name: value for name, value in json.loads(parts["guarantee"]).items() if name != "items"}
     whole = Guarantee(words=parts["words"], **figures)
     if items is None:
@@ -66,24 +66,24 @@ def guarantee_of(parts: _zhat.Parts, items: int | None) -> Guarantee:
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a model's variables and of their states; numbered states are an empty tuple."""
+    """The names of a model's variables and of their states; for numbered states the tuple is empty."""
 
     variables: tuple[str, ...]
     states: tuple[tuple[str, ...], ...]
 
     def state(self, variable: int, state: int) -> str:
-        """The name of a state: its own, or its number."""
+        """The name of a state, or its number if it has no name."""
         own = self.states[variable]
         return own[state] if own else str(state)
 
 
 class Beliefs(list[NDArray[np.float64]]):
-    """One probability vector a variable: views of the one array `flat`."""
+    """One probability vector per variable, all views of the array `flat`."""
 
     def __init__(
         self, flat: NDArray[np.float64], cardinalities: tuple[int, ...], names: Names | None
     ) -> None:
-        """Cuts `flat` into a vector for each variable."""
+        """Splits `flat` into one vector per variable."""
         ends = np.cumsum(cardinalities, dtype=np.intp)
         super().__init__(np.split(flat, ends[:-1]) if cardinalities else [])
         self.flat = flat
@@ -94,21 +94,21 @@ class Beliefs(list[NDArray[np.float64]]):
         return dict(zip(_named(self.names).variables, self, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keeps the vectors views of one array when they are copied or pickled."""
+        """Copies and pickles such that the vectors remain views of one array."""
         return Beliefs, (self.flat, tuple(len(vector) for vector in self), self.names)
 
     def __str__(self) -> str:
-        """In short."""
+        """A short summary."""
         return f"{len(self)} variables, {self.flat.size} probabilities"
 
 
 class FactorBeliefs(list[NDArray[np.float64]]):
-    """One probability table a factor, with an axis a variable of its scope: views of the one array `flat`."""
+    """One probability table per factor, with one axis per variable of its scope, all views of `flat`."""
 
     def __init__(
         self, flat: NDArray[np.float64], scopes: tuple[tuple[int, ...], ...], cardinalities: tuple[int, ...]
     ) -> None:
-        """Cuts `flat` into a table for each scope."""
+        """Splits `flat` into one table per scope."""
         shapes = [tuple(cardinalities[v] for v in scope) for scope in scopes]
         ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp)
         vectors = np.split(flat, ends[:-1]) if shapes else []
@@ -118,17 +118,17 @@ class FactorBeliefs(list[NDArray[np.float64]]):
         self.cardinalities = cardinalities
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keeps the tables views of one array when they are copied or pickled."""
+        """Copies and pickles such that the tables remain views of one array."""
         return FactorBeliefs, (self.flat, self.scopes, self.cardinalities)
 
     def __str__(self) -> str:
-        """In short."""
+        """A short summary."""
         return f"{len(self)} factors, {self.flat.size} probabilities"
 
 
 @dataclass(frozen=True, eq=False)
 class BestState:
-    """A state and its score, the log weight. The guarantee is about the score."""
+    """A state and its score, the log weight. The guarantee of the answer applies to the score."""
 
     state: NDArray[np.int64]
     score: float
@@ -140,18 +140,18 @@ class BestState:
         return {name: names.state(v, int(self.state[v])) for v, name in enumerate(names.variables)}
 
     def __str__(self) -> str:
-        """In short."""
+        """A short summary."""
         state = np.array2string(self.state, threshold=16, max_line_width=200)
         return f"score {_zhat.format_number(self.score)} at {state}"
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """States drawn from a model, one a row, and the law they follow.
+    """States drawn from a model, one per row. `law` names the distribution that they follow.
 
     - `exact`: independent draws from the model
-    - `weighted`: independent draws from a proposal; row s counts with weight exp(`log_weights[s]`)
-    - `approximate`: the law is within the total-variation distance `distance` of the model
+    - `weighted`: independent draws from a proposal; row s has weight exp(`log_weights[s]`)
+    - `approximate`: the distribution is within total-variation distance `distance` of the model
     """
 
     states: NDArray[np.int64]
@@ -160,14 +160,14 @@ class Samples:
     distance: float | None = None
 
     def __str__(self) -> str:
-        """In short."""
+        """A short summary."""
         count, variables = self.states.shape
         return f"{count} states of {variables} variables, law {self.law}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(Generic[T]):
-    """A value with its promise.
+    """A value with its guarantee.
 
     >>> import zhat
     >>> answer = zhat.generate.ising(rows=4, columns=4).log_partition()
@@ -180,17 +180,17 @@ class Answer(Generic[T]):
     """
 
     query: str
-    """The query that this answers."""
+    """The name of the query."""
     value: T
-    """The value: a number in nats, `Beliefs`, `FactorBeliefs`, `BestState`, `Samples`, or as `Chain` says."""
+    """The value: a number in nats, `Beliefs`, `FactorBeliefs`, `BestState`, `Samples`, or see `Chain`."""
     guarantee: Guarantee
-    """What is promised about it."""
+    """The guarantee of the value."""
     method: str
-    """The method that gave it."""
+    """The method used."""
     diagnostics: dict[str, Any]
-    """How it came about: `seconds`, `rounding`, `stopped_early`, and the figures of the method."""
+    """Diagnostics: `seconds`, `rounding`, `stopped_early`, and figures of the method."""
     forecast: dict[str, Any]
-    """What was expected before: `bytes`, `seconds`, `promise`."""
+    """The forecast before the run: `bytes`, `seconds`, `promise`."""
 
     @property
     def log10(self) -> T:
@@ -207,7 +207,7 @@ class Answer(Generic[T]):
         raise TypeError(f"an answer to {self.query} is not a number")
 
     def __repr__(self) -> str:
-        """The value, the promise, the method and its time."""
+        """The value, its guarantee, the method and its time."""
         seconds = _zhat.format_seconds(self.diagnostics["seconds"])
         return f"{self.query}: {self._words()}; {self.guarantee} ({self.method}, {seconds})"
 
@@ -235,7 +235,7 @@ class Answer(Generic[T]):
 
 
 def stated(value: float, guarantee: Guarantee, diagnostics: dict[str, Any]) -> str:
-    """A value as its guarantee allows to state it: a certified bound with one end as a bound."""
+    """A value printed according to its guarantee: a one-sided certified bound is printed as a bound."""
     bounded = guarantee.kind in ("lower", "upper")
     confidence = guarantee.confidence if bounded else None
     return _zhat.format_value(value, guarantee.low, guarantee.high, confidence, diagnostics["rounding"])

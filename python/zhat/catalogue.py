@@ -1,4 +1,4 @@
-"""Which method answers which query."""
+"""The catalogue of methods."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Method:
     kind: str
     """The kind of model."""
     about: str
-    """What it does, in a line."""
+    """A one-line description."""
     queries: tuple[str, ...]
-    """The queries it answers."""
+    """The supported queries."""
     options: dict[str, Any]
-    """Its options, keyword arguments of every query, with their default values."""
+    """The options with their default values. They are keyword arguments of every query."""
     ranges: dict[str, str]
-    """The values that its numeric options can have."""
+    """The ranges of the numeric options."""
 
 
 def methods() -> list[Method]:
     """All methods.
 
-    Besides their names `method=` takes `auto` and the kinds of promise `exact`, `bounds` and `unbiased`.
+    Besides these names, `method=` accepts `auto` and the guarantees `exact`, `bounds` and `unbiased`.
 
     >>> import zhat
     >>> for method in zhat.methods():

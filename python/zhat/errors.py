@@ -1,12 +1,12 @@
-"""What can go wrong. Every exception here is an `Error`, and also the built-in one that it is a case of."""
+"""Exceptions. Each one is an `Error` and also an instance of the matching built-in exception."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Why there is no answer.
+    """Base class of all exceptions of zhat.
 
-    `kind` is a short, stable name of the reason, the same as in the program's JSON.
+    `kind` is a short, stable name of the reason, the same as in the JSON output of the program.
 
     >>> import zhat
     >>> try:
@@ -19,7 +19,7 @@ class Error(Exception):
     kind: str = "error"
 
     def __init__(self, message: str, *, kind: str | None = None) -> None:
-        """Says what happened; `kind` is the class's own by default."""
+        """Creates an error with this message; `kind` defaults to that of the class."""
         super().__init__(message)
         if kind is not None:
             self.kind = kind
@@ -30,7 +30,7 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """A file, a model or an argument cannot be used; the message names the place and what would work."""
+    """A file, a model or an argument is invalid; the message says where and what would be valid."""
 
     kind = "argument"
 
@@ -46,7 +46,7 @@ class MissingFileError(FileError, FileNotFoundError):
 
 
 class ZeroPartitionError(Error, ArithmeticError):
-    """Every state of the model has weight 0, so there is no distribution to ask about."""
+    """Every state of the model has weight 0, so there is no distribution to query."""
 
     kind = "zero-partition"
 
@@ -58,6 +58,6 @@ class ImpossibleEvidenceError(ZeroPartitionError):
 
 
 class OverBudgetError(Error, MemoryError):
-    """The forecast, or the clock, is over the budget; the message names both figures and what would fit."""
+    """The forecast or the elapsed time exceeds the budget; the message states both and what fits."""
 
     kind = "over-budget"

@@ -1,4 +1,4 @@
-"""Random models to test with and to play with; the same seed gives the same model."""
+"""Random models for tests and experiments; the same seed gives the same model."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def ising(
 ) -> FactorGraph:
     """An Ising grid: score Σ Jᵢⱼ sᵢ sⱼ + Σ hᵢ sᵢ with s = ±1.
 
-    hᵢ is normal with standard deviation `field`, and Jᵢⱼ with `coupling`; if `uniform`, Jᵢⱼ is `coupling`
-    itself. `torus` joins opposite sides.
+    hᵢ is normal with standard deviation `field`, and Jᵢⱼ is normal with standard deviation `coupling`; with
+    `uniform`, Jᵢⱼ is constant and equal to `coupling`. With `torus`, opposite sides of the grid are joined.
 
     >>> ising(rows=3, columns=4)
     FactorGraph(12 variables, 2 states each, 29 factors)
@@ -96,9 +96,10 @@ def random(
     zeros: float = 0.0,
     seed: int = 0,
 ) -> FactorGraph:
-    """Factors over random scopes of `arity` variables, log values normal with standard deviation `strength`.
+    """Factors over random scopes of `arity` variables; log values have standard deviation `strength`.
 
-    A fraction `zeros` of the combinations is forbidden, but never all states of the model.
+    Log values are normal. A fraction `zeros` of the table entries gets weight 0, but never all states of the
+    model.
 
     >>> random(variables=8, factors=12)
     FactorGraph(8 variables, 2 states each, 12 factors)
@@ -140,11 +141,11 @@ def chain(
     dtype: DTypeLike = np.float64,
     seed: int = 0,
 ) -> Chain:
-    """Chains whose scores are normal with standard deviation `strength`; a `batch` of them, or one.
+    """A chain, or a `batch` of chains, whose scores are normal with standard deviation `strength`.
 
-    `ragged` sequences have different lengths. `transitions` are `shared`, `per-step` or `factored` with
-    embeddings of dimension `rank`, the same on both sides if `tied`. A fraction `zeros` of the emissions,
-    and of transitions that are tables, is forbidden, but never all paths.
+    With `ragged`, sequences have different lengths. `transitions` are `shared`, `per-step` or `factored` with
+    embeddings of dimension `rank`, the same on both sides if `tied`. A fraction `zeros` of the emissions, and
+    of the entries of transition tables, gets weight 0, but never all paths.
 
     >>> chain(states=5, steps=7)
     Chain(7 positions, 5 states, shared transitions, float64)
@@ -170,7 +171,7 @@ def semi_markov(
     dtype: DTypeLike = np.float64,
     seed: int = 0,
 ) -> SemiMarkov:
-    """Semi-Markov chains: as `chain`, with normal scores of the lengths 1 to `longest` of a segment.
+    """Semi-Markov chains: as `chain`, with normal scores for segment lengths 1 to `longest`.
 
     >>> semi_markov(states=5, steps=7, longest=3)
     SemiMarkov(7 positions, 5 states, shared transitions, float64, segments of up to 3)
@@ -188,7 +189,7 @@ def semi_markov(
 def gaussian_mixture(
     classes: int = 3, *, low: float = -10.0, high: float = 10.0, seed: int = 0
 ) -> MixedModel:
-    """A class and a number that is normal given the class, on [low, high].
+    """A class and a continuous variable on [low, high] that is normal given the class.
 
     >>> gaussian_mixture(classes=4)
     MixedModel(2 variables, 1 continuous, 12 terms)
@@ -201,7 +202,7 @@ def space(kind: str, *, size: int = 12, scores: str = "", strength: float = 1.0,
     """A random model on a space: hypercube, permutation, subtree, cycle or partition.
 
     `scores`: unary or pairwise (hypercube); position, precedence or the name of a distance (permutation);
-    unary (subtree); links (cycle, partition). The first where it is not given.
+    unary (subtree); links (cycle, partition). The default is the first one listed for the space.
 
     >>> import zhat
     >>> zhat.generate.space("partition", size=7)
@@ -226,10 +227,10 @@ def rdp_chain(
     dtype: DTypeLike = np.float64,
     seed: int = 0,
 ) -> Chain:
-    """A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10.
+    """A chain as in Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10.
 
-    `sharpness` says how peaked the emissions are made: `dense`, `intermediate`, `long-tailed`, or a number of
-    steps of gradient descent.
+    `sharpness` controls how peaked the emissions are: `dense`, `intermediate`, `long-tailed`, or a number of
+    gradient descent steps.
 
     >>> rdp_chain(states=100, rank=5)
     Chain(10 positions, 100 states, factored transitions of rank 5, float64)

@@ -1,4 +1,4 @@
-"""Globally normalised language models: `LanguageModel`, and what it says about a text, `TextScore`."""
+"""Globally normalised language models: `LanguageModel`, and its score of a text, `TextScore`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .errors import InputError
 from .runtime import Progress, run
 
 Texts: TypeAlias = "FilePath | Iterable[FilePath] | Iterable[Sequence[str]]"
-"""A file of a sentence a line (plain, `.gz` or `.zst`), several of them, or sentences as lists of words."""
+"""One or several files with one sentence per line (plain, `.gz`, `.zst`), or lists of words."""
 
 
 @dataclass(frozen=True)
 class TextScore:
-    """What a model says about a text: a certified lower bound on its log-likelihood, given the lengths."""
+    """The score of a text under a model: a certified lower bound on its log-likelihood, given the lengths."""
 
     tokens: int
     sentences: int
@@ -45,11 +45,11 @@ class TextScore:
 
     @property
     def per_word(self) -> float:
-        """Nats a word, the separators' share included."""
+        """Log-likelihood in nats per word, separators included."""
         return self.log_likelihood / self.tokens
 
     def __float__(self) -> float:
-        """Nats a word."""
+        """Log-likelihood in nats per word."""
         return self.per_word
 
     def __repr__(self) -> str:
@@ -61,7 +61,8 @@ class TextScore:
 class LanguageModel:
     """A Markov random field over whole texts, in which a word interacts with the K words on either side.
 
-    `LanguageModel.train` learns one; the cost of a step does not depend on how long the texts are.
+    `LanguageModel.train` trains one; with the default objective, the cost of a step does not depend on the
+    length of the texts.
 
     >>> import zhat
     >>> text = [["the", "cat", "sleeps"], ["the", "dog", "sleeps"], ["a", "cat", "sees", "a", "dog"]] * 20
@@ -79,10 +80,10 @@ class LanguageModel:
     _native: _zhat.LanguageModel
 
     history: list[tuple[int, float, float | None]]
-    """Of a model that was learned just now: every step with nats per word of the text and of `valid`."""
+    """For a model just trained: every step with nats per word on the text and on `valid`."""
 
     best: int | None
-    """The step whose parameters it has."""
+    """The step whose parameters the model has."""
 
     @classmethod
     def _wrap(cls, native: _zhat.LanguageModel) -> LanguageModel:
@@ -120,21 +121,23 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> LanguageModel:
-        """Learns a model: ascent on a certified bound on the likelihood, or stochastic gradients.
+        """Trains a model by maximising a certified bound on the likelihood, or by stochastic gradients.
 
-        `objective` is "lifted" for the bound, whose cost does not depend on the texts' length. The others
-        make `epochs` passes over the texts, from the rate `rate` on: "exact" gives a field that is normalised
-        at every word, so that its certified likelihood is its likelihood; "lbl" a log-bilinear model of the
-        words before; "pseudo" a field by its pseudo-likelihood.
+        `objective` is "lifted" for the bound; its cost does not depend on the length of the texts. The other
+        objectives make `epochs` passes over the texts, with initial learning rate `rate`: "exact" gives a
+        field that is normalised at every word, so that its certified likelihood is its likelihood; "lbl"
+        gives a log-bilinear model conditioned on the preceding words; "pseudo" gives a field trained by
+        pseudo-likelihood.
 
-        `rank` is the length of the embeddings; None is for full matrices. With `rotations` there is one right
-        embedding, turned by a matrix for each distance, instead of one for each distance. Words that occur
-        less often than `min_count`, or are not among the `vocabulary` most frequent ones, become `<unk>`.
-        Without `min_count` words that occur once become `<unk>`, unless the texts have `<unk>` themselves,
-        and `<unk>` is always in the vocabulary: words of other texts that are not known become `<unk>`.
-        `bound` is "spectral", with the `shares` of the distances, or "star". Learning ends when `valid` has
-        not become likelier for `patience` steps. With `checkpoint` its state is kept in that file every
-        `keep_every` seconds, and it goes on from there if the file exists, to the same bits.
+        `rank` is the dimension of the embeddings; None means full matrices. With `rotations` there is one
+        right embedding, transformed by a matrix for each distance, instead of one right embedding for each
+        distance. Words that occur less often than `min_count`, or are not among the `vocabulary` most
+        frequent words, become `<unk>`. Without `min_count`, words that occur once become `<unk>`, unless the
+        texts contain `<unk>` themselves, and `<unk>` is always in the vocabulary: unknown words of other
+        texts become `<unk>`. `bound` is "spectral", with the `shares` of the distances, or "star". Training
+        stops early when the likelihood of `valid` has not improved for `patience` steps. With `checkpoint`,
+        the state of training is written to that file every `keep_every` seconds. If the file exists, training
+        resumes from it and gives exactly the same result.
         """
         if bound not in ("spectral", "star"):
             raise InputError(f'bound: expected "spectral" or "star", found {bound!r}')
@@ -208,7 +211,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, path: FilePath) -> LanguageModel:
-        """Reads a model from a `.zhat` file, such as `zhat lm train` writes."""
+        """Reads a model from a `.zhat` file, as written by `save` or `zhat lm train`."""
         return cls._wrap(_zhat.LanguageModel.read(path))
 
     def save(self, path: FilePath) -> None:
@@ -216,7 +219,7 @@ class LanguageModel:
         self._native.save(path)
 
     def export(self, path: FilePath, format: str | None = None) -> None:
-        """Writes the embeddings as "word2vec" text or "safetensors"; the file's ending tells if not given."""
+        """Writes the embeddings as "word2vec" text or "safetensors"; the default is by file extension."""
         if format is None:
             format = "safetensors" if os.fspath(path).endswith(".safetensors") else "word2vec"
         if format not in ("word2vec", "safetensors"):
@@ -225,27 +228,27 @@ class LanguageModel:
 
     @property
     def context(self) -> int:
-        """K: how many words apart two words may be that interact."""
+        """K, the largest distance between two words that interact."""
         return self._native.context
 
     @property
     def rank(self) -> int | None:
-        """D: the length of the embeddings; None for full matrices."""
+        """D, the dimension of the embeddings; None for full matrices."""
         return self._native.rank
 
     @property
     def kind(self) -> str:
-        """What it is: a "field" with a bound, an "exact" one, or "lbl", a log-bilinear model."""
+        """The kind of model: "field" (with a bound), "exact" (normalised field) or "lbl" (log-bilinear)."""
         return self._native.kind
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words, from the most frequent one down."""
+        """The words in descending order of frequency."""
         return tuple(self._native.words)
 
     @property
     def embeddings(self) -> NDArray[np.float32]:
-        """The embeddings, a row a word in the order of `words`: a view that cannot be written to, no copy."""
+        """The embeddings, one row per word in the order of `words`, as a read-only view without a copy."""
         return self._native.embeddings
 
     def eval(
@@ -260,13 +263,14 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> TextScore:
-        """A certified lower bound on the log-likelihood of a text; of "lbl" the likelihood itself.
+        """A certified lower bound on the log-likelihood of a text; for "lbl" the log-likelihood itself.
 
-        With `pseudo` also the exact pseudo-likelihood, which looks at the whole vocabulary for each word;
-        with `annealed` also an estimate of the likelihood itself by annealed importance sampling, with that
-        many levels, or, if it is True, with levels that a pilot run chooses. `TextScore.annealed` then has
-        "per_word", the certified "lower_per_word", "upper_per_word" with the guarantee's confidence,
-        "effective_sample_size" and, if that is small, a "warning", which is raised as a `RuntimeWarning` too.
+        With `pseudo`, also computes the exact pseudo-likelihood, which takes one pass over the vocabulary for
+        each word. With `annealed`, also estimates the likelihood by annealed importance sampling with that
+        many levels; True lets a pilot run choose the number of levels. `TextScore.annealed` then contains
+        "per_word", the certified "lower_per_word", "upper_per_word" with the confidence of the guarantee,
+        "effective_sample_size" and, if that is small, a "warning", which is also issued as a
+        `RuntimeWarning`.
         """
         if annealed is None or annealed is False:
             levels = None
@@ -282,7 +286,7 @@ class LanguageModel:
         return TextScore(tokens, sentences, value, promise, rounding, lengths, exact, found)
 
     def neighbours(self, word: str, count: int = 10) -> list[tuple[str, float]]:
-        """The words whose embeddings make the smallest angles with that of a word, and the cosines."""
+        """The words with the largest cosine similarity to the embedding of a word, and the cosines."""
         return self._native.neighbours(text("word", word), integer("count", count))
 
     def sample(
@@ -296,7 +300,7 @@ class LanguageModel:
         time: float | str | None = None,
         progress: Progress | None = None,
     ) -> list[str]:
-        """Sentences: of a "field" by Gibbs sampling, every word drawn anew `sweeps` times."""
+        """Sample sentences. For a "field", by Gibbs sampling with `sweeps` sweeps over all words."""
         how = run(seed, threads, memory, time, progress)
         return self._native.sample(integer("count", count), integer("sweeps", sweeps), how)
 
@@ -306,7 +310,7 @@ class LanguageModel:
         return figures if self.kind == "field" else {**figures, "kind": self.kind}
 
     def __repr__(self) -> str:
-        """The sizes, in a line."""
+        """The sizes in one line."""
         return f"LanguageModel({', '.join(self._figures().values())})"
 
     def _repr_html_(self) -> str:
@@ -314,7 +318,7 @@ class LanguageModel:
         return table(self._figures())
 
     def __eq__(self, other: object) -> bool:
-        """Whether two models are the same, down to every number."""
+        """Whether two models are equal in every number."""
         return self._native == other._native if isinstance(other, LanguageModel) else NotImplemented
 
     def __hash__(self) -> int:
@@ -322,7 +326,7 @@ class LanguageModel:
         return hash((self.words, self.context, self.rank))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
+        """Copies and pickles the model as the bytes of a `.zhat` file."""
         return _restore, (self._native.to_bytes(),)
 
 
@@ -331,12 +335,12 @@ def _restore(data: bytes) -> LanguageModel:
 
 
 def load(path: FilePath) -> LanguageModel:
-    """Reads a language model from a `.zhat` file; other models are for `read`."""
+    """Reads a language model from a `.zhat` file; use `read` for other models."""
     return LanguageModel.load(path)
 
 
 def _source(name: str, texts: Texts) -> list[str | os.PathLike[str]] | str:
-    """The paths, or the sentences as lines."""
+    """The paths, or the sentences as lines of one string."""
     if isinstance(texts, (str, os.PathLike)):
         return [texts]
     if not isinstance(texts, Iterable):

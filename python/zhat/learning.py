@@ -1,7 +1,7 @@
-"""Models from tables: `fit`, and what a model says about rows, `score` and `impute`.
+"""Models of tables: `fit` trains a model, `score` and `impute` evaluate and complete rows.
 
 A table is a pandas or polars frame, a mapping of names to columns, or the path of a file of comma-separated
-values (plain, `.gz` or `.zst`), which is read in one pass and never held in memory.
+values (plain, `.gz` or `.zst`), which is read in one pass without loading it into memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .runtime import Progress, run
 
 @dataclass(frozen=True)
 class LogLikelihood:
-    """The mean log-likelihood of a row, in nats, with the promise that log Z has."""
+    """The mean log-likelihood per row, in nats, with the guarantee that follows from that of log Z."""
 
     value: float
     guarantee: Guarantee
@@ -38,17 +38,17 @@ class LogLikelihood:
         return self.value
 
     def __repr__(self) -> str:
-        """The value and its promise."""
+        """The value and its guarantee."""
         value = stated(self.value, self.guarantee, self.diagnostics)
         return f"{value} nats per row; {self.guarantee} ({self.method})"
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, and how the fit went.
+    """A fitted model and details of the fit.
 
-    `dropped` rows were left out for missing values; `missing` says for each column in how many rows it has
-    none.
+    `dropped` is the number of rows left out because of missing values; `missing` maps each column with
+    missing values to the number of rows concerned.
     """
 
     model: FactorGraph
@@ -95,19 +95,20 @@ def fit(
 ) -> Fitted:
     """Fits a Markov random field to a table of categories by maximum likelihood.
 
-    `structure` says which pairs interact: "independent", "chow-liu", "chow-liu+M" for the M next pairs by
-    mutual information besides, "complete" (with `l1`), or pairs of columns. `method` gives log Z and
-    marginals; one that bounds log Z from below, such as "mean-field", maximises an upper bound on the
-    likelihood, which a `UserWarning` says. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2` is 1 / rows if not
-    given, and 0 with `l1`.
+    `structure` defines which pairs interact: "independent", "chow-liu", "chow-liu+M" (the tree plus the M
+    next pairs by mutual information), "complete" (with `l1`), or a list of pairs of columns. `method`
+    computes log Z and marginals; a method that bounds log Z from below, such as "mean-field", maximises an
+    upper bound on the likelihood and issues a `UserWarning`. The penalties are `l1`·‖θ‖₁ + `l2`/2·‖θ‖²; `l2`
+    defaults to 1 / rows, or to 0 with `l1`.
 
-    Rows with missing values are dropped; `missing="refuse"` makes them an error, and `missing="state"` counts
-    a missing value as a state of its column, named "(missing)". In memory `None`, NaN and masked entries are
-    missing, and values are named by `str`. Bytes of a file that are not UTF-8 are an error;
-    `encoding="latin-1"` reads them as ISO 8859-1.
+    Rows with missing values are dropped; with `missing="refuse"` they are an error, and with
+    `missing="state"` a missing value is a state of its column, named "(missing)". In tables in memory,
+    `None`, NaN and masked entries are missing, and states are named by `str(value)`. Bytes of a file that are
+    not UTF-8 are an error; `encoding="latin-1"` reads them as ISO 8859-1.
 
-    The work begins at the closed form of a spanning forest, or with `start="zero"` at 0; with `checkpoint`
-    its state is kept in that file, and it goes on from there if the file exists.
+    The initial parameters are the closed form of a spanning forest, or 0 with `start="zero"`. With
+    `checkpoint`, the state of the fit is written to that file, and the fit resumes from it if the file
+    exists.
 
     >>> import zhat
     >>> table = {"rain": ["no", "no", "yes", "yes", "no"], "wet": ["no", "no", "yes", "yes", "yes"]}
@@ -165,7 +166,7 @@ def score(
     progress: Progress | None = None,
     **options: object,
 ) -> tuple[NDArray[np.float64], LogLikelihood]:
-    """The log-likelihood of every row, NaN where a value is missing, and the mean with its promise.
+    """The log-likelihood of every row, NaN if a value is missing, and the mean with its guarantee.
 
     `table`, `header`, `encoding` and `missing` are as in `fit`.
 
@@ -195,7 +196,7 @@ def impute(
     progress: Progress | None = None,
     **options: object,
 ) -> dict[str, list[str]]:
-    """The columns of the table, every missing value replaced by the likeliest one given its row.
+    """The columns of the table, with every missing value replaced by the most probable one given its row.
 
     `table`, `header` and `encoding` are as in `fit`.
 
@@ -264,7 +265,7 @@ MISSING_STATE = "(missing)"
 
 
 def _with_state(own: list[str], code: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-    """Missing values as a state."""
+    """Turns missing values into a state."""
     states = own if MISSING_STATE in own else [*own, MISSING_STATE]
     return states, np.where(code < 0, states.index(MISSING_STATE), code)
 
@@ -284,7 +285,7 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
 
 
 def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """The names of the states and a code for every row, −1 where a value is missing."""
+    """The names of the states and a code for every row; −1 is a missing value."""
     module = type(column).__module__.partition(".")[0]
     if module == "pandas":
         import pandas
@@ -302,7 +303,7 @@ def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _factorized_series(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """The same of a polars series, without a loop over its rows."""
+    """The same for a polars series, without a loop over its rows."""
     import polars
 
     if column.dtype.is_float():

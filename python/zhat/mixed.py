@@ -16,32 +16,32 @@ from .errors import InputError
 
 @dataclass(frozen=True)
 class Counts:
-    """The values of a variable that counts: the whole numbers from `low` to `high`, or all from `low` on."""
+    """The domain of a count variable: the integers from `low` to `high`, or all integers from `low` on."""
 
     low: int = 0
     high: int | None = None
 
 
 Domain: TypeAlias = "int | tuple[float, float] | Counts"
-"""The number of states of a discrete variable, the ends of a continuous one, or `Counts`."""
+"""The number of states of a discrete variable, the interval of a continuous one, or `Counts`."""
 
 Factor: TypeAlias = "tuple[int, str] | tuple[int, str, float] | tuple[int, str, float, float]"
-"""A variable, what is taken of it, the argument of that, and of a distance its centre."""
+"""A variable, the name of a statistic, its argument, and for a distance its centre."""
 
 
 class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
-    """Log density Σⱼ θⱼ Πᵥ f(xᵥ) of variables that are discrete (counted) or on an interval (by length).
+    """Log density Σⱼ θⱼ Πᵥ f(xᵥ) of discrete variables and continuous variables on intervals.
 
-    `domains` has for each variable the number of its states, `(low, high)`, or `Counts(low, high)`. `terms`
-    are pairs of a weight θ and a list of factors: `(variable, "power", c)` for xᶜ, c any real number but 0;
-    `(variable, "distance", c, m)` for |x − m|ᶜ, c above 0; `(variable, "log", c)` for (ln x)ᶜ;
-    `(variable, "log1m")` for ln(1 − x); `(variable, "log_factorial")` for ln x! of a count;
-    `(variable, "state", s)` for 1 in state s and 0 otherwise. A term without factors is a constant. Powers
-    that are not whole and positive, and logarithms, need an interval above 0; ln(1 − x) one below 1. A count
-    without a largest value needs terms that bound its sum, such as ln x! with a negative weight.
+    `domains` contains for each variable its number of states, `(low, high)`, or `Counts(low, high)`. `terms`
+    are pairs of a weight θ and a list of factors: `(variable, "power", c)` for xᶜ, where c is any real number
+    except 0; `(variable, "distance", c, m)` for |x − m|ᶜ, where c > 0; `(variable, "log", c)` for (ln x)ᶜ;
+    `(variable, "log1m")` for ln(1 − x); `(variable, "log_factorial")` for ln x! of a count; `(variable,
+    "state", s)` for 1 in state s and 0 otherwise. A term without factors is a constant. Powers other than
+    positive integers, and logarithms, need an interval above 0; ln(1 − x) needs an interval below 1. A count
+    without an upper limit needs terms that make its sum converge, such as ln x! with a negative weight.
 
-    `log_partition` is the logarithm of the sum and integral of the density, answered by "sccq" (a certified
-    interval, unless there is a `log1m`) and "gauss-legendre" (numerical, for reference).
+    `log_partition` is the logarithm of the sum and integral of the density. Its methods are "sccq" (a
+    certified interval, unless there is a `log1m` factor) and "gauss-legendre" (numerical, for reference).
 
     >>> import zhat
     >>> model = zhat.MixedModel([(0.0, 1.0)], [(-2.0, [(0, "power", 1)])])  # exp(−2x) on [0, 1]
@@ -67,13 +67,15 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
         low: float | None = None,
         high: float | None = None,
     ) -> MixedModel:
-        """A density of a well-known family on the box [low, high], without its constant.
+        """The unnormalised density of a well-known family, restricted to [low, high].
 
-        `gaussian` has mean and deviation, `exponential` rate, `gamma` shape and rate, `chi-squared` degrees,
-        `weibull` shape and scale, `log-normal` mean and deviation of ln x, `pareto` shape, `laplace` centre
-        and scale, `poisson` rate (of a count; the sum is over all of them without `high`), `beta` alpha and
-        beta, `dirichlet` its concentrations. The last two have ln(1 − x), so that answers are numerical;
-        a Dirichlet density is that of its independent sticks. An end that is not given leaves little out.
+        The parameters are: mean and standard deviation for `gaussian`, rate for `exponential`, shape and rate
+        for `gamma`, degrees of freedom for `chi-squared`, shape and scale for `weibull`, mean and standard
+        deviation of ln x for `log-normal`, shape for `pareto`, centre and scale for `laplace`, rate for
+        `poisson` (a count; without `high` the sum is over all counts), alpha and beta for `beta`, and the
+        concentrations for `dirichlet`. The last two contain ln(1 − x), so their results are numerical; a
+        Dirichlet density is represented by its independent stick-breaking variables. The default for an end
+        that is not given excludes little of the mass.
 
         >>> import zhat
         >>> normal = zhat.MixedModel.family("gaussian", 0.0, 1.0, low=-10, high=10)
@@ -97,7 +99,7 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
         low: float,
         high: float,
     ) -> MixedModel:
-        """A class and a number that is normal given the class: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on [low, high].
+        """A class k and x on [low, high], normal given k: density Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ.
 
         >>> import zhat
         >>> mixture = zhat.MixedModel.gaussian_mixture([0.5, 0.5], [-1, 2], [1, 0.5], low=-10, high=10)
@@ -130,7 +132,7 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
 
     @property
     def domains(self) -> list[Domain]:
-        """For each variable the number of its states, its ends, or its `Counts`."""
+        """For each variable its number of states, its interval, or its `Counts`."""
         return list(self._parts[0])
 
     @property
@@ -139,7 +141,7 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
         return [(weight, list(factors)) for weight, factors in self._parts[1]]
 
     def score(self, point: Iterable[float]) -> float:
-        """The log density at a point, states given by their numbers.
+        """The log density at a point; states are given by their numbers.
 
         >>> import zhat
         >>> zhat.MixedModel([(0.0, 4.0)], [(-0.5, [(0, "power", 2)])]).score([2.0])

@@ -1,4 +1,4 @@
-"""Models: data, checked when built and never changed after."""
+"""Factor graphs and reading of models. Models are checked when built and immutable."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mappi
 class FactorGraph(
     Model[float, Beliefs, FactorBeliefs, BestState, list[BestState], Samples], kind="factor-graph"
 ):
-    """p(x) = exp(Σ θ(x)) / Z over discrete variables: a product of factors, tables over a few variables each.
+    """p(x) = exp(Σ θ(x)) / Z over discrete variables: a product of factors, tables over few variables each.
 
     `cardinalities` are the numbers of states. `factors` are pairs of a scope (the variables, by number) and
-    the values θ: an array of real numbers with an axis a variable, or flat with the last variable running
-    fastest. Values are logarithms, −inf forbids a combination; with `log=False` they are weights, 0 or more.
-    `names` names the variables, `state_names` the states of each (`None` where they are numbered).
+    the values θ: an array of real numbers with one axis per variable, or a flat array in which the last
+    variable changes fastest. Values are logarithms, and −inf forbids a combination; with `log=False` they are
+    nonnegative weights. `names` are the names of the variables, `state_names` those of the states of each
+    variable (`None` if they are numbered).
 
-    Every query of `zhat.queries` is a method. Models never change, and can be compared, copied and pickled.
+    Every query of `zhat.queries` is a method. Models are immutable and can be compared, copied and pickled.
 
     >>> import zhat
     >>> rain = zhat.FactorGraph(
@@ -64,7 +65,7 @@ class FactorGraph(
 
     @classmethod
     def read(cls, path: FilePath, evidence: FilePath | None = None) -> FactorGraph:
-        """Reads a factor graph: as `zhat.read`, but any other kind of model is an error."""
+        """Reads a factor graph, as `zhat.read`; any other kind of model is an error."""
         return cls._wrap(of_kind("factor-graph", _zhat.Model.read(path, evidence)))
 
     @cached_property
@@ -84,7 +85,7 @@ class FactorGraph(
 
     @property
     def factors(self) -> list[tuple[tuple[int, ...], NDArray[np.float64]]]:
-        """The factors: scope, and a copy of the log values with an axis a variable."""
+        """The factors: the scope, and a copy of the log values with one axis per variable."""
         return self._native.factors
 
     @property
@@ -94,12 +95,12 @@ class FactorGraph(
 
     @property
     def state_names(self) -> tuple[tuple[str, ...], ...] | None:
-        """The names of each variable's states, empty where they are numbered, if the model has names."""
+        """The names of each variable's states (empty if they are numbered), if the model has names."""
         return self._names.states if self._names else None
 
     @property
     def evidence(self) -> dict[int, int]:
-        """What has been observed: the states by variable."""
+        """The observed states by variable."""
         return dict(self._native.evidence)
 
     @cached_property
@@ -108,7 +109,7 @@ class FactorGraph(
         return names and Names(tuple(names[0]), tuple(tuple(states) for states in names[1]))
 
     def score(self, state: Iterable[int]) -> float:
-        """The log weight of a state, given as one number a variable.
+        """The log weight of a state, given as one number per variable.
 
         >>> import zhat
         >>> zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [2.0, 3.0]])]).score([1, 0])
@@ -117,9 +118,10 @@ class FactorGraph(
         return self._native.score(integers("state", state))
 
     def condition(self, evidence: Evidence) -> FactorGraph:
-        """The model given that variables are in these states, both by number or by name.
+        """The model conditioned on these states of variables; both are given by number or by name.
 
-        The variables keep their numbers. The log partition of the result is the log weight of the evidence.
+        The variables keep their numbers. The log partition function of the result is the log weight of the
+        evidence.
 
         >>> import zhat
         >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [2.0, 3.0]])])
@@ -131,16 +133,17 @@ class FactorGraph(
         return self._wrap(self._native.condition([(_label(v), _label(s)) for v, s in evidence.items()]))
 
     def save(self, path: FilePath) -> None:
-        """Writes the model; the ending of the path tells the format, `.zhat` (exact), `.uai` (text) or `.bif`
-        (text with names, for Bayesian networks)."""
+        """Writes the model. The file extension determines the format: `.zhat` (exact), `.uai` (text) or
+        `.bif` (text with names, for Bayesian networks)."""
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise.
+        """Sizes, and under `methods` whether each method and query fits the budget, its cost and its promise.
 
-        `can` is about the budget: 80% of the free memory and ten minutes by default. `free` is the number of
-        variables that evidence and zeros leave, `width` the number of them that meet in the largest table of
-        exact inference, less one; `None` is out of reach. `barren` is the number that log Z can do without.
+        `can` says whether the method fits the budget: 80% of the free memory and ten minutes by default.
+        `free` is the number of variables that are not determined by evidence and zeros. `width` is the number
+        of variables in the largest table of exact inference, minus one; `None` means that it is infeasible.
+        `barren` is the number of variables that are not needed for log Z.
 
         >>> import zhat
         >>> info = zhat.generate.ising(rows=5, columns=5).info()
@@ -164,7 +167,7 @@ class FactorGraph(
         return BestState(state, score, self._names)
 
     def __repr__(self) -> str:
-        """The sizes, in a line."""
+        """The sizes in one line."""
         observed = f", {len(self.evidence)} observed" if self.evidence else ""
         variables = f"{self.n_variables} variables, {self._domains()}"
         return f"FactorGraph({variables}, {self.n_factors} factors{observed})"
@@ -189,11 +192,11 @@ class FactorGraph(
 
 
 def read(path: FilePath, evidence: FilePath | None = None) -> Any:
-    """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence for it from a file in the UAI format.
+    """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence from a file in the UAI format.
 
-    The content determines the format and the kind of model, not the name; the class of the result is that of
-    its kind, and `FactorGraph.read`, `Chain.read` and so on accept only their own. Evidence is for factor
-    graphs, and is never picked up unasked.
+    The format and the kind of model are determined by the content, not by the file name. The class of the
+    result depends on the kind; `FactorGraph.read`, `Chain.read` and so on accept only their own kind.
+    Evidence is supported only for factor graphs and is read only if given.
 
     >>> import os, tempfile, zhat
     >>> path = os.path.join(tempfile.mkdtemp(), "tree.zhat")

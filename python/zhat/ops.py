@@ -1,9 +1,12 @@
-"""Differentiable operations on chains and semi-Markov chains: a value, and a tape that gives its gradient.
+"""Differentiable operations: a value, and a tape for its gradient.
 
-Each is a pair: the operation returns `(value, tape)`, and `tape.vjp(cotangent)` the gradient of
-cotangent · value, summed over a batch, with respect to every parameter. It is what neural code needs: the
-backward pass of a layer is `tape.vjp`, and `zhat.torch` is no more than that. A tape keeps the messages of
-the forward pass, which is where the memory goes; with `checkpoint=True` it computes them again.
+They work for every kind of model with a method that differentiates it: chains and semi-Markov chains. Other
+kinds raise `InputError`.
+
+Each operation returns `(value, tape)`, and `tape.vjp(cotangent)` is the gradient of cotangent · value, summed
+over a batch, with respect to every parameter. In neural networks, `tape.vjp` is the backward pass of a layer;
+`zhat.torch` is built on it. A tape stores the messages of the forward pass, which dominate the memory; with
+`checkpoint=True` they are recomputed instead.
 
 The keyword arguments `threads`, `memory`, `time` and `progress` are those of `zhat.queries`.
 
@@ -30,31 +33,34 @@ from numpy.typing import ArrayLike, NDArray
 from . import _zhat
 from ._arguments import integer, real, settings, text, unmasked
 from ._arguments import scores as real_array
+from ._model import Model
 from .errors import InputError
 from .runtime import Progress, run
 from .sequence import Chain, SemiMarkov
-from .sequence_answer import ChainGradient
+
+Differentiable: TypeAlias = Model[Any, Any, Any, Any, Any, Any]
+"""A model of a kind that some method differentiates; others raise `InputError`."""
 
 Sequences: TypeAlias = Chain | SemiMarkov
 
 
 class Tape:
-    """What an operation leaves for its gradient."""
+    """The data that an operation records for its gradient."""
 
     def __init__(
-        self, native: _zhat.Tape, models: tuple[Sequences, ...], shapes: tuple[tuple[int, ...], ...] = ()
+        self, native: _zhat.Tape, models: tuple[Differentiable, ...], shapes: tuple[tuple[int, ...], ...] = ()
     ) -> None:
-        """Wraps what the native module keeps; `shapes` are those of values that are no numbers a sequence."""
+        """Wraps the native tape; `shapes` are the shapes of values that are not one number per sequence."""
         self._native = native
         self._models = models
         self._shapes = shapes
 
     def vjp(self, cotangent: ArrayLike | tuple[ArrayLike, ArrayLike] = 1.0) -> Any:
-        """The gradient of cotangent · value, of a batch the sum over its sequences: a `ChainGradient`.
+        """The gradient of cotangent · value, summed over the sequences of a batch, as a `ChainGradient`.
 
-        The cotangent is a number, or for a batch one for each sequence; of relaxed samples an array of
-        their shape, of relaxed segmentations a pair of them: for the states and for the lengths. An operation
-        on two models has two gradients. A sequence whose value is infinite has a gradient of zero.
+        The cotangent is a number, or for a batch one number per sequence. For relaxed samples it is an array
+        of their shape, for relaxed segmentations a pair of arrays, for the states and for the lengths. An
+        operation on two models has two gradients. A sequence with an infinite value has gradient zero.
         """
         if not self._shapes:
             raw = self._native.vjp(_cotangent(self._models[0], cotangent))
@@ -64,7 +70,7 @@ class Tape:
         return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
     def _array(self, cotangent: Any) -> NDArray[Any]:
-        """The cotangent as one array; those of several values stand one behind the other."""
+        """The cotangent as one array; cotangents of several values are concatenated."""
         parts = (cotangent,) if len(self._shapes) == 1 else cotangent
         if not isinstance(parts, (tuple, list)) or len(parts) != len(self._shapes):
             raise InputError("cotangent: expected a pair of arrays, for the states and for the lengths")
@@ -76,7 +82,7 @@ class Tape:
 
 
 def log_partition(
-    model: Sequences,
+    model: Differentiable,
     *,
     method: str = "exact",
     seed: int = 0,
@@ -90,9 +96,9 @@ def log_partition(
     """Log Z and its tape.
 
     `method` is `exact`, with the option `checkpoint`, or `randomized`, with its options such as `states` and
-    `proposal`: then the value is log Ẑ, and its gradient takes the states that were chosen as constants.
-    `scores` (T, N) or (B, T, N) are those of the proposal `given`: states with a large one are likely chosen.
-    An estimate of 0 is -inf, with a `RuntimeWarning`.
+    `proposal`: then the value is log Ẑ, and its gradient treats the chosen states as constants. `scores` (T,
+    N) or (B, T, N) are those of the proposal `given`: states with large scores are likely to be chosen. If
+    the estimate of Z is 0, the value is -inf and a `RuntimeWarning` is issued.
 
     >>> import zhat
     >>> chain = zhat.generate.chain(states=500, steps=5, strength=0.5)
@@ -105,7 +111,7 @@ def log_partition(
 
 
 def log_partition_and_gradient(
-    model: Sequences,
+    model: Differentiable,
     cotangent: ArrayLike = 1.0,
     *,
     checkpoint: bool = False,
@@ -113,8 +119,8 @@ def log_partition_and_gradient(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, ChainGradient]:
-    """Log Z and its gradient at once, where the cotangent is known beforehand: less memory than a tape.
+) -> tuple[Any, Any]:
+    """Log Z and its gradient in one pass, for a cotangent known in advance. Needs less memory than a tape.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
@@ -130,7 +136,7 @@ def log_partition_and_gradient(
 
 
 def entropy(
-    model: Sequences,
+    model: Differentiable,
     *,
     method: str = "exact",
     seed: int = 0,
@@ -143,15 +149,16 @@ def entropy(
 ) -> tuple[Any, Tape]:
     """The entropy H = −Σ p(x) log p(x) and its tape; the arguments are those of `log_partition`.
 
-    A sequence without a path has entropy -inf in a batch; alone it raises `ZeroPartitionError`.
+    In a batch, a sequence without a path has entropy -inf; a single such sequence raises
+    `ZeroPartitionError`.
     """
     how = run(seed, threads, memory, time, progress)
     return _forward("entropy", (model,), method, options, how, scores)
 
 
 def cross_entropy(
-    p: Sequences,
-    q: Sequences,
+    p: Differentiable,
+    q: Differentiable,
     *,
     checkpoint: bool = False,
     threads: int | None = None,
@@ -159,9 +166,9 @@ def cross_entropy(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Tape]:
-    """−Σ p(x) log q(x) of two models of the same shape, and a tape with a gradient for each.
+    """−Σ p(x) log q(x) of two models of the same shape, and a tape with one gradient per model.
 
-    It is inf where p has paths that q forbids, however improbable; the gradient of such a sequence is zero.
+    It is inf if q forbids a path of p, even a very improbable one; the gradient of such a sequence is zero.
     The transitions may have different forms.
     """
     how = run(0, threads, memory, time, progress)
@@ -169,8 +176,8 @@ def cross_entropy(
 
 
 def kl(
-    p: Sequences,
-    q: Sequences,
+    p: Differentiable,
+    q: Differentiable,
     *,
     checkpoint: bool = False,
     threads: int | None = None,
@@ -194,15 +201,16 @@ def kl(
 
 @dataclass(frozen=True, eq=False)
 class RelaxedSamples:
-    """Paths drawn by the Gumbel-max trick, and beside each the softmax that its argmax was taken of.
+    """Paths drawn by the Gumbel-max trick, and the softmax relaxation of each.
 
-    `soft` is (n, T, N), of a batch (B, n, T, N), zero behind a sequence's end; `hard` has a path a row, of
-    a batch an array for each sequence.
+    `soft` is (n, T, N), or (B, n, T, N) for a batch, and zero after the end of a sequence. `hard` has one
+    path per row, the argmax of `soft`; for a batch it is a list with one array per sequence.
 
-    A semi-Markov chain takes the state and then the length of each segment, the last segment first: `soft`
-    has the states' values at the last position of each segment and `lengths`, (n, T, L) or (B, n, T, L),
-    those of the lengths, length d in column d − 1; other rows are zero. `hard` is a list with an array for
-    each sample, a row (state, length) a segment, of a batch a list for each sequence.
+    For a semi-Markov chain the state and then the length of each segment are drawn, starting with the last
+    segment. `soft` contains the values of the states at the last position of each segment; `lengths`, (n, T,
+    L) or (B, n, T, L), contains those of the lengths, with length d in column d − 1. Other rows are zero.
+    `hard` is a list with one array per sample, with one row (state, length) per segment; for a batch it is a
+    list of such lists, one per sequence.
     """
 
     soft: NDArray[Any]
@@ -221,11 +229,11 @@ def relaxed_sample(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[RelaxedSamples, Tape]:
-    """`n` exact samples and their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
+    """`n` exact samples, their relaxation softmax((log p + Gumbel noise) / temperature), and its tape.
 
-    The tape takes a cotangent of the shape of `soft`, of a semi-Markov chain a pair of the shapes of `soft`
-    and `lengths`, and what is hard as constant. The lower the temperature, the nearer are the soft samples
-    to the hard ones, and the larger is the gradients' variance.
+    The cotangent of the tape has the shape of `soft`; for a semi-Markov chain it is a pair with the shapes of
+    `soft` and `lengths`. Hard samples are treated as constants. A lower temperature brings the soft samples
+    closer to the hard ones, but increases the variance of the gradients.
 
     >>> import numpy as np, zhat
     >>> samples, tape = zhat.ops.relaxed_sample(zhat.generate.chain(states=5, steps=4), n=2, temperature=0.5)
@@ -254,14 +262,15 @@ def relaxed_sample(
 
 @dataclass(frozen=True, eq=False)
 class SparseRelaxedSamples:
-    """Relaxed samples that have values at a few states only: entry e is `values[e]` at `index[e]`.
+    """Relaxed samples with nonzero values for only a few states: entry e is `values[e]` at `index[e]`.
 
-    A row of `index` is (sample, position, state), of a batch (sequence, sample, position, state); the values
-    at a position sum to one. `hard` has a path a row and `log_weights` a number a sample, of a batch an array
-    for each sequence: a sample counts with weight exp of its own.
+    A row of `index` is (sample, position, state), or (sequence, sample, position, state) for a batch; the
+    values at a position sum to one. `hard` has one path per row and `log_weights` one number per sample; for
+    a batch both are lists with one array per sequence. A sample has weight exp(log_weight).
 
-    Of a semi-Markov chain the position is the last of a segment, and `lengths` at `length_index` are the
-    values of the segments' lengths, a row ending in (position, length − 1); `hard` is as of `RelaxedSamples`.
+    For a semi-Markov chain the position is the last one of a segment, and `lengths` at `length_index` are the
+    values of the segment lengths; a row of `length_index` ends in (position, length − 1). `hard` is as in
+    `RelaxedSamples`.
     """
 
     index: NDArray[np.int64]
@@ -285,10 +294,10 @@ def sparse_relaxed_sample(
     scores: ArrayLike | None = None,
     **options: object,
 ) -> tuple[SparseRelaxedSamples, Tape]:
-    """As `relaxed_sample` from a few states of each position, chosen at random: for very many states.
+    """As `relaxed_sample`, but over a few randomly chosen states per position: for very many states.
 
-    The options are those of the method `randomized`, and `scores` those of `log_partition` here. The tape
-    takes a cotangent of the shape of `values`, of a semi-Markov chain a pair, for `values` and `lengths`.
+    The options are those of the method `randomized`; `scores` is as in `log_partition`. The cotangent of the
+    tape has the shape of `values`; for a semi-Markov chain it is a pair, for `values` and `lengths`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.generate.chain(states=500, steps=4)
@@ -313,28 +322,30 @@ def sparse_relaxed_sample(
 
 
 def _drawn(model: Sequences, n: int, temperature: float) -> tuple[_zhat.Model, int, float]:
-    return _checked(model)._native, integer("n", n), real("temperature", temperature)
+    if not isinstance(model, (Chain, SemiMarkov)):
+        raise InputError(f"model: expected a zhat.Chain or zhat.SemiMarkov, found {type(model).__name__}")
+    return model._native, integer("n", n), real("temperature", temperature)
 
 
-def _given(model: Sequences, scores: ArrayLike | None) -> NDArray[np.float64] | None:
+def _given(model: Differentiable, scores: ArrayLike | None) -> NDArray[np.float64] | None:
     if scores is None:
         return None
     given = real_array("scores", scores, np.dtype(np.float64))
-    if given.shape != model.emissions.shape:
+    if isinstance(model, (Chain, SemiMarkov)) and given.shape != model.emissions.shape:
         raise InputError(f"scores: found shape {given.shape}, expected {model.emissions.shape}")
     return given
 
 
 def _forward(
     operation: str,
-    models: tuple[Sequences, ...],
+    models: tuple[Differentiable, ...],
     method: str,
     options: dict[str, object],
     how: _zhat.Run,
     scores: ArrayLike | None = None,
 ) -> tuple[Any, Tape]:
     natives = [_checked(model)._native for model in models]
-    if any(model._single != models[0]._single for model in models):
+    if any((model._items is None) != (models[0]._items is None) for model in models):
         raise InputError("models: expected two single sequences or two batches")
     how_to = (text("method", method), settings(options))
     values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
@@ -344,14 +355,14 @@ def _forward(
     return models[0]._numbers(values), Tape(tape, models)
 
 
-def _checked(model: Sequences) -> Sequences:
-    if not isinstance(model, (Chain, SemiMarkov)):
-        raise InputError(f"model: expected a zhat.Chain or zhat.SemiMarkov, found {type(model).__name__}")
+def _checked(model: Differentiable) -> Differentiable:
+    if not isinstance(model, Model):
+        raise InputError(f"model: expected a model of zhat, found {type(model).__name__}")
     return model
 
 
-def _cotangent(model: Sequences, cotangent: Any) -> NDArray[np.float64]:
-    count = len(model.lengths)
+def _cotangent(model: Differentiable, cotangent: Any) -> NDArray[np.float64]:
+    count = 1 if model._items is None else model._items
     try:
         unmasked("cotangent", cotangent)
         return np.broadcast_to(np.asarray(cotangent, np.float64), (count,)).copy()

@@ -1,4 +1,4 @@
-"""Variables of very many states with pairwise interactions."""
+"""Pairwise graphs of variables with very many states."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .runtime import Progress, run
 class PairwiseGradient:
     """A gradient with respect to every parameter of a pairwise graph, in the shapes of the parameters.
 
-    Of log Z these are probabilities: `nodes` of the states of each variable, `interactions` of pairs of
-    states, summed over the edges that share them. What a model does not have is `None`.
+    The gradient of log Z consists of probabilities: `nodes` of the states of each variable, `interactions` of
+    pairs of states, summed over the edges that share them. Parameters that a model does not have are `None`.
     """
 
     nodes: NDArray[Any]
@@ -31,19 +31,19 @@ class PairwiseGradient:
 
 
 class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any], kind="pairwise-graph"):
-    """V variables of N states each: p(x) ∝ exp(Σ node(v, xᵥ) + Σ interaction(xᵢ, xⱼ) over the edges (i, j)).
+    """V variables with N states each: p(x) ∝ exp(Σ node(v, xᵥ) + Σ interaction(xᵢ, xⱼ)) over edges (i, j).
 
-    `nodes` are (V, N), `edges` pairs of variables. `interactions` are (N, N), the first variable of an edge
-    its row, or (E, N, N) for a table an edge. Or there are embeddings instead: `left` and `right` (N, D),
-    with interaction(x, y) = left[x] · right[y]; without a `right` it is `left`. The table is never made, so
-    N may be 100,000.
+    `nodes` is (V, N), `edges` are pairs of variables. `interactions` is (N, N), with the state of the first
+    variable of an edge as the row, or (E, N, N) for one table per edge. Alternatively, embeddings `left` and
+    `right` (N, D) define interaction(x, y) = left[x] · right[y]; `right` defaults to `left`. The table is
+    then never computed, so N may be 100,000.
 
-    All are logarithms, −inf forbids. The precision is that of the nodes, float32 or float64. Arrays of that
-    precision that are C-contiguous are used in place, never copied.
+    All values are logarithms, and −inf forbids a state. The precision is that of `nodes`, float32 or float64.
+    C-contiguous arrays of that precision are used in place, without a copy.
 
-    `log_partition`, `marginals` (V, N), `factor_marginals` (a `PairwiseGradient`) and `entropy` are answered
-    by the methods "bp" (exact on forests) and "randomized-bp" (a few states of each
-    variable, for very many states).
+    `log_partition`, `marginals` (V, N), `factor_marginals` (a `PairwiseGradient`) and `entropy` are supported
+    by the methods "bp" (exact on forests) and "randomized-bp" (keeps a few states of each variable, for very
+    many states).
 
     >>> import numpy as np, zhat
     >>> graph = zhat.PairwiseGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], [[1.0, 0.0], [0.0, 1.0]])
@@ -84,7 +84,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
 
     @property
     def nodes(self) -> NDArray[Any]:
-        """The node scores (V, N): as all parameters a view of what the model holds, not to be written to."""
+        """The node scores (V, N). Like all parameters, a read-only view of the model's memory."""
         return np.asarray(self._parameters["nodes"])
 
     @property
@@ -94,7 +94,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
 
     @property
     def interactions(self) -> NDArray[Any] | None:
-        """The interactions, (N, N) or (E, N, N); `None` where they are factored."""
+        """The interactions, (N, N) or (E, N, N); `None` if they are factored."""
         return self._parameters.get("interactions")
 
     @property
@@ -104,7 +104,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
 
     @property
     def right(self) -> NDArray[Any] | None:
-        """The right embeddings (N, D) of factored interactions that have their own."""
+        """The right embeddings (N, D) of factored interactions, if they differ from `left`."""
         return self._parameters.get("right")
 
     @property
@@ -123,7 +123,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         return self.nodes.dtype
 
     def condition(self, evidence: Mapping[int, int]) -> PairwiseGraph:
-        """The model given that variables are in these states: `{variable: state}`."""
+        """The model conditioned on these states of variables: `{variable: state}`."""
         if not isinstance(evidence, Mapping):
             raise InputError(f"evidence: expected a dict of variables and states, found {evidence!r}")
         items = [(integer("evidence", v), integer("evidence", x)) for v, x in evidence.items()]
@@ -150,11 +150,11 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         progress: Progress | None = None,
         **options: object,
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """`n` relaxed samples between a few states of each variable: marginals under Gumbel noise.
+        """`n` relaxed samples over a few states of each variable: marginals under Gumbel noise.
 
         Entry e is `values[e]` at `index[e]`, a row (sample, variable, state); the values of a variable sum to
-        one. The options are those of the method "randomized-bp". The lower the temperature, the nearer is a
-        sample to one state of each variable.
+        one. The options are those of the method "randomized-bp". At a lower temperature, a sample is closer
+        to a single state of each variable.
 
         >>> import zhat
         >>> graph = zhat.generate.pairwise(rows=2, columns=2, states=500)
@@ -167,7 +167,7 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
         return _zhat.pairwise_relaxed_sample(*own, settings(options), how)
 
     def save(self, path: FilePath) -> None:
-        """Writes the model: to a `.zhat` file as it is, a small one also to a `.uai` file."""
+        """Writes the model to a `.zhat` file; a small model can also be written to a `.uai` file."""
         self._native.save(path)
 
     def _numbers(self, raw: Any) -> float:
@@ -209,11 +209,11 @@ def random_graph(
     dtype: DTypeLike = np.float64,
     seed: int = 0,
 ) -> PairwiseGraph:
-    """A grid of variables of many states, or a random `tree` of rows × columns of them.
+    """A grid of variables with many states, or with `tree` a random tree of rows × columns variables.
 
-    Node scores are normal with standard deviation `strength`, interactions with `coupling`; these are
-    `shared`, `per-step` (a table an edge) or `factored` with embeddings of dimension `rank`, the same on
-    both sides if `tied`.
+    Node scores are normal with standard deviation `strength`, interactions with standard deviation
+    `coupling`. `interactions` are `shared`, `per-step` (one table per edge) or `factored` with embeddings of
+    dimension `rank`, the same on both sides if `tied`.
 
     >>> import zhat
     >>> zhat.generate.pairwise(rows=3, columns=4, states=20)

@@ -1,20 +1,20 @@
-"""The questions one can ask of a model: functions here, and methods of every model.
+"""Queries of models, as functions here and as methods of every model.
 
-All take the same keyword arguments:
+All queries take the same keyword arguments:
 
-- `method`: `auto` for the strongest promise that fits the budget; `exact`, `bounds` or `unbiased` for the
-  strongest promise of at least that kind; or a method by name: `zhat.methods()` lists them
-- `seed`: of everything random; the same seed gives the same answer
-- `threads`: all processors by default; answers do not depend on it
-- `memory`: the budget in bytes, or as in `"4GiB"`; 80% of what is free by default
-- `time`: the budget in seconds, or as in `"5min"`; none by default
-- `progress`: a function of `(phase, done, total)`, called a few times a second
-- whatever else is an option of the method, such as `samples=100_000`
+- `method`: `auto` for the strongest guarantee that fits the budget; `exact`, `bounds` or `unbiased` for the
+  strongest guarantee of at least that kind; or the name of a method (`zhat.methods()` lists them)
+- `seed`: seed of all random numbers; the same seed gives the same answer
+- `threads`: number of threads, by default all processors; answers do not depend on it
+- `memory`: memory budget in bytes, or as in `"4GiB"`; 80% of the free memory by default
+- `time`: time budget in seconds, or as in `"5min"`; no limit by default
+- `progress`: a function of `(phase, done, total)`, called several times per second
+- any other keyword argument is an option of the method, such as `samples=100_000`
 
-Of a `zhat.Chain` or `zhat.SemiMarkov` that is a batch there is one answer for each sequence: numbers are
-arrays, paths and samples are lists. What differs from the words here is told by those classes.
+For a batch (`zhat.Chain`, `zhat.SemiMarkov`), the value has one entry per sequence: numbers are arrays, paths
+and samples are lists. See these classes for details.
 
-Other Python threads run meanwhile, and Ctrl-C stops the work.
+Queries release the GIL, so other Python threads can run, and Ctrl-C cancels them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .runtime import Progress, run
 if TYPE_CHECKING:
     from ._model import Model
 
-# What a kind of model answers: a number, marginals, factor marginals, the best state, the k best, samples.
+# Value types of a kind of model: a number, marginals, factor marginals, best state, k best states, samples.
 N = TypeVar("N")
 M = TypeVar("M")
 F = TypeVar("F")
@@ -51,7 +51,7 @@ Asked = TypeVar("Asked", bound="Model[Any, Any, Any, Any, Any, Any]")
 
 @dataclass(frozen=True)
 class How:
-    """How a query is answered: the method, its options and the budgets."""
+    """How a query is run: the method, its options and the budgets."""
 
     method: str
     seed: int
@@ -68,7 +68,7 @@ class How:
         count: int,
         convert: Callable[[Any], T],
     ) -> Answer[T]:
-        """Puts a query to a model and converts the value of the answer."""
+        """Runs a query on a model and converts the value of the answer."""
         budgets = run(self.seed, self.threads, self.memory, self.time, self.progress)
         method = text("method", self.method)
         parts = model._native.answer(query, count, method, settings(self.options), budgets)
@@ -94,7 +94,7 @@ def _how(
 
 
 def _checked(model: Asked) -> Asked:
-    """The model, if it is one."""
+    """Checks that `model` is a model and returns it."""
     if not isinstance(getattr(model, "_native", None), _zhat.Model):
         raise InputError(f"model: expected a model such as zhat.FactorGraph, found {type(model).__name__}")
     return model
@@ -103,7 +103,7 @@ def _checked(model: Asked) -> Asked:
 def _query_with(
     how: Callable[P, How],
 ) -> Callable[[Callable[[Asked, How], Answer[T]]], Callable[Concatenate[Asked, P], Answer[T]]]:
-    """Gives a query the keyword arguments of `how`."""
+    """A decorator that gives a query the keyword arguments of `how`."""
 
     def decorate(ask: Callable[[Asked, How], Answer[T]]) -> Callable[Concatenate[Asked, P], Answer[T]]:
         @wraps(ask)
@@ -124,7 +124,7 @@ _query = _query_with(_how)
 
 @_query
 def log_partition(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
-    """Log Z = log Σ exp score(x) over all states x, in nats; `zhat.queries` tells what the arguments are.
+    """Log Z = log Σ exp score(x) over all states x, in nats; see `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 0.0]])])
@@ -139,7 +139,7 @@ def log_partition(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[
 
 @_query
 def marginals(model: Model[Any, M, Any, Any, Any, Any], how: How) -> Answer[M]:
-    """P(xᵢ = s) for every variable i and state s; `zhat.queries` tells what the arguments are.
+    """P(xᵢ = s) for every variable i and state s; see `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 3], [((0,), [1, 3]), ((1,), [1, 1, 2])], log=False, names=["a", "b"])
@@ -154,11 +154,10 @@ def marginals(model: Model[Any, M, Any, Any, Any, Any], how: How) -> Answer[M]:
 
 @_query
 def factor_marginals(model: Model[Any, Any, F, Any, Any, Any], how: How) -> Answer[F]:
-    """The joint probabilities of every factor's variables: an array a factor, an axis a variable.
+    """The joint probabilities of every factor's variables: one array per factor, one axis per variable.
 
-    The factors are those of `model.factors`, and so are the shapes. In a conditioned model observed variables
-    have left the scopes and have a factor of their own at the end.
-    `zhat.queries` tells what the arguments are.
+    The factors and shapes are those of `model.factors`. In a conditioned model, observed variables are
+    removed from the scopes and have their own factor at the end. See `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[1, 2], [3, 0]]), ((1,), [1, 1])], log=False)
@@ -173,7 +172,7 @@ def factor_marginals(model: Model[Any, Any, F, Any, Any, Any], how: How) -> Answ
 
 @_query
 def entropy(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
-    """H = −Σ p(x) log p(x), in nats; `zhat.queries` tells what the arguments are.
+    """H = −Σ p(x) log p(x), in nats; see `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> round(zhat.entropy(zhat.FactorGraph([2, 2])).value, 6)
@@ -184,7 +183,7 @@ def entropy(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
 
 @_query
 def map(model: Model[Any, Any, Any, B, Any, Any], how: How) -> Answer[B]:
-    """The state of largest weight, of ties the lowest; `zhat.queries` tells what the arguments are.
+    """The state of largest weight, the lowest one of ties; see `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 2.0]])])
@@ -207,9 +206,9 @@ def k_best(
     progress: Progress | None = None,
     **options: object,
 ) -> Answer[K]:
-    """The `k` states of largest weight, best first; fewer if fewer have one.
+    """The `k` states of largest weight, best first; fewer if fewer states have a positive weight.
 
-    `zhat.queries` tells what the arguments are.
+    See `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [3.0, 2.0]])])
@@ -232,7 +231,7 @@ def sample(
     progress: Progress | None = None,
     **options: object,
 ) -> Answer[S]:
-    """Draws `n` states and says what law they follow; `zhat.queries` tells what the arguments are.
+    """Draws `n` states; `law` names their distribution. See `zhat.queries` for the arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 2], [((0, 1), [[1, 0], [0, 1]])], log=False)

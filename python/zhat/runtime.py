@@ -1,4 +1,4 @@
-"""How queries are run: threads, budgets, and what this build finds on this machine."""
+"""Execution of queries: threads, budgets, and the configuration of this build and machine."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ._arguments import integer
 from .errors import InputError
 
 Progress: TypeAlias = Callable[[str, int, int], object]
-"""Called as `progress(phase, done, total)` a few times a second, in the thread that asked."""
+"""Called as `progress(phase, done, total)` several times per second, in the thread that runs the query."""
 
-# Making a pool of many more takes longer than any query gains.
+# Creating a pool with more threads takes longer than any query would gain.
 _MOST_THREADS = 1024
 
 _threads: int | None = None
 
 
 def set_num_threads(n: int) -> None:
-    """Sets the number of threads that queries use unless told otherwise. Answers do not depend on it.
+    """Sets the default number of threads of queries. Answers do not depend on it.
 
     >>> import zhat
     >>> before = zhat.get_num_threads()
@@ -34,7 +34,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads that queries use unless told otherwise: at first, all processors."""
+    """The default number of threads of queries; initially the number of processors."""
     return _zhat.processors() if _threads is None else _threads
 
 
@@ -45,7 +45,7 @@ def run(
     time: float | str | None = None,
     progress: Progress | None = None,
 ) -> _zhat.Run:
-    """How a query is to be run, its arguments checked."""
+    """Checks the arguments and returns the native description of a run."""
     if progress is not None and not callable(progress):
         raise InputError(f"progress: expected a function of (phase, done, total), found {progress!r}")
     return _zhat.Run(
@@ -58,7 +58,7 @@ def run(
 
 
 def config() -> dict[str, object]:
-    """What `show_config` shows, as a dict."""
+    """The configuration printed by `show_config`, as a dict."""
     machine = _zhat.machine()
     return {
         "version": _zhat.__version__,
@@ -72,7 +72,7 @@ def config() -> dict[str, object]:
 
 
 def show_config() -> None:
-    """Prints the version, the vector instructions, the threads and the memory budget in use.
+    """Prints the version, SIMD instructions, number of threads, memory budget and environment variables.
 
     >>> import zhat
     >>> zhat.show_config()  # doctest: +ELLIPSIS

@@ -1,4 +1,4 @@
-"""Models of sequences: chains of hidden states, and semi-Markov chains."""
+"""Models of sequences: chains of hidden states and semi-Markov chains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="_Sequences")
 
 
 class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples]):
-    """What chains and semi-Markov chains have in common."""
+    """Common base class of chains and semi-Markov chains."""
 
     _single: bool
 
@@ -36,7 +36,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
 
     @property
     def batch(self) -> int | None:
-        """How many sequences there are; `None` where the model is one sequence and no batch."""
+        """The number of sequences of a batch; `None` if the model is a single sequence."""
         return self._items
 
     @cached_property
@@ -55,7 +55,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
 
     @property
     def n_steps(self) -> int:
-        """T, the number of positions that the emissions have room for."""
+        """T, the number of positions of the emissions array."""
         return int(self._parameters["emissions"].shape[1])
 
     @property
@@ -65,17 +65,17 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
 
     @property
     def start(self) -> NDArray[Any]:
-        """The start scores (N,): as all parameters a view of what the model holds, not to be written to."""
+        """The start scores (N,). Like all parameters, a read-only view of the model's memory."""
         return np.asarray(self._parameters["start"])
 
     @property
     def emissions(self) -> NDArray[Any]:
-        """The emission scores, (T, N) or for a batch (B, T, N)."""
+        """The emission scores, (T, N), or (B, T, N) for a batch."""
         return np.asarray(self._unbatched(self._parameters["emissions"]))
 
     @property
     def transitions(self) -> NDArray[Any] | None:
-        """The transition scores, (N, N) or (T − 1, N, N); `None` where they are factored."""
+        """The transition scores, (N, N) or (T − 1, N, N); `None` if they are factored."""
         return self._parameters.get("transitions")
 
     @property
@@ -85,14 +85,13 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
 
     @property
     def right(self) -> NDArray[Any] | None:
-        """The right embeddings (N, D) of factored transitions that have their own."""
+        """The right embeddings (N, D) of factored transitions, if they differ from `left`."""
         return self._parameters.get("right")
 
     def condition(self: Self, evidence: Mapping[Any, int]) -> Self:
-        """The model given that positions are in these states: `{position: state}`, of a batch
-        `{(sequence, position): state}`.
+        """The model conditioned on `{position: state}`, or for a batch on `{(sequence, position): state}`.
 
-        The log partition of the result is the log weight of the evidence.
+        The log partition function of the result is the log weight of the evidence.
 
         >>> import zhat
         >>> chain = zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]])
@@ -117,20 +116,20 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
     def log_partition_and_gradient(
         self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
     ) -> tuple[Any, ChainGradient]:
-        """Log Z and its gradient by every parameter from one pass: `zhat.ops.log_partition_and_gradient`."""
+        """Log Z and its gradient in one pass; see `zhat.ops.log_partition_and_gradient`."""
         from . import ops
 
         model: Any = self
         return ops.log_partition_and_gradient(model, cotangent, checkpoint=checkpoint, **how)
 
     def save(self, path: FilePath) -> None:
-        """Writes the model: to a `.zhat` file as it is, a single short chain also to a `.uai` file."""
+        """Writes the model to a `.zhat` file; a single short chain can also be written to a `.uai` file."""
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: can it, what it takes, what it would promise.
+        """Sizes, and under `methods` whether each method and query fits the budget, its cost and its promise.
 
-        `can` is about the budget: 80% of the free memory and ten minutes by default.
+        `can` says whether the method fits the budget: 80% of the free memory and ten minutes by default.
         """
         return self._info(memory, time)
 
@@ -156,7 +155,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         return Path(states, score)
 
     def _drawn(self, raw: Any) -> tuple[Any, Any]:
-        """The samples and their log weights, `None` where they have none."""
+        """The samples and their log weights; `None` if they are not weighted."""
         weights = [log_weights for _, _, log_weights, _ in raw]
         weighted = any(log_weights is not None for log_weights in weights)
         return self._unbatched([states for states, *_ in raw]), self._unbatched(weights) if weighted else None
@@ -180,7 +179,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         }
 
     def __eq__(self, other: object) -> bool:
-        """Whether two models are the same: all numbers, and whether they are a batch."""
+        """Whether two models are equal in all numbers and in being a batch."""
         if not isinstance(other, _Sequences):
             return NotImplemented
         return self._single == other._single and self._native == other._native
@@ -190,27 +189,28 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         return hash((self.lengths, self.n_states))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as the bytes of a `.zhat` file."""
+        """Copies and pickles the model as the bytes of a `.zhat` file."""
         return _restore, (type(self), self._native.to_bytes(), self._single)
 
 
 class Chain(_Sequences, kind="chain"):
     """Chains of hidden states: p(x) ∝ exp(start(x₀) + Σ emission(t, xₜ) + Σ transition(xₜ, xₜ₊₁)).
 
-    `emissions` are (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
-    sequences that share everything else; of sequence b only the first `lengths[b]` positions count.
-    `transitions` are (N, N), row i from state i, or (T − 1, N, N) for a table a step. Or there are
-    embeddings instead: `left` and `right` (N, D), with transition(i, j) = left[i] · right[j]; without a
-    `right` it is `left`. The table is never made. `start` (N,) is zero by default.
+    `emissions` is (T, N) for one sequence of T positions and N states, or (B, T, N) for a batch of B
+    sequences that share all other parameters; only the first `lengths[b]` positions of sequence b are used.
+    `transitions` is (N, N), with row i for transitions from state i, or (T − 1, N, N) for one table per step.
+    Alternatively, embeddings `left` and `right` (N, D) define transition(i, j) = left[i] · right[j]; `right`
+    defaults to `left`. The table is then never computed. `start` (N,) is zero by default.
 
-    All are logarithms, −inf forbids. The precision is that of the emissions, float32 or float64. Arrays of
-    that precision that are C-contiguous are used in place, never copied: do not change them while the model
-    is in use.
+    All values are logarithms, and −inf forbids a state or transition. The precision is that of `emissions`,
+    float32 or float64. C-contiguous arrays of that precision are used in place, without a copy: do not change
+    them while the model is in use.
 
-    Every query of `zhat.queries` is a method. For one sequence a number is a float and arrays are as above;
-    for a batch numbers are arrays (B,), and paths come in lists. `marginals` are (B, T, N), zero behind a
-    sequence's end. `factor_marginals` are a `ChainGradient`: the gradient of log Z by every parameter,
-    summed over the batch. `map` gives a `Path`, `k_best` a list of them, `sample` a `PathSamples`.
+    Every query of `zhat.queries` is a method. For one sequence, numbers are floats and arrays have the shapes
+    above; for a batch, numbers are arrays (B,), and paths are lists. `marginals` is (B, T, N) and zero after
+    the end of a sequence. `factor_marginals` is a `ChainGradient`: the gradient of log Z with respect to
+    every parameter, summed over the batch. `map` returns a `Path`, `k_best` a list of paths, `sample` a
+    `PathSamples`.
 
     >>> import numpy as np, zhat
     >>> chain = zhat.Chain(np.zeros((3, 2)), [[0.0, 1.0], [1.0, 0.0]])
@@ -282,11 +282,11 @@ class Chain(_Sequences, kind="chain"):
         emissions: ArrayLike,
         observations: Iterable[int] | Iterable[Iterable[int]],
     ) -> Chain:
-        """A hidden Markov model of discrete observations; log Z is the log-likelihood of what was observed.
+        """A hidden Markov model with discrete observations; log Z is the log-likelihood of the observations.
 
-        `start` (N,), `transitions` (N, N) and `emissions` (N, V) are probabilities, row i those of state i:
-        `start` and every row must sum to 1 within 1e-4.
-        `observations` are symbols 0 … V−1: one sequence of them, or a list of sequences for a batch.
+        `start` (N,), `transitions` (N, N) and `emissions` (N, V) are probabilities, with row i for state i;
+        `start` and every row must sum to 1 within 1e-4. `observations` are symbols 0 … V−1: one sequence, or
+        a list of sequences for a batch.
 
         >>> import zhat
         >>> weather = zhat.Chain.hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]], [0, 1])
@@ -310,7 +310,7 @@ class Chain(_Sequences, kind="chain"):
         return cls._wrap(_zhat.hmm(first, *tables, lists), single)
 
     def score(self, path: Iterable[int], sequence: int = 0) -> float:
-        """The log weight of a path of a sequence.
+        """The log weight of a path in a sequence.
 
         >>> import zhat
         >>> zhat.Chain([[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]]).score([1, 1])
@@ -326,12 +326,13 @@ class Chain(_Sequences, kind="chain"):
 class SemiMarkov(_Sequences, kind="semi-markov"):
     """Chains whose states last for segments of 1 to L positions.
 
-    A sequence is cut into segments; one of state j and length d that starts at t adds segment(j, d) and the
-    emissions of its positions, and transitions are between segments. `segments` are (L, N), row d − 1 for
-    length d, or a score for each place: (T, L, N), of a batch (B, T, L, N). The other arguments are those
-    of `Chain`; a table of (T − 1, N, N) transitions has those into a segment that starts at t + 1 at t.
+    A sequence is divided into segments. A segment of state j and length d adds segment(j, d) and the
+    emissions of its positions to the score; transitions are between segments. `segments` is (L, N), with row
+    d − 1 for length d, or has scores for each start position: (T, L, N), or (B, T, L, N) for a batch. The
+    other arguments are those of `Chain`; in a (T − 1, N, N) array of transitions, entry t is for transitions
+    into a segment that starts at t + 1.
 
-    Answers are as of `Chain`; paths are `Segmentation`s, and the gradient has `segments`.
+    Answers are as for `Chain`, except that paths are `Segmentation`s and the gradient has `segments`.
 
     >>> import numpy as np, zhat
     >>> model = zhat.SemiMarkov(np.zeros((3, 1)), [[0.0]], segments=np.zeros((2, 1)))
@@ -362,7 +363,7 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
 
     @property
     def segments(self) -> NDArray[Any]:
-        """The segment scores, (L, N), or for each place (T, L, N) or (B, T, L, N)."""
+        """The segment scores, (L, N), or for each start position (T, L, N) or (B, T, L, N)."""
         scores: NDArray[Any] = self._parameters["segments"]
         return scores if scores.ndim == 2 else np.asarray(self._unbatched(scores))
 
@@ -372,7 +373,7 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
         return int(self._parameters["segments"].shape[-2])
 
     def score(self, segments: Iterable[tuple[int, int]], sequence: int = 0) -> float:
-        """The log weight of a segmentation of a sequence: (state, length) of each segment in turn."""
+        """The log weight of a segmentation of a sequence: (state, length) of each segment in order."""
         pairs = [integers(f"segments[{i}]", pair) for i, pair in enumerate(segments)]
         if not all(len(pair) == 2 for pair in pairs):
             raise InputError("segments: expected pairs of a state and a length")

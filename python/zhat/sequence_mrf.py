@@ -1,4 +1,4 @@
-"""Cycles of positions with shared parameters."""
+"""Cyclic sequence models with shared parameters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from .errors import InputError
 class SequenceMrf(Model[float, Any, Any, Any, Any, Any], kind="sequence-mrf"):
     """N positions on a cycle: p(x) ∝ exp(Σᵢ θ⁰(xᵢ) + Σᵢ Σₗ θˡ(xᵢ, xᵢ₊ₗ)), l = 1 … K, the same for every i.
 
-    `unary` is θ⁰ (C,), float64. `interactions` are θ¹ … θᴷ (K, C, C), float32; or there are embeddings
-    instead, `left` (C, D) and `right` (K, C, D), with θˡ(x, y) = left[x] · right[l, y]. All are logarithms,
-    −inf forbids (but not in embeddings). The cost of the bounds does not depend on `length`.
+    `unary` is θ⁰ (C,), float64. `interactions` are θ¹ … θᴷ (K, C, C), float32. Alternatively, embeddings
+    `left` (C, D) and `right` (K, C, D) define θˡ(x, y) = left[x] · right[l, y]. All values are logarithms,
+    and −inf forbids a state or pair (but is not allowed in embeddings). The cost of the bounds does not
+    depend on `length`.
 
-    `log_partition` is answered by "transfer-matrix" (exact, for few states), "spectral" and "star" (certified
-    upper bounds) and "annealed" (unbiased).
+    The methods for `log_partition` are "transfer-matrix" (exact, for few states), "spectral" and "star"
+    (certified upper bounds) and "annealed" (unbiased).
 
     >>> import numpy as np, zhat
     >>> model = zhat.SequenceMrf(1_000_000, np.zeros(2), np.array([[[0.5, -1.0], [0.0, 2.0]]]))
@@ -58,28 +59,28 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any], kind="sequence-mrf"):
 
     @property
     def length(self) -> int:
-        """N."""
+        """N, the number of positions."""
         return int(self._parameters["length"][0])
 
     @property
     def unary(self) -> NDArray[np.float64]:
-        """θ⁰, a view that cannot be written to."""
+        """θ⁰, a read-only view."""
         array: NDArray[np.float64] = self._parameters["unary"]
         return array
 
     @property
     def interactions(self) -> list[NDArray[np.float32]] | None:
-        """θ¹ … θᴷ, views that cannot be written to; none where there are embeddings."""
+        """θ¹ … θᴷ, read-only views; `None` if the model has embeddings."""
         return _list(self._parameters.get("interactions"))
 
     @property
     def left(self) -> NDArray[np.float32] | None:
-        """The embeddings U, a view that cannot be written to; none where there are full matrices."""
+        """The left embeddings, a read-only view; `None` if the model has full matrices."""
         return self._parameters.get("left")
 
     @property
     def right(self) -> list[NDArray[np.float32]] | None:
-        """The embeddings W¹ … Wᴷ, views that cannot be written to; none where there are full matrices."""
+        """The right embeddings of each distance, read-only views; `None` with full matrices."""
         return _list(self._parameters.get("right"))
 
     def score(self, states: Iterable[int]) -> float:
@@ -119,9 +120,10 @@ def random_cycle(
     coupling: float = 0.5,
     seed: int = 0,
 ) -> SequenceMrf:
-    """A cycle of `length` positions with shared normal scores, of deviation `strength` and `coupling`.
+    """A cycle of `length` positions with shared normal scores.
 
-    With a `rank` the interactions are products of embeddings.
+    Unary scores have standard deviation `strength`, interactions `coupling`. With `rank`, the interactions
+    are products of embeddings.
 
     >>> import zhat
     >>> zhat.generate.sequence_mrf(states=20, context=2, rank=5)

@@ -1,4 +1,4 @@
-"""Models on combinatorial spaces: subsets, orders, subtrees, cycles, partitions."""
+"""Models on combinatorial spaces: subsets, permutations, subtrees, cycles, partitions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from .answer import BestState, Samples
 from .errors import InputError
 
 Pair = tuple[int, int, float]
-"""Two elements and the score of having both."""
+"""Two elements and the score that is added if both are chosen."""
 
 
 Condition = str | Callable[[list[int]], bool]
-"""What structures must be like: words such as "before 0 3", or a function that says whether one may be."""
+"""A condition on structures: text such as "before 0 3", or a function that returns whether it holds."""
 
 
 class SpaceModel(
     Model[float, NDArray[np.float64], NDArray[np.float64], BestState, list[BestState], Samples],
     kind="space",
 ):
-    """Structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩; made by its class methods.
+    """A distribution over structures y of a space with log weights s(y) = ⟨θ, φ(y)⟩.
 
-    A structure is an array of integers: 0 or 1 a label (`hypercube`) or node (`subtrees`), the item at each
-    position (`permutations`), the vertex after each, itself where it is not on the cycle (`cycles`), the
-    block of each element (`partitions`). `factor_marginals` gives E[φ], the gradient of log Z by θ;
-    `marginals` gives the probability that a label or node is chosen, [n], that an item is at a position, that
-    two vertices are neighbours on the cycle (on the diagonal: that one is on it), that two elements share a
-    block, [n, n].
+    Models are created by the class methods. A structure is an array of integers: 0 or 1 for each label
+    (`hypercube`) or node (`subtrees`), the item at each position (`permutations`), the successor of each
+    vertex, or the vertex itself if it is not on the cycle (`cycles`), or the block of each element
+    (`partitions`). `factor_marginals` returns E[φ], the gradient of log Z with respect to θ. `marginals`
+    returns the probability that a label or node is chosen, [n]; or, [n, n], that an item is at a position,
+    that two vertices are neighbours on the cycle (on the diagonal: that the vertex is on the cycle), or that
+    two elements are in the same block.
 
     >>> import zhat
     >>> model = zhat.SpaceModel.permutations(kendall=list(range(10)), spread=0.5)
@@ -54,9 +55,10 @@ class SpaceModel(
         signs: bool = False,
         inputs: ArrayLike | None = None,
     ) -> SpaceModel:
-        """Subsets of labels: Σ θᵢyᵢ + Σ w yᵢyⱼ; with `inputs` x a row of `unary` for each label, Σ Θᵢⱼyᵢxⱼ.
+        """Subsets of labels with score Σ θᵢyᵢ + Σ w yᵢyⱼ, or Σ Θᵢⱼyᵢxⱼ with `inputs` x.
 
-        With `signs` a label that is not chosen counts as −1 instead of 0.
+        With `inputs`, `unary` is Θ with one row per label. With `signs`, a label that is not chosen counts as
+        −1 instead of 0.
 
         >>> import zhat
         >>> round(zhat.SpaceModel.hypercube([0.0, 1.0], [(0, 1, -1.0)]).log_partition().value, 6)
@@ -76,7 +78,7 @@ class SpaceModel(
     ) -> SpaceModel:
         """Sets of nodes closed under parents; the root's parent is None or -1.
 
-        `empty` says whether no node at all counts as one of them.
+        `empty` says whether the empty set is included.
         """
         space = "subtrees-with-empty" if empty else "subtrees"
         return cls._of_labels(space, parents, unary, pairs, inputs)
@@ -109,10 +111,10 @@ class SpaceModel(
         spread: float = 1.0,
         **reference: Iterable[int],
     ) -> SpaceModel:
-        """Orders of n items.
+        """Permutations of n items.
 
-        Their score is Σ position[item, place], Σ precedence[i, j] over i before j, or −spread·distance. The
-        distance is given as `kendall=`, `cayley=`, `hamming=`, `footrule=` or `spearman=` an order of items.
+        The score is Σ position[item, place], Σ precedence[i, j] over i before j, or −spread·distance to a
+        reference order, which is given as `kendall=`, `cayley=`, `hamming=`, `footrule=` or `spearman=`.
         """
         given: dict[str, Any] = {**reference, "position": position, "precedence": precedence}
         named = [(name, value) for name, value in given.items() if value is not None]
@@ -129,9 +131,9 @@ class SpaceModel(
 
     @classmethod
     def cycles(cls, links: ArrayLike) -> SpaceModel:
-        """Undirected cycles through three or more of n vertices: Σ links[u, v] over the edges.
+        """Undirected cycles through three or more of n vertices with score Σ links[u, v] over the edges.
 
-        The matrix is symmetric, or has one triangle only, which then stands for both.
+        The matrix must be symmetric, or only one triangle is nonzero and is used for both.
 
         >>> import zhat
         >>> zhat.SpaceModel.cycles([[0, 1, 2], [0, 0, 3], [0, 0, 0]]).log_partition().value
@@ -142,9 +144,9 @@ class SpaceModel(
 
     @classmethod
     def partitions(cls, links: ArrayLike) -> SpaceModel:
-        """Partitions of n elements: Σ links[i, j] over pairs in one block.
+        """Partitions of n elements with score Σ links[i, j] over pairs in the same block.
 
-        The matrix is symmetric, or has one triangle only, which then stands for both.
+        The matrix must be symmetric, or only one triangle is nonzero and is used for both.
         """
         matrix = _links(links)
         return cls._make("partitions", len(matrix), (), "links", matrix)
@@ -160,11 +162,11 @@ class SpaceModel(
         high: float,
         parents: Sequence[int | None] = (),
     ) -> SpaceModel:
-        """Any function of a structure as its score, within [low, high]: what it says outside is an error.
+        """A model whose score is a function of the structure; values outside [low, high] are an error.
 
         `space` is hypercube, signs, permutations, cycles, partitions, subtrees or subtrees-with-empty. The
-        function gets a list of integers, on `signs` -1 and 1. What it raises is the `__cause__` of the
-        `InputError` that the query ends with.
+        function gets a list of integers, which are -1 and 1 for `signs`. An exception that it raises becomes
+        the `__cause__` of the `InputError` raised by the query.
 
         >>> import zhat
         >>> model = zhat.SpaceModel.of_function("hypercube", 3, lambda y: float(y[0] * y[2]), low=0, high=1)
@@ -182,13 +184,14 @@ class SpaceModel(
         return cls._wrap(native)
 
     def restrict(self, *conditions: Condition) -> SpaceModel:
-        """The same scores on those structures only that meet all conditions.
+        """The model restricted to the structures that meet all conditions.
 
-        A condition is a function of a structure, or words: `chosen i` (a label or node is chosen, a vertex is
-        on the cycle), `at item position`, `before i j` (orders), `linked i j` (neighbours on the cycle, one
-        block), each with `not` before it, and `size least most` (labels, nodes, vertices, blocks). Words keep
-        a model exact; how many structures are left is estimated where it has to be. A function gets what
-        that of `of_function` gets.
+        A condition is a function of a structure, or text: `chosen i` (a label or node is chosen, a vertex is
+        on the cycle), `at item position` and `before i j` (permutations), `linked i j` (neighbours on the
+        cycle, elements in the same block), each optionally preceded by `not`, and `size least most` (number
+        of labels, nodes, vertices or blocks). Exact methods still apply to most conditions given as text; the
+        number of structures is estimated if it is unknown. A function has the same argument as in
+        `of_function`.
 
         >>> import zhat
         >>> orders = zhat.SpaceModel.permutations(kendall=range(6), spread=0.0)
@@ -205,7 +208,7 @@ class SpaceModel(
 
     @property
     def conditions(self) -> list[str]:
-        """The conditions on the structures, in words."""
+        """The conditions on the structures, as text."""
         return list(self._summary["conditions"])
 
     @classmethod
@@ -243,18 +246,18 @@ class SpaceModel(
 
     @property
     def width(self) -> int:
-        """How many numbers a structure has."""
+        """The number of integers in a structure."""
         return int(self._summary["width"])
 
     @property
     def log_count(self) -> float | None:
-        """The logarithm of the number of structures; None where it is not known."""
+        """The logarithm of the number of structures; None if it is unknown."""
         count = self._summary["log_count"]
         return None if count is None else float(count)
 
     @property
     def range(self) -> tuple[float, float]:
-        """Numbers below and above all scores."""
+        """A lower and an upper bound on all scores."""
         return float(self._summary["lowest_score"]), float(self._summary["highest_score"])
 
     def score(self, structure: Iterable[int]) -> float:
@@ -294,7 +297,7 @@ def _pairs(pairs: Iterable[Any]) -> list[Pair]:
 
 
 def _links(values: ArrayLike) -> NDArray[np.float64]:
-    """A symmetric matrix: as it is, or from one triangle with zeros in the other."""
+    """A symmetric matrix, given as such or by one triangle with zeros in the other."""
     matrix = _numbers("links", values)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         return matrix
@@ -312,5 +315,5 @@ def _links(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _parent(parent: int | None) -> int | None:
-    """The parent as a number from 0 on; None or -1 for the root."""
+    """The parent as a nonnegative integer; None or -1 for the root."""
     return None if parent is None or parent == -1 else integer("parents", parent)

@@ -27,6 +27,7 @@
 
 // Without learning, helpers that only learning uses are idle.
 #![cfg_attr(not(all(feature = "learn", feature = "language")), allow(dead_code, unused_imports))]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod answer;
 mod cache;

@@ -262,6 +262,9 @@ fn range<T: Options>(name: &str) -> Option<Range> {
 
 /// The options of a method, from values by name; each is checked.
 ///
+/// # Errors
+/// If an option is unknown, has the wrong type or is out of range.
+///
 /// ```
 /// use zhat::options::{read, Settings};
 /// use zhat::space::Telescoped;

@@ -229,7 +229,10 @@ impl Run {
         self.pool.get().map(|pool| &**pool)
     }
 
-    /// Fails if `bytes` exceeds the memory budget; every method calls it before it allocates.
+    /// Checks that `bytes` fits the memory budget; every method calls it before it allocates.
+    ///
+    /// # Errors
+    /// `Error::OverBudget` if `bytes` exceeds the budget.
     pub fn require_memory(&self, method: &str, bytes: f64) -> Result<()> {
         if bytes <= self.memory as f64 { Ok(()) } else { Err(self.over_memory(method, bytes)) }
     }
@@ -308,7 +311,10 @@ impl Clock<'_> {
             || self.run.deadline.is_some_and(|deadline| Instant::now() >= deadline.at + GRACE)
     }
 
-    /// Fails once the work must stop; for methods that have no intermediate results.
+    /// Checks whether the work may continue; for methods that have no intermediate results.
+    ///
+    /// # Errors
+    /// `Error::Interrupted` if the run is cancelled, `Error::OverBudget` if it is out of time.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::Interrupted);

@@ -77,6 +77,10 @@ pub struct Plan {
 /// guarantee. Among exact methods, and among methods that run until a given error is reached, it takes the
 /// fastest; among others, the first in the catalogue. An exact method that needs less than a millisecond is
 /// taken at once.
+///
+/// # Errors
+/// If no method answers the query for this model, the named method does not exist, or an option is invalid;
+/// `Error::OverBudget` if no method fits the budget.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let begun = Instant::now();
     // Forecasts get at most half of the time budget.
@@ -182,6 +186,10 @@ fn with_fitting(error: Error, methods: Vec<&'static str>) -> Error {
 
 impl Plan {
     /// Runs the chosen method.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors); also if the method does not answer the query for this
+    /// model.
     pub fn answer(&self, model: &Model, query: Query, settings: &Settings, run: &Run) -> Result<AnyAnswer> {
         let Some(time) = run.time() else {
             return explained(model, self.row.run(model, query, settings, run));
@@ -218,6 +226,9 @@ fn explained(model: &Model, answer: Result<AnyAnswer>) -> Result<AnyAnswer> {
 }
 
 /// Chooses a method and runs it.
+///
+/// # Errors
+/// Those of [`choose`] and [`Plan::answer`].
 ///
 /// ```
 /// use zhat::catalogue::{answer, Choice, Settings};

@@ -38,6 +38,9 @@ pub enum Format {
 
 impl Format {
     /// The output format for a file of this name.
+    ///
+    /// # Errors
+    /// If the extension is not `bif`, `uai` or `zhat`.
     pub fn of(path: &Path) -> Result<Format> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("bif") => Ok(Format::Bif),
@@ -56,6 +59,10 @@ const SNIFF: usize = 4096;
 
 /// Reads a model from a file; `-` is the standard input. The format is recognised from the content, not from
 /// the name.
+///
+/// # Errors
+/// If the file cannot be read, is in no known format or does not follow it, or is too large for the free
+/// memory.
 pub fn read_model(path: &Path) -> Result<Model> {
     let name = path.display().to_string();
     if path == Path::new("-") {
@@ -122,6 +129,9 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
 /// Writes a model in the format given by the file name extension, or as UAI to the standard output for `-`.
 ///
 /// The table formats are for factor graphs; a single short chain is converted to a factor graph.
+///
+/// # Errors
+/// If the extension is unknown, the model cannot be written in the format, or the file cannot be written.
 pub fn write_model(model: &Model, path: &Path) -> Result<()> {
     let to_stdout = path == Path::new("-");
     let format = if to_stdout { Format::Uai } else { Format::of(path)? };

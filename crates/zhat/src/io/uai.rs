@@ -23,6 +23,10 @@ use crate::error::{Error, Result};
 use crate::model::{FactorGraph, NetworkType, table};
 
 /// Reads a model; `name` is the file's name for messages.
+///
+/// # Errors
+/// If the text is not in the format: a count, a variable or the size of a table is wrong, or a value is
+/// negative or not a number.
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let mut tokens = Tokens::new(bytes, name);
     let form = match tokens.expect(|| "MARKOV or BAYES".into())? {
@@ -146,6 +150,9 @@ fn decimal(x: f64) -> String {
 }
 
 /// Writes a model; values change only by the rounding of `exp` and `ln`.
+///
+/// # Errors
+/// If `out` fails.
 pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
     let join = |numbers: &[usize]| {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
@@ -172,6 +179,9 @@ pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<
 }
 
 /// Reads an evidence file for `graph`.
+///
+/// # Errors
+/// If the file cannot be read; also as [`parse_evidence`].
 pub fn read_evidence(path: &Path, graph: &FactorGraph) -> Result<Vec<(usize, usize)>> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     parse_evidence(&bytes, &path.display().to_string(), graph)
@@ -179,6 +189,10 @@ pub fn read_evidence(path: &Path, graph: &FactorGraph) -> Result<Vec<(usize, usi
 
 /// Parses evidence: an odd number of tokens is `k v x …`; an even number has a leading number of sets, which
 /// must be 1.
+///
+/// # Errors
+/// If the text is not in the format or has several sets, a variable or state is out of range, or a variable
+/// is given twice.
 pub fn parse_evidence(bytes: &[u8], name: &str, graph: &FactorGraph) -> Result<Vec<(usize, usize)>> {
     let mut all = Tokens::new(bytes, name);
     let numbers: Vec<Option<usize>> = std::iter::from_fn(|| all.next())

@@ -50,6 +50,9 @@ pub struct Abandoned {
 ///
 /// A symbolic link is kept and its target replaced. Anything that is not a regular file, such as a pipe or
 /// `/dev/null`, is written to directly.
+///
+/// # Errors
+/// If the path is not a file name, the file cannot be written, or `write` fails.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,

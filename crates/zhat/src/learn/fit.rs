@@ -133,6 +133,9 @@ impl FitCheckpoint {
     }
 
     /// Reads a file written by [`FitCheckpoint::write`].
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not a checkpoint.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
         serde_json::from_str(&text)
@@ -140,6 +143,9 @@ impl FitCheckpoint {
     }
 
     /// Writes the file atomically.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text =
             serde_json::to_vec(self).map_err(|error| Error::argument("checkpoint", error.to_string()))?;
@@ -177,6 +183,10 @@ pub struct Fitted {
 
 /// Fits the parameters. `watch` is called after every iteration and stops the fit by returning false. The fit
 /// continues from `from` if given.
+///
+/// # Errors
+/// If an option is out of range, L-BFGS is requested with l1 or random gradients, the checkpoint is of
+/// another fit, `watch` fails, or the method cannot evaluate the likelihood within the budget.
 pub fn fit(
     likelihood: &Likelihood,
     how: &Fit,
@@ -264,6 +274,9 @@ pub fn fit(
 
 /// Like [`fit`], but saves the state to a file every few seconds and at the end, and continues from the file
 /// if it exists.
+///
+/// # Errors
+/// As [`fit`]; also if the file cannot be read or written or is not a checkpoint.
 pub fn fit_kept(
     likelihood: &Likelihood,
     how: &Fit,

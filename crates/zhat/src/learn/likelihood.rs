@@ -29,6 +29,12 @@ pub struct Likelihood {
 impl Likelihood {
     /// The columns of `statistics` are the variables; each variable has a table, and so does each pair in
     /// `edges`.
+    ///
+    /// # Errors
+    /// If two states of a column have the same name.
+    ///
+    /// # Panics
+    /// If a column does not exist, or a pair contains one column twice.
     pub fn new(
         statistics: &Statistics,
         edges: &[(usize, usize)],
@@ -41,6 +47,12 @@ impl Likelihood {
 
     /// Like [`Likelihood::new`], but with unary tables only for the variables `singles`: a variable that
     /// occurs in a pair needs no table of its own.
+    ///
+    /// # Errors
+    /// If two states of a column have the same name.
+    ///
+    /// # Panics
+    /// If a column does not exist, or a pair contains one column twice.
     pub fn with_tables(
         statistics: &Statistics,
         singles: &[usize],
@@ -100,11 +112,17 @@ impl Likelihood {
     }
 
     /// The model with these parameters.
+    ///
+    /// # Errors
+    /// If the number of parameters is wrong, or a parameter is NaN or +∞.
     pub fn model(&self, parameters: &[f64]) -> Result<FactorGraph> {
         self.graph.reweighted(parameters)
     }
 
     /// ℓ, with the guarantee that follows from log Z.
+    ///
+    /// # Errors
+    /// As [`Likelihood::model`]; also if the method cannot compute log Z within the budget.
     pub fn value(&self, parameters: &[f64], run: &Run) -> Result<Estimate> {
         let model = self.model(parameters)?.into();
         let log_z =
@@ -115,6 +133,9 @@ impl Likelihood {
     }
 
     /// −ℓ; its gradient μ(θ) − μ̂ is written to `gradient`.
+    ///
+    /// # Errors
+    /// As [`Likelihood::value`]; also if the method cannot compute factor marginals within the budget.
     pub fn negative(&self, parameters: &[f64], gradient: &mut [f64], run: &Run) -> Result<f64> {
         let value = self.value(parameters, run)?.value;
         let model = self.model(parameters)?.into();

@@ -112,6 +112,11 @@ impl Sink for Worker<'_> {
 }
 
 /// Counts a table in one pass, on all threads. Every thread has its own counts.
+///
+/// # Errors
+/// If the file cannot be read or is not a valid table, a column has more than `most_states` states, a value
+/// is missing with `Missing::Refuse`, no row is complete, or the run is cancelled or over its memory or time
+/// budget.
 pub fn read_statistics(path: &Path, options: &TableOptions, run: &Run) -> Result<Statistics> {
     let (layout, blocks) = begin(path, options)?;
     let workers =

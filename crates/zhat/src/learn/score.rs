@@ -38,6 +38,10 @@ pub fn columns_of(graph: &FactorGraph) -> Vec<Column> {
 
 /// Computes the log-likelihood of the rows of a table, given log Z. `each` is called with the line and the
 /// log-likelihood of every row, in order.
+///
+/// # Errors
+/// If the table cannot be read or has an invalid row, a value is missing with `Missing::Refuse`, no row is
+/// complete, `each` fails, or the run is cancelled or out of time.
 pub fn score(
     graph: &FactorGraph,
     log_z: Estimate,
@@ -104,6 +108,10 @@ pub fn score_states(
 }
 
 /// Imputes missing values in every row, as [`impute`] does.
+///
+/// # Errors
+/// If a known state is out of range, the marginals of a row cannot be computed (see [every
+/// query](crate::query#errors)), or the run is cancelled or out of time.
 pub fn impute_states(
     graph: &FactorGraph,
     rows: Vec<Vec<Option<usize>>>,
@@ -143,6 +151,10 @@ fn whole_row(
 /// Fills in missing values: each becomes the most likely state given the other values of its row, by a method
 /// of the catalogue that computes marginals. `each` is called with every completed row, in order. Returns the
 /// number of values filled in.
+///
+/// # Errors
+/// If the table cannot be read or has an invalid row, the marginals of a row cannot be computed (see [every
+/// query](crate::query#errors)), `each` fails, or the run is cancelled or out of time.
 pub fn impute(
     graph: &FactorGraph,
     rows: &mut Rows,
@@ -175,6 +187,9 @@ fn likeliest(probabilities: &[f64]) -> usize {
 }
 
 /// Opens a table for a model.
+///
+/// # Errors
+/// As [`Rows::open`].
 pub fn open_rows(graph: &FactorGraph, path: &std::path::Path, options: &TableOptions) -> Result<Rows> {
     Rows::open(path, options, &columns_of(graph))
 }

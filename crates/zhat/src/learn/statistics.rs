@@ -148,6 +148,12 @@ impl Statistics {
     ///
     /// `dropped` is the number of rows left out; `lacking` is, for each column, the number of rows without a
     /// value in it.
+    ///
+    /// # Errors
+    /// If no row was counted, a column has no name, or two columns have the same name.
+    ///
+    /// # Panics
+    /// If a column has a state that `counter` has no count of.
     pub fn new(columns: Vec<Column>, counter: Counter, dropped: u64, lacking: Vec<u64>) -> Result<Self> {
         if counter.rows == 0 {
             let why = if dropped > 0 {
@@ -182,6 +188,10 @@ impl Statistics {
     }
 
     /// Counts columns of codes, on all threads; `None` is a missing value, and its row is left out.
+    ///
+    /// # Errors
+    /// If the columns have different numbers of rows, a code is out of range, or the counts exceed the memory
+    /// budget; also as [`Statistics::new`].
     pub fn of_codes(columns: Vec<Column>, codes: &[Vec<Option<u32>>], run: &Run) -> Result<Self> {
         let lengths: Vec<usize> = columns.iter().map(|column| column.states.len()).collect();
         let rows = codes.first().map_or(0, Vec::len);

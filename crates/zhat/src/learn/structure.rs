@@ -69,6 +69,9 @@ fn by_information(statistics: &Statistics) -> Vec<(usize, usize)> {
 
 impl Structure {
     /// The pairs, i < j, ascending, each once.
+    ///
+    /// # Errors
+    /// If a given pair contains an unknown column or one column twice.
     pub fn edges(&self, statistics: &Statistics) -> Result<Vec<(usize, usize)>> {
         let n = statistics.columns().len();
         let mut edges = match self {
@@ -97,6 +100,9 @@ impl Structure {
 
     /// Parses pairs of columns, one pair per line, by name or number, separated by a comma or spaces; `#`
     /// starts a comment.
+    ///
+    /// # Errors
+    /// If a line does not name two columns of the table.
     pub fn parse(text: &str, source: &str, statistics: &Statistics) -> Result<Structure> {
         let mut edges = Vec::new();
         for (number, line) in text.lines().enumerate() {

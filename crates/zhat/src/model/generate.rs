@@ -50,6 +50,9 @@ impl Grid {
 
 /// Score Σ Jᵢⱼ sᵢ sⱼ + Σ hᵢ sᵢ with s = ±1 on a grid; hᵢ ~ N(0, field²), and Jᵢⱼ ~ N(0, coupling²), or all
 /// equal to `coupling` if `uniform`.
+///
+/// # Errors
+/// If `coupling` or `field` is not finite, or the model does not fit in memory.
 pub fn ising(grid: Grid, coupling: f64, field: f64, uniform: bool, seed: u64) -> Result<FactorGraph> {
     let mut random = Streams::new(seed, "generate ising").block(0);
     affordable(12.0 * grid.rows as f64 * grid.columns as f64)?;
@@ -66,6 +69,9 @@ pub fn ising(grid: Grid, coupling: f64, field: f64, uniform: bool, seed: u64) ->
 }
 
 /// Score Σ Jᵢⱼ·1\[xᵢ = xⱼ\] + Σ hᵢ(xᵢ) with `states` states on a grid; fields and couplings as for [`ising`].
+///
+/// # Errors
+/// If `states` is 0, `coupling` or `field` is not finite, or the model does not fit in memory.
 pub fn potts(
     grid: Grid,
     states: usize,
@@ -91,6 +97,9 @@ pub fn potts(
 
 /// A random recursive tree: every variable is connected to an earlier one by a table of N(0, strength²)
 /// entries.
+///
+/// # Errors
+/// If `states` is 0, `strength` is not finite, or the model does not fit in memory.
 pub fn tree(variables: usize, states: usize, strength: f64, seed: u64) -> Result<FactorGraph> {
     affordable((4.0 + (states as f64).powi(2)) * variables as f64)?;
     let mut random = Streams::new(seed, "generate tree").block(0);
@@ -168,6 +177,9 @@ pub fn random(shape: &GraphShape, seed: u64) -> Result<FactorGraph> {
 
 /// A Bayesian network: each variable has up to `parents` random earlier parents. Each row of its table is
 /// uniform on the simplex or, with probability `deterministic`, concentrated on one state.
+///
+/// # Errors
+/// If `states` is 0 or the model does not fit in memory.
 pub fn bayes(
     variables: usize,
     states: usize,

@@ -1,6 +1,6 @@
 //! Choice of the vector instructions of the kernels: made once at run time, overridden by `ZHAT_SIMD`.
 //!
-//! Every kernel of [`crate::numeric`] is written once, as plain Rust without branches, and compiled for each
+//! Every kernel of `numeric` is written once, as plain Rust without branches, and compiled for each
 //! [`Level`]; the compiler vectorises it. AVX2 and AVX-512 round identically (both fuse multiply and add);
 //! the portable level may differ from them in the last bit.
 
@@ -75,6 +75,9 @@ pub fn level() -> Level {
 }
 
 /// Checks that `ZHAT_SIMD` names a level that this CPU supports; programs call it once at startup.
+///
+/// # Errors
+/// If `ZHAT_SIMD` is unknown, or a level that this CPU does not support.
 pub fn check() -> Result<Level> {
     requested().clone().map_err(|message| Error::argument("ZHAT_SIMD", message))
 }

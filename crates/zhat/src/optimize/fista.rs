@@ -80,6 +80,9 @@ impl Fista {
     }
 
     /// One step. It evaluates f once, at the extrapolated point; with an adaptive L, at least twice.
+    ///
+    /// # Errors
+    /// If f fails.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let n = self.point.len();
         let mut gradient = vec![0.0; n];

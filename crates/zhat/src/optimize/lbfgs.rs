@@ -92,6 +92,9 @@ impl Lbfgs {
     }
 
     /// One step. At a minimum, up to rounding, the point does not move. If f fails, the state is unchanged.
+    ///
+    /// # Errors
+    /// If f fails.
     pub fn step(&mut self, f: &mut Smooth<'_>) -> Result<Step> {
         let (value, mut gradient) = match self.here.take() {
             Some(here) => here,

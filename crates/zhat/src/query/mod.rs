@@ -4,6 +4,21 @@
 //! [`HasMarginals`], [`HasFactorMarginals`] and [`HasStates`] for the other queries. A model with only log Z
 //! implements only the first. If model, query and method are chosen at run time, an answer is an
 //! [`AnyAnswer`].
+//!
+//! # Errors
+//!
+//! Every query may return:
+//!
+//! - [`Error::Argument`](crate::Error::Argument) if an option of the method is out of range;
+//! - [`Error::OverBudget`](crate::Error::OverBudget) if the method needs more memory than the budget, or the
+//!   time is up before there is an answer;
+//! - [`Error::Interrupted`](crate::Error::Interrupted) if the run is cancelled before there is an answer;
+//! - [`Error::ZeroPartition`](crate::Error::ZeroPartition) if no state has positive weight, or
+//!   [`Error::ImpossibleEvidence`](crate::Error::ImpossibleEvidence) if that is due to evidence; in a batch, if
+//!   this holds for every item;
+//! - [`Error::NoAnswer`](crate::Error::NoAnswer) if the method cannot answer for this model, or ends without a
+//!   result;
+//! - the error of a user-defined function.
 
 mod any;
 mod differentiable;
@@ -57,39 +72,60 @@ pub trait HasStates: Answers {
 /// log Z = log Σₓ exp score(x), in nats.
 pub trait LogPartition<M: Answers + ?Sized> {
     /// Answers the query.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn log_partition(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
 /// P(xᵢ = s) for every variable and state.
 pub trait Marginals<M: HasMarginals + ?Sized> {
     /// Answers the query.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn marginals(&self, model: &M, run: &Run) -> Result<Answer<M::Marginals>>;
 }
 
 /// P(x_f) for every factor f: the joint probability of the states of its scope.
 pub trait FactorMarginals<M: HasFactorMarginals + ?Sized> {
     /// Answers the query.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn factor_marginals(&self, model: &M, run: &Run) -> Result<Answer<M::FactorMarginals>>;
 }
 
 /// H = −Σₓ p(x) log p(x), in nats.
 pub trait Entropy<M: Answers + ?Sized> {
     /// Answers the query.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn entropy(&self, model: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
 /// Divergences between two models of the same shape, in nats.
 pub trait Divergence<M: Answers + ?Sized> {
     /// −Σₓ p(x) log q(x); +∞ if some state has p(x) > 0 and q(x) = 0.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors); also if the models have different shapes.
     fn cross_entropy(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
 
     /// KL(p ‖ q) = Σₓ p(x) log (p(x) / q(x)); +∞ if some state has p(x) > 0 and q(x) = 0.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors); also if the models have different shapes.
     fn kl(&self, p: &M, q: &M, run: &Run) -> Result<Answer<M::Number>>;
 }
 
 /// The state of largest weight. The guarantee applies to its score.
 pub trait Map<M: HasStates + ?Sized> {
     /// Answers the query.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn map(&self, model: &M, run: &Run) -> Result<Answer<M::Best>>;
 }
 
@@ -97,12 +133,18 @@ pub trait Map<M: HasStates + ?Sized> {
 /// their scores.
 pub trait KBest<M: HasStates + ?Sized> {
     /// Finds `k` states.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn k_best(&self, model: &M, k: usize, run: &Run) -> Result<Answer<M::Ranked>>;
 }
 
 /// States drawn from the model.
 pub trait Sample<M: HasStates + ?Sized> {
     /// Draws `count` states.
+    ///
+    /// # Errors
+    /// Those of [every query](crate::query#errors).
     fn sample(&self, model: &M, count: usize, run: &Run) -> Result<Answer<M::Samples>>;
 }
 

@@ -390,7 +390,7 @@ fn it_returns_a_bound_within_the_time_limit() {
 }
 
 /// The largest error of a marginal, the largest difference between a variable's marginal and that of a factor
-/// table containing it, and the promise.
+/// table containing it, and the kind of guarantee.
 fn relaxed_marginals(graph: &FactorGraph) -> (f64, f64, Promise) {
     let method = TreeReweighted::default().tolerance(1e-14).iterations(5000);
     let beliefs = method.marginals(graph, &Run::default()).unwrap();

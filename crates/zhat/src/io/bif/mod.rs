@@ -76,7 +76,11 @@ fn on_a_cycle(graph: &FactorGraph) -> Option<usize> {
     Some(v)
 }
 
-/// Fails with the reason if this model cannot be written in the format.
+/// Checks that a model can be written in the format.
+///
+/// # Errors
+/// If the model has evidence or is not a Bayesian network (one table per variable, rows that sum to 1, no
+/// directed cycle), or a name contains a quotation mark.
 pub fn check(graph: &FactorGraph) -> Result<()> {
     let fail = |reason: String| {
         Err(Error::model(format!("only a Bayesian network can be a .bif file, but {reason}")))
@@ -118,6 +122,9 @@ pub fn check(graph: &FactorGraph) -> Result<()> {
 }
 
 /// Writes a model that has passed [`check`]; values change only by the rounding of `exp` and `ln`.
+///
+/// # Errors
+/// If `out` fails.
 pub fn write_model(graph: &FactorGraph, out: &mut dyn Write) -> std::io::Result<()> {
     let quoted = |name: String| if needs_quotes(&name) { format!("\"{name}\"") } else { name };
     let variable = |v: usize| quoted(graph.variable_name(v));

@@ -16,6 +16,10 @@ const BYTES_PER_STATE: f64 = 200.0;
 const BYTES_PER_ENTRY: f64 = 32.0;
 
 /// Reads a model; `name` is the file's name for messages.
+///
+/// # Errors
+/// If the text is not in the format, a row does not sum to 1 within 0.01, the variables form a directed
+/// cycle, or the tables do not fit in memory.
 pub fn parse_model(bytes: &[u8], name: &str) -> Result<FactorGraph> {
     let mut network = Network { free: platform::available_memory() as f64, ..Network::default() };
     // Tables can only be read once all variables are known, and variables may be declared anywhere.

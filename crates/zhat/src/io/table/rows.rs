@@ -39,6 +39,10 @@ struct Collector<'a> {
 impl Rows {
     /// Opens a table for a model with these columns. Columns that are not in the model are ignored; columns
     /// of the model that are not in the table are missing in every row.
+    ///
+    /// # Errors
+    /// If the file cannot be read, its header is invalid, an ignored column does not exist, or the table has
+    /// no column of the model.
     pub fn open(path: &Path, options: &TableOptions, columns: &[Column]) -> Result<Self> {
         let (mut layout, blocks) = begin(path, options)?;
         let mut targets = Vec::new();
@@ -67,7 +71,11 @@ impl Rows {
         Ok(Rows { layout, blocks, columns: columns.to_vec(), dictionaries, targets, missing_is_state })
     }
 
-    /// The next rows, in order; `None` at the end. A value that the model does not have is an error.
+    /// The next rows, in order; `None` at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read, a row is not valid text or has the wrong number of fields, or a value is
+    /// not a state of the model.
     pub fn next_rows(&mut self) -> Result<Option<Vec<TableRow>>> {
         let Some(block) = self.blocks.next()? else { return Ok(None) };
         let mut collector =

@@ -34,6 +34,9 @@ impl AnyLanguageModel {
     }
 
     /// U, C × D, and D: one row per state, that of the separator first.
+    ///
+    /// # Errors
+    /// If the model has full matrices instead of embeddings.
     pub fn embeddings(&self) -> Result<(&[f32], usize)> {
         match self {
             AnyLanguageModel::Field(model) => model.embeddings(),
@@ -42,6 +45,9 @@ impl AnyLanguageModel {
     }
 
     /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
+    ///
+    /// # Errors
+    /// If the word is not in the vocabulary, or the model has no embeddings.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         match self {
             AnyLanguageModel::Field(model) => model.neighbours(word, count),
@@ -50,6 +56,9 @@ impl AnyLanguageModel {
     }
 
     /// Samples sentences: by Gibbs sampling with this many sweeps, or word by word.
+    ///
+    /// # Errors
+    /// If the run is cancelled or over its memory or time budget.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<String>> {
         let drawn = match self {
             AnyLanguageModel::Field(model) => model.sample(count, sweeps, run)?,
@@ -64,6 +73,9 @@ impl AnyLanguageModel {
     }
 
     /// Writes the embeddings in word2vec's text format, or as safetensors.
+    ///
+    /// # Errors
+    /// Outer: the model has no embeddings. Inner: `out` fails.
     pub fn write_embeddings(&self, safetensors: bool, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         match (self, safetensors) {
             (AnyLanguageModel::Field(model), false) => model.write_word2vec(out),
@@ -74,6 +86,9 @@ impl AnyLanguageModel {
     }
 
     /// The Markov random field, if the model is one.
+    ///
+    /// # Errors
+    /// If the model is log-bilinear.
     pub fn field(&self) -> Result<&LanguageModel> {
         match self {
             AnyLanguageModel::Field(model) => Ok(model),

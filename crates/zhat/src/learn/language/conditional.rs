@@ -32,6 +32,12 @@ fn draw(
 impl LanguageModel {
     /// Σ log p(word | the words around it) over all words of the sentences, by a sum over the vocabulary at
     /// each word. Cost: C·D·(K+1) operations per word.
+    ///
+    /// # Errors
+    /// If the run is cancelled or over its memory or time budget.
+    ///
+    /// # Panics
+    /// If a state is not in the vocabulary.
     pub fn pseudo_log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("pseudo-likelihood");
         run.require_memory("pseudo-likelihood", Conditional::bytes(self.mrf(), run))?;
@@ -63,6 +69,9 @@ impl LanguageModel {
 
     /// Samples sentences: draws a length from τ, then runs this many left-to-right Gibbs sweeps with the
     /// separators fixed. The distribution is that of the model in the limit of many sweeps.
+    ///
+    /// # Errors
+    /// If the run is cancelled or over its memory or time budget.
     pub fn sample(&self, count: usize, sweeps: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         run.require_memory("sampling", Conditional::bytes(self.mrf(), run))?;

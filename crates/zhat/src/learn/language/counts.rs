@@ -107,6 +107,9 @@ impl Counts {
     }
 
     /// Adds the counts of another text.
+    ///
+    /// # Errors
+    /// If the two counts have different contexts.
     pub fn merge(&mut self, other: Counts) -> Result<()> {
         if other.pairs.len() != self.pairs.len() {
             return Err(Error::argument(
@@ -147,6 +150,9 @@ impl Counts {
     }
 
     /// The moments over the states of a vocabulary; words outside the vocabulary become the unknown word.
+    ///
+    /// # Errors
+    /// If a word is outside the vocabulary and the vocabulary has no unknown word.
     pub fn moments(&self, vocabulary: &Vocabulary) -> Result<Moments> {
         let mut map = vec![0u32];
         for word in &self.words {

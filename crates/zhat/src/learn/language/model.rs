@@ -153,6 +153,10 @@ impl std::fmt::Display for AnnealedScore {
 
 impl LanguageModel {
     /// A model from its parts, whose shapes must agree.
+    ///
+    /// # Errors
+    /// If the shapes do not agree, the certificate has an invalid number or shares that do not sum to 1, or
+    /// every sentence length is 0.
     pub fn new(
         vocabulary: Vocabulary,
         lengths: Lengths,
@@ -211,6 +215,9 @@ impl LanguageModel {
     }
 
     /// U, C × D: one row per state, that of the separator first.
+    ///
+    /// # Errors
+    /// If the model has full matrices instead of embeddings.
     pub fn embeddings(&self) -> Result<(&[f32], usize)> {
         match self.mrf.interactions() {
             Interactions::LowRank { rank, left, .. } => Ok((left, *rank)),
@@ -223,6 +230,9 @@ impl LanguageModel {
 
     /// A certified upper bound on log Z of a cycle of `length` positions, including rounding, and the
     /// rounding allowance. One pass per distance, independent of the length.
+    ///
+    /// # Errors
+    /// If the memory budget is too small.
     pub fn bound(&self, length: usize, run: &Run) -> Result<(f64, f64)> {
         run.require_memory("certifying", Passes::bytes(&self.mrf, run.threads()))?;
         let bounded = run.install(|| {
@@ -251,6 +261,9 @@ impl LanguageModel {
     }
 
     /// ⟨counts, θ⟩, the score of a text, and its rounding allowance.
+    ///
+    /// # Errors
+    /// If the text was counted with another vocabulary or context.
     pub fn score(&self, moments: &Moments) -> Result<(f64, f64)> {
         self.check(moments)?;
         let states = self.mrf.states();
@@ -274,6 +287,9 @@ impl LanguageModel {
 
     /// A certified lower bound on the log-likelihood of a text: its score minus the bound on log Z of a cycle
     /// of the same length (Lemma 1 of the paper).
+    ///
+    /// # Errors
+    /// If the text was counted with another vocabulary or context, or the memory budget is too small.
     pub fn evaluate(&self, moments: &Moments, run: &Run) -> Result<TextScore> {
         let (score, inexact) = self.score(moments)?;
         let (high, rounding) = self.bound(moments.positions() as usize, run)?;
@@ -299,6 +315,9 @@ impl LanguageModel {
     /// least the `low` of [`Guarantee::Unbiased`] with its confidence, and the log-likelihood is at most
     /// [`AnnealedScore::upper`]. With too few levels, Ẑ is almost always too small and the estimated
     /// likelihood too large; the effective sample size is then small.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::evaluate`] and [`Annealed::estimate`].
     pub fn annealed(&self, moments: &Moments, how: &Annealed, run: &Run) -> Result<AnnealedScore> {
         let (score, _) = self.score(moments)?;
         let length = CYCLE.max(2 * (self.mrf.context() + 1)).next_multiple_of(self.mrf.context() + 1);

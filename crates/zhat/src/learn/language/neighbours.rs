@@ -6,6 +6,9 @@ use crate::numeric::Elementwise;
 
 impl LanguageModel {
     /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
+    ///
+    /// # Errors
+    /// If the word is not in the vocabulary, or the model has no embeddings.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         nearest(self.vocabulary(), self.embeddings()?, word, count)
     }

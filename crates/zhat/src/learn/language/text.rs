@@ -107,6 +107,10 @@ fn shown(path: &Path) -> String {
 }
 
 /// Counts words and pairs of words at distances up to `context`, on all threads.
+///
+/// # Errors
+/// If the file cannot be read, is not UTF-8, has a line of more than 64 MiB or has no words, or if the run is
+/// cancelled or over its memory or time budget.
 pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
     let name = shown(path);
     let take = |worker: &mut Worker, block: &Block| worker.take(block, &name, run);
@@ -116,8 +120,11 @@ pub fn count(path: &Path, context: usize, run: &Run) -> Result<Counts> {
 
 /// Like [`count`], for a text in memory, in one thread.
 ///
+/// # Errors
+/// If the text has no words, or the counts exceed the memory budget.
+///
 /// ```
-/// let counts = zhat::language::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
+/// let counts = zhat::learn::language::text::count_text("a b a\nb a\n", 1, &zhat::Run::default())?;
 /// assert_eq!((counts.tokens(), counts.sentences()), (5, 2));
 /// # Ok::<(), zhat::Error>(())
 /// ```
@@ -140,6 +147,10 @@ fn merged(workers: Vec<Worker>, context: usize, name: String) -> Result<Counts> 
 }
 
 /// The sentences of a text as states of a vocabulary.
+///
+/// # Errors
+/// If the file cannot be read or is not UTF-8, or a word is outside the vocabulary and the vocabulary has no
+/// unknown word.
 pub fn sentences(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> {
     let name = shown(path);
     let mut blocks = Blocks::lines(path)?;
@@ -151,6 +162,9 @@ pub fn sentences(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> 
 }
 
 /// Like [`sentences`], for a text in memory.
+///
+/// # Errors
+/// If a word is outside the vocabulary and the vocabulary has no unknown word.
 pub fn sentences_of_text(text: &str, vocabulary: &Vocabulary) -> Result<Vec<Vec<u32>>> {
     let mut sentences = Vec::new();
     add_sentences(&Block { bytes: text.into(), line: 1 }, "", vocabulary, &mut sentences)?;

@@ -220,6 +220,11 @@ fn affordable(
 
 /// Trains a model. `watch` is called after every step and stops training by returning false. Training
 /// continues from `from` if given.
+///
+/// # Errors
+/// If an option is out of range, `vocabulary` or `valid` does not match `moments`, the text is not longer
+/// than the context, the checkpoint is of another text or other options, the memory budget is too small,
+/// training diverges, or `watch` fails.
 pub fn train(
     moments: &Moments,
     vocabulary: &Vocabulary,

@@ -31,6 +31,9 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// A vocabulary from the words of states 1, 2, ….
+    ///
+    /// # Errors
+    /// If a word occurs twice.
     pub fn new(words: Vec<String>) -> Result<Self> {
         let states: HashMap<String, u32> = words.iter().cloned().zip(1..).collect();
         if states.len() < words.len() || words.len() >= u32::MAX as usize {
@@ -40,6 +43,9 @@ impl Vocabulary {
     }
 
     /// The sufficiently frequent words of a text; the other words, if any, become the unknown word.
+    ///
+    /// # Errors
+    /// If `fold.size` is 0.
     pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
         if fold.size == Some(0) {
             return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
@@ -105,6 +111,9 @@ impl Vocabulary {
     }
 
     /// The state of a word, or of the unknown word if the vocabulary has it.
+    ///
+    /// # Errors
+    /// If neither the word nor the unknown word is in the vocabulary.
     pub fn state_or_unknown(&self, word: &str) -> Result<u32> {
         self.state(word).or_else(|| self.state(UNKNOWN)).ok_or_else(|| {
             Error::argument(

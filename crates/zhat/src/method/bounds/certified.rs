@@ -131,6 +131,10 @@ impl CertifiedBounds {
     /// Tightens the interval until it is narrow enough, time is up, or `report` returns false; `report` is
     /// called after every improvement.
     ///
+    /// # Errors
+    /// If an option is out of range, Z = 0 is detected (`Error::ZeroPartition`, with evidence
+    /// `Error::ImpossibleEvidence`), or no bound is found before the run is cancelled or over its budget.
+    ///
     /// ```
     /// use zhat::bounds::CertifiedBounds;
     /// use zhat::Run;

@@ -323,6 +323,11 @@ fn start(model: &SequenceMrf, clock: &Clock<'_>) -> Vec<f64> {
 impl Annealed {
     /// The estimate for an initial distribution with independent positions and these weights, which must be
     /// positive where θ⁰ is finite.
+    ///
+    /// # Errors
+    /// If an option is out of range, the weights are not as required, every replicate meets a state of weight
+    /// 0, the memory budget is too small, or the run is cancelled or out of time before the first replicate
+    /// is complete.
     pub fn estimate(&self, model: &SequenceMrf, weights: &[f64], run: &Run) -> Result<Estimate> {
         self.check()?;
         let clock = run.start(NAME);

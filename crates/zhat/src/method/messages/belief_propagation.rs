@@ -266,8 +266,8 @@ impl LogPartition<FactorGraph> for BeliefPropagation {
     }
 }
 
-/// Lower and upper limits of log Z, if any state has positive weight: Σ min θ_f without zeros, and Σ max θ_f
-/// + ln |X|.
+/// Lower and upper limits of log Z, if any state has positive weight: Σ min θ_f without zeros, and
+/// Σ max θ_f + ln |X|.
 fn possible(graph: &FactorGraph) -> (f64, f64) {
     let states: f64 = graph.cardinalities().iter().map(|&states| (states as f64).ln()).sum();
     let ends = |values: &[f64]| {

@@ -271,6 +271,10 @@ impl TreeReweighted {
     /// Improves the bound and calls `each` with every new one, until it breaks off, the run must stop, or the
     /// bound no longer improves. The result contains the best bound.
     ///
+    /// # Errors
+    /// If an option is out of range, Z = 0 is detected, the log-values are too large for messages, the memory
+    /// budget is too small, or the run is cancelled or out of time before the first bound.
+    ///
     /// ```
     /// use std::ops::ControlFlow;
     /// use zhat::Run;

@@ -10,10 +10,10 @@
 //! at the end. The certified error includes this rounding.
 //!
 //! **The error is a bound, not an estimate.** e = exp − p on [l, u] is, up to the tail of exp's Chebyshev
-//! series (coefficients 2e^c I_m(h) ≤ (eᵘ + eˡ)(h/2)ᵐ/m!), a polynomial of some degree M, and for those the
-//! largest value at N Chebyshev points is at least cos(πM/2N) times the largest anywhere (Ehlich and Zeller
-//! 1964). With N = 8(M + 1) the bound is at most 2 % too large. The evaluation at these points also uses
-//! double-double arithmetic.
+//! series (coefficients 2e^c I_m(h) ≤ (eᵘ + eˡ)(h/2)ᵐ/m!), a polynomial of some degree M. For such a
+//! polynomial, the largest value at N Chebyshev points is at least cos(πM/2N) times the largest anywhere
+//! (Ehlich and Zeller 1964). With N = 8(M + 1) the bound is at most 2 % too large. The evaluation at these
+//! points also uses double-double arithmetic.
 //!
 //! Time O(k² + (k + h)k); memory O(k + h).
 //!
@@ -51,6 +51,9 @@ pub struct Polynomial {
 
 impl Polynomial {
     /// The interpolation at the Chebyshev points of the interval, by a discrete cosine transform.
+    ///
+    /// # Errors
+    /// If the interval is not within [−700, 700], the degree exceeds 1024, or a coefficient overflows.
     pub fn chebyshev(degree: usize, interval: (f64, f64)) -> Result<Self> {
         let scale = Scale::new(degree, interval)?;
         let series = if scale.is_taylor(degree) { None } else { Some(scale.interpolation(degree)) };
@@ -60,6 +63,9 @@ impl Polynomial {
     /// The polynomial of this degree with the smallest error, by the Remez exchange algorithm.
     ///
     /// If that error is below the precision of double-double arithmetic, this is the interpolation.
+    ///
+    /// # Errors
+    /// As [`Polynomial::chebyshev`].
     pub fn minimax(degree: usize, interval: (f64, f64)) -> Result<Self> {
         let scale = Scale::new(degree, interval)?;
         let interpolation = Self::chebyshev(degree, interval)?;

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::FactorGraph;
 
-    /// A 4×4 grid of 24 couplings with ‖θ‖₁ = `one`.
+    /// A chain of 25 binary variables with 24 couplings and ‖θ‖₁ = `one`.
     fn norms(one: f64) -> Norms {
         let mut graph = FactorGraph::new(vec![2; 25]).unwrap();
         let j = one / 96.0;

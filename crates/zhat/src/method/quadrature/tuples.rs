@@ -58,7 +58,10 @@ struct Clique {
 }
 
 impl Cliques {
-    /// The factors of a graph. An error if one forbids a state, because −∞ has no polynomial.
+    /// The factors of a graph.
+    ///
+    /// # Errors
+    /// If a factor forbids a state, because −∞ has no polynomial, or the indices do not fit into 32 bits.
     ///
     /// ```
     /// use zhat::FactorGraph;
@@ -245,7 +248,10 @@ pub struct Tuples<'c> {
 }
 
 impl<'c> Tuples<'c> {
-    /// A sampler for tuples of up to `longest` indices; an error if the counts of Algorithm 2 would overflow.
+    /// A sampler for tuples of up to `longest` indices.
+    ///
+    /// # Errors
+    /// If the counts of Algorithm 2 do not fit into 128 bits.
     pub fn new(cliques: &'c Cliques, sampler: TupleSampler, longest: usize) -> Result<Self> {
         let counts = (sampler == TupleSampler::Unranking).then(|| Counts::new(longest)).flatten();
         let widest = (0..cliques.len()).map(|c| cliques.theta_of(c).len() as f64).fold(1.0, f64::max);

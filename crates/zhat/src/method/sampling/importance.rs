@@ -226,6 +226,10 @@ impl ImportanceSampling {
     /// Runs only the replicates in `range`. Merging the parts in order gives a bitwise identical result to
     /// the whole run.
     ///
+    /// # Errors
+    /// If an option is out of range, Z = 0 is detected, the memory budget is too small, or the run is
+    /// cancelled or out of time before the first sample.
+    ///
     /// ```
     /// use zhat::{LogPartition, Run};
     /// use zhat::model::generate;

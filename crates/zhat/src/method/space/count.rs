@@ -1,13 +1,14 @@
-//! The number of structures of a space that has no formula for it.
+//! The number of structures of a space without a formula for it.
 //!
-//! |Y| = |Y₀| Π pₗ along the chain of enclosing spaces Y₀ ⊃ Y₁ ⊃ … ⊃ Y, of which the outermost has a known number, and pₗ is the probability that a uniform structure of one is in the next: the partition function of a
-//! score of zeros and minus infinities. Each p is found by the rule of M. Huber (*A Bernoulli mean estimate
-//! with known relative error distribution*, 2017): draws go on until k of them are inside, and each adds an
-//! exponential number to R. Then p·R follows the Gamma law with k whatever p is, so R gives an exact
-//! interval, and (k − 1)/R is unbiased.
+//! |Y| = |Y₀| Π pₗ along the chain of enclosing spaces Y₀ ⊃ Y₁ ⊃ … ⊃ Y. The size of the outermost space is
+//! known, and pₗ is the probability that a uniform structure of one space is in the next, which is the
+//! partition function of a score of zeros and minus infinities. Each p is estimated by the rule of M. Huber
+//! (*A Bernoulli mean estimate with known relative error distribution*, 2017): sample until k structures are
+//! inside, and add an exponential random number to R for each sample. Then p·R has a Gamma distribution with
+//! shape k for any p, so R gives an exact interval, and (k − 1)/R is unbiased.
 //!
-//! Time: k/p draws of the enclosing space, k about (z/ε)². Blocks of a fixed number of hits have streams of
-//! their own.
+//! Time: k/p samples from the enclosing space, with k about (z/ε)². Each block of a fixed number of hits has
+//! its own random stream.
 
 use super::draws::in_order;
 use super::estimate::schedule::{chernoff_interval, poisson_interval};
@@ -21,10 +22,10 @@ use crate::run::{Clock, Run};
 
 /// Hits that share a stream.
 pub(super) const BLOCK: u64 = 64;
-/// Up to so many blocks of hits the fewest that do are looked for; beyond a bound on the tails of the Poisson
-/// law says how many are enough.
+/// Up to this number of blocks, the smallest sufficient number of hits is searched for. Beyond it, a bound on
+/// the tails of the Poisson distribution gives a sufficient number.
 const SEARCHED: u64 = 1 << 10;
-/// More hits than this are never asked for.
+/// Maximum number of blocks.
 const MOST_BLOCKS: u64 = 1 << 32;
 
 /// ln |Y| with an interval.
@@ -33,20 +34,20 @@ pub(super) struct Count {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// Draws that it took.
+    /// Number of samples used.
     pub draws: u64,
-    /// A lower end of ln of the part of these structures that the model is about.
+    /// A lower bound on ln of the fraction of these structures that belongs to the model.
     pub part: f64,
 }
 
 impl Count {
-    /// A number that is known.
+    /// A known number.
     pub fn known(log: f64) -> Self {
         Count { value: log, low: log, high: log, draws: 0, part: 0.0 }
     }
 }
 
-/// The spaces of unknown size from this one outward, and ln of the size of the one around them.
+/// The spaces of unknown size from this one outward, and ln of the size of the space that encloses them.
 fn chain(space: &dyn Space) -> Result<(Vec<&dyn Space>, f64)> {
     let mut spaces = Vec::new();
     let mut at = space;
@@ -67,13 +68,13 @@ fn chain(space: &dyn Space) -> Result<(Vec<&dyn Space>, f64)> {
     }
 }
 
-/// ln of the number of structures of the space around this one that is known.
+/// ln of the number of structures of the innermost enclosing space of known size.
 pub(super) fn around(space: &dyn Space) -> Result<f64> {
     chain(space).map(|found| found.1)
 }
 
-/// The parts of ε and of the confidence that are left for Z/|Y| once |Y| has taken as much: (1 + ε′)² ≤ 1 +
-/// ε, (1 − ε′)² ≥ 1 − ε, and two times half of δ.
+/// The shares of ε and of the confidence that remain for Z/|Y| after |Y| has used the same share: (1 + ε′)² ≤
+/// 1 + ε, (1 − ε′)² ≥ 1 − ε, and δ/2 for each.
 pub(super) fn share(space: &dyn Space, error: f64, confidence: f64) -> (f64, f64) {
     match space.log_count() {
         Some(_) => (error, confidence),
@@ -87,7 +88,7 @@ fn ends(hits: u64, delta: f64) -> (f64, f64) {
     (poisson_interval(hits, delta).0, poisson_interval(hits - 1, delta).1)
 }
 
-/// The fewest blocks of hits whose interval is no wider than ln((1 + ε)/(1 − ε)).
+/// The minimum number of blocks of hits whose interval is no wider than ln((1 + ε)/(1 − ε)).
 pub(super) fn blocks(error: f64, delta: f64) -> u64 {
     let ratio = (1.0 + error) / (1.0 - error);
     let narrow = |blocks: u64| {
@@ -110,7 +111,7 @@ pub(super) fn blocks(error: f64, delta: f64) -> u64 {
     high
 }
 
-/// R of one block, and the draws that it took.
+/// R of one block, and the number of samples used.
 fn block(
     space: &dyn Space,
     random: &mut Stream,
@@ -166,10 +167,11 @@ pub(super) fn estimate(
             draws += part.1;
         })?;
         let (low, high) = ends(blocks * BLOCK, delta);
-        // A block's sum rounds by a part in 2⁵² for each of its draws at most, and no share is above 1.
+        // The sum of a block has a relative rounding error of at most 2⁻⁵² per sample, and no share
+        // exceeds 1.
         let slack = f64::EPSILON * (draws / blocks + blocks) as f64;
         let (low, high) = ((low / sum).ln() - slack, (high / sum).ln() + slack);
-        // Between the ends where both are within a factor 1 ± ε: their harmonic mean.
+        // The point for which both ends are within a factor 1 ± ε: their harmonic mean.
         let middle = high + std::f64::consts::LN_2 - (high - low).exp().ln_1p();
         count.low += low.min(0.0);
         count.high += high.min(0.0);
@@ -190,13 +192,17 @@ pub(super) fn unbiased(space: &dyn Space, random: &mut Stream, clock: &Clock<'_>
     Ok(log)
 }
 
-/// ln of the number of structures: exact where there is a formula, otherwise within a factor 1 ± `error` with
-/// this confidence, by draws.
+/// ln of the number of structures: exact if there is a formula, otherwise estimated by sampling within a
+/// factor 1 ± `error` with this confidence.
+///
+/// # Errors
+/// If `error` or `confidence` is not between 0 and 1, there is no structure, the structures are too rare for
+/// rejection, a space of unknown size has no enclosing space, or the run is cancelled or out of time.
 ///
 /// ```
 /// use zhat::space::{Cycles, log_count, Restricted};
 /// use zhat::Run;
-/// // Of the 197 cycles through some of six vertices 60 have all of them, and in 24 of those 0 and 1 are neighbours.
+/// // 60 of the 197 cycles on six vertices visit all of them, and in 24 of those 0 and 1 are adjacent.
 /// let whole = Restricted::new(Cycles::new(6)?, ["size 6 6".parse()?])?;
 /// assert!((log_count(&whole, 0.1, 0.999, &Run::default())?.value - 60f64.ln()).abs() < 1e-12);
 /// let linked = Restricted::new(whole, ["linked 0 1".parse()?])?;

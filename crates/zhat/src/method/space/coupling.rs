@@ -1,22 +1,23 @@
-//! Exact draws from pairwise models on the hypercube by coupling from the past.
+//! Exact samples from pairwise models on the hypercube by coupling from the past.
 //!
-//! Labels are drawn one after the other given their neighbours (Gibbs), all chains with the same random
-//! numbers; time starts ever further in the past until all starts lead to one state at time 0, which then has
-//! the model's law (Propp and Wilson 1996). What all chains can be is kept as two numbers a label, the least
-//! and the largest: a label's probability of 1 is bounded by setting every unknown neighbour to what hurts or
-//! helps it most. Where all couplings attract these two are themselves chains (monotone coupling); where some
-//! repel it is a bounding chain (M. Huber, *Perfect sampling using bounding chains*, 2004), and unknown
-//! labels die out where the couplings are weak: Σ_j |w_ij|/4 < 1 for every i is enough.
+//! Each label is drawn in turn given its neighbours (Gibbs sampling), with the same random numbers for all
+//! chains. The start moves further into the past until all initial states lead to the same state at time 0,
+//! which then has the distribution of the model (Propp and Wilson 1996). The set of possible states is
+//! represented by two values per label, the smallest and the largest: the probability of 1 is bounded by
+//! setting each unknown neighbour to its worst and best value. If all couplings are attractive, the two
+//! bounds are chains themselves (monotone coupling). Otherwise this is a bounding chain (M. Huber, *Perfect
+//! sampling using bounding chains*, 2004), and unknown labels die out if the couplings are weak: Σ_j |w_ij|/4
+//! < 1 for every i suffices.
 //!
-//! Time: sweeps of O(labels + pairs), as many as it takes. The number of sweeps and the state depend on each
-//! other, so a run that is stopped for its time leaves a bias in what others drew; it ends with an error.
+//! Time: sweeps of O(labels + pairs); their number is random. The number of sweeps and the state are
+//! dependent, so stopping a run at a time limit would bias the other samples. Such a run ends with an error.
 
 use super::{Scores, SpaceModel, Structures, sigmoid};
 use crate::error::{Error, Result};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
 
-/// Sweeps after which the chains count as not meeting.
+/// Number of sweeps after which the chains are considered not to meet.
 const MOST_SWEEPS: u64 = 1 << 22;
 
 /// A pairwise model of labels 0 and 1.
@@ -27,7 +28,7 @@ pub(super) struct Spins {
 }
 
 impl Spins {
-    /// None for other models.
+    /// `None` for other models.
     pub fn new(model: &SpaceModel) -> Option<Self> {
         let Structures::Hypercube(cube) = model.structures() else { return None };
         let (unary, pairs) = match model.scores() {
@@ -47,13 +48,13 @@ impl Spins {
         Some(spins)
     }
 
-    /// Whether all couplings attract.
+    /// Whether all couplings are attractive.
     pub fn is_attractive(&self) -> bool {
         self.neighbours.iter().all(|(_, w)| *w >= 0.0)
     }
 
-    /// Whether unknown labels must die out: each label's unknown probability is below the unknown neighbours'
-    /// share.
+    /// Whether unknown labels must die out: the probability that a label is unknown is below the fraction of
+    /// its unknown neighbours.
     pub fn is_weak(&self, beta: f64) -> bool {
         let influence = |own: &[usize]| -> f64 {
             self.neighbours[own[0]..own[1]].iter().map(|(_, w)| 0.25 * beta * w.abs()).sum()
@@ -61,7 +62,7 @@ impl Spins {
         self.starts.windows(2).all(|own| influence(own) < 1.0)
     }
 
-    /// One sweep of the least and largest states.
+    /// One sweep of the smallest and largest states.
     fn sweep(&self, beta: f64, random: &mut Stream, least: &mut [u32], largest: &mut [u32]) {
         for i in 0..self.fields.len() {
             let (mut low, mut high) = (self.fields[i], self.fields[i]);
@@ -72,12 +73,12 @@ impl Spins {
             }
             let point = random.uniform();
             least[i] = u32::from(point < sigmoid(beta * low));
-            // The two fields are one number where all neighbours are known, whatever the order of the sum.
+            // If all neighbours are known, both fields are the same sum in the same order, so they are equal.
             largest[i] = u32::from(point < sigmoid(beta * high));
         }
     }
 
-    /// A state at inverse temperature β, and the sweeps that it took.
+    /// A state at inverse temperature β, and the number of sweeps used.
     pub fn draw(&self, beta: f64, random: &mut Stream, state: &mut [u32], clock: &Clock<'_>) -> Result<u64> {
         let past = Streams::new(random.bits(), "coupling from the past");
         let mut largest = vec![0; state.len()];

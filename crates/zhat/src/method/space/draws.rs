@@ -1,4 +1,4 @@
-//! Many structures at once, each block of them from a stream of its own.
+//! Sampling of many structures, where each block has its own random stream.
 
 use rayon::prelude::*;
 
@@ -8,11 +8,11 @@ use crate::query::{Law, Samples};
 use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
-/// Structures that share a stream; of large ones each has its own, so that there is work for all threads.
+/// Structures that share a stream. Large structures have a stream each, so that all threads have work.
 const BLOCK: usize = 64;
 const LARGE: usize = 1 << 12;
 
-/// `count` structures, by a function that makes one.
+/// `count` structures, each drawn by the function `draw`.
 pub(crate) fn samples(
     model: &SpaceModel,
     count: usize,
@@ -44,11 +44,11 @@ pub(crate) fn samples(
     Ok(Samples::new(count, width, states, law))
 }
 
-/// Blocks whose results are held at once.
+/// Number of blocks whose results are held at a time.
 const GROUP: u64 = 1 << 10;
 
-/// Does so many blocks of work in the run's threads and hands their results on in order, whatever their
-/// number and that of the threads.
+/// Runs blocks of work in the threads of the run and passes their results on in order, regardless of the
+/// number of blocks and threads.
 pub(crate) fn in_order<T: Send>(
     blocks: std::ops::Range<u64>,
     run: &Run,

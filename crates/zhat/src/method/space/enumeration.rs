@@ -1,7 +1,6 @@
-//! Every structure of a small space, one after the other: to check the other methods, and for user-defined
-//! scores.
+//! Enumeration of all structures of a small space, to check the other methods and for user-defined scores.
 //!
-//! Time O(|Y|) scores, memory O(1) structures; draws take a second pass. Exact.
+//! Time O(|Y|) scores, memory O(1) structures; sampling needs a second pass. Exact.
 
 use super::pilot::{Pilot, is_own};
 use super::{Expectations, ROUND, SpaceMarginals, SpaceModel, count, marginals};
@@ -48,7 +47,7 @@ impl Forecasts<SpaceModel> for Enumeration {
     }
 }
 
-/// Shows every structure with its score.
+/// Calls `visit` with each structure and its score.
 fn each(
     model: &SpaceModel,
     clock: &Clock<'_>,
@@ -79,8 +78,7 @@ struct Sums {
     count: f64,
 }
 
-/// What `add` adds up of each structure with its weight, in a vector of this length, beside the weights
-/// themselves.
+/// The sums of the vectors that `add` accumulates for each structure and weight, and the sum of the weights.
 fn sums(
     model: &SpaceModel,
     length: usize,
@@ -107,12 +105,12 @@ fn sums(
     Ok((sums, log_partition))
 }
 
-/// The weights alone.
+/// The sum of the weights only.
 fn weights(model: &SpaceModel, clock: &Clock<'_>) -> Result<(Sums, f64)> {
     sums(model, 0, clock, |_, _, _| Ok(()))
 }
 
-/// Scores are off by the slack, and each rescaling costs a rounding.
+/// Scores have the error `slack`, and each rescaling adds one rounding.
 fn diagnostics(model: &SpaceModel, sums: &Sums, clock: &Clock<'_>) -> Diagnostics {
     let mut diagnostics = Diagnostics::new(NAME).note("structures", sums.count);
     diagnostics.rounding = model.slack() + numeric::rounding_allowance(64.0, model.magnitude());
@@ -137,7 +135,7 @@ impl FactorMarginals<SpaceModel> for Enumeration {
         let total = sums.weight.value();
         let values: Vec<f64> = sums.features.iter().map(|x| x / total).collect();
         let mut diagnostics = diagnostics(model, &sums, &clock);
-        // Plain sums of so many terms.
+        // Plain sums of `count` terms.
         let size = values.iter().map(|x| x * x).sum::<f64>().sqrt();
         diagnostics.rounding = (2.0 * diagnostics.rounding + sums.count * f64::EPSILON) * (1.0 + size);
         Ok(Answer::exact(Expectations { values, radius: diagnostics.rounding }, diagnostics))
@@ -214,7 +212,7 @@ impl KBest<SpaceModel> for Enumeration {
 }
 
 impl Sample<SpaceModel> for Enumeration {
-    /// Points on the line of all weights, found in a second pass and put into random order.
+    /// Draws points on the cumulative weights, finds their structures in a second pass and shuffles them.
     fn sample(&self, model: &SpaceModel, count: usize, run: &Run) -> Result<Answer<Samples>> {
         let clock = run.start(NAME);
         run.require_memory(NAME, self.forecast(model, Query::Sample(count), run).bytes)?;
@@ -239,7 +237,7 @@ impl Sample<SpaceModel> for Enumeration {
             }
             Ok(())
         })?;
-        // Rounding can leave a crumb after the last weight.
+        // Rounding can leave points beyond the last weight.
         for &at in &order[next..] {
             states[at * width..][..width].iter_mut().zip(&last).for_each(|(to, from)| *to = *from as usize);
         }

@@ -1,4 +1,4 @@
-//! The marginals of a model on a space: the probabilities of what its structures show.
+//! Marginals of a model on a space: the probabilities of elementary events of its structures.
 //!
 //! | space | table | entry |
 //! |---|---|---|
@@ -12,18 +12,18 @@ use super::{SpaceMarginals, SpaceModel, Structures};
 use crate::error::{Error, Result};
 use crate::run::Run;
 
-/// Whether the table has a row for every element and a column for every other.
+/// Whether the table has one row and one column per element.
 fn is_square(model: &SpaceModel) -> bool {
     !matches!(model.structures().base(), Structures::Hypercube(_) | Structures::Subtrees(_))
 }
 
-/// How many probabilities there are.
+/// The number of probabilities.
 pub(super) fn entries(model: &SpaceModel) -> f64 {
     let n = model.width() as f64;
     if is_square(model) { n * n } else { n }
 }
 
-/// A table of zeros, if the memory for `copies` of it is there.
+/// A table of zeros, if there is enough memory for `copies` of it.
 pub(super) fn table(model: &SpaceModel, method: &str, copies: usize, run: &Run) -> Result<SpaceMarginals> {
     if let Structures::Custom(_) = model.structures().base() {
         return Err(Error::NoAnswer(
@@ -36,7 +36,7 @@ pub(super) fn table(model: &SpaceModel, method: &str, copies: usize, run: &Run) 
     Ok(SpaceMarginals { values: vec![0.0; shape.iter().product()], shape, radius: 0.0 })
 }
 
-/// Adds `weight` to every event that the structure shows.
+/// Adds `weight` to each event that holds for the structure.
 pub(super) fn add(model: &SpaceModel, y: &[u32], weight: f64, sums: &mut [f64]) {
     let n = y.len();
     match model.structures().base() {
@@ -62,7 +62,8 @@ pub(super) fn add(model: &SpaceModel, y: &[u32], weight: f64, sums: &mut [f64]) 
     }
 }
 
-/// The table of cycles or partitions from the probabilities of their pairs, (0, 1), (0, 2), …, (1, 2), ….
+/// The table of cycles or partitions from the probabilities of pairs, in the order (0, 1), (0, 2), …, (1, 2),
+/// ….
 pub(super) fn of_pairs(model: &SpaceModel, pairs: &[f64], values: &mut [f64]) {
     let n = model.width();
     let cycles = matches!(model.structures().base(), Structures::Cycles(_));

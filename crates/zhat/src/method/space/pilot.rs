@@ -1,31 +1,30 @@
-//! A few uniform draws, from which forecasts guess what sampling will cost. Nothing that is promised rests on
-//! them.
+//! A few uniform samples that forecasts use to estimate the cost of sampling. No guarantee depends on them.
 
 use super::{Condition, Distance, Scores, SpaceModel, Structures, count};
 use crate::random::Streams;
 use crate::run::Run;
 
-/// Draws, the numbers that they may have together, and the tries that they may take.
+/// Number of samples, the total count of numbers in them, and the maximum number of tries.
 const DRAWS: usize = 64;
 const NUMBERS: usize = 1 << 20;
 const TRIES: usize = 1 << 12;
-/// The part of the time budget that one look may take, and the most of it in seconds.
+/// The share of the time limit that a pilot may use, and its maximum in seconds.
 const SHARE: f64 = 0.02;
 const SECONDS: f64 = 0.1;
 
-/// Mean and variance of the score under the uniform law, roughly.
+/// Approximate mean and variance of the score under the uniform distribution.
 pub(super) struct Pilot {
     mean: f64,
     variance: f64,
     range: (f64, f64),
-    /// Seconds of a draw from the space around, with its score.
+    /// Seconds per sample from the enclosing space, including its score.
     seconds: f64,
-    /// The share of those that are inside, where it has to be found.
+    /// The fraction of those that are inside, if it must be estimated.
     inside: Option<f64>,
 }
 
 impl Pilot {
-    /// What is found within a small part of the run's time. None where draws or scores fail.
+    /// The estimates found within a small share of the run's time. `None` if sampling or scoring fails.
     pub fn new(model: &SpaceModel, run: &Run) -> Option<Self> {
         let share = run.time().map_or(SECONDS, |time| (SHARE * time.as_secs_f64()).min(SECONDS));
         let run = run.within(Some(share));
@@ -58,7 +57,7 @@ impl Pilot {
             }
         }
         let (mean, variance) = match scores.len() {
-            // So rare that nothing is known about them.
+            // So few samples that nothing is known about the scores.
             0 | 1 => (0.5 * (range.0 + range.1), 0.0),
             n => {
                 let mean = scores.iter().sum::<f64>() / n as f64;
@@ -68,34 +67,34 @@ impl Pilot {
         let inside = outer.map(|_| (scores.len().max(1) as f64) / tries as f64);
         let mut seconds = seconds_a_draw(model);
         if is_own(model) {
-            // Nobody knows how long functions take; in powers of 4, so that noise does not decide between
-            // methods.
+            // The time of user-defined functions is unknown, so it is measured. Rounded to powers of 4, so
+            // that noise does not decide between methods.
             let measured = clock.seconds() / tries as f64;
             seconds = seconds.max(4f64.powf(measured.log(4.0).round()));
         }
         Some(Pilot { mean, variance, range, seconds, inside })
     }
 
-    /// The share of uniform draws that are in the space.
+    /// The fraction of uniform samples that are in the space.
     pub fn acceptance(&self) -> f64 {
         self.inside.unwrap_or(1.0)
     }
 
-    /// Seconds of one draw from the space around with its score.
+    /// Seconds per sample from the enclosing space, including its score.
     pub fn seconds_a_try(&self) -> f64 {
         self.seconds
     }
 
-    /// Seconds of one uniform draw with its score.
+    /// Seconds per uniform sample, including its score.
     pub fn seconds_a_draw(&self) -> f64 {
         self.seconds / self.acceptance()
     }
 
-    /// Seconds until the structures are counted.
+    /// Seconds for counting the structures.
     pub fn count_seconds(&self, error: f64, confidence: f64) -> f64 {
         match self.inside {
             Some(inside) => {
-                // Both tails of a normal law at each half of δ, roughly.
+                // Approximately both tails of a normal distribution at δ/2 each.
                 let square = 2.0 * (2.0 / (1.0 - confidence)).ln();
                 (square / (error * error)).max(count::BLOCK as f64) * self.seconds / inside
             }
@@ -103,20 +102,20 @@ impl Pilot {
         }
     }
 
-    /// ln E\[exp βs\] under the uniform law, as if scores were normal; no further than half the way to the
-    /// largest, where they are not.
+    /// ln E\[exp βs\] under the uniform distribution, as if scores were normal. Limited to half the distance
+    /// to the largest score, beyond which they are not normal.
     fn log_mean(&self, beta: f64) -> f64 {
         let most = 0.5 * beta * (self.mean + self.range.1);
         (beta * self.mean + 0.5 * beta * beta * self.variance)
             .clamp(beta * self.range.0, most.max(beta * self.range.0))
     }
 
-    /// Uniform draws that one draw at β by rejection takes.
+    /// The number of uniform samples per sample at β by rejection.
     pub fn tries(&self, beta: f64) -> f64 {
         (beta * self.range.1 - self.log_mean(beta)).exp()
     }
 
-    /// The relative second moment of exp s under the uniform law.
+    /// The relative second moment of exp s under the uniform distribution.
     pub fn second_moment(&self) -> f64 {
         (self.log_mean(2.0) - 2.0 * self.log_mean(1.0)).max(0.0).exp().min(self.tries(1.0))
     }
@@ -126,13 +125,13 @@ impl Pilot {
         self.log_mean(1.0) - self.range.0
     }
 
-    /// The mean over β from 0 to 1 of what one draw by rejection takes.
+    /// The mean over β from 0 to 1 of the number of tries per sample by rejection.
     pub fn mean_tries(&self) -> f64 {
         (0..16).map(|i| self.tries((f64::from(i) + 0.5) / 16.0)).sum::<f64>() / 16.0
     }
 }
 
-/// Whether user-defined functions are called for a draw or its score.
+/// Whether a sample or its score calls user-defined functions.
 pub(super) fn is_own(model: &SpaceModel) -> bool {
     let conditions = match model.structures() {
         Structures::Restricted(space) => space.conditions(),
@@ -143,7 +142,7 @@ pub(super) fn is_own(model: &SpaceModel) -> bool {
         || conditions.iter().any(|condition| matches!(condition, Condition::Function(_)))
 }
 
-/// Seconds of one uniform draw with its score; measured.
+/// Seconds per uniform sample, including its score; measured.
 fn seconds_a_draw(model: &SpaceModel) -> f64 {
     let width = model.width() as f64;
     let draw = match model.structures().base() {

@@ -10,6 +10,9 @@ impl<F: Real> Chain<F> {
     /// The factor graph of a batch of one: variable t is position t, with one factor for its emissions and
     /// one for each step.
     ///
+    /// # Errors
+    /// If the batch has more than one sequence, or the tables would have more than 10⁸ values.
+    ///
     /// ```
     /// use zhat::model::{Chain, Transitions};
     /// use zhat::{LogPartition, Run};

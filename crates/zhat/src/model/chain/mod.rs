@@ -153,6 +153,10 @@ impl<F: Real> Chain<F> {
     ///
     /// `emissions` are B×T×N with B = `lengths.len()` and the same T ≥ 1 for all sequences. Only the first
     /// `lengths[b]` positions of sequence b are used. Nothing is copied.
+    ///
+    /// # Errors
+    /// If there is no state or no sequence, an array has the wrong length, a sequence has length 0 or more
+    /// than T, a score is NaN or +∞, an embedding is not finite, or a sum of scores could overflow.
     pub fn new(
         start: Values<F>,
         emissions: Values<F>,
@@ -198,6 +202,9 @@ impl<F: Real> Chain<F> {
     }
 
     /// A linear-chain conditional random field, without start scores.
+    ///
+    /// # Errors
+    /// As [`Chain::new`].
     pub fn crf(
         states: usize,
         emissions: Values<F>,
@@ -212,6 +219,10 @@ impl<F: Real> Chain<F> {
     /// `start` (N), `transitions` (N×N, row i from state i) and `emissions` (N×V, row i the distribution of
     /// the symbols emitted by state i) are probabilities: `start` and every row must sum to 1 within 1e-4.
     /// `observations` are symbols 0 … V−1, one list per sequence. log Z is the log-likelihood.
+    ///
+    /// # Errors
+    /// If an array has the wrong length, a row is not a distribution, a symbol is not below V, or there is no
+    /// sequence or an empty one.
     pub fn hmm(start: &[F], transitions: &[F], emissions: &[F], observations: &[Vec<usize>]) -> Result<Self> {
         let states = start.len();
         let (longest, rows) = (observations.iter().map(Vec::len).max().unwrap_or(0), states.max(1));

@@ -21,6 +21,9 @@ impl<F: Real> Chain<F> {
     ///
     /// log Z of the result is the log weight of the evidence. Only the emissions are copied.
     ///
+    /// # Errors
+    /// If a sequence, position or state is out of range, or a position is given twice.
+    ///
     /// ```
     /// use zhat::model::{Chain, Observed, Transitions};
     /// let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
@@ -64,6 +67,9 @@ impl<F: Real> Chain<F> {
 
 impl<F: Real> SemiMarkov<F> {
     /// The chains conditioned on positions being in segments of these states, as in [`Chain::condition`].
+    ///
+    /// # Errors
+    /// As [`Chain::condition`].
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
         SemiMarkov::new(self.chain().condition(evidence)?, self.segments().clone(), self.longest())
     }

@@ -58,6 +58,9 @@ impl Sharpness {
 
 /// One chain of `steps` positions and `states` states with embeddings of dimension `rank`.
 ///
+/// # Errors
+/// If `states`, `steps` or `rank` is 0, or the scores do not fit in memory.
+///
 /// ```
 /// use zhat::Chain;
 /// use zhat::model::generate::{rdp_chain, Sharpness};

@@ -126,6 +126,9 @@ impl FactorGraph {
     /// most 2³².
     ///
     /// Memory is not checked here: methods compare their needs with the budget of their [`Run`](crate::Run).
+    ///
+    /// # Errors
+    /// If a number of states, or their sum, is out of range.
     pub fn new(cardinalities: Vec<usize>) -> Result<Self> {
         if let Some(v) = cardinalities.iter().position(|&states| states == 0) {
             return Err(Error::model(format!(
@@ -162,6 +165,10 @@ impl FactorGraph {
     }
 
     /// Adds θ_f over `scope`; an empty scope has one value, a constant.
+    ///
+    /// # Errors
+    /// If the scope contains an unknown variable or one twice, the table has the wrong length, a log-value is
+    /// NaN or +∞, or the log-values of all factors could add up to too much.
     pub fn add_factor(&mut self, scope: &[usize], log_values: &[f64]) -> Result<&mut Self> {
         let f = self.factor_count();
         if let Some(v) = scope.iter().find(|&&v| v >= self.cardinalities.len()) {
@@ -203,6 +210,9 @@ impl FactorGraph {
     }
 
     /// Names the variables and their states.
+    ///
+    /// # Errors
+    /// As [`Names::new`].
     pub fn with_names(mut self, variables: Vec<String>, states: Vec<Vec<String>>) -> Result<Self> {
         self.names = Some(Names::new(variables, states, &self.cardinalities)?);
         Ok(self)
@@ -324,6 +334,10 @@ impl FactorGraph {
     /// forbids its other states. log Z becomes log P̃(evidence), and methods need no special treatment of
     /// evidence.
     ///
+    /// # Errors
+    /// If a variable or state is out of range, a variable is given twice, or there is no memory for the
+    /// tables.
+    ///
     /// ```
     /// # use zhat::FactorGraph;
     /// let mut graph = FactorGraph::new(vec![2, 2])?;
@@ -407,6 +421,9 @@ impl FactorGraph {
     /// The same graph with other tables, concatenated in factor order.
     ///
     /// Exact methods use the same elimination order for all such graphs and compute it once per cache.
+    ///
+    /// # Errors
+    /// If the number of log-values is wrong, or a log-value is NaN, +∞ or too large.
     ///
     /// ```
     /// # use zhat::FactorGraph;

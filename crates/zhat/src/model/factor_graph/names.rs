@@ -17,6 +17,9 @@ pub struct Names {
 impl Names {
     /// Checks that there is one name per variable, that names are unique, and that each variable has names
     /// for none or all of its states.
+    ///
+    /// # Errors
+    /// If one of these conditions does not hold.
     pub fn new(variables: Vec<String>, states: Vec<Vec<String>>, cardinalities: &[usize]) -> Result<Self> {
         if variables.len() != cardinalities.len() || states.len() != cardinalities.len() {
             return Err(Error::model(format!(

@@ -96,6 +96,9 @@ impl Family {
 
     /// The family with this name, with parameters in the order of [`Family::NAMES`].
     ///
+    /// # Errors
+    /// If there is no family of this name, the number of parameters is wrong, or a parameter is out of range.
+    ///
     /// ```
     /// use zhat::model::Family;
     /// assert_eq!(Family::named("gamma", &[2.0, 0.5])?, Family::Gamma { shape: 2.0, rate: 0.5 });
@@ -158,6 +161,10 @@ impl Family {
     }
 
     /// The density on the box [a, b] for every variable.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or the box is not a bounded interval (for counts: whole numbers) on
+    /// which the density is positive and finite.
     ///
     /// ```
     /// use zhat::model::{Family, MixedModel};
@@ -265,6 +272,10 @@ fn counts((a, b): (f64, f64)) -> Result<Domain> {
 impl MixedModel {
     /// A mixture of normal distributions: Σₖ wₖ exp(−(x − μₖ)²/2σₖ²)/σₖ on the box. The variables are the
     /// class k and the number x.
+    ///
+    /// # Errors
+    /// If there is no class, the slices have different lengths, a weight or deviation is not positive, or the
+    /// box is not a bounded interval.
     pub fn gaussian_mixture(
         weights: &[f64],
         means: &[f64],

@@ -7,6 +7,9 @@ use crate::random::Streams;
 
 /// A random mixture of normal distributions: means are uniform on the box, standard deviations between 1/20
 /// and 1/5 of its width.
+///
+/// # Errors
+/// If `classes` is 0, the box is not a bounded interval, or the model does not fit in memory.
 pub fn gaussian_mixture(classes: usize, bounds: (f64, f64), seed: u64) -> Result<MixedModel> {
     if classes == 0 {
         return Err(Error::argument("classes", "at least one is needed"));

@@ -115,6 +115,11 @@ pub struct MixedModel {
 
 impl MixedModel {
     /// A model from its variables and terms, validated.
+    ///
+    /// # Errors
+    /// If a domain is empty or an interval unbounded, a weight is not finite, a term has an unknown variable
+    /// or a statistic that is not defined on its domain, the sum over an unbounded count diverges, or the
+    /// terms are too large.
     pub fn new(domains: Vec<Domain>, terms: Vec<Term>) -> Result<Self> {
         for (v, &domain) in domains.iter().enumerate() {
             match domain {

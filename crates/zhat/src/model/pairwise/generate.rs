@@ -43,6 +43,10 @@ impl Default for PairwiseShape {
 /// A grid or a random tree with normal scores; factored interactions have normal embeddings whose products
 /// have the variance `coupling`².
 ///
+/// # Errors
+/// If `rows`, `columns` or `states` is 0, `strength` or `coupling` is not finite, or the scores do not fit in
+/// memory.
+///
 /// ```
 /// use zhat::model::generate::{pairwise, PairwiseShape};
 /// let graph = pairwise::<f32>(&PairwiseShape { rows: 3, columns: 4, states: 20, ..Default::default() }, 7)?;

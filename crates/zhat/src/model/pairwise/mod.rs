@@ -46,6 +46,10 @@ impl<F: Real> PairwiseGraph<F> {
     ///
     /// `nodes` are V×N. The rows of the table of edge e are the states of `edges[e].0`, the columns those of
     /// `edges[e].1`; with [`Transitions::PerStep`], edge e has table e. Nothing is copied.
+    ///
+    /// # Errors
+    /// If an array has the wrong length, an edge does not join two different variables, a score is NaN or +∞,
+    /// an embedding is not finite, or a sum of scores could overflow.
     pub fn new(
         states: usize,
         nodes: Values<F>,
@@ -134,6 +138,9 @@ impl<F: Real> PairwiseGraph<F> {
     }
 
     /// The model conditioned on some variables: their other states get weight zero.
+    ///
+    /// # Errors
+    /// If a variable or state is out of range.
     pub fn observe(&self, evidence: &[(usize, usize)]) -> Result<Self> {
         let mut nodes = self.nodes.to_vec();
         for &(v, x) in evidence {
@@ -148,6 +155,9 @@ impl<F: Real> PairwiseGraph<F> {
     }
 
     /// The model as a factor graph with full tables.
+    ///
+    /// # Errors
+    /// If the tables would have more than 10⁸ values.
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (n, v) = (self.states, self.variables());
         let values = v as f64 * n as f64 + self.edges.len() as f64 * (n as f64).powi(2);

@@ -36,6 +36,9 @@ pub enum Segments<F: Real = f64> {
 impl<F: Real> SemiMarkov<F> {
     /// A batch of semi-Markov chains; `chain` has the start, emission and transition scores, and `longest` is
     /// L.
+    ///
+    /// # Errors
+    /// If `longest` is 0, the number of segment scores is wrong, or one of them is NaN or +∞.
     pub fn new(chain: Chain<F>, segments: Segments<F>, longest: usize) -> Result<Self> {
         let (name, values, expected) = match &segments {
             Segments::Lengths(values) => ("L × N", values, longest * chain.states()),

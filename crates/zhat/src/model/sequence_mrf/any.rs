@@ -75,6 +75,9 @@ impl AnyModel for SequenceMrf {
 
 impl SequenceMrf {
     /// The factor graph of the cycle: one factor for each position, and one for each interacting pair.
+    ///
+    /// # Errors
+    /// If the tables would have more than 10⁸ values.
     pub fn to_factor_graph(&self) -> Result<FactorGraph> {
         let (length, states) = (self.length(), self.states());
         check_moderate(length as f64 * self.context() as f64 * (states as f64).powi(2))?;

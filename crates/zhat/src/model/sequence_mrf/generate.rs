@@ -31,6 +31,10 @@ impl Default for SequenceMrfShape {
 
 /// A cycle with normal scores; the products of normal embeddings have the variance `coupling`².
 ///
+/// # Errors
+/// If `states`, `context` or `rank` is 0, `length` does not exceed `context`, `strength` or `coupling` is not
+/// finite, or the parameters do not fit in memory.
+///
 /// ```
 /// use zhat::model::generate::{sequence_mrf, SequenceMrfShape};
 /// let model = sequence_mrf(&SequenceMrfShape { states: 5, context: 2, ..Default::default() }, 7)?;

@@ -42,6 +42,10 @@ pub struct SequenceMrf {
 impl SequenceMrf {
     /// A cycle of `length` positions, which must exceed K, so that no position interacts with itself.
     ///
+    /// # Errors
+    /// If there is no state or no interaction, `length` does not exceed K, an array has the wrong length, a
+    /// score is NaN or +∞, or an embedding is not finite.
+    ///
     /// ```
     /// use zhat::model::{Interactions, SequenceMrf};
     /// let theta = vec![0.5, -1.0, 0.0, 2.0];
@@ -102,6 +106,9 @@ impl SequenceMrf {
 
     /// θˡ = U·Rˡ·Wᵀ with one D × D matrix per distance; it is stored as U·(Wˡ)ᵀ with Wˡ = W·(Rˡ)ᵀ in single
     /// precision.
+    ///
+    /// # Errors
+    /// If the shapes do not agree; also as [`SequenceMrf::new`].
     pub fn rotated(
         length: usize,
         unary: Vec<f64>,
@@ -131,6 +138,9 @@ impl SequenceMrf {
     }
 
     /// The same parameters on a cycle of another length.
+    ///
+    /// # Errors
+    /// If `length` does not exceed K.
     pub fn with_length(&self, length: usize) -> Result<Self> {
         SequenceMrf::new(length, self.unary.clone(), self.interactions.clone())
     }

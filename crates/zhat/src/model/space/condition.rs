@@ -118,6 +118,12 @@ impl Condition {
     }
 
     /// Whether a structure in canonical form satisfies it.
+    ///
+    /// # Errors
+    /// If a user-defined predicate fails.
+    ///
+    /// # Panics
+    /// May panic if the structure does not belong to the space.
     pub fn holds(&self, space: &Structures, structure: &[u32]) -> Result<bool> {
         Ok(match self {
             Condition::Is(event) => event.holds(space, structure),

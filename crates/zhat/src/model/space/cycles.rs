@@ -22,6 +22,9 @@ pub struct Cycles {
 
 impl Cycles {
     /// The cycles through some of this many vertices.
+    ///
+    /// # Errors
+    /// If there are fewer than 3 vertices, or more than `u32::MAX`.
     pub fn new(vertices: usize) -> Result<Self> {
         check_size("vertices of cycles", vertices, 3)?;
         // ln C(n, k)(k − 1)!/2 = ln n! − ln (n − k)! − ln 2k.

@@ -14,6 +14,10 @@ use crate::random::{Stream, Streams};
 /// `footrule`, `spearman`, with θ = `strength` and a random reference), `subtree` (`unary`; the parent of
 /// every node except the first is a random earlier node), `cycle` and `partition` (`links`).
 ///
+/// # Errors
+/// If there is no such kind or scores, `strength` is not finite, `size` is too small for the space, or the
+/// model does not fit in memory.
+///
 /// ```
 /// use zhat::{LogPartition, Run};
 /// use zhat::model::generate;

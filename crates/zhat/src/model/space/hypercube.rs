@@ -14,12 +14,18 @@ pub struct Hypercube {
 
 impl Hypercube {
     /// {0, 1}ⁿ.
+    ///
+    /// # Errors
+    /// If there are more than `u32::MAX` labels.
     pub fn new(labels: usize) -> Result<Self> {
         check_size("labels", labels, 0)?;
         Ok(Hypercube { labels, signs: false })
     }
 
     /// {−1, 1}ⁿ; in structures −1 is written as 0.
+    ///
+    /// # Errors
+    /// If there are more than `u32::MAX` labels.
     pub fn signs(labels: usize) -> Result<Self> {
         Ok(Hypercube { signs: true, ..Self::new(labels)? })
     }

@@ -111,6 +111,9 @@ pub trait Space: Send + Sync + Debug {
     fn width(&self) -> usize;
 
     /// Checks that this is a structure of the space in canonical form; the error describes the problem.
+    ///
+    /// # Errors
+    /// If the structure does not belong to the space or is not in canonical form.
     fn check(&self, structure: &[u32]) -> Result<()>;
 
     /// ln |Y|, if it is known.
@@ -126,12 +129,19 @@ pub trait Space: Send + Sync + Debug {
     }
 
     /// Whether a structure of the enclosing space belongs to this space.
+    ///
+    /// # Errors
+    /// If a user-defined function fails. The default does not fail.
     fn contains(&self, structure: &[u32]) -> Result<bool> {
         Ok(self.check(structure).is_ok())
     }
 
     /// Draws a structure exactly uniformly. The default is rejection from the enclosing space.
     /// Implementations that may take long must check the clock.
+    ///
+    /// # Errors
+    /// For the default: if there is no enclosing space, 2²² samples of it are all outside this space,
+    /// [`Space::contains`] fails, or the run is cancelled or out of time.
     fn uniform(&self, random: &mut Stream, structure: &mut [u32], clock: &Clock<'_>) -> Result<()> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the space of {} has no uniform sampler", self.name())));
@@ -141,6 +151,10 @@ pub trait Space: Send + Sync + Debug {
 
     /// Visits every structure once, until `visit` returns `false`; returns whether all were visited. The
     /// clock is checked for structures that are skipped.
+    ///
+    /// # Errors
+    /// For the default: if there is no enclosing space, [`Space::contains`] fails, or the run is cancelled or
+    /// out of time.
     fn enumerate(&self, clock: &Clock<'_>, visit: &mut dyn FnMut(&[u32]) -> bool) -> Result<bool> {
         let Some(space) = self.enclosing() else {
             return Err(Error::NoAnswer(format!("the structures of {} cannot be listed", self.name())));
@@ -168,6 +182,9 @@ pub trait Space: Send + Sync + Debug {
     /// ln(q(back)/q(forth)). With this ratio the Metropolis rule must leave the uniform distribution
     /// invariant, and every structure must be reachable from every other. The result may be non-canonical;
     /// [`Space::canonical`] restores the canonical form.
+    ///
+    /// # Errors
+    /// As [`Space::uniform`], which the default calls.
     fn propose(
         &self,
         random: &mut Stream,

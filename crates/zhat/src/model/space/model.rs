@@ -26,6 +26,10 @@ pub struct SpaceModel {
 
 impl SpaceModel {
     /// A model from a space and scores that are defined for it.
+    ///
+    /// # Errors
+    /// If the scores are not defined for the space, have the wrong length or are not finite, or a score may
+    /// exceed 10¹² in absolute value.
     pub fn new(space: impl Into<Structures>, scores: Scores) -> Result<Self> {
         let space = space.into();
         scores.check(space.base())?;
@@ -48,6 +52,9 @@ impl SpaceModel {
     }
 
     /// The model restricted to the structures that also satisfy these conditions.
+    ///
+    /// # Errors
+    /// As [`Restricted::new`].
     ///
     /// ```
     /// use zhat::{LogPartition, Run};
@@ -155,11 +162,23 @@ impl SpaceModel {
     }
 
     /// s(y). The structure must belong to the space; [`Space::check`] tests this.
+    ///
+    /// # Errors
+    /// If a user-defined score fails or is outside its stated range.
+    ///
+    /// # Panics
+    /// May panic if the structure does not belong to the space.
     pub fn score(&self, structure: &[u32]) -> Result<f64> {
         self.scores.score(self.space.base(), structure)
     }
 
     /// The score after a step, from the score before it.
+    ///
+    /// # Errors
+    /// As [`SpaceModel::score`].
+    ///
+    /// # Panics
+    /// May panic if the structure does not belong to the space.
     pub fn score_after(&self, before: f64, structure: &[u32], step: &Step) -> Result<f64> {
         match self.scores.change(self.space.base(), structure, step) {
             Some(change) => Ok(before + change),
@@ -181,6 +200,12 @@ impl SpaceModel {
     }
 
     /// Adds `weight`·φ(y) to `sums`, which is as long as θ.
+    ///
+    /// # Errors
+    /// If user-defined features fail.
+    ///
+    /// # Panics
+    /// May panic if the structure does not belong to the space.
     pub fn add_features(&self, structure: &[u32], weight: f64, sums: &mut [f64]) -> Result<()> {
         self.scores.add(self.space.base(), structure, weight, sums)
     }

@@ -26,6 +26,9 @@ pub struct Partitions {
 
 impl Partitions {
     /// The partitions of this many elements.
+    ///
+    /// # Errors
+    /// If there are no elements, or more than `u32::MAX`.
     pub fn new(elements: usize) -> Result<Self> {
         check_size("elements of partitions", elements, 1)?;
         let log = |m: usize| elements as f64 * (m as f64).ln() - log_factorial(m);

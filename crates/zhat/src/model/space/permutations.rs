@@ -14,6 +14,9 @@ pub struct Permutations {
 
 impl Permutations {
     /// The orders of this many items.
+    ///
+    /// # Errors
+    /// If there are more than `u32::MAX` items.
     pub fn new(items: usize) -> Result<Self> {
         check_size("items", items, 0)?;
         Ok(Permutations { items })

@@ -45,6 +45,9 @@ impl PartialEq for Restricted {
 
 impl Restricted {
     /// The structures of `space` that satisfy all conditions, in addition to those it already has.
+    ///
+    /// # Errors
+    /// If a condition is not defined for the space, or names an element that does not exist.
     pub fn new(
         space: impl Into<Structures>,
         conditions: impl IntoIterator<Item = Condition>,

@@ -53,6 +53,10 @@ impl Subtrees {
     /// A tree given by the parent of every node; exactly one node, the root, has none. `empty` tells whether
     /// the empty subtree is included.
     ///
+    /// # Errors
+    /// If there is not exactly one root, a parent does not exist, the parents form a cycle, or there are more
+    /// than `u32::MAX` nodes.
+    ///
     /// ```
     /// use zhat::space::{Space, Subtrees};
     /// // Node 0 is the root, 1 and 2 are its children, 3 is the child of 1.

@@ -39,6 +39,9 @@ impl LogBilinear {
     /// C^{K+1}·D operations, for at most 1,000 states.
     ///
     /// The matrices are rounded to single precision, so log Z is 0 only up to about 10⁻⁷ per position.
+    ///
+    /// # Errors
+    /// If the context exceeds 2, there are more than 1,000 states, or `length` does not exceed the context.
     pub fn field(&self, length: usize, run: &Run) -> Result<SequenceMrf> {
         let states = self.vocabulary().states();
         let context = self.context();

@@ -24,6 +24,9 @@ pub struct LogBilinear {
 impl LogBilinear {
     /// A model from the vocabulary, K, D and the matrix with the rows (U(y), W¹(y), …, Wᴷ(y), b(y)); `cyclic`
     /// as in [`Stochastic`].
+    ///
+    /// # Errors
+    /// If K or D is 0, the matrix has the wrong size, or a number is not finite.
     pub fn new(
         vocabulary: Vocabulary,
         context: usize,
@@ -80,6 +83,12 @@ impl LogBilinear {
 
     /// Σ log p over all words of the sentences and over the ends of sentences; in single precision except for
     /// the sums.
+    ///
+    /// # Errors
+    /// If the run is cancelled or over its memory or time budget.
+    ///
+    /// # Panics
+    /// If a state is not in the vocabulary.
     pub fn log_likelihood(&self, sentences: &[Vec<u32>], run: &Run) -> Result<f64> {
         let clock = run.start("log-bilinear");
         let Parameters { context, rank, .. } = self.parameters;
@@ -103,6 +112,12 @@ impl LogBilinear {
 
     /// The likelihood with the numbers of words and sentences; certified if texts are cyclic. Sentence
     /// lengths are part of the model, so they contribute no separate term.
+    ///
+    /// # Errors
+    /// If the run is cancelled or over its memory or time budget.
+    ///
+    /// # Panics
+    /// If a state is not in the vocabulary.
     pub fn evaluate(&self, sentences: &[Vec<u32>], run: &Run) -> Result<TextScore> {
         if self.cyclic {
             return self.certified(sentences, run);
@@ -117,6 +132,9 @@ impl LogBilinear {
     }
 
     /// The words whose embeddings have the largest cosine with that of a word, and the cosines.
+    ///
+    /// # Errors
+    /// If the word is not in the vocabulary.
     pub fn neighbours(&self, word: &str, count: usize) -> Result<Vec<(String, f64)>> {
         nearest(&self.vocabulary, self.embeddings(), word, count)
     }
@@ -124,6 +142,10 @@ impl LogBilinear {
 
 /// Trains a log-bilinear model on sentences given as states of a vocabulary. `watch` is called after every
 /// epoch and stops training by returning false.
+///
+/// # Errors
+/// If an option is out of range, a text has no words or a state that is no word, the memory budget is too
+/// small, training diverges, or `watch` fails.
 pub fn train_log_bilinear(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

@@ -19,6 +19,10 @@ const LEAST: f64 = 0.02;
 
 /// Trains by the pseudo-likelihood on sentences given as states of a vocabulary. `watch` is called after
 /// every epoch and stops training by returning false.
+///
+/// # Errors
+/// If an option is out of range, a text has no words or a state that is no word, the memory budget is too
+/// small, training diverges, or `watch` fails.
 pub fn train_pseudo(
     sentences: &[Vec<u32>],
     vocabulary: &Vocabulary,

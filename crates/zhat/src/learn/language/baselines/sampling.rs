@@ -14,6 +14,9 @@ const LONGEST: usize = 1000;
 impl LogBilinear {
     /// Draws sentences, one state per word. In a cyclic text a sentence depends on the end of the previous
     /// one, so one sentence is drawn first and discarded.
+    ///
+    /// # Errors
+    /// If the run is cancelled or out of time.
     pub fn sample(&self, count: usize, run: &Run) -> Result<Vec<Vec<u32>>> {
         let clock = run.start("sampling");
         let streams = Streams::new(run.seed(), "sentences");

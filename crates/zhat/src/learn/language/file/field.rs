@@ -41,6 +41,9 @@ pub(super) fn words(tensors: &TensorMap) -> Result<Vec<String>> {
 }
 
 /// Reads a language model; `name` is the file's name for messages.
+///
+/// # Errors
+/// If the bytes are not a file of this kind, or its tensors do not form a model.
 pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
     let mut tensors = tensor_file::parse_kind(bytes, name, KIND)?;
     let words = words(&tensors)?;
@@ -65,6 +68,9 @@ pub fn parse_language_model(bytes: &[u8], name: &str) -> Result<LanguageModel> {
 }
 
 /// Writes a language model; the same model gives the same bytes.
+///
+/// # Errors
+/// If `out` fails.
 pub fn write_language_model(model: &LanguageModel, out: &mut dyn Write) -> std::io::Result<()> {
     let (states, context) = (model.mrf().states(), model.mrf().context());
     let shape = [context, states];
@@ -89,6 +95,9 @@ pub fn write_language_model(model: &LanguageModel, out: &mut dyn Write) -> std::
 }
 
 /// Reads a language model from a file.
+///
+/// # Errors
+/// If the file cannot be read; also as [`parse_language_model`].
 pub fn read_language_model(path: &Path) -> Result<LanguageModel> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     parse_language_model(&bytes, &path.display().to_string())
@@ -111,6 +120,9 @@ struct Rest {
 }
 
 /// Writes a training checkpoint atomically.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn write_checkpoint(now: &TrainingCheckpoint, path: &Path) -> Result<()> {
     let mut rest = Rest {
         how: now.how.clone(),
@@ -153,6 +165,9 @@ pub fn write_checkpoint(now: &TrainingCheckpoint, path: &Path) -> Result<()> {
 }
 
 /// Reads a training checkpoint.
+///
+/// # Errors
+/// If the file cannot be read or is not a training checkpoint.
 pub fn read_checkpoint(path: &Path) -> Result<TrainingCheckpoint> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     let name = path.display().to_string();

@@ -18,6 +18,9 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
 }
 
 /// Reads a log-bilinear model; `name` is the file's name for messages.
+///
+/// # Errors
+/// If the bytes are not a file of this kind, or its tensors do not form a model.
 pub fn parse_log_bilinear(bytes: &[u8], name: &str) -> Result<LogBilinear> {
     let mut tensors = tensor_file::parse_kind(bytes, name, KIND)?;
     let words = words(&tensors)?;
@@ -30,6 +33,9 @@ pub fn parse_log_bilinear(bytes: &[u8], name: &str) -> Result<LogBilinear> {
 }
 
 /// Writes a log-bilinear model; the same model gives the same bytes.
+///
+/// # Errors
+/// If `out` fails.
 pub fn write_log_bilinear(model: &LogBilinear, out: &mut dyn Write) -> std::io::Result<()> {
     let states = model.vocabulary().states();
     let words = serde_json::to_string(model.vocabulary().words())?;

@@ -150,6 +150,10 @@ impl MeanField {
     /// Computes increasing lower bounds on log Z. `each` is called after every sweep (after every case, if
     /// `condition` is set) and ends the work by returning false. Every bound is certified.
     ///
+    /// # Errors
+    /// If an option is out of range, `condition` makes too many cases, Z = 0 is detected, the memory budget
+    /// is too small, or the run is cancelled or out of time before the first bound.
+    ///
     /// ```
     /// use zhat::Run;
     /// use zhat::bounds::MeanField;

@@ -319,6 +319,10 @@ impl WeightedMiniBuckets {
 
     /// Tightens the bounds sweep by sweep. Calls `report` after each sweep and stops when it returns false.
     ///
+    /// # Errors
+    /// If an option is out of range, Z = 0 is detected, the memory budget is too small, or the run is
+    /// cancelled or out of time before the first bound.
+    ///
     /// ```
     /// use zhat::Run;
     /// use zhat::bounds::WeightedMiniBuckets;

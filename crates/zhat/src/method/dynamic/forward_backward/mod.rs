@@ -12,17 +12,16 @@
 //! cost of one more sweep. The result is exact up to the rounding of the model's precision. If a sequence of
 //! a batch has no path, its log Z, its entropy and its divergence from any other distribution are −∞, it has
 //! no best path and no samples, and its gradient is zero. If no sequence has a path, the result is the error
-//! `zero-partition`, except that `log_partition_with_tape` and `log_partition_and_gradient` return log Z = −∞
-//! and a zero gradient.
+//! `zero-partition`, except that log Z as a differentiable operation is −∞ with a zero gradient.
 //!
-//! Differentiable operations come in pairs: `…_with_tape` returns the value and a tape, and
-//! `tape.vjp(cotangent)` returns the gradient of Σ cotangent·value.
+//! All operations of [`crate::query::Differentiable`] are supported.
 //!
 //! References: L. Rabiner, *A tutorial on hidden Markov models*, Proc. IEEE 77 (1989); D. Hernando, V.
 //! Crespi, G. Cybenko, *Efficient computation of the hidden Markov model entropy*, IEEE Trans. Inf. Theory 51
 //! (2005); V. Jiménez, A. Marzal, *Computing the K shortest paths*, WAE (1999).
 //!
 //! ```
+//! use zhat::query::{Differentiable, Operation};
 //! use zhat::{LogPartition, Run};
 //! use zhat::dynamic::ForwardBackward;
 //! use zhat::model::{Chain, Transitions};
@@ -30,9 +29,10 @@
 //! let transitions = Transitions::Shared(vec![0.0, 1.0, 1.0, 0.0].into());
 //! let chain = Chain::crf(2, emissions.into(), vec![3], transitions)?;
 //! let log_z = ForwardBackward::default().log_partition(&chain, &Run::default())?;
-//! let (value, tape) = ForwardBackward::default().log_partition_with_tape(&chain, &Run::default())?;
+//! let method = ForwardBackward::default();
+//! let (value, tape) = method.differentiate(Operation::LogPartition, &[&chain], &Run::default())?;
 //! assert!((value[0] - log_z.value[0]).abs() < 1e-12);
-//! let gradient = tape.vjp(&[1.0])?;
+//! let gradient = tape.gradient(&[1.0])?;
 //! assert!((gradient.emissions.iter().sum::<f64>() - 3.0).abs() < 1e-12);
 //! # Ok::<(), zhat::Error>(())
 //! ```

@@ -26,6 +26,10 @@ impl ForwardBackward {
     /// `count` exact samples of each sequence together with their relaxation at a positive temperature τ,
     /// softmax((log p̂ + noise)/τ), and a tape for its gradient. The gradient treats the hard states of a
     /// path and the lengths of its segments as constants.
+    ///
+    /// # Errors
+    /// If the temperature is not positive and finite, or the run is cancelled or over its memory or time
+    /// budget; `Error::ZeroPartition` if no sequence has a path of positive weight.
     #[allow(clippy::type_complexity)]
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
@@ -81,6 +85,10 @@ impl ForwardBackward {
 impl<M: SequenceModel> RelaxedTape<M> {
     /// The gradient of Σ of_states·states + Σ of_lengths·lengths for cotangents with the shapes B×S×T×N and
     /// B×S×T×L (empty for a chain). Cotangents at positions where no segment ends have no effect.
+    ///
+    /// # Errors
+    /// If a cotangent has the wrong length or a number that is not finite, or the run is cancelled or out of
+    /// time.
     pub fn vjp(&self, of_states: &[M::Real], of_lengths: &[M::Real]) -> Result<M::FactorMarginals> {
         let (model, chain, count) = (&self.model, self.model.chain(), self.count);
         let (steps, states, longest) = (chain.steps(), chain.states(), lengths_of(model));

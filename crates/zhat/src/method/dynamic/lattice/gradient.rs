@@ -85,7 +85,8 @@ impl<F: Real> Lattice<'_, F> {
         Ok(())
     }
 
-    /// The boundaries of the window, each paired with the sequences that cross it, are wanted and have Z > 0.
+    /// The pairs (boundary of the window, place of a sequence that crosses it), for the wanted sequences with
+    /// Z > 0.
     pub(super) fn pairs(
         &self,
         messages: &Messages<F>,

@@ -38,7 +38,7 @@ pub struct RandomizedForward {
     pub states: States,
     /// Target standard error of Ẑ relative to Z. If given, a pilot run determines the number of states.
     pub error: Option<f64>,
-    /// StateProposal distribution for the choice of states.
+    /// Proposal distribution for the choice of states.
     pub proposal: StateProposal,
     /// Selection rule.
     pub selection: Selection,
@@ -183,6 +183,10 @@ impl RandomizedForward {
     }
 
     /// Chooses states and evaluates the estimates, `replicates` times independently.
+    ///
+    /// # Errors
+    /// If an option is out of range or does not fit the model, or the run is cancelled or over its memory or
+    /// time budget.
     pub fn choose<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<StateChoice> {
         let clock = run.start(NAME);
         self.check_for(model)?;

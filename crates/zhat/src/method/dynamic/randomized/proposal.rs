@@ -15,7 +15,7 @@
 //!   be 0 for a state whose successors were all left out, and sums would be biased.
 //!
 //! The estimate is unbiased for any proposal if q is positive wherever it must be, and if the samples at a
-//! position depend on the samples behind its proposal only through the proposal. Replicates may therefore
+//! position depend on the samples used for its proposal only through the proposal. Replicates may therefore
 //! share one backward pass.
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,12 @@ impl StateProposal {
     }
 
     /// q at position t of sequence b, normalised. Only for proposals that depend on the model alone.
+    ///
+    /// # Errors
+    /// For the proposals `Given`, `Forward` and `TwoPass`, which depend on more than the model.
+    ///
+    /// # Panics
+    /// If b or t is out of range.
     pub fn probabilities<F: Real>(self, chain: &Chain<F>, b: usize, t: usize) -> Result<Vec<f64>> {
         if self.needs_messages() || self == StateProposal::Given {
             return Err(Error::argument("proposal", "depends on more than the model"));

@@ -136,7 +136,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             if s == 0 {
                 break;
             }
-            let chosen = rule.choose(Order::StateProposal, &logs, streams, b * chain.steps() + s);
+            let chosen = rule.choose(Order::Proposal, &logs, streams, b * chain.steps() + s);
             let sent = weighted(&message, &chosen);
             if !M::SEGMENTS {
                 let before = &mut before[(s - 1) * states..];
@@ -188,7 +188,7 @@ impl<'a, M: SequenceModel> Proposals<'a, M> {
             let features: Vec<f64> = guide.iter().map(|x| x.to_f64()).collect();
             let order = match self.proposal {
                 StateProposal::TwoPass => Order::Bands(&features),
-                StateProposal::Forward => Order::StateProposal,
+                StateProposal::Forward => Order::Proposal,
                 _ => Order::Number,
             };
             let block = (replicate * chain.batch() + b) * chain.steps() + t;

@@ -79,6 +79,9 @@ type Relaxed<M> = (SparseSamples<<M as SequenceModel>::Real, <M as SequenceModel
 impl RandomizedForward {
     /// `count` samples of each sequence with their relaxation at a positive temperature τ, and a tape for the
     /// gradient. The gradient treats the hard states of a path and the lengths of its segments as constants.
+    ///
+    /// # Errors
+    /// As [`RandomizedForward::choose`] and [`StateChoice::relaxed_samples_with_tape`].
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -99,6 +102,10 @@ pub(super) struct SampleSource {
 
 impl StateChoice {
     /// Samples from these states, with a tape for their gradient.
+    ///
+    /// # Errors
+    /// If the temperature is not positive and finite, the model has another shape than the one the states
+    /// were chosen for, or the run is cancelled or over its memory or time budget.
     pub fn relaxed_samples_with_tape<M: SequenceModel>(
         &self,
         model: &M,
@@ -213,6 +220,10 @@ impl<M: SequenceModel> SparseTape<M> {
 
     /// The gradient of Σ cotangent·values. The cotangents have the lengths of `values` and `lengths` for each
     /// sequence and sample.
+    ///
+    /// # Errors
+    /// If a cotangent has the wrong length or a number that is not finite, or the run is cancelled or out of
+    /// time.
     pub fn vjp(&self, cotangent: &[Vec<SparseCotangent<M::Real>>]) -> Result<M::FactorMarginals> {
         self.check(cotangent)?;
         let mut gradient = self.model.zero_gradient();

@@ -63,7 +63,7 @@ pub(crate) enum Order<'a> {
     /// By state number, if nothing is known about the states.
     Number,
     /// By their proposals.
-    StateProposal,
+    Proposal,
     /// In bands of similar features. Within each band by proposal, alternately ascending and descending.
     Bands(&'a [f64]),
 }
@@ -189,7 +189,7 @@ fn threshold(log_proposal: &[f64], mut count: usize, order: Order<'_>, random: &
 fn arrange(states: &mut [u32], order: Order<'_>, log_proposal: &[f64], inclusion: impl Fn(u32) -> f64) {
     match order {
         Order::Number => {}
-        Order::StateProposal => sort_by(states, log_proposal),
+        Order::Proposal => sort_by(states, log_proposal),
         Order::Bands(features) => {
             sort_by(states, features);
             // The number of bands equals the expected number of chosen states per band.
@@ -322,7 +322,7 @@ mod tests {
                 let mut weights = vec![f64::NAN; logs.len()];
                 let streams = Streams::new(5, name);
                 let features: Vec<f64> = (0..logs.len()).map(|i| (i as f64).sin()).collect();
-                let order = [Order::Number, Order::StateProposal, Order::Bands(&features)][count % 3];
+                let order = [Order::Number, Order::Proposal, Order::Bands(&features)][count % 3];
                 for run in 0..RUNS {
                     let mut random = streams.block(run as u64);
                     let chosen = Selection::Threshold.choose_in(order, &logs, count, 0, &mut random);

@@ -20,6 +20,10 @@ type Recording<M> = (Vec<f64>, Tape<<M as HasFactorMarginals>::FactorMarginals>)
 impl StateChoice {
     /// The same states and weights with the scores of another chain of the same shape. This makes estimates
     /// functions of the scores.
+    ///
+    /// # Errors
+    /// If the model has another shape than the one the states were chosen for, or the run is cancelled or out
+    /// of time.
     pub fn on<M: SequenceModel>(&self, model: &M, run: &Run) -> Result<StateChoice> {
         let chain = model.chain();
         let fits = self.batch() == chain.batch()
@@ -43,12 +47,12 @@ impl StateChoice {
         Ok(StateChoice { log_estimates: log_estimates?, ..self.clone() })
     }
 
-    /// log Ẑ or Ĥ of each sequence with these states, and the tape of its gradient. Ĥ is −∞ for sequences with
-    /// Ẑ = 0; they contribute nothing to a gradient.
+    /// log Ẑ or Ĥ of each sequence with these states, and the tape of its gradient. Ĥ is −∞ for sequences
+    /// with Ẑ = 0; they contribute nothing to a gradient.
     ///
     /// # Errors
-    /// If the model has another shape than the one the states were chosen for, for an operation on two models,
-    /// and if the work is stopped.
+    /// If the model does not have the shape for which the states were chosen, for an operation on two models,
+    /// and if the run is stopped.
     pub fn differentiate<M: SequenceModel + 'static>(
         &self,
         operation: Operation,
@@ -144,7 +148,7 @@ pub(super) fn gradient<M: SequenceModel>(
     Ok(gradient)
 }
 
-/// The gradient of Σ_b cotangent_b · Ĥ_b; `entropies` are those of the replicates.
+/// The gradient of Σ_b cotangent_b · Ĥ_b; `entropies` holds Ĥᵣ of the replicates.
 fn entropy_gradient<M: SequenceModel>(
     model: &M,
     choice: &StateChoice,

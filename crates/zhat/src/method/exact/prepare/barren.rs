@@ -10,8 +10,8 @@
 //! variables. Other queries involve all variables, so barren variables are removed for log Z only.
 //!
 //! Cost: every value is read once, and the values of a factor once more each time a variable is left in that
-//! factor alone. Sums are considered equal if they differ by at most 2u·Σ_{v in S} (states of v + 5) times (1
-//! + their magnitude), u = 2⁻⁵³. Their midpoint is used, so the error is at most half of that plus the
+//! factor alone. Sums are considered equal if they differ by at most 2u·Σ_{v in S} (states of v + 5) times
+//! (1 + their magnitude), u = 2⁻⁵³. Their midpoint is used, so the error is at most half of that plus the
 //! rounding error of a sum. This is less than the rounding allowance for eliminating S.
 //!
 //! Reference: R. D. Shachter, *Evaluating influence diagrams*, Operations Research 34 (1986).

@@ -117,8 +117,10 @@ const STEPS_PER_SECOND: f64 = 1e7;
 const BATCH: u64 = 8;
 const BATCHES: u64 = 1000;
 
-/// Compares the greedy rules. Returns `Err(log2 entries)` if the best order found has a table of more than
-/// 2^60 entries.
+/// The best elimination order found by several greedy rules.
+///
+/// # Errors
+/// If the best order found has a table of more than 2^60 entries; the error is log2 of the entries.
 ///
 /// ```
 /// use zhat::exact::elimination_order;

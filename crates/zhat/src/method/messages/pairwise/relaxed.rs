@@ -28,6 +28,10 @@ pub struct RelaxedStates<F> {
 impl RandomizedMessages {
     /// Draws `count` relaxed samples at a positive temperature, using the replicates' choices of states in
     /// turn.
+    ///
+    /// # Errors
+    /// If the temperature is not positive and finite, an option is out of range, no replicate has a positive
+    /// estimate, or the run is cancelled or over its memory or time budget.
     pub fn relaxed_samples<F: Real>(
         &self,
         graph: &PairwiseGraph<F>,

@@ -58,8 +58,8 @@ impl Ladder {
 pub(super) struct Joint<'a> {
     model: &'a MixedModel,
     component: &'a Component,
-    /// The discrete variables, each with its first value, the number of values, and the log tail mass that
-    /// the last value stands for.
+    /// The discrete variables, each with its first value, the number of values, and an upper bound on the
+    /// correction to the log weight of the last value, which stands for all larger ones.
     discrete: Vec<(usize, u64, u64, f64)>,
     places: HashMap<usize, usize>,
     pub boxes: Cell,

@@ -28,7 +28,7 @@ const POINTS: usize = 16;
 const BLOCK: usize = 1024;
 /// Number of tasks whose sums are kept at a time.
 const AT_ONCE: usize = 1 << 16;
-/// More points would take years.
+/// Maximum number of points; more would take years.
 const MOST_POINTS: f64 = 1e15;
 
 /// Gauss–Legendre quadrature on a grid.

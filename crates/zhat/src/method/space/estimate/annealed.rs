@@ -1,19 +1,20 @@
 //! Annealed importance sampling and sequential Monte Carlo with local moves.
 //!
-//! Particles start as uniform draws and are led from β = 0 to 1: at each step a particle's weight is
-//! multiplied by exp((β' − β)s), then it moves by the Metropolis rule at β' (flips, swaps, prune and graft;
-//! see [`super::super::Space::propose`]). The mean of the weights is unbiased for Z/|Y| (R. M. Neal,
-//! *Annealed importance sampling*, 2001). With `resample` the particles are drawn anew in proportion to their
-//! weights wherever fewer than half of them count, by systematic sampling, which keeps that true (P. Del
-//! Moral, A. Doucet, A. Jasra, *Sequential Monte Carlo samplers*, 2006). Independent replicates give the
-//! spread and a lower bound that always holds ([`crate::Guarantee`]); there is no upper one.
+//! Particles start as uniform samples and are moved from β = 0 to 1. At each step, the weight of a particle
+//! is multiplied by exp((β' − β)s), and the particle then makes Metropolis moves at β' (flips, swaps, prune
+//! and graft; see [`super::super::Space::propose`]). The mean of the weights is unbiased for Z/|Y| (R. M.
+//! Neal, *Annealed importance sampling*, 2001). With `resample`, the particles are resampled in proportion to
+//! their weights whenever the effective sample size is below half of them. Systematic resampling keeps the
+//! estimate unbiased (P. Del Moral, A. Doucet, A. Jasra, *Sequential Monte Carlo samplers*, 2006).
+//! Independent replicates give the spread and a lower bound that always holds ([`crate::Guarantee`]); there
+//! is no upper bound.
 //!
-//! The best structure: the same, led on to a β where E\[s\] ≥ s_max − ln|Y|/β leaves a hundredth of the
-//! range, and the best one seen on the way, with the certified interval [its score, s_max]. The inequality
-//! holds for exact draws at β; the moves come close to such only if they mix.
+//! The best structure is found by the same method, continued to a β where E\[s\] ≥ s_max − ln|Y|/β is within
+//! a hundredth of the range of s_max. The result is the best structure seen, with the certified interval [its
+//! score, s_max]. The inequality holds for exact samples at β; the moves approximate them only if they mix.
 //!
-//! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. Stops early
-//! with the replicates that are done.
+//! Time: replicates × particles × temperatures × sweeps × width moves. Memory: the particles. An early stop
+//! uses the finished replicates.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -31,29 +32,30 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "annealed";
-/// Moves after which a score that was kept up to date is made anew, so that rounding does not add up.
+/// Number of moves after which an incrementally updated score is recomputed, so that rounding does not
+/// accumulate.
 const REFRESH: u64 = 1 << 12;
-/// The fewest and the most temperatures that are chosen by themselves.
+/// Minimum and maximum of the default number of temperatures.
 const TEMPERATURES: (f64, f64) = (16.0, 4096.0);
-/// Replicates that are begun together; between two such groups one looks at the clock.
+/// Replicates that are started together. The clock is checked between two such groups.
 const GROUP: u64 = 256;
-/// ln|Y|/β at the last temperature of a search for the best structure, as a part of the range.
+/// ln|Y|/β at the last temperature of a search for the best structure, as a fraction of the range.
 const LEFT: f64 = 0.01;
 
-/// Particles that are led from the uniform law to the model.
+/// Annealed importance sampling of particles from the uniform distribution to the model.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AnnealedSampling {
-    /// Particles of one replicate.
+    /// Number of particles per replicate.
     pub particles: usize,
-    /// Independent replicates, at least two.
+    /// Number of independent replicates, at least two.
     pub replicates: usize,
-    /// Steps of β; 0 for as many as the range of the scores asks for.
+    /// Number of steps of β; 0 to choose it from the range of the scores.
     pub temperatures: usize,
-    /// Moves at each step, as a multiple of the structure's width.
+    /// Number of moves per step, as a multiple of the structure's width.
     pub sweeps: f64,
-    /// Whether particles are drawn anew in proportion to their weights.
+    /// Whether particles are resampled in proportion to their weights.
     pub resample: bool,
     /// Confidence of the lower bound.
     pub confidence: f64,
@@ -81,7 +83,7 @@ impl Default for AnnealedSampling {
     }
 }
 
-/// A structure on its way.
+/// A structure with its score and weight.
 #[derive(Clone)]
 struct Particle {
     structure: Vec<u32>,
@@ -90,7 +92,7 @@ struct Particle {
 }
 
 impl Particle {
-    /// So many Metropolis moves at β; whether there was time for all of them.
+    /// Makes `count` Metropolis moves at β. Returns whether there was time for all of them.
     fn moves(
         &mut self,
         model: &SpaceModel,
@@ -154,7 +156,7 @@ impl AnnealedSampling {
         Ok(particles)
     }
 
-    /// ln of one replicate's number of structures times its mean weight.
+    /// ln of the estimate of one replicate: the number of structures times the mean weight.
     fn replicate(&self, model: &SpaceModel, random: &mut Stream, clock: &Clock<'_>) -> Result<f64> {
         let (steps, moves) = (self.steps(model), self.moves(model));
         let mut particles = self.start(model, random, clock)?;
@@ -168,7 +170,7 @@ impl AnnealedSampling {
             if self.resample && time < steps {
                 total += resample(&mut particles, random);
             }
-            // The last weights are final: what moves after them changes nothing.
+            // The last weights are final, so further moves would change nothing.
             if time < steps {
                 for particle in &mut particles {
                     clock.check()?;
@@ -183,14 +185,14 @@ impl AnnealedSampling {
     }
 }
 
-/// The numbers of replicates that are begun together.
+/// The index ranges of replicates that are started together.
 fn groups(replicates: usize) -> impl Iterator<Item = std::ops::Range<u64>> {
     let all = replicates as u64;
     (0..all.div_ceil(GROUP)).map(move |group| group * GROUP..((group + 1) * GROUP).min(all))
 }
 
-/// Where fewer than half of the particles count, draws them anew and returns the ln of the mean weight that
-/// they had.
+/// If the effective sample size is below half of the particles, resamples them and returns ln of their mean
+/// weight.
 fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
     let count = particles.len() as f64;
     let logs: Vec<f64> = particles.iter().map(|particle| particle.log_weight).collect();
@@ -210,7 +212,7 @@ fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
         }
     }
     while let Some(last) = (chosen.len() < particles.len()).then(|| particles.last()).flatten() {
-        // Rounding can leave a crumb after the last weight.
+        // Rounding can leave points beyond the last weight.
         chosen.push(Particle { log_weight: 0.0, ..last.clone() });
     }
     *particles = chosen;
@@ -219,13 +221,13 @@ fn resample(particles: &mut Vec<Particle>, random: &mut Stream) -> f64 {
 
 impl Forecasts<SpaceModel> for AnnealedSampling {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
-        // A search for the best has one particle a chain, and keeps one of them all.
+        // A search for the best structure has one particle per chain and keeps one of them all.
         let map = query == Query::Map;
         let each = if map { 1.0 } else { self.particles as f64 };
         let particles = each * self.replicates as f64;
         let moves = particles * self.steps(model) as f64 * self.moves(model) as f64;
         let width = model.width() as f64;
-        // Every thread has its particles, and a copy of them while they are drawn anew.
+        // Each thread has its particles, and a copy of them during resampling.
         let held = run.threads() as f64 * 2.0 * each * (4.0 * width + 64.0);
         let kept = if map { GROUP as f64 * (4.0 * width + 64.0) } else { 8.0 * self.replicates as f64 };
         let each = match model.scores() {
@@ -303,7 +305,7 @@ impl Map<SpaceModel> for AnnealedSampling {
                 if clock.must_stop() {
                     return Ok((best, true));
                 }
-                // From 1/100 of the range upward in equal ratios.
+                // β increases geometrically from 0.1 divided by the range of the scores.
                 let exponent = time as f64 / steps as f64;
                 let first = (0.1 / model.spread().max(1e-300)).min(last);
                 let beta = first * (last / first).powf(exponent);
@@ -323,7 +325,7 @@ impl Map<SpaceModel> for AnnealedSampling {
                     Ok((particle, cut)) => {
                         chains += 1;
                         stopped |= cut;
-                        // The first of equal ones, whatever the threads.
+                        // The first of equal ones, regardless of the number of threads.
                         if best.as_ref().is_none_or(|best| particle.score > best.score) {
                             best = Some(particle);
                         }

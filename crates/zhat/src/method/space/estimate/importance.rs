@@ -1,14 +1,14 @@
 //! Uniform importance sampling with an interval from the known range of the weights.
 //!
-//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform: empirical Bernstein and Chernoff
-//! bounds hold for E\[w\] whatever the tails ([`crate::method::bounds::minibucket`]). One looks at 2¹⁰, 2¹¹,
-//! … draws with a risk of δ/(j(j + 1)) at the j-th look, so one may stop at any of them: as soon as the
-//! interval is narrow enough, when the time is up, or after `samples` draws.
+//! Z = |Y| exp(s_max) E\[w\], w = exp(s(y) − s_max) in [0, 1], y uniform. Empirical Bernstein and Chernoff
+//! bounds hold for E\[w\] for any tails ([`crate::method::bounds::minibucket`]). The bounds are evaluated
+//! after 2¹⁰, 2¹¹, … samples, the j-th time with a risk of δ/(j(j + 1)), so sampling may stop at any of them:
+//! when the interval is narrow enough, at the time limit, or after `samples` samples.
 //!
-//! Where |Y| is not known but the space around it is, y is drawn from that space and weighs 0 where it is not
-//! in Y: Z then comes without |Y|. In all other cases |Y| is estimated first.
+//! If |Y| is not known but the size of the enclosing space is, y is drawn from that space and has weight 0 if
+//! it is not in Y; Z then does not require |Y|. In all other cases |Y| is estimated first.
 //!
-//! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform draws, c = E\[w\]. Memory: one structure a thread.
+//! Time: about 2 ln(1/δ)(V/(cε)² + 7/(6cε)) uniform samples, c = E\[w\]. Memory: one structure per thread.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,23 +27,23 @@ use crate::random::Streams;
 use crate::run::Run;
 
 const NAME: &str = "importance";
-/// Draws that share a stream; with user-defined functions, which may be slow, fewer, so that the first look
-/// comes soon.
+/// Samples that share a stream. Fewer with user-defined functions, which may be slow, so that the first
+/// evaluation comes soon.
 const BLOCK: u64 = 256;
 const OWN_BLOCK: u64 = 4;
-/// Blocks before the first look.
+/// Blocks before the first evaluation of the bounds.
 const FIRST: u64 = 4;
 
-/// Weights of uniform draws.
+/// Importance sampling with uniform samples.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct UniformImportance {
-    /// ε: draws go on until the interval is no wider than ln((1 + ε)/(1 − ε)).
+    /// ε: sampling continues until the interval is no wider than ln((1 + ε)/(1 − ε)).
     pub error: f64,
-    /// How sure the interval is.
+    /// Confidence of the interval.
     pub confidence: f64,
-    /// The most draws.
+    /// Maximum number of samples.
     pub samples: u64,
 }
 
@@ -70,7 +70,7 @@ impl Forecasts<SpaceModel> for UniformImportance {
                     2.0 * log * (variance / self.error + 1.2 * pilot.tries(1.0) / inside) / self.error;
                 draws.max((FIRST * block_of(model)) as f64).min(self.samples as f64) * pilot.seconds_a_try()
             }
-            // What is wrong the run itself will say.
+            // The run itself reports the error.
             None => 0.0,
         };
         Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
@@ -124,7 +124,7 @@ impl LogPartition<SpaceModel> for UniformImportance {
             let mut more = sums;
             let add = |_: u64, part: (f64, f64)| more = (more.0 + part.0, more.1 + part.1);
             match in_order(done..goal, run, work, add) {
-                // The last look stands.
+                // The result of the last evaluation is used.
                 Err(_) if look > 1 && clock.must_stop() => {
                     stopped = true;
                     break;
@@ -142,7 +142,7 @@ impl LogPartition<SpaceModel> for UniformImportance {
             let mean = sums.0 / number;
             let variance = ((sums.1 - number * mean * mean) / (number - 1.0)).max(0.0);
             let seen = Moments { count: number, mean, variance };
-            // A half of the look's risk for each end.
+            // Half of the risk for each end.
             let risk = 0.5 * delta / (look * (look + 1)) as f64;
             let (low, high) = (seen.low(risk).max(0.0).ln(), seen.high(risk).ln());
             found = (if mean > 0.0 { mean.ln() } else { high }, low, high);
@@ -153,13 +153,13 @@ impl LogPartition<SpaceModel> for UniformImportance {
             }
         }
         if let Some((_, log)) = around {
-            // One structure at least, once one was seen.
+            // Once a structure was seen, there is at least one.
             count.part = if sums.0 > 0.0 { -log } else { f64::NEG_INFINITY };
         }
         let mut diagnostics = Diagnostics::new(NAME).note("samples", done * size);
         diagnostics.stopped_early = stopped;
         let (value, low, high) = found;
-        // Sums of so many weights round by a relative error of their number at most.
+        // Sums of weights have a relative rounding error of at most their number.
         let operations = (64 + size + done) as f64;
         answer(
             model,
@@ -182,7 +182,7 @@ fn weight(model: &SpaceModel, structure: &[u32]) -> Result<f64> {
     Ok((model.score(structure)? - model.range().1).exp().min(1.0))
 }
 
-/// The space around one of unknown size, with ln of its size.
+/// The enclosing space of a space of unknown size, with ln of its size.
 fn around(space: &dyn Space) -> Option<(&dyn Space, f64)> {
     if space.log_count().is_some() {
         return None;

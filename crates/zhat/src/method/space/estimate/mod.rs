@@ -1,21 +1,21 @@
-//! log Z of a model on a space to a relative error of Z, with a stated confidence.
+//! log Z of a model on a space with a given relative error of Z and a given confidence.
 //!
-//! (ε, δ) in, an interval out. What the methods draw:
+//! The input is (ε, δ), the output is an interval. Samples used by the methods:
 //!
-//! | method | exact draws | where |
+//! | method | exact samples | module |
 //! |---|---|---|
-//! | [`UniformImportance`] | none, uniform ones only: about (V/c²ε² + 1/cε)·ln 1/δ, c = Z/(\|Y\| exp s_max) | `importance` |
-//! | [`Telescoped`] | one a level, ⌈Δ/ln(1 + ε²/4)⌉ levels, median of k runs | `telescoped` |
+//! | [`UniformImportance`] | none, only uniform ones: about (V/c²ε² + 1/cε)·ln 1/δ, c = Z/(\|Y\| exp s_max) | `importance` |
+//! | [`Telescoped`] | one per level, ⌈Δ/ln(1 + ε²/4)⌉ levels, median of k runs | `telescoped` |
 //! | [`TootsiePop`] | about ln(Z/\|Y\| exp s_min)²·ln(1/δ)/ε² | `tpa` |
 //! | [`PublishedScheme`] | 65 l² exp(2/p)/ε², l = ⌈p·BR⌉ | `published` |
-//! | [`AnnealedSampling`] | none: moves of a Markov chain; unbiased, no upper end | `annealed` |
+//! | [`AnnealedSampling`] | none: moves of a Markov chain; unbiased, no upper bound | `annealed` |
 //!
-//! Where |Y| is not known it is estimated first (`count`), with a half of δ and about a half of ε; importance
-//! sampling of a restricted space does without, because it can draw from the space around it.
+//! If |Y| is not known, it is estimated first (`count`), with half of δ and about half of ε. Importance
+//! sampling of a restricted space does not need |Y|, because it can sample from the enclosing space.
 //!
-//! Exact draws are made as [`super::PerfectSampling`] makes them. Plain importance sampling never takes more
-//! uniform draws than one draw by rejection would for each unit of variance, so the annealed methods pay
-//! where there is a better sampler than rejection.
+//! Exact samples are drawn as in [`super::PerfectSampling`]. Plain importance sampling never needs more
+//! uniform samples per unit of variance than one sample by rejection, so the annealed methods pay off only if
+//! there is a better sampler than rejection.
 
 mod annealed;
 mod importance;
@@ -37,7 +37,7 @@ use crate::error::Result;
 use crate::numeric;
 use crate::run::Clock;
 
-/// An answer from |Y| and an interval about ln Z/|Y|, within what is certain: s_min ≤ ln Z/|Y| ≤ s_max.
+/// A result from |Y| and an interval for ln Z/|Y|, clipped to the certain bounds s_min ≤ ln Z/|Y| ≤ s_max.
 fn answer(
     model: &SpaceModel,
     count: &Count,

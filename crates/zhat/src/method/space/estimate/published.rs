@@ -1,19 +1,18 @@
-//! The approximation scheme as published (Vembu, Gärtner and Boley 2009, Section 2.2), as printed and
-//! corrected.
+//! The approximation scheme of Vembu, Gärtner and Boley (2009, Section 2.2), as printed and corrected.
 //!
-//! 1/Z is written as a product over levels of E_{β_i}\[exp((β_{i−1} − β_i)s)\]/|Y|, each expectation the mean
-//! of S exact draws at β_i; Theorem 2.5: S = ⌈65 ε⁻² l exp(2/p)⌉ gives a factor 1 ± ε with probability 3/4.
-//! Printed are l = p⌈BR⌉ levels β_j = j/(p·BR), which overshoot 1 or end with another step than the proof
-//! has, and the factor |Y| is lost. Corrected: l = ⌈p·BR⌉ equal steps, draws at β_{i−1} with exp((β_i −
-//! β_{i−1})s), which makes Ẑ unbiased and the first level the plain uniform sampler, and |Y| in its place.
-//! The median of k runs boosts the confidence.
+//! 1/Z is written as a product over levels of E_{β_i}\[exp((β_{i−1} − β_i)s)\]/|Y|, where each expectation is
+//! the mean of S exact samples at β_i. Theorem 2.5: S = ⌈65 ε⁻² l exp(2/p)⌉ gives a factor 1 ± ε with
+//! probability 3/4. As printed, there are l = p⌈BR⌉ levels β_j = j/(p·BR), which overshoot 1 or end with a
+//! different step than in the proof, and the factor |Y| is missing. Corrected: l = ⌈p·BR⌉ equal steps,
+//! samples at β_{i−1} with exp((β_i − β_{i−1})s), which makes Ẑ unbiased and the first level the plain
+//! uniform sampler, and the factor |Y|. The median of k runs increases the confidence.
 //!
-//! Draws may also be approximate: META from a uniform start for so many steps that each law is within ε/(5 l
-//! exp(2/p)) of its own in total variation (Theorem B.2), which moves every level's mean by a factor 1 ± ε/5l
-//! at most, all of them together by 1 ± ε/4, and leaves the promise as it is (Theorem A.1).
+//! Samples may also be approximate: META from a uniform start, with enough steps that each distribution is
+//! within ε/(5 l exp(2/p)) in total variation (Theorem B.2). This changes the mean of each level by a factor
+//! of at most 1 ± ε/5l, and all of them together by 1 ± ε/4, which preserves the guarantee (Theorem A.1).
 //!
-//! BR is the largest |s|, which is what the proof uses of it. Time: k·l·S exact draws: for reference;
-//! [`super::Telescoped`] promises the same for hundreds of times fewer.
+//! BR is the largest |s|, as used in the proof. Time: k·l·S exact samples. For reference only;
+//! [`super::Telescoped`] has the same guarantee with hundreds of times fewer samples.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +30,7 @@ use crate::random::Streams;
 use crate::run::Run;
 
 const NAME: &str = "fpras-published";
-/// Draws that share a stream.
+/// Samples that share a stream.
 const BLOCK: u64 = 256;
 
 /// The published scheme.
@@ -41,15 +40,15 @@ const BLOCK: u64 = 256;
 pub struct PublishedScheme {
     /// ε.
     pub error: f64,
-    /// The confidence; up to 3/4 one run is enough.
+    /// Confidence; up to 3/4 a single run suffices.
     pub confidence: f64,
-    /// p, a whole number of at least 3.
+    /// p, an integer of at least 3.
     pub p: u32,
-    /// The schedule as it was printed, which promises nothing.
+    /// Use the schedule as printed, which has no guarantee.
     pub as_printed: bool,
-    /// Draws within the tolerance of Theorem A.1 instead of exact ones.
+    /// Use samples within the tolerance of Theorem A.1 instead of exact ones.
     pub approximate: bool,
-    /// How exact draws are made.
+    /// Sampler of exact samples.
     pub sampler: Sampler,
 }
 
@@ -90,7 +89,7 @@ impl PublishedScheme {
 }
 
 impl PublishedScheme {
-    /// How close approximate draws must come.
+    /// Required accuracy of approximate samples.
     fn tolerance(&self, model: &SpaceModel, error: f64) -> f64 {
         self.schedule(model, error).tolerance(error, f64::from(self.p))
     }
@@ -108,7 +107,7 @@ impl Forecasts<SpaceModel> for PublishedScheme {
                 };
                 draws * each + pilot.count_seconds(error, confidence)
             }
-            // What is wrong the run itself will say.
+            // The run itself reports the error.
             _ => 0.0,
         };
         let promise = if self.as_printed { Promise::Heuristic } else { Promise::Bounds };
@@ -132,7 +131,7 @@ impl LogPartition<SpaceModel> for PublishedScheme {
             if self.as_printed { 1.0 / (f64::from(self.p) * Self::norm(model)) } else { 1.0 / levels as f64 };
         let beta = |level: u64| match level {
             level if level == levels => 1.0,
-            // As printed, and 0 where all scores are 0.
+            // As printed; 0 if all scores are 0.
             level if step.is_finite() => level as f64 * step,
             _ => 0.0,
         };

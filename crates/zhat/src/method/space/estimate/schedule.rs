@@ -1,7 +1,8 @@
-//! How many levels, samples and runs the schemes take: formulas only.
+//! Formulas for the number of levels, samples and runs of the schemes.
 
-/// The levels of the telescoped scheme: with Δ the range of the scores and one exact draw a level, ⌈Δ/ln(1 +
-/// ε²/4)⌉ equal steps of β make Ẑ's relative variance at most ε²/4, so P(|Ẑ − Z| ≤ εZ) ≥ 3/4 by Chebyshev.
+/// The number of levels of the telescoped scheme. With Δ the range of the scores and one exact sample per
+/// level, ⌈Δ/ln(1 + ε²/4)⌉ equal steps of β make the relative variance of Ẑ at most ε²/4, so P(|Ẑ − Z| ≤ εZ)
+/// ≥ 3/4 by Chebyshev's inequality.
 ///
 /// The estimate is |Y| Π exp(s(y_i)/l) with y_i at β_i = i/l. Its relative second moment is Π Z(β_i +
 /// 2/l)Z(β_i)/Z(β_i + 1/l)², which telescopes to Z(1 + 1/l)Z(0)/(Z(1)Z(1/l)) ≤ exp(Δ/l).
@@ -9,11 +10,11 @@ pub fn telescoped_levels(spread: f64, error: f64) -> f64 {
     (spread / (0.25 * error * error).ln_1p()).ceil().max(1.0)
 }
 
-/// The fewest runs, an odd number, whose median errs with probability at most δ where each run errs with
+/// The smallest odd number of runs whose median fails with probability at most δ if each run fails with
 /// probability at most 1/4: P(Binomial(k, ¼) ≥ (k + 1)/2) ≤ δ.
 pub fn median_runs(delta: f64) -> usize {
     let mut k = 1;
-    // At 1001 the probability is below the least positive number there is beside 1.
+    // At 1001 the probability is far below any δ that can be represented as 1 minus a confidence.
     while upper_tail(k) > delta && k < 1001 {
         k += 2;
     }
@@ -30,12 +31,12 @@ fn upper_tail(k: usize) -> f64 {
     (half..=k).map(term).sum()
 }
 
-/// The published scheme's figures.
+/// Levels and samples of the published scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// Steps of β.
+    /// Number of steps of β.
     pub levels: f64,
-    /// Samples at each.
+    /// Samples per level.
     pub samples_each: f64,
 }
 
@@ -55,27 +56,27 @@ impl Published {
         Published { levels, samples_each: (65.0 * levels * (2.0 / p).exp() / (error * error)).ceil() }
     }
 
-    /// All samples.
+    /// Total number of samples.
     pub fn total(&self) -> f64 {
         self.levels * self.samples_each
     }
 
-    /// How close to its law an approximate sampler must come (Theorem A.1).
+    /// Required total-variation accuracy of an approximate sampler (Theorem A.1).
     pub fn tolerance(&self, error: f64, p: f64) -> f64 {
         error / (5.0 * self.levels * (2.0 / p).exp())
     }
 }
 
-/// The interval for the mean of a Poisson law from one count n, each end missed with probability at most δ/2
-/// (Garwood 1936).
+/// The interval for the mean of a Poisson distribution from one count n. Each end fails with probability at
+/// most δ/2 (Garwood 1936).
 ///
-/// Beyond 2²⁶ the ends are those of [`chernoff_interval`], which take no time.
+/// Beyond 2²⁶ the ends are those of [`chernoff_interval`], which is fast.
 pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {
     if count > 1 << 26 || delta.is_nan() || delta <= 0.0 {
         return chernoff_interval(count, delta);
     }
     let n = count as f64;
-    // Tails are found to more digits than this keeps back.
+    // The tails are computed more accurately than this margin.
     let each = 0.5 * delta * (1.0 - 1e-6);
     let width = 4.0 * ((1.0 / each).ln() * (n + 1.0)).sqrt() + 4.0 * (1.0 / each).ln();
     let low = if count == 0 {
@@ -99,10 +100,10 @@ pub fn poisson_interval(count: u64, delta: f64) -> (f64, f64) {
     (low, b)
 }
 
-/// A wider interval of the same kind from P(N ≥ n), P(N ≤ n) ≤ exp(n − μ)(μ/n)ⁿ (Chernoff).
+/// A wider interval from P(N ≥ n), P(N ≤ n) ≤ exp(n − μ)(μ/n)ⁿ (Chernoff).
 pub fn chernoff_interval(count: u64, delta: f64) -> (f64, f64) {
     let n = count as f64;
-    // A thousandth more than the bound itself rounds by.
+    // A margin of 1e-3, more than the rounding error of the bound.
     let goal = (0.5 * delta).max(f64::MIN_POSITIVE).ln() - 1e-3;
     let log = |mean: f64| n - mean + if count == 0 { 0.0 } else { n * (mean / n).ln() };
     let within = |mut inside: f64, mut outside: f64| {
@@ -120,7 +121,7 @@ fn log_poisson(count: u64, mean: f64) -> f64 {
     count as f64 * mean.ln() - mean - super::super::log_factorial(count as usize)
 }
 
-/// P(N ≥ n) for a mean μ ≤ n, never too small by more than rounding.
+/// P(N ≥ n) for a mean μ ≤ n; not too small by more than rounding.
 fn poisson_at_least(count: u64, mean: f64) -> f64 {
     if mean <= 0.0 {
         return 0.0;
@@ -131,7 +132,7 @@ fn poisson_at_least(count: u64, mean: f64) -> f64 {
         term *= mean / k;
         sum += term;
     }
-    // What is left falls faster than this geometric series.
+    // The remaining terms decrease faster than this geometric series.
     let ratio = mean / (k + 1.0);
     (sum + term * ratio / (1.0 - ratio)) * log_poisson(count, mean).exp()
 }
@@ -175,12 +176,12 @@ mod tests {
 
     #[test]
     fn poisson_intervals_are_exact() {
-        // Of 0: [0, ln 2/δ]. Of 10 at 95%: 4.795389 to 18.390356 (tables).
+        // For n = 0: [0, ln 2/δ]. For n = 10 at 95%: 4.795389 to 18.390356 (tables).
         let (low, high) = poisson_interval(0, 0.05);
         assert!(low == 0.0 && (high - 40f64.ln()).abs() < 1e-5);
         let (low, high) = poisson_interval(10, 0.05);
         assert!((low - 4.795389).abs() < 1e-4 && (high - 18.390356).abs() < 1e-4, "{low} {high}");
-        // Coverage, summed over all counts, is never below its promise.
+        // The coverage, summed over all counts, is never below the nominal confidence.
         for mean in [0.1f64, 1.0, 3.3, 17.0, 140.0] {
             let covered: f64 = (0..600u64)
                 .filter(|n| {

@@ -1,12 +1,12 @@
-//! The telescoped scheme: one exact draw a level.
+//! The telescoped scheme: one exact sample per level.
 //!
 //!   Ẑ = |Y| Π_{i<l} exp(s(y_i)/l),   y_i drawn exactly at β_i = i/l,
 //!
 //! is unbiased for Z, and with l = ⌈Δ/ln(1 + ε²/4)⌉ levels its relative variance is at most ε²/4 (see
 //! [`super::schedule::telescoped_levels`]). The median of k runs is within a factor 1 ± ε of Z with the
-//! confidence asked for. The first level is the plain uniform sampler.
+//! requested confidence. The first level is the plain uniform sampler.
 //!
-//! Time: k·l exact draws. Memory: one structure a thread. There is nothing to show before the end.
+//! Time: k·l exact samples. Memory: one structure per thread. There are no intermediate results.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,16 +28,16 @@ const NAME: &str = "telescoped";
 /// Levels that share a stream.
 const BLOCK: u64 = 64;
 
-/// One exact draw a level, median of k runs.
+/// One exact sample per level, median of k runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Telescoped {
     /// ε: Ẑ is within a factor 1 ± ε of Z.
     pub error: f64,
-    /// With this probability.
+    /// The probability of this.
     pub confidence: f64,
-    /// How exact draws are made.
+    /// Sampler of exact samples.
     pub sampler: Sampler,
 }
 
@@ -62,7 +62,7 @@ impl Forecasts<SpaceModel> for Telescoped {
             (Ok(source), Some(pilot)) => {
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
-            // What is wrong the run itself will say.
+            // The run itself reports the error.
             _ => 0.0,
         };
         Forecast { bytes: 1e6 + 16.0 * runs, seconds, promise: Promise::Bounds }

@@ -1,12 +1,13 @@
 //! The Tootsie Pop algorithm: the number of steps of a random walk in β is a Poisson number whose mean is the
-//! logarithm that is asked for.
+//! logarithm to be estimated.
 //!
-//! With H = s − s_min ≥ 0: from β = 1 draw y exactly at β and u uniform, go down to β + ln(u)/H(y), and count
-//! the steps until β < 0. The counts of k walks add up to a Poisson number of mean k·ln(Z exp(−s_min)/|Y|),
-//! so one count gives an exact interval (Garwood) whatever the model. A pilot, on streams of its own, chooses
-//! k so that the interval is about as wide as was asked for; the interval holds whatever the pilot said.
+//! Let H = s − s_min ≥ 0. From β = 1, draw y exactly at β and u uniform, move down to β + ln(u)/H(y), and
+//! count the steps until β < 0. The sum of the counts of k walks is a Poisson number with mean k·ln(Z
+//! exp(−s_min)/|Y|), so it gives an exact interval (Garwood) for any model. A pilot run with separate random
+//! streams chooses k for an interval of about the requested width. The interval is valid regardless of the
+//! result of the pilot run.
 //!
-//! Time: k(Λ + 1) exact draws, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for
+//! Time: k(Λ + 1) exact samples, k ≈ z²Λ/ε², Λ = ln Z − ln|Y| − s_min. M. Huber and S. Schott, *Using TPA for
 //! Bayesian inference*, 2010.
 
 use serde::{Deserialize, Serialize};
@@ -25,20 +26,20 @@ use crate::random::{Stream, Streams};
 use crate::run::{Clock, Run};
 
 const NAME: &str = "tpa";
-/// Walks of the pilot, and walks that share a stream.
+/// Number of walks of the pilot run, and number of walks that share a stream.
 const PILOT: u64 = 32;
 const BLOCK: u64 = 4;
 
-/// Poisson counts of random walks in β.
+/// Tootsie Pop algorithm: Poisson counts of random walks in β.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TootsiePop {
-    /// ε: the interval reaches about ln(1 + ε) to both sides.
+    /// ε: the interval extends about ln(1 + ε) to both sides.
     pub error: f64,
-    /// How sure it is.
+    /// Confidence of the interval.
     pub confidence: f64,
-    /// How exact draws are made.
+    /// Sampler of exact samples.
     pub sampler: Sampler,
 }
 
@@ -55,9 +56,9 @@ impl Default for TootsiePop {
 }
 
 impl TootsiePop {
-    /// How many walks make the interval about as wide as wanted where Λ is this.
+    /// The number of walks for an interval of about the requested width if Λ is `rise`.
     fn walks(rise: f64, error: f64, confidence: f64) -> f64 {
-        // P(|normal| > z) ≤ exp(−z²/2), a little more than needed.
+        // P(|normal| > z) ≤ exp(−z²/2), slightly more than needed.
         let square = 2.0 * (1.0 / (1.0 - confidence)).ln();
         let half = error.ln_1p();
         (square * rise.max(0.1) / (half * half)).ceil().max(1.0)
@@ -72,14 +73,14 @@ impl Forecasts<SpaceModel> for TootsiePop {
                 let draws = Self::walks(pilot.rise(), error, confidence) * (pilot.rise() + 1.0);
                 draws * source.seconds(&pilot, false) + pilot.count_seconds(error, confidence)
             }
-            // What is wrong the run itself will say.
+            // The run itself reports the error.
             _ => 0.0,
         };
         Forecast { bytes: 1e6, seconds, promise: Promise::Bounds }
     }
 }
 
-/// The steps of one walk, and what the draws took.
+/// The number of steps of one walk, and the cost of its samples.
 fn walk(
     source: &Source<'_>,
     least: f64,
@@ -93,7 +94,7 @@ fn walk(
         let drawn = source.at(beta).with(clock, |draw| draw(random, structure))?;
         cost += drawn.cost;
         let height = drawn.score - least;
-        // At height 0, of either sign, the walk goes down without end.
+        // At height 0 (of either sign) the next step goes to β = −∞.
         if height <= 0.0 {
             return Ok((steps, cost));
         }
@@ -136,7 +137,7 @@ impl LogPartition<SpaceModel> for TootsiePop {
         };
         let (pilot_steps, pilot_cost) = walks(PILOT, "tpa pilot")?;
         let rise = (pilot_steps as f64 + (pilot_steps as f64).sqrt() + 1.0) / PILOT as f64;
-        // More than anybody can wait for; so that numbers stay within 64 bits.
+        // More walks than are feasible; the limit keeps numbers within 64 bits.
         let number = Self::walks(rise, error, confidence).min(1e15) as u64;
         let (steps, cost) = walks(number, "tpa")?;
         let (low, high) = schedule::poisson_interval(steps, 1.0 - confidence);

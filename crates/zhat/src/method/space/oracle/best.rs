@@ -1,4 +1,4 @@
-//! The best structure, without those of factor graphs.
+//! The best structure, except for models that are factor graphs.
 
 use super::mallows;
 use super::no_algorithm;
@@ -11,7 +11,7 @@ use crate::method::space::assignment::best_assignment_within;
 use crate::method::space::{Scores, SpaceModel, Structures};
 use crate::run::Clock;
 
-/// A structure of the largest score.
+/// A structure with the largest score.
 pub(super) fn best(model: &SpaceModel, clock: &Clock<'_>) -> Result<Vec<u32>> {
     let n = model.width();
     let mut structure = vec![0; n];

@@ -2,10 +2,10 @@
 //!
 //!   P(∅) = 1,   P(S) = Σ_{T⊆S, min S∈T} exp b(T)·P(S∖T),   Z = P(all),
 //!
-//! in logs. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, from which the
-//! expectations follow. A pair that must share a block, or must not, excludes sets as blocks. With a
-//! condition on the number of blocks there is a P for each number up to the most, and that is a factor in
-//! time and memory.
+//! computed in logarithms. Time O(3ⁿ), memory O(2ⁿ). T is a block with probability exp b(T)·P(all∖T)/Z, which
+//! gives the expectations. Pairs that must or must not share a block exclude sets as blocks. With a condition
+//! on the number of blocks, there is one P for each number up to the maximum, which multiplies time and
+//! memory.
 
 use super::conditions::Rules;
 use super::layers::{Layers, elements};
@@ -16,7 +16,7 @@ use crate::method::space::scores::pair_index;
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// Sets between two looks at the clock.
+/// Sets between two checks of the clock.
 const ROUND: usize = 1 << 12;
 
 /// The tables of b and P.
@@ -24,12 +24,12 @@ pub(super) struct Blocks {
     n: usize,
     scores: Vec<f64>,
     sums: Sums,
-    /// The fewest and the most blocks; both 0 where they are not counted.
+    /// The minimum and maximum number of blocks; both 0 if blocks are not counted.
     sizes: (usize, usize),
     total: f64,
 }
 
-/// P of each set and each number of blocks, or of any number at 0 where they are not counted.
+/// P of each set and number of blocks; if blocks are not counted, P for any number is stored at 0.
 struct Sums {
     values: Vec<f64>,
     levels: usize,
@@ -40,20 +40,20 @@ impl Sums {
         self.values[set * self.levels + blocks]
     }
 
-    /// How many blocks are left once one is taken.
+    /// The number of blocks that remain after one is removed.
     fn without_one(&self, blocks: usize) -> usize {
         if self.levels > 1 { blocks - 1 } else { 0 }
     }
 }
 
-/// The tables for each set.
+/// The number of table entries per set.
 pub(super) fn levels(rules: &Rules) -> usize {
     rules.sizes.map_or(1, |(_, most)| most + 1)
 }
 
 impl Blocks {
-    /// Sums, or with `best` takes the largest. Without `all` only the sets that are met on the way from the
-    /// whole one are there: those without element 0, and the whole.
+    /// Computes sums, or with `best` maxima. Without `all`, only the sets that are reached from the whole set
+    /// are filled: those without element 0, and the whole set.
     pub fn new(
         links: &[f64],
         n: usize,
@@ -83,7 +83,7 @@ impl Blocks {
             let mut layer = vec![f64::NEG_INFINITY; layers.count(k) * levels];
             layers.fill(k, levels, &mut layer, clock, |set, slot, scratch| {
                 if all || set & 1 == 0 || k == n {
-                    // Neither none nor more blocks than elements.
+                    // At least one block, and no more blocks than elements.
                     let fewest = usize::from(levels > 1);
                     for (blocks, sum) in slot.iter_mut().enumerate().take(k + 1).skip(fewest) {
                         terms(&scores, &sums, set as usize, blocks, &mut scratch.terms);
@@ -107,7 +107,7 @@ impl Blocks {
         self.total
     }
 
-    /// A partition drawn, or the best one.
+    /// A random partition, or the best one.
     pub fn partition(&self, mut random: Option<&mut Stream>, structure: &mut [u32]) {
         let mut left = (1usize << self.n) - 1;
         let mut found: Vec<f64> =
@@ -131,12 +131,12 @@ impl Blocks {
         }
     }
 
-    /// The k best partitions, from the tables of the best.
+    /// The k best partitions, from the tables of maxima.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let whole = (1usize << self.n) - 1;
         let mut found = Vec::new();
-        // What is left and into how many blocks, the block that was taken, and the score of the blocks so
-        // far.
+        // The remaining set and its number of blocks, the block that was removed, and the score of the blocks
+        // so far.
         let root = |blocks: usize| (self.sums.at(whole, blocks), ((whole, blocks), 0, 0.0));
         let roots = (self.sizes.0..=self.sizes.1).map(root).collect();
         let paths = search(roots, k, clock, |&((left, blocks), _, so_far), children| {
@@ -160,7 +160,7 @@ impl Blocks {
         Ok(paths.into_iter().map(partition).collect())
     }
 
-    /// The probability that i and j are in one block, for every pair; the tables must be of all sets.
+    /// The probability that i and j are in the same block, for each pair. The tables must contain all sets.
     pub fn pairs(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         let n = self.n;
         let mut marginals = vec![0.0; n * (n - 1) / 2];
@@ -192,8 +192,8 @@ impl Blocks {
     }
 }
 
-/// The terms of P(S), one for each part of what is left besides the least element, in descending order of the
-/// part.
+/// The terms of P(S), one for each subset of S without its smallest element, in descending order of the
+/// subset.
 fn terms(scores: &[f64], sums: &Sums, set: usize, blocks: usize, terms: &mut Vec<f64>) {
     terms.clear();
     let low = set & set.wrapping_neg();
@@ -209,12 +209,13 @@ fn terms(scores: &[f64], sums: &Sums, set: usize, blocks: usize, terms: &mut Vec
     }
 }
 
-/// The block that a term stands for.
+/// The block of a term.
 fn block_at(set: usize, at: usize) -> usize {
     let low = set & set.wrapping_neg();
     let rest = set & !low;
     let count = 1usize << rest.count_ones();
-    // The parts in descending order count down; the ones of that number are spread over the elements.
+    // Subsets in descending order correspond to numbers counting down. The bits of the number select the
+    // elements.
     let number = count - 1 - at;
     let spread = elements(rest as u64).enumerate();
     spread.filter(|(bit, _)| number >> bit & 1 == 1).fold(low, |block, (_, element)| block | 1 << element)

@@ -1,18 +1,19 @@
-//! Conditions as the sums over sets see them: on an order of items what each item needs before it and where
-//! it may stand; on a cycle which steps and ends a path may have; on a partition which sets may be a block.
+//! Conditions in the form that the sums over sets use. For orders of items: the required predecessors and the
+//! allowed positions of each item. For cycles: the allowed steps and ends of a path. For partitions: the sets
+//! that may be a block.
 
 use crate::method::space::{Condition, Event, Structures, condition};
 
 /// Which item may come next.
 pub(super) struct Order {
-    /// For each item the set of those that must come before it.
+    /// For each item, the set of items that must precede it.
     before: Vec<u64>,
-    /// For each item the set of positions that it may have.
+    /// For each item, the set of its allowed positions.
     positions: Vec<u64>,
 }
 
 impl Order {
-    /// None where there is no condition.
+    /// `None` if there is no condition.
     pub fn new(conditions: &[Condition], n: usize) -> Option<Self> {
         if conditions.is_empty() || n > super::layers::MOST {
             return None;
@@ -31,29 +32,29 @@ impl Order {
         Some(order)
     }
 
-    /// Whether the item may follow these.
+    /// Whether the item may follow the set `before`.
     pub fn allows(&self, before: u64, item: usize) -> bool {
         self.before[item] & !before == 0 && self.positions[item] >> before.count_ones() & 1 == 1
     }
 }
 
-/// Which steps a path may take that is to become a cycle, and where it may be closed.
+/// The steps that a path towards a cycle may take, and where it may be closed.
 ///
-/// An edge that the cycle must have needs no memory of the path. A vertex u whose partner b comes later must
-/// be left for b. One that is reached after b, but not from it, can have b beside it only if b is the start
-/// and the path is closed there.
+/// Required edges need no memory of the path. A vertex u whose partner b comes later must be left for b. A
+/// vertex that is reached after b, but not from b, can be adjacent to b only if b is the start and the path
+/// is closed there.
 pub(super) struct Ring {
     sizes: (usize, usize),
-    /// Vertices that must be on the cycle, and that must not.
+    /// Vertices that must be on the cycle, and vertices that must not.
     needed: u64,
     barred: u64,
-    /// For each vertex those that must be its neighbours, and that must not.
+    /// For each vertex, the vertices that must be adjacent to it, and those that must not.
     partners: Vec<u64>,
     severed: Vec<u64>,
 }
 
 impl Ring {
-    /// None where there is no condition.
+    /// `None` if there is no condition.
     pub fn new(space: &Structures, conditions: &[Condition]) -> Option<Self> {
         let n = space.as_space().width();
         if conditions.is_empty() || n > super::layers::MOST {
@@ -85,7 +86,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// Whether a path through this set that ends at u may go on to v.
+    /// Whether a path through `set` that ends at u may continue to v.
     pub fn steps(&self, set: u64, u: usize, v: usize) -> bool {
         let start = 1u64 << set.trailing_zeros();
         let reached = self.partners[v] & set & !start & !(1 << u);
@@ -95,7 +96,7 @@ impl Ring {
         apart && reached == 0 && leaves && (set.count_ones() as usize) < self.sizes.1
     }
 
-    /// Whether a path through this set that ends at u may be closed.
+    /// Whether a path through `set` that ends at u may be closed.
     pub fn closes(&self, set: u64, u: usize) -> bool {
         let start = set.trailing_zeros();
         (self.sizes.0..=self.sizes.1).contains(&(set.count_ones() as usize))
@@ -107,7 +108,7 @@ impl Ring {
 
 /// Pairs of elements that must share a block, and pairs that must not.
 pub(super) struct Rules {
-    /// The fewest and the most blocks, where that leaves something out.
+    /// The minimum and maximum number of blocks, if they exclude any partition.
     pub sizes: Option<(usize, usize)>,
     together: Vec<u64>,
     apart: Vec<u64>,

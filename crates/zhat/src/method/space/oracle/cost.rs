@@ -1,4 +1,4 @@
-//! What the exact methods take.
+//! Time and memory forecasts of the exact methods.
 
 use super::prepared::{Algorithm, algorithm, conditions, rules};
 use super::{Oracle, blocks, graph, layers, tours};
@@ -14,7 +14,7 @@ impl Forecasts<SpaceModel> for Oracle {
     fn forecast(&self, model: &SpaceModel, query: Query, run: &Run) -> Forecast {
         let n = model.width() as f64;
         let query = query.at_most(log_count_bound(model.space()).unwrap_or(f64::INFINITY));
-        // No memory helps; the run itself says why.
+        // No amount of memory helps; the run itself reports the reason.
         let never = Forecast { bytes: 0.0, seconds: f64::INFINITY, promise: Promise::Exact };
         let draws = if let Query::Sample(count) = query { count as f64 } else { 0.0 };
         let ranked = if let Query::KBest(count) = query { count as f64 } else { 0.0 };
@@ -52,7 +52,7 @@ impl Forecasts<SpaceModel> for Oracle {
                 let bytes = 8.0 * entries * tables + 64.0 * n * (1.0 + ranked);
                 (bytes, 3.0 * SECONDS_PER_TERM * entries * tables + walks)
             }
-            // The best assignment takes no sums.
+            // The best assignment needs no sums.
             Some(Algorithm::Orders) if query == Query::Map && position => {
                 (8.0 * n * n, SECONDS_PER_STEP * n.powi(3))
             }
@@ -80,11 +80,11 @@ impl Forecasts<SpaceModel> for Oracle {
                 (8.0 * (1.0 + 2.0 * levels) * sets, levels * sums + draws * 5e-9 * sets)
             }
         };
-        // The search among sets, tours or blocks; the others list what they have.
+        // The search over sets, tours or blocks; the other methods list their candidates.
         let sets = matches!(algorithm(model), Some(Algorithm::Orders | Algorithm::Tours | Algorithm::Blocks))
             && !position;
         let listed = if sets { 1e-7 * ranked * n * n } else { 0.0 };
-        // Ways on from each of the states on the paths.
+        // Successors of each state on the paths.
         let ways = if algorithm(model) == Some(Algorithm::Blocks) { n.exp2() } else { n };
         let open = if sets { 48.0 * ranked * n * ranked.min(ways) } else { 0.0 };
         Forecast {

@@ -1,9 +1,10 @@
-//! Pairwise scores on the hypercube and on subtrees, and conditions on their labels and nodes, as a factor
-//! graph, which elimination answers for.
+//! Pairwise scores on the hypercube and on subtrees, with conditions on labels and nodes, as a factor graph
+//! that is solved by elimination.
 //!
-//! A label or node is a variable of two states; a child that is chosen without its parent has weight 0, and
-//! so has what a condition excludes. Where the size is limited, further variables count: the i-th how many of
-//! the first i labels or nodes are chosen, or are not, whichever can be fewer.
+//! A label or node is a variable with two states. A child that is chosen without its parent has weight 0, and
+//! so has everything that a condition excludes. If the size is limited, additional variables count: the i-th
+//! is the number of the first i labels or nodes that are chosen, or that are not chosen, whichever can be
+//! smaller.
 
 use super::NAME;
 use super::prepared::{conditions, spread_over};
@@ -22,18 +23,18 @@ use crate::query::{
 use crate::query::{Forecast, Forecasts};
 use crate::run::Run;
 
-/// How labels or nodes are counted.
+/// A counter of labels or nodes.
 struct Counter {
-    /// In this order.
+    /// The order of counting.
     order: Vec<u32>,
-    /// The state that counts.
+    /// The state that is counted.
     state: usize,
-    /// The fewest and the most.
+    /// The minimum and maximum count.
     sizes: (usize, usize),
 }
 
 impl Counter {
-    /// None where the size is not limited.
+    /// `None` if the size is not limited.
     fn new(model: &SpaceModel) -> Option<Self> {
         let (base, conditions) = (model.structures().base(), conditions(model));
         if !condition::limits_size(base, conditions) {
@@ -42,7 +43,7 @@ impl Counter {
         let n = model.width();
         let (least, most) = condition::sizes(base, conditions);
         let order = match base {
-            // Neighbours in the tree stand close together.
+            // Neighbours in the tree are close to each other in this order.
             Structures::Subtrees(tree) => Plan::nodes(tree, &vec![(true, true); n], (least, most)).order,
             _ => (0..n as u32).collect(),
         };
@@ -52,17 +53,17 @@ impl Counter {
         })
     }
 
-    /// The states of the i-th count.
+    /// The number of states of the i-th count.
     fn states(&self, i: usize) -> usize {
         self.sizes.1.min(i + 1) + 1
     }
 
-    /// The bytes that its factors take.
+    /// Bytes of its factors.
     fn bytes(&self) -> f64 {
         (0..self.order.len()).map(|i| 16.0 * (self.states(i) as f64).powi(2)).sum()
     }
 
-    /// Adds the factors; the counts are the variables after the labels or nodes.
+    /// Adds the factors. The count variables follow the labels or nodes.
     fn count(&self, graph: &mut FactorGraph) -> Result<()> {
         let n = self.order.len();
         for (i, &v) in self.order.iter().enumerate() {
@@ -91,7 +92,7 @@ impl Counter {
     }
 }
 
-/// The same model as a factor graph: a factor a label or node, one a pair, then those of the conditions and
+/// The model as a factor graph: one factor per label or node, one per pair, then those of the conditions and
 /// of the tree.
 pub(super) fn graph(model: &SpaceModel, run: &Run) -> Result<FactorGraph> {
     let (least, most) = condition::sizes(model.structures().base(), conditions(model));
@@ -140,7 +141,7 @@ pub(super) fn graph(model: &SpaceModel, run: &Run) -> Result<FactorGraph> {
     Ok(graph)
 }
 
-/// What scores see of the two states.
+/// The values of the two states in the scores.
 fn values(model: &SpaceModel) -> (f64, f64) {
     match model.structures().base() {
         Structures::Hypercube(cube) => (cube.value(0), cube.value(1)),
@@ -148,13 +149,13 @@ fn values(model: &SpaceModel) -> (f64, f64) {
     }
 }
 
-/// The labels or nodes of a state.
+/// Removes the count variables from a state.
 fn without_counts(model: &SpaceModel, mut best: BestState) -> BestState {
     best.state.truncate(model.width());
     best
 }
 
-/// The answer under the oracle's name.
+/// The result under the oracle's name.
 fn named<T>(mut answer: Answer<T>) -> Answer<T> {
     answer.diagnostics.method = NAME;
     answer
@@ -163,7 +164,7 @@ fn named<T>(mut answer: Answer<T>) -> Answer<T> {
 pub(super) fn forecast(model: &SpaceModel, query: Query, run: &Run) -> Forecast {
     match graph(model, run) {
         Ok(graph) => Elimination::default().forecast(&graph, query, run),
-        // There is nothing to do.
+        // The partition function is zero without any work.
         Err(Error::ZeroPartition) => Forecast { bytes: 0.0, seconds: 0.0, promise: Promise::Exact },
         Err(_) => Forecast {
             bytes: Counter::new(model).map_or(0.0, |counter| counter.bytes()),

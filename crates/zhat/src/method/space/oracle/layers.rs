@@ -1,19 +1,19 @@
-//! Sets of k out of n elements as bit masks, in the order of their numbers (colexicographic), a layer of
-//! equal size at a time.
+//! Sets of k out of n elements as bit masks in colexicographic order, one layer of sets of equal size at a
+//! time.
 //!
-//! A layer is one array with a place for each of its C(n, k) sets, so the work on it can be shared by
-//! threads, and only the layers that are needed take memory. The place of {c₁ < … < c_k} is Σ_j C(c_j, j).
+//! A layer is an array with one entry for each of its C(n, k) sets, so threads can share the work on it, and
+//! only the layers that are needed take memory. The index of {c₁ < … < c_k} is Σ_j C(c_j, j).
 
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::run::Clock;
 
-/// Sets that one piece of work has.
+/// Sets per task.
 const PIECE: usize = 1 << 12;
-/// Sets between two looks at the clock.
+/// Sets between two checks of the clock.
 const ROUND: usize = 64;
-/// The most elements.
+/// Maximum number of elements.
 pub(super) const MOST: usize = 32;
 
 /// Sets of elements.
@@ -42,12 +42,12 @@ impl Layers {
         self.binomials[i * (MOST + 1) + j]
     }
 
-    /// How many sets of k elements there are.
+    /// The number of sets of k elements.
     pub fn count(&self, k: usize) -> usize {
         self.binomial(self.n, k) as usize
     }
 
-    /// The set at a place of layer k.
+    /// The set at index `place` of layer k.
     fn set(&self, mut place: u64, k: usize) -> u64 {
         let mut set = 0;
         let mut element = self.n;
@@ -62,13 +62,13 @@ impl Layers {
         set
     }
 
-    /// The place of a set in its layer.
+    /// The index of a set in its layer.
     pub fn place(&self, set: u64) -> usize {
         elements(set).enumerate().map(|(j, c)| self.binomial(c, j + 1) as usize).sum()
     }
 
-    /// The places in layer k − 1 of a set of k elements without each of them, in ascending order of the
-    /// element left out.
+    /// For a set of k elements, the indices in layer k − 1 of the set without each element, in ascending
+    /// order of the removed element.
     pub fn places_without(&self, set: u64, places: &mut [usize]) -> usize {
         let (mut below, mut above, mut k) = (0, 0, 0);
         for (j, c) in elements(set).enumerate() {
@@ -83,7 +83,7 @@ impl Layers {
         k
     }
 
-    /// Fills `layer`, `each` numbers a set of layer k, in pieces on all threads.
+    /// Fills `layer` with `each` numbers per set of layer k, in tasks on all threads.
     pub fn fill(
         &self,
         k: usize,
@@ -113,7 +113,7 @@ impl Layers {
     }
 }
 
-/// Room for one thread.
+/// Scratch memory of one thread.
 pub(super) struct Scratch {
     pub terms: Vec<f64>,
     pub places: [usize; MOST],
@@ -131,7 +131,7 @@ pub(super) fn elements(set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The next larger number with as many ones (Gosper).
+/// The next larger number with the same number of ones (Gosper).
 fn next(set: u64) -> u64 {
     if set == 0 {
         return 0;

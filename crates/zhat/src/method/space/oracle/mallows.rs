@@ -1,14 +1,14 @@
-//! Models that fall off with the distance to a reference, exp(−θ d): closed forms for log Z, E\[d\] and
-//! draws.
+//! Distance models exp(−θ d) around a reference order: closed forms for log Z, E\[d\] and sampling.
 //!
-//! - Kendall (Mallows): items are inserted in the reference's order, the i-th passing k ≤ i − 1 others with
-//!   probability ∝ e^{−θk}; Z = Π_i Σ_{k<i} e^{−θk}.
-//! - Cayley: the i-th item stays or is swapped with one of the i − 1 before; Z = Π_i (1 + (i − 1)e^{−θ}).
-//! - Hamming: m of the n positions differ, in C(n, m)·D_m ways, D_m the derangements; Z = Σ_m C(n, m) D_m
-//!   e^{−θm}.
+//! - Kendall (Mallows): items are inserted in the order of the reference, and the i-th passes k ≤ i − 1
+//!   others with probability ∝ e^{−θk}; Z = Π_i Σ_{k<i} e^{−θk}.
+//! - Cayley: the i-th item stays or is swapped with one of the i − 1 earlier ones; Z = Π_i (1 + (i −
+//!   1)e^{−θ}).
+//! - Hamming: m of the n positions differ, in C(n, m)·D_m ways, where D_m is the number of derangements; Z =
+//!   Σ_m C(n, m) D_m e^{−θm}.
 //!
-//! All sums have positive terms, for θ of either sign. Time O(n) for log Z; O(n) a draw, Kendall's O(n²)
-//! moves of memory.
+//! All sums have positive terms, for θ of either sign. Time O(n) for log Z and O(n) per sample; Kendall needs
+//! O(n²) memory moves.
 
 use rayon::prelude::*;
 
@@ -23,13 +23,13 @@ use crate::run::Clock;
 fn geometric(i: usize, theta: f64) -> (f64, f64) {
     let n = i as f64;
     if theta < 0.0 {
-        // Counted from the other end.
+        // By symmetry, counted from the other end.
         let (log, mean) = geometric(i, -theta);
         return (log - theta * (n - 1.0), n - 1.0 - mean);
     }
     if theta * n < 1e-4 {
-        // A few terms of the series in θ: Σ e^{−θk} = i(1 − θ m₁ + θ²/2 m₂ …) with the moments of the uniform
-        // law.
+        // The first terms of the series in θ: Σ e^{−θk} = i(1 − θ m₁ + θ²/2 m₂ …) with the moments of the
+        // uniform distribution.
         let m1 = 0.5 * (n - 1.0);
         let m2 = (n - 1.0) * (2.0 * n - 1.0) / 6.0;
         let m3 = m1 * m1 * n;
@@ -101,9 +101,9 @@ pub(super) fn log_partition(distance: Distance, n: usize, theta: f64) -> (f64, f
     }
 }
 
-/// The size of the numbers that log Z is made of. Kendall's and Cayley's logarithms are all positive, so none
-/// of their sums is larger than the last one; besides there is ln(1 − e^{−θ}), where it is taken, no larger
-/// than ln 10⁴n.
+/// The magnitude of the numbers that add up to log Z. For Kendall and Cayley all logarithms are positive, so
+/// no partial sum exceeds the last one; in addition there is ln(1 − e^{−θ}), if used, which is at most ln
+/// 10⁴n.
 pub(super) fn magnitude(distance: Distance, n: usize, theta: f64, log_partition: f64) -> f64 {
     match distance {
         Distance::Kendall | Distance::Cayley => log_partition.abs() + (1e4 * n.max(1) as f64).ln() + 4.0,
@@ -111,13 +111,13 @@ pub(super) fn magnitude(distance: Distance, n: usize, theta: f64, log_partition:
     }
 }
 
-/// What draws need besides the stream.
+/// The quantities needed for sampling.
 pub(super) struct Draws {
     distance: Distance,
     theta: f64,
-    /// The item at each place of the reference.
+    /// The item at each position of the reference.
     reference: Vec<u32>,
-    /// The law of the number of positions that differ.
+    /// The distribution of the number of positions that differ.
     differing: Vec<f64>,
 }
 
@@ -161,7 +161,7 @@ impl Draws {
                     let j = i + random.below(n - i);
                     places.swap(i, j);
                 }
-                // One shuffle in e moves all.
+                // About one in e shuffles has no fixed point.
                 let mut moved = places[..m].to_vec();
                 while moved.iter().zip(&places).any(|(a, b)| a == b) {
                     random.shuffle(&mut moved);
@@ -171,10 +171,10 @@ impl Draws {
         }
     }
 
-    /// P(item at position), a row an item. Kendall's: the place of an item after its own insertion moves by
-    /// one where a later item is inserted before it, O(n³). The weights of the others are the same for all
-    /// names of the items, so an item keeps its own place with one probability and has each of the others
-    /// with another one.
+    /// P(item at position), one row per item. For Kendall, O(n³): after its insertion, the position of an
+    /// item moves by one if a later item is inserted before it. For the other distances, the weights are
+    /// invariant under renaming the items, so an item keeps its own position with one probability and takes
+    /// each other position with another.
     pub fn positions(&self, values: &mut [f64], clock: &Clock<'_>) -> Result<()> {
         let n = self.reference.len();
         if n < 2 {
@@ -183,8 +183,8 @@ impl Draws {
         }
         if self.distance != Distance::Kendall {
             let own = match self.distance {
-                // With a weight e^θ a cycle (Ewens), an item is a cycle of its own with probability e^θ/(e^θ +
-                // n − 1).
+                // With weight e^θ per cycle (Ewens), an item is a fixed point with probability e^θ/(e^θ + n −
+                // 1).
                 Distance::Cayley => crate::method::space::sigmoid(self.theta - ((n - 1) as f64).ln()),
                 distance => 1.0 - log_partition(distance, n, self.theta).1 / n as f64,
             };
@@ -194,7 +194,7 @@ impl Draws {
             }
             return Ok(());
         }
-        // The law of the place where the t-th item is inserted, and its sums.
+        // The cumulative distribution of the position at which the t-th item is inserted.
         let mut inserted = vec![0.0; n * n];
         for t in 0..n {
             let row = &mut inserted[t * n..(t + 1) * n];
@@ -231,13 +231,13 @@ impl Draws {
         })
     }
 
-    /// The k best orders of Kendall's and Cayley's, whose distances are sums of independent choices.
+    /// The k best orders for Kendall and Cayley, whose distances are sums of independent choices.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let n = self.reference.len();
         let kendall = self.distance == Distance::Kendall;
         let near = self.theta >= 0.0;
-        // The j-th best choice of the i-th item: how many it passes, or with which one it is swapped, itself
-        // if with none.
+        // The j-th best choice of the i-th item: the number of items it passes, or the item with which it is
+        // swapped (itself if none).
         let choice = |i: usize, j: usize| if kendall == near { j } else { i - j };
         let lists = (0..n).map(|i| {
             let score = |j: usize| match kendall {
@@ -263,11 +263,11 @@ impl Draws {
         Ok(chosen.into_iter().map(order).collect())
     }
 
-    /// An order of the largest weight.
+    /// An order with the largest weight.
     pub fn best(&self) -> Vec<u32> {
         let mut best = self.reference.clone();
         if self.theta < 0.0 {
-            // Furthest away: everything reversed, or everything shifted by one.
+            // The most distant order: reversed, or shifted cyclically by one.
             if self.distance == Distance::Kendall {
                 best.reverse()
             } else if !best.is_empty() {

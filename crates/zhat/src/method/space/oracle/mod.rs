@@ -1,10 +1,10 @@
-//! Exact answers for the spaces and scores that have them.
+//! Exact methods for the spaces and scores that have one.
 //!
-//! | space, scores | how | time | memory |
+//! | space, scores | method | time | memory |
 //! |---|---|---|---|
 //! | hypercube, single | log Z = Σ ln(1 + e^θ), with signs Σ ln 2cosh θ | n | n |
 //! | subtrees, single | F(v) = 1 + e^{s_v} Π F(c) from the leaves up | n | n |
-//! | hypercube and subtrees, pairs | a factor graph, and elimination | as that | as that |
+//! | hypercube and subtrees, pairs | factor graph, elimination | as elimination | as elimination |
 //! | permutations, positions or precedences | sums over sets (`orders`) | 2ⁿ n | C(n, n/2), or 2ⁿ |
 //! | permutations, Kendall, Cayley, Hamming | closed forms (`mallows`) | n | n |
 //! | permutations, footrule, Spearman | as positions | 2ⁿ n | 2ⁿ |
@@ -12,9 +12,9 @@
 //! | cycles, links | Held–Karp (`tours`) | 2ⁿ n² | 2ⁿ n |
 //! | partitions, links | sums over sets (`blocks`) | 3ⁿ | 2ⁿ |
 //!
-//! Each answers for log Z, the marginals, the gradient, entropy, the best structures and draws, all from the
-//! same sums. Exact up to rounding, all terms positive. Conditions that are words keep a model exact, but
-//! those on orders with Cayley's distance.
+//! Each computes log Z, the marginals, the gradient, entropy, the best structures and samples, all from the
+//! same sums. The results are exact up to rounding; all terms are positive. All conditions except user-defined
+//! functions preserve exactness, but not conditions on orders with Cayley's distance.
 //!
 //! ```
 //! use zhat::space::{Distance, Oracle, Permutations, Scores, SpaceModel};
@@ -56,7 +56,7 @@ use prepared::{Algorithm, algorithm};
 
 pub(crate) const NAME: &str = "oracle";
 
-/// The exact method that suits the space and its scores.
+/// The exact method for the space and its scores.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -73,7 +73,7 @@ fn no_algorithm(model: &SpaceModel) -> Error {
 }
 
 impl Oracle {
-    /// What is needed before work begins.
+    /// Checks the requirements before the computation.
     fn require(&self, model: &SpaceModel, query: Query, run: &Run) -> Result<()> {
         let forecast = self.forecast(model, query, run);
         match algorithm(model) {
@@ -128,7 +128,7 @@ impl FactorMarginals<SpaceModel> for Oracle {
         }
         let prepared = self.prepared(model, Query::FactorMarginals, run, &clock)?;
         let values = run.install(|| prepared.expectations(&clock))?;
-        // A probability is off by the relative error of two sums, and there are at most so many.
+        // A probability has the relative error of two sums.
         let size = values.iter().map(|x| x * x).sum::<f64>().sqrt();
         let radius = 4.0 * prepared.rounding * (1.0 + size);
         Ok(Answer::exact(Expectations { values, radius }, diagnostics(radius, &clock)))
@@ -196,7 +196,7 @@ impl KBest<SpaceModel> for Oracle {
             let score = model.score(&structure)?;
             ranked.push(BestState { state: SpaceModel::state(&structure), score });
         }
-        // Near ties can change places by rounding.
+        // Rounding can swap near ties.
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
         Ok(Answer::exact(ranked, diagnostics(2.0 * model.slack(), &clock)))
     }

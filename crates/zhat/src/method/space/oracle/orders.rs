@@ -1,12 +1,12 @@
-//! Sums over all orders of n items whose weight is a product of steps, each of which sees the set of the
-//! items before.
+//! Sums over all orders of n items whose weight is a product of steps, where each step depends on the set of
+//! preceding items.
 //!
 //!   F(∅) = 1,   F(S) = Σ_{i∈S} F(S∖i)·exp w(S∖i, i),   Z = F(all),
 //!
-//! in logs, so every term is positive: nothing cancels, as it does in Ryser's formula for the permanent. With
-//! w = A\[i, |S∖i|\] this is the permanent of exp A (position scores); with w = Σ_{j∈S∖i} B\[j, i\] it is the
-//! sum over precedences. Time O(2ⁿ n); memory two layers of C(n, n/2) sets for log Z, all 2ⁿ for draws, the
-//! best order and expectations.
+//! computed in logarithms. All terms are positive, so nothing cancels, unlike in Ryser's formula for the
+//! permanent. With w = A\[i, |S∖i|\] this is the permanent of exp A (position scores); with w = Σ_{j∈S∖i}
+//! B\[j, i\] it is the sum over precedences. Time O(2ⁿ n). Memory: two layers of C(n, n/2) sets for log Z,
+//! all 2ⁿ sets for samples, the best order and expectations.
 
 use super::conditions::Order;
 use super::layers::{Layers, Scratch, elements};
@@ -19,14 +19,14 @@ use crate::run::Clock;
 /// log weights of the steps.
 pub(super) struct Steps {
     weights: Weights,
-    /// Which steps are allowed at all.
+    /// The steps that are allowed.
     order: Option<Order>,
 }
 
 enum Weights {
     /// A\[item, position\].
     Position { matrix: Vec<f64>, n: usize },
-    /// Sums of B\[·, item\] over the ones of each byte of the set.
+    /// Sums of B\[·, item\] over the bits of each byte of the set.
     Precedence { sums: Vec<f64>, bytes: usize },
 }
 
@@ -50,7 +50,7 @@ impl Steps {
         Steps { weights: Weights::Precedence { sums, bytes }, order }
     }
 
-    /// w(before, item), −∞ where that step is not allowed.
+    /// w(before, item); −∞ if the step is not allowed.
     fn weight(&self, before: u64, item: usize) -> f64 {
         if self.order.as_ref().is_some_and(|order| !order.allows(before, item)) {
             return f64::NEG_INFINITY;
@@ -65,18 +65,18 @@ impl Steps {
     }
 }
 
-/// The layers of F, all or the last two.
+/// The layers of F: all, or the last two.
 pub(super) struct Orders {
     steps: Steps,
     layers: Layers,
     n: usize,
-    /// Layer k, empty where it was not kept.
+    /// Layer k; empty if it was not kept.
     forward: Vec<Vec<f64>>,
     best: bool,
 }
 
 impl Orders {
-    /// Sums, or with `best` takes the largest; with `keep` all layers stay.
+    /// Computes sums, or with `best` maxima. With `keep`, all layers are kept.
     pub fn new(steps: Steps, n: usize, best: bool, keep: bool, clock: &Clock<'_>) -> Result<Self> {
         let layers = Layers::new(n);
         let mut forward: Vec<Vec<f64>> = vec![vec![0.0]];
@@ -101,7 +101,7 @@ impl Orders {
         self.forward[self.n][0]
     }
 
-    /// Walks back from the whole set: an order drawn, or the best one.
+    /// Traces back from the whole set: a random order, or the best one.
     pub fn order(&self, mut random: Option<&mut Stream>, order: &mut [u32]) {
         let mut scratch = Scratch { terms: Vec::new(), places: [0; super::layers::MOST] };
         let mut set = if self.n == 0 { 0 } else { u64::MAX >> (64 - self.n) };
@@ -117,12 +117,12 @@ impl Orders {
         }
     }
 
-    /// The k best orders, from the tables of the best.
+    /// The k best orders, from the tables of maxima.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         debug_assert!(self.best);
         let all = if self.n == 0 { 0 } else { u64::MAX >> (64 - self.n) };
         let mut scratch = Scratch { terms: Vec::new(), places: [0; super::layers::MOST] };
-        // What is left, the item that was taken, and the score of what stands behind.
+        // The remaining set, the item that was removed, and the score of the items after it.
         let found = search(vec![(self.total(), (all, 0, 0.0))], k, clock, |&(set, _, behind), children| {
             let size = set.count_ones() as usize;
             if size == 0 {
@@ -140,7 +140,7 @@ impl Orders {
         Ok(found.into_iter().map(order).collect())
     }
 
-    /// The probabilities of the steps, shown one by one: P(the items of `before` come first, then this one).
+    /// Calls `show` with the probability of each step: P(the items of `before` come first, then this one).
     pub fn steps(&self, clock: &Clock<'_>, mut show: impl FnMut(u64, usize, f64)) -> Result<()> {
         debug_assert!(!self.best);
         let total = self.total();
@@ -184,12 +184,12 @@ fn terms(steps: &Steps, layers: &Layers, before: &[f64], set: u64, scratch: &mut
     }
 }
 
-/// ln Σ exp, or the largest.
+/// ln Σ exp, or the maximum.
 pub(super) fn combine(terms: &[f64], best: bool) -> f64 {
     if best { numeric::max(terms) } else { numeric::log_sum_exp(terms) }
 }
 
-/// The place of the largest.
+/// The index of the maximum.
 pub(super) fn argmax(terms: &[f64]) -> usize {
     let mut best = 0;
     for (i, x) in terms.iter().enumerate() {
@@ -200,7 +200,7 @@ pub(super) fn argmax(terms: &[f64]) -> usize {
     best
 }
 
-/// A place drawn with probability ∝ exp; the terms are turned into weights.
+/// A random index with probability ∝ exp(term). The terms are replaced by weights.
 pub(super) fn categorical(random: &mut Stream, terms: &mut [f64]) -> usize {
     let largest = numeric::max(terms);
     terms.iter_mut().for_each(|x| *x = (*x - largest).exp());

@@ -1,4 +1,4 @@
-//! Which exact method suits a model, and its tables, from which all queries are answered.
+//! Choice of the exact method for a model, and its tables, which answer all queries.
 
 use super::conditions::{Order, Ring, Rules};
 use super::orders::{Orders, Steps};
@@ -13,12 +13,12 @@ use crate::numeric::{self, CompensatedSum};
 use crate::random::Stream;
 use crate::run::Clock;
 
-/// How a model is answered.
+/// The exact algorithm for a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Algorithm {
     Single,
     Tree,
-    /// Single scores while labels or nodes are counted.
+    /// Single scores with a count of labels or nodes.
     Counted,
     Graph,
     Orders,
@@ -40,7 +40,7 @@ pub(super) fn algorithm(model: &SpaceModel) -> Option<Algorithm> {
     if conditions.iter().any(|condition| matches!(condition, Condition::Function(_))) {
         return None;
     }
-    // A condition on the size that leaves nothing out is none.
+    // A size condition that excludes nothing is ignored.
     let sized = condition::limits_size(model.structures().base(), conditions);
     let free = !sized && conditions.iter().all(|condition| matches!(condition, Condition::Size { .. }));
     Some(match (model.structures().base(), model.scores()) {
@@ -64,11 +64,11 @@ pub(super) fn algorithm(model: &SpaceModel) -> Option<Algorithm> {
     })
 }
 
-/// What is found once, and answers from then on.
+/// Tables that are computed once and used by all queries.
 pub(super) enum Table {
     /// ln(P(1)/P(0)) of each label.
     Single(Vec<f64>),
-    /// ln(P(v chosen)/P(not)) where the parent is chosen.
+    /// ln(P(v chosen)/P(not chosen)) given that the parent is chosen.
     Tree(Vec<f64>),
     Counted(Choices),
     Orders(Orders),
@@ -77,7 +77,7 @@ pub(super) enum Table {
     Blocks(blocks::Blocks),
 }
 
-/// A model with its sums. Draws need `keep`.
+/// A model with its sums. Sampling needs `keep`.
 pub(in crate::method::space) struct Prepared<'a> {
     model: &'a SpaceModel,
     table: Table,
@@ -85,7 +85,7 @@ pub(in crate::method::space) struct Prepared<'a> {
     pub rounding: f64,
 }
 
-/// The steps of permutations.
+/// The step weights of permutations.
 pub(super) fn steps(model: &SpaceModel) -> Steps {
     let n = model.width();
     let order = Order::new(conditions(model), n);
@@ -117,7 +117,7 @@ fn odds_of_nodes(tree: &Subtrees, unary: &[f64]) -> Vec<f64> {
     inner.iter().zip(unary).map(|(inner, score)| inner + score).collect()
 }
 
-/// What is chosen while it is counted, with sums or the best.
+/// Choices with a count, as sums or maxima.
 pub(super) fn choices(model: &SpaceModel, best: bool, clock: &Clock<'_>) -> Result<Choices> {
     let (base, conditions) = (model.structures().base(), conditions(model));
     let sizes = condition::sizes(base, conditions);
@@ -133,7 +133,7 @@ pub(super) fn choices(model: &SpaceModel, best: bool, clock: &Clock<'_>) -> Resu
     if choices.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(choices) }
 }
 
-/// Cycles, with sums or the best.
+/// Cycles, as sums or maxima.
 pub(super) fn tours(
     model: &SpaceModel,
     links: &[f64],
@@ -145,12 +145,12 @@ pub(super) fn tours(
     if tours.total() == f64::NEG_INFINITY { Err(Error::ZeroPartition) } else { Ok(tours) }
 }
 
-/// What conditions say about blocks.
+/// The rules that the conditions impose on blocks.
 pub(super) fn rules(model: &SpaceModel) -> Rules {
     Rules::new(model.structures().base(), conditions(model))
 }
 
-/// Partitions, with sums or the best.
+/// Partitions, as sums or maxima.
 pub(super) fn blocks(
     model: &SpaceModel,
     links: &[f64],
@@ -166,12 +166,12 @@ pub(super) fn blocks(
 }
 
 impl<'a> Prepared<'a> {
-    /// Whether it takes no more than a look at every number of the model.
+    /// Whether the cost is at most one pass over the parameters of the model.
     pub fn is_cheap(model: &SpaceModel) -> bool {
         matches!(algorithm(model), Some(Algorithm::Single | Algorithm::Tree | Algorithm::Mallows))
     }
 
-    /// None where there is no such method. Factor graphs are elsewhere.
+    /// `None` if there is no such method. Factor graphs are handled in `graph`.
     pub fn new(model: &'a SpaceModel, keep: bool, all: bool, clock: &Clock<'_>) -> Result<Option<Self>> {
         let n = model.width();
         let mut operations = 8.0;
@@ -238,7 +238,7 @@ impl<'a> Prepared<'a> {
         Ok(Some(Prepared { model, table, log_partition, rounding }))
     }
 
-    /// A structure with the model's law.
+    /// A sample from the model.
     pub fn draw(&self, random: &mut Stream, structure: &mut [u32]) {
         match (&self.table, self.model.structures().base()) {
             (Table::Tree(odds), Structures::Subtrees(tree)) => tree.downward(random, structure, |v| odds[v]),
@@ -336,13 +336,13 @@ impl<'a> Prepared<'a> {
             Table::Tours(tours) => marginals::of_pairs(self.model, &tours.edges(clock)?, values),
             Table::Blocks(blocks) => marginals::of_pairs(self.model, &blocks.pairs(clock)?, values),
         }
-        // Sums of probabilities round.
+        // Rounding can push sums of probabilities above 1.
         values.iter_mut().for_each(|p| *p = p.min(1.0));
         Ok(())
     }
 }
 
-/// The expectations of single scores, and with inputs those of the products.
+/// The expectations of single scores and, with inputs, those of the products.
 pub(super) fn spread_over(scores: &Scores, means: &[f64], values: &mut [f64]) {
     match scores {
         Scores::Products { inputs, .. } => {

@@ -1,14 +1,14 @@
 //! The k best structures, exactly.
 //!
-//! - Labels: the best ones, and changes of the labels that cost least, in order (`labels`). O(n log n + k log
-//!   k).
-//! - Nodes of a tree: each node keeps the k best sums below it, its children's lists merged one after the
-//!   other (`nodes`). O(nk log k).
-//! - Kendall's and Cayley's distances: independent choices, merged the same way (`choices`).
+//! - Labels: the best labelling, and then the cheapest changes of labels in order (`labels`). O(n log n + k
+//!   log k).
+//! - Nodes of a tree: each node keeps the k best sums below it, and the lists of its children are merged one
+//!   at a time (`nodes`). O(nk log k).
+//! - Kendall and Cayley distances: independent choices, merged the same way (`choices`).
 //! - Positions: the best assignment, then the best ones without it, part by part (K. G. Murty, *An algorithm
 //!   for ranking all the assignments in order of increasing cost*, 1968). O(kn⁴).
-//! - Precedences, cycles, partitions: the tables of the best say how well any beginning can end, so a search
-//!   that always takes up the most promising beginning does no step in vain (`search`).
+//! - Precedences, cycles, partitions: the tables of maxima give the best completion of each partial
+//!   structure, so a best-first search expands no partial structure in vain (`search`).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ use crate::method::space::assignment::best_assignment_within;
 use crate::method::space::{Distance, Scores, SpaceModel, Structures, Subtrees};
 use crate::run::Clock;
 
-/// Something with a score in a heap: the largest first, of equal ones the one that was put in later.
+/// A heap entry with a score: the largest first, and among equal scores the one inserted later.
 struct Entry<T> {
     score: f64,
     number: usize,
@@ -50,7 +50,7 @@ impl<T> PartialEq for Entry<T> {
 
 impl<T> Eq for Entry<T> {}
 
-/// The k best structures, without those of factor graphs; cycles may be there twice.
+/// The k best structures, except for models that are factor graphs. Cycles may occur twice.
 pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     if k == 0 {
         return Ok(Vec::new());
@@ -90,7 +90,7 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
         }
         (Some(Algorithm::Tours), _, Scores::Links(links)) => {
             let mut found = tours(model, links, true, clock)?.k_best(k, clock)?;
-            // Both directions of a cycle are one.
+            // Both directions of a cycle count as one.
             let mut seen = std::collections::HashSet::new();
             found.retain_mut(|structure| {
                 model.space().canonical(structure);
@@ -106,8 +106,9 @@ pub(super) fn k_best(model: &SpaceModel, k: usize, clock: &Clock<'_>) -> Result<
     }
 }
 
-/// Search along states whose best end is known. `next` lists the states after one, each with the score of its
-/// best end; one without any is an end. The k best paths, best first, each from its root.
+/// Best-first search along states whose best completion is known. `next` lists the successors of a state,
+/// each with the score of its best completion; a state without successors is an end. Returns the k best
+/// paths, best first, each from its root.
 pub(super) fn search<S: Copy>(
     roots: Vec<(f64, S)>,
     k: usize,
@@ -115,14 +116,14 @@ pub(super) fn search<S: Copy>(
     mut next: impl FnMut(&S, &mut Vec<(f64, S)>),
 ) -> Result<Vec<Vec<S>>> {
     const NONE: usize = usize::MAX;
-    // All states that were reached, with the one before.
+    // All states reached, each with its predecessor.
     let mut states: Vec<(S, usize)> = Vec::new();
     let mut open = BinaryHeap::new();
     let mut children = roots;
     let mut found = Vec::new();
     let mut before = NONE;
     loop {
-        // No more ways on than paths are wanted can matter.
+        // At most k successors can matter.
         if children.len() > k {
             children.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0));
             children.truncate(k);
@@ -151,16 +152,16 @@ pub(super) fn search<S: Copy>(
     }
 }
 
-/// The k best subsets by their log odds: ever dearer changes of the best one. A change is a set of labels, in
-/// ascending order of cost; it is followed by itself with the next label, and by itself with the next label
-/// in place of its last.
+/// The k best subsets by their log odds: changes of the best subset in order of increasing cost. A change is
+/// a set of labels in ascending order of cost. Its successors are itself plus the next label, and itself with
+/// the last label replaced by the next.
 fn labels(odds: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     let best: Vec<u32> = odds.iter().map(|x| u32::from(*x > 0.0)).collect();
     let mut order: Vec<usize> = (0..odds.len()).collect();
     order.sort_unstable_by(|a, b| odds[*a].abs().total_cmp(&odds[*b].abs()).then(a.cmp(b)));
     let cost = |at: usize| odds[order[at]].abs();
     let mut found = vec![best.clone()];
-    // Place of the last label, the cost of those before it, and the change that has them.
+    // The index of the last label, the cost of those before it, and the change that contains them.
     let mut changes: Vec<(usize, Option<usize>)> = Vec::new();
     let mut open = BinaryHeap::new();
     if !order.is_empty() {
@@ -191,7 +192,7 @@ fn labels(odds: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     Ok(found)
 }
 
-/// The k largest sums of one number of each of two descending lists, with their places.
+/// The k largest sums of one number from each of two descending lists, with their indices.
 fn sums(left: &[f64], right: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<(f64, u32, u32)>> {
     let mut found = Vec::with_capacity(k.min(left.len().saturating_mul(right.len())));
     let mut open = BinaryHeap::new();
@@ -210,7 +211,7 @@ fn sums(left: &[f64], right: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<
         }
         found.push((score, i as u32, j as u32));
         push(&mut open, i, j + 1);
-        // Rows are begun one after the other: their first sums fall.
+        // Rows are started one at a time, because their first sums are descending.
         if j == 0 {
             push(&mut open, i + 1, 0);
         }
@@ -218,7 +219,7 @@ fn sums(left: &[f64], right: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<
     Ok(found)
 }
 
-/// The k best ways to take one number of each of some descending lists, as places in them.
+/// The k best choices of one number from each of several descending lists, as indices.
 pub(super) fn choices(
     lists: impl Iterator<Item = Vec<f64>>,
     k: usize,
@@ -247,13 +248,12 @@ pub(super) fn choices(
 /// The k best subtrees.
 fn nodes(tree: &Subtrees, unary: &[f64], k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
     let n = tree.nodes();
-    // For every node the best sums over what hangs below it, once it is chosen: as far as its children are
-    // merged.
+    // For each node, the best sums over its subtree if it is chosen, as far as its children are merged.
     let mut below: Vec<Vec<f64>> = vec![vec![0.0]; n];
-    // Which of the parent's sums before, and which of the node's own list, makes each of the parent's sums
-    // after.
+    // For each sum of the parent after merging: the index of the parent's sum before, and the index in the
+    // node's own list.
     let mut merged: Vec<Vec<(u32, u32)>> = vec![Vec::new(); n];
-    // Where in its list a node stands that is not chosen.
+    // The index in a node's list at which the node is not chosen.
     let mut absent = vec![u32::MAX; n];
     for &v in tree.order().iter().rev() {
         let v = v as usize;
@@ -283,7 +283,7 @@ fn nodes(tree: &Subtrees, unary: &[f64], k: usize, clock: &Clock<'_>) -> Result<
             }
             structure[v] = 1;
             let mut at = at - u32::from(at > absent[v]);
-            // Children are merged from the last in the order to the first.
+            // Children are merged from last to first.
             for &child in tree.children(v) {
                 let (before, own) = merged[child as usize][at as usize];
                 open.push((child as usize, own));
@@ -295,7 +295,7 @@ fn nodes(tree: &Subtrees, unary: &[f64], k: usize, clock: &Clock<'_>) -> Result<
     Ok(found)
 }
 
-/// The list of a node from the sums below it: chosen in all ways, or not.
+/// The list of a node from the sums below it: chosen with any of these sums, or not chosen.
 fn listed(mut below: Vec<f64>, score: f64, k: usize, absent: &mut u32) -> Vec<f64> {
     below.iter_mut().for_each(|sum| *sum += score);
     let at = below.partition_point(|sum| *sum >= 0.0);
@@ -307,8 +307,8 @@ fn listed(mut below: Vec<f64>, score: f64, k: usize, absent: &mut u32) -> Vec<f6
     below
 }
 
-/// A part of all assignments: the rows before `row` as in `columns`, and that row not in the columns of
-/// `forbidden`.
+/// A subset of all assignments: the rows before `row` are fixed as in `columns`, and that row must avoid the
+/// columns in `forbidden`.
 struct Part {
     columns: Vec<usize>,
     row: usize,
@@ -340,7 +340,7 @@ fn assignments(matrix: &[f64], n: usize, k: usize, clock: &Clock<'_>) -> Result<
             clock.check()?;
             let mut forbidden = if row == part.row { part.forbidden.clone() } else { Vec::new() };
             forbidden.push(part.columns[row]);
-            // What is left: these rows, and the columns that the rows before have not taken.
+            // The remaining problem: these rows, and the columns not used by the rows before.
             let free: Vec<usize> = part.columns[row..].to_vec();
             if free.iter().all(|column| forbidden.contains(column)) {
                 continue;
@@ -349,7 +349,7 @@ fn assignments(matrix: &[f64], n: usize, k: usize, clock: &Clock<'_>) -> Result<
             for i in row..n {
                 small.extend(free.iter().map(|j| matrix[i * n + j]));
             }
-            // Worse than anything else together.
+            // Worse than all other entries together.
             let penalty = -(4.0 * n as f64 * largest + 1.0);
             for (value, column) in small.iter_mut().zip(&free) {
                 if forbidden.contains(column) {

@@ -1,9 +1,9 @@
-//! Sums over all undirected cycles, by Held and Karp: H(S, v) adds up the paths that start at the least
-//! vertex of S, go through all of S and end at v,
+//! Sums over all undirected cycles by the Held–Karp algorithm. H(S, v) is the sum over paths that start at
+//! the smallest vertex of S, visit all of S and end at v,
 //!
 //!   H(S, v) = Σ_{u∈S∖v} H(S∖v, u)·exp W_uv,   2Z = Σ_{|S|≥3} Σ_v H(S, v)·exp W_{v,least},
 //!
-//! because every cycle is closed in both directions. In logs. Time O(2ⁿ n²), memory O(2ⁿ n).
+//! because each cycle is counted in both directions. Computed in logarithms. Time O(2ⁿ n²), memory O(2ⁿ n).
 
 use super::conditions::Ring;
 use super::layers::{Layers, elements};
@@ -21,14 +21,14 @@ pub(super) struct Tours {
     n: usize,
     links: Links,
     paths: Vec<f64>,
-    /// ln of the closed walks through exactly S, −∞ below three.
+    /// ln of the sum of closed walks through exactly S; −∞ for fewer than three vertices.
     closed: Vec<f64>,
     total: f64,
-    /// exp(closed − total) as it adds up, for draws.
+    /// Cumulative sums of exp(closed − total), for sampling.
     sums: Vec<f64>,
 }
 
-/// The log weights of a path's steps, −∞ where a condition forbids them.
+/// The log weights of the steps of a path; −∞ if a condition forbids them.
 struct Links {
     n: usize,
     matrix: Vec<f64>,
@@ -36,7 +36,7 @@ struct Links {
 }
 
 impl Links {
-    /// From u, the end of a path through the set, to v.
+    /// From u, the end of a path through `set`, to v.
     fn step(&self, set: u64, u: usize, v: usize) -> f64 {
         match &self.ring {
             Some(ring) if !ring.steps(set, u, v) => f64::NEG_INFINITY,
@@ -44,7 +44,7 @@ impl Links {
         }
     }
 
-    /// From u, the end of a path through the set, back to its start.
+    /// From u, the end of a path through `set`, back to its start.
     fn close(&self, set: u64, u: usize) -> f64 {
         match &self.ring {
             Some(ring) if !ring.closes(set, u) => f64::NEG_INFINITY,
@@ -53,13 +53,13 @@ impl Links {
     }
 }
 
-/// The bytes that the tables take.
+/// Bytes of the tables.
 pub(super) fn bytes(n: usize) -> f64 {
     (n as f64).exp2() * 8.0 * (n as f64 + 4.0)
 }
 
 impl Tours {
-    /// Sums, or with `best` takes the largest.
+    /// Computes sums, or with `best` maxima.
     pub fn new(links: &[f64], n: usize, ring: Option<Ring>, best: bool, clock: &Clock<'_>) -> Result<Self> {
         let links = Links { n, matrix: links.to_vec(), ring };
         let layers = Layers::new(n);
@@ -106,12 +106,12 @@ impl Tours {
         Ok(Tours { n, links, paths, closed, total, sums })
     }
 
-    /// log Z, or the largest score; of sums, both directions of a cycle count.
+    /// log Z, or the largest score. Sums count both directions of a cycle.
     pub fn total(&self) -> f64 {
         self.total
     }
 
-    /// A cycle drawn, or the best one.
+    /// A random cycle, or the best one.
     pub fn cycle(&self, mut random: Option<&mut Stream>, structure: &mut [u32]) {
         let n = self.n;
         let mut set = match &mut random {
@@ -143,21 +143,21 @@ impl Tours {
         Cycles::write(&order, structure);
     }
 
-    /// The k best cycles, from the tables of the best; each may be there in both directions, so they are
-    /// asked for twice.
+    /// The k best cycles, from the tables of maxima. Each may occur in both directions, so twice as many are
+    /// searched for.
     pub fn k_best(&self, k: usize, clock: &Clock<'_>) -> Result<Vec<Vec<u32>>> {
         let n = self.n;
         let twice = k.saturating_mul(2);
         let mut sets: Vec<usize> = (0..1 << n).filter(|set| self.closed[*set] > f64::NEG_INFINITY).collect();
         if twice < sets.len() {
-            // No more sets than cycles can matter.
+            // At most as many sets as cycles can matter.
             sets.select_nth_unstable_by(twice, |a, b| {
                 self.closed[*b].total_cmp(&self.closed[*a]).then(a.cmp(b))
             });
             sets.truncate(twice);
         }
         sets.sort_unstable();
-        // The set that is left, its last vertex, and the score of the links behind it.
+        // The remaining set, its last vertex, and the score of the links after it.
         let start = |set: u64| set.trailing_zeros() as usize;
         let roots =
             sets.iter().map(|set| (self.closed[*set], (*set as u64, start(*set as u64), 0.0))).collect();
@@ -179,11 +179,11 @@ impl Tours {
         Ok(found.into_iter().map(cycle).collect())
     }
 
-    /// The probability that u and v are neighbours on the cycle, for every pair.
+    /// The probability that u and v are adjacent on the cycle, for each pair.
     pub fn edges(&self, clock: &Clock<'_>) -> Result<Vec<f64>> {
         let n = self.n;
         let mut marginals = vec![0.0; n * (n - 1) / 2];
-        // Everything that can follow a path: closing it, or going on.
+        // The total weight of all continuations of a path: closing it, or continuing.
         let mut after = vec![f64::NEG_INFINITY; n << n];
         let mut terms = Vec::with_capacity(n + 1);
         for set in (1..1usize << n).rev() {

@@ -1,8 +1,8 @@
-//! H = ln Z − E\[s\]: an interval for ln Z and one for the mean score of exact draws, half of the error and
-//! half of the risk for each.
+//! H = ln Z − E\[s\]: an interval for ln Z and one for the mean score of exact samples, each with half of the
+//! error and half of the risk.
 //!
-//! Scores lie within a range Δ, so 2(Δ/ε)² ln(4/δ) draws bring their mean within ε/2 (Hoeffding). ln Z comes
-//! from the cheaper one of importance sampling and the Tootsie Pop algorithm.
+//! Scores lie within a range Δ, so 2(Δ/ε)² ln(4/δ) samples bring their mean within ε/2 (Hoeffding). ln Z is
+//! computed by importance sampling or the Tootsie Pop algorithm, whichever is cheaper.
 
 use super::means::mean;
 use super::{NAME, PerfectSampling, Source};
@@ -15,7 +15,7 @@ use crate::query::{Entropy, LogPartition, Query};
 use crate::run::Run;
 
 impl PerfectSampling {
-    /// Draws for the mean score.
+    /// Number of samples for the mean score.
     pub(super) fn score_draws(&self, model: &SpaceModel) -> f64 {
         let ratio = model.spread() / self.error;
         (2.0 * ratio * ratio * (4.0 / (1.0 - self.confidence)).ln()).ceil().max(1.0)
@@ -23,14 +23,14 @@ impl PerfectSampling {
 
     /// The methods for ln Z.
     fn for_partition(&self) -> (UniformImportance, TootsiePop) {
-        // Less than 1, which rounding would reach for large errors.
+        // Below 1, which rounding would reach for large errors.
         let error = (-(-0.5 * self.error).exp_m1()).min(0.99);
         let confidence = 1.0 - 0.5 * (1.0 - self.confidence);
         let importance = UniformImportance { error, confidence, ..Default::default() };
         (importance, TootsiePop { error, confidence, sampler: self.sampler })
     }
 
-    /// Seconds that ln Z will take, and whether importance sampling takes them.
+    /// The estimated seconds for ln Z, and whether importance sampling is used.
     pub(super) fn partition_seconds(&self, model: &SpaceModel, run: &Run) -> (f64, bool) {
         let (importance, tpa) = self.for_partition();
         let importance = importance.forecast(model, Query::LogPartition, run).seconds;
@@ -68,7 +68,7 @@ impl Entropy<SpaceModel> for PerfectSampling {
             .guarantee
             .interval(partition.value, partition.diagnostics.rounding)
             .unwrap_or((f64::NEG_INFINITY, f64::INFINITY, 0.0));
-        // Between 0 and the entropy of the uniform law.
+        // The entropy is between 0 and the entropy of the uniform distribution.
         let most = log_count_bound(model.space()).unwrap_or(f64::INFINITY);
         let inside = |x: f64| x.clamp(0.0, most.max(0.0));
         let (low, high) = (inside(low - scores[0] - radius), inside(high - scores[0] + radius));

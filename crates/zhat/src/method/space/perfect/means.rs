@@ -1,4 +1,4 @@
-//! Means over exact draws: the gradient of log Z, and the marginals.
+//! Means over exact samples: the gradient of log Z, and the marginals.
 
 use rayon::prelude::*;
 
@@ -11,14 +11,14 @@ use crate::query::{FactorMarginals, Marginals};
 use crate::random::Streams;
 use crate::run::{Clock, Run};
 
-/// Draws that share a stream.
+/// Samples that share a stream.
 const BLOCK: u64 = 256;
-/// Blocks whose sums are held at once.
+/// Number of blocks whose sums are held at a time.
 const GROUP: u64 = 8;
-/// Vectors of sums that are held at once.
+/// Number of vectors of sums held at a time.
 pub(super) const COPIES: usize = GROUP as usize + 1;
 
-/// The mean over `count` draws of what `add` adds to a vector of this length.
+/// The mean over `count` samples of the vector of this length to which `add` adds.
 pub(super) fn mean(
     source: &Source<'_>,
     model: &SpaceModel,
@@ -29,7 +29,8 @@ pub(super) fn mean(
 ) -> Result<Vec<f64>> {
     let streams = Streams::new(run.seed(), "space gradient");
     let at = source.at(1.0);
-    // Groups of blocks in order: the sum does not depend on the threads, and only a few vectors are held.
+    // Groups of blocks are added in order: the sum does not depend on the number of threads, and only a few
+    // vectors are held.
     let blocks = count.div_ceil(BLOCK);
     let mut sums = vec![0.0; length];
     let mut next = 0;
@@ -63,7 +64,7 @@ pub(super) fn mean(
 }
 
 impl FactorMarginals<SpaceModel> for PerfectSampling {
-    /// The guarantee is about the distance from the true gradient.
+    /// The guarantee bounds the distance from the true gradient.
     fn factor_marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<Expectations>> {
         let clock = run.start(NAME);
         self.check()?;
@@ -82,7 +83,7 @@ impl FactorMarginals<SpaceModel> for PerfectSampling {
             model.add_features(structure, 1.0, part)
         })?;
         let mut diagnostics = Diagnostics::new(NAME).note("sampler", source.name()).note("samples", count);
-        // Sums of counts are exact up to 2⁵³; with inputs they round.
+        // Sums of counts are exact up to 2⁵³; with inputs they are rounded.
         diagnostics.rounding =
             f64::EPSILON * (count as f64).sqrt() * values.iter().map(|x| x * x).sum::<f64>().sqrt();
         diagnostics.seconds = clock.seconds();
@@ -93,7 +94,7 @@ impl FactorMarginals<SpaceModel> for PerfectSampling {
 }
 
 impl Marginals<SpaceModel> for PerfectSampling {
-    /// The guarantee is about the largest distance of a share from its probability.
+    /// The guarantee bounds the largest difference between a frequency and its probability.
     fn marginals(&self, model: &SpaceModel, run: &Run) -> Result<Answer<SpaceMarginals>> {
         let clock = run.start(NAME);
         self.check()?;
@@ -105,7 +106,7 @@ impl Marginals<SpaceModel> for PerfectSampling {
             Ok(())
         })?;
         let mut diagnostics = Diagnostics::new(NAME).note("sampler", source.name()).note("samples", count);
-        // Counts are exact, their share rounds once.
+        // Counts are exact; dividing rounds once.
         diagnostics.rounding = f64::EPSILON;
         diagnostics.seconds = clock.seconds();
         let radius = self.error + diagnostics.rounding;

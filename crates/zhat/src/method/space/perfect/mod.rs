@@ -1,20 +1,20 @@
-//! Exact draws from a model on a space, by whatever suits it.
+//! Exact samples from a model on a space, by one of several samplers.
 //!
-//! - `oracle`: straight from the exact sums, where they are cheap.
+//! - `oracle`: directly from the exact sums, if they are cheap.
 //! - `coupling`: coupling from the past for pairwise models on the hypercube (`coupling`).
-//! - `rejection`: uniform draws z, kept with probability exp(s(z) − s_max). It takes 1/c draws, c = Z/(|Y|
-//!   exp s_max).
-//! - `meta`: coupling from the past as published (Vembu, Gärtner and Boley 2009, Section 3): the chain META
-//!   proposes uniform z and moves with probability min(1, exp(s(z) − s(y))). All chains meet where u ≤
-//!   exp(s_min − s_max); that state is uniform, so the run on to time 0 is part of it. It takes exp(s_max −
-//!   s_min) draws: `rejection` is the same with the threshold that z itself allows.
-//! - approximate: META for so many steps that the law is within `distance` of the model's in total variation,
-//!   (1 − exp(−Δ))ᵗ ≤ distance (Theorem B.2).
+//! - `rejection`: uniform samples z, accepted with probability exp(s(z) − s_max). Needs 1/c samples, c =
+//!   Z/(|Y| exp s_max).
+//! - `meta`: coupling from the past as published (Vembu, Gärtner and Boley 2009, Section 3). The chain META
+//!   proposes a uniform z and moves with probability min(1, exp(s(z) − s(y))). All chains meet when u ≤
+//!   exp(s_min − s_max). That state is uniform, so the run must continue to time 0. Needs exp(s_max − s_min)
+//!   samples; `rejection` is the same with the threshold that z itself allows.
+//! - approximate: META with enough steps to be within `distance` of the model in total variation, (1 −
+//!   exp(−Δ))ᵗ ≤ distance (Theorem B.2).
 //!
-//! A marginal is the share of draws that show an event; all m of them are within ε with probability 1 − δ if
-//! S ≥ ln(2m/δ)/2ε². The gradient of log Z is E\[φ\]: the mean of S draws is within ε in Euclidean norm with
-//! probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's inequality for vectors), R = max ‖φ −
-//! centre‖. For one direction z fixed beforehand 2R²‖z‖² ln(2/δ)/ε² are enough.
+//! A marginal is the fraction of samples for which an event holds. All m marginals are within ε with
+//! probability 1 − δ if S ≥ ln(2m/δ)/2ε². The gradient of log Z is E\[φ\]: the mean of S samples is within ε
+//! in Euclidean norm with probability 1 − δ if S ≥ R²(1 + √(2 ln 1/δ))²/ε² (Hoeffding's inequality for
+//! vectors), R = max ‖φ − centre‖. For one fixed direction z, 2R²‖z‖² ln(2/δ)/ε² samples suffice.
 
 mod entropy;
 mod means;
@@ -37,21 +37,22 @@ use crate::random::Stream;
 use crate::run::{Clock, Run};
 
 const NAME: &str = "perfect";
-/// Rejection is chosen by itself where it is guessed to take no more tries than this.
+/// `auto` chooses rejection only if its estimated number of tries is at most this.
 const MOST_TRIES: f64 = 1e7;
 
-/// Exact draws, and the gradient of log Z from them.
+/// Exact samples, and the gradient of log Z from them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PerfectSampling {
-    /// How draws are made.
+    /// Sampler of exact samples.
     pub sampler: Sampler,
-    /// 0 for exact draws; otherwise META runs until it is within this total-variation distance of the model.
+    /// 0 for exact samples. Otherwise META runs until it is within this total-variation distance of the
+    /// model.
     pub distance: f64,
-    /// How far the gradient may be off, in Euclidean norm, any of the marginals, or the entropy.
+    /// Target error of the gradient in Euclidean norm, of each marginal, or of the entropy.
     pub error: f64,
-    /// With which confidence.
+    /// Confidence of the error bound.
     pub confidence: f64,
 }
 
@@ -68,29 +69,30 @@ impl Default for PerfectSampling {
     }
 }
 
-/// How many draws make a gradient good to `error` in Euclidean norm with this confidence, for features within
-/// `radius` of a point.
+/// The number of samples for which the gradient is within `error` in Euclidean norm with this confidence, for
+/// features within `radius` of a point.
 pub fn gradient_samples(radius: f64, error: f64, confidence: f64) -> f64 {
     let factor = 1.0 + (2.0 * -(1.0 - confidence).ln()).sqrt();
     (radius * factor / error).powi(2).ceil().max(1.0)
 }
 
-/// How many draws make its product with one fixed vector of length `length` good to `error`.
+/// The number of samples for which the product of the gradient with one fixed vector of length `length` is
+/// within `error`.
 pub fn direction_samples(radius: f64, length: f64, error: f64, confidence: f64) -> f64 {
     (2.0 * (radius * length / error).powi(2) * (2.0 / (1.0 - confidence)).ln()).ceil().max(1.0)
 }
 
-/// How many draws make the shares of so many events all good to `error` with this confidence (Hoeffding's
-/// inequality, δ shared between them).
+/// The number of samples for which the frequencies of `events` events are all within `error` with this
+/// confidence (Hoeffding's inequality, with δ divided among them).
 pub fn marginal_samples(events: f64, error: f64, confidence: f64) -> f64 {
     (0.5 * (2.0 * events.max(1.0) / (1.0 - confidence)).ln() / (error * error)).ceil().max(1.0)
 }
 
-/// How many steps of META from any start lead within `distance` of the model (Theorem B.2).
+/// The number of steps after which META, from any start, is within `distance` of the model (Theorem B.2).
 ///
-/// The first of them is already exact where all scores are the same.
+/// If all scores are equal, the first step is already exact.
 pub fn meta_steps(spread: f64, distance: f64) -> f64 {
-    // ln(1 − e^{−Δ}) of a tiny e^{−Δ} is −e^{−Δ}.
+    // For a tiny e^{−Δ}, ln(1 − e^{−Δ}) is −e^{−Δ}.
     (distance.ln() / (-(-spread).exp()).ln_1p()).ceil().max(1.0)
 }
 
@@ -117,7 +119,7 @@ impl Forecasts<SpaceModel> for PerfectSampling {
             _ => self.gradient_draws(model),
         };
         let (Ok(source), Some(pilot)) = (Source::new(model, self.sampler), Pilot::new(model, run)) else {
-            // What is wrong the run itself will say.
+            // The run itself reports the error.
             return Forecast { bytes: 0.0, seconds: 0.0, promise };
         };
         let each = match self.distance > 0.0 {
@@ -153,7 +155,7 @@ impl Sample<SpaceModel> for PerfectSampling {
         } else {
             diagnostics = diagnostics.note("sampler", source.name());
             let at = source.at(1.0);
-            // The tables of an oracle are made once for all.
+            // The tables of an oracle are computed once for all samples.
             let prepared = match source.sampler {
                 Sampler::Oracle => Prepared::new(model, true, false, &clock)?,
                 _ => None,
@@ -181,7 +183,7 @@ impl Sample<SpaceModel> for PerfectSampling {
     }
 }
 
-/// So many steps of META at β from a uniform start, and the score of where they lead.
+/// Runs `steps` steps of META at β from a uniform start. Returns the score of the final state.
 pub(super) fn metropolis(
     model: &SpaceModel,
     (beta, steps): (f64, u64),

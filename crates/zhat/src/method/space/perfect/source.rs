@@ -1,4 +1,4 @@
-//! One exact draw at any inverse temperature, by the sampler that suits the model.
+//! One exact sample at any inverse temperature, by the sampler that suits the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::method::space::{ROUND, SpaceModel};
 use crate::random::{Stream, Streams};
 use crate::run::Clock;
 
-/// How exact draws are made.
+/// Sampler of exact samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {
@@ -21,23 +21,23 @@ pub enum Sampler {
     Oracle,
     /// Coupling from the past, one label at a time.
     Coupling,
-    /// Uniform draws, some of which are kept.
+    /// Uniform samples, some of which are accepted.
     Rejection,
     /// Coupling from the past of META, as published.
     Meta,
 }
 
-/// A sampler that suits a model.
+/// A sampler for a model.
 pub(in crate::method::space) struct Source<'a> {
     model: &'a SpaceModel,
     pub(super) sampler: Sampler,
     spins: Option<Spins>,
 }
 
-/// Moves of META that are remembered; those further back are made again.
+/// Maximum number of META moves that are stored. Earlier ones are recomputed.
 const MOST_KEPT_STEPS: u64 = 1 << 20;
 
-/// A draw's score and what it took: uniform draws, or sweeps.
+/// The score of a sample and its cost in uniform samples or sweeps.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::method::space) struct Drawn {
     pub score: f64,
@@ -45,7 +45,7 @@ pub(in crate::method::space) struct Drawn {
 }
 
 impl<'a> Source<'a> {
-    /// Checks that the model has such a sampler, at any inverse temperature.
+    /// Checks that the sampler supports the model at any inverse temperature.
     pub fn new(model: &'a SpaceModel, sampler: Sampler) -> Result<Self> {
         let spins = Spins::new(model);
         let cheap = Prepared::is_cheap(model);
@@ -79,19 +79,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Seconds of one draw, on average over β, or at the end; guessed.
+    /// Estimated seconds per sample: at β = 1 if `whole` is set, otherwise the average over β.
     pub fn seconds(&self, pilot: &Pilot, whole: bool) -> f64 {
         let one = pilot.seconds_a_draw();
         match self.sampler {
             Sampler::Oracle => 6.0 * one,
-            // Sweeps until the chains meet, which nobody knows beforehand.
+            // The number of sweeps until the chains meet is not known in advance.
             Sampler::Coupling => 60.0 * one,
             Sampler::Meta => 2.0 * one * self.model.spread().exp(),
             _ => one * if whole { pilot.tries(1.0) } else { pilot.mean_tries() },
         }
     }
 
-    /// What is needed for draws at one inverse temperature.
+    /// The sampler at one inverse temperature.
     pub fn at(&self, beta: f64) -> AtTemperature<'_> {
         let tempered = match self.sampler {
             Sampler::Oracle => Some(Box::new(self.model.tempered(beta))),
@@ -109,7 +109,7 @@ pub(in crate::method::space) struct AtTemperature<'a> {
 }
 
 impl AtTemperature<'_> {
-    /// Shows a function that makes draws.
+    /// Calls `work` with a function that draws samples.
     pub fn with<T>(
         &self,
         clock: &Clock<'_>,
@@ -130,7 +130,7 @@ impl AtTemperature<'_> {
         }
     }
 
-    /// One draw; not by an oracle, which has tables to make first.
+    /// One sample. Not for an oracle, which must compute its tables first.
     pub(super) fn draw(
         &self,
         random: &mut Stream,
@@ -145,7 +145,7 @@ impl AtTemperature<'_> {
         if self.source.sampler == Sampler::Meta {
             return meta(model, beta, random, structure, clock);
         }
-        // β may be a little above 1 in schedules as they were printed, and never below 0.
+        // β may slightly exceed 1 in schedules as printed, and is never below 0.
         let top = model.range().1;
         let mut cost = 0;
         loop {
@@ -162,7 +162,7 @@ impl AtTemperature<'_> {
     }
 }
 
-/// Coupling from the past of META. Going back from time 0 until all chains meet, then forward again with the
+/// Coupling from the past of META: goes back from time 0 until all chains meet, then forward again with the
 /// same random numbers.
 fn meta(
     model: &SpaceModel,
@@ -173,7 +173,7 @@ fn meta(
 ) -> Result<Drawn> {
     let past = Streams::new(random.bits(), "meta");
     let threshold = (-beta * model.spread()).exp();
-    // The score and the point of a move; the same whenever it is asked for.
+    // The score and the uniform number of a move. The result for a given time is always the same.
     let made = |time: u64, structure: &mut [u32]| -> Result<(f64, f64)> {
         if time % ROUND == ROUND - 1 {
             clock.check()?;

@@ -7,6 +7,9 @@ use crate::error::Result;
 /// User-defined scores.
 pub trait Features: Send + Sync + Debug {
     /// s(y).
+    ///
+    /// # Errors
+    /// If the score cannot be computed. Queries then return this error.
     fn score(&self, structure: &[u32]) -> Result<f64>;
 
     /// Lower and upper bounds on every score. A score outside is an error.
@@ -18,6 +21,9 @@ pub trait Features: Send + Sync + Debug {
     }
 
     /// Adds `weight`·φ(y) to `sums`.
+    ///
+    /// # Errors
+    /// If the features cannot be computed. Queries then return this error.
     fn add(&self, structure: &[u32], weight: f64, sums: &mut [f64]) -> Result<()> {
         let _ = (structure, weight, sums);
         Ok(())

@@ -99,6 +99,9 @@ fn finite(what: &str, numbers: &[f64]) -> Result<()> {
 
 impl Scores {
     /// Σᵢ (Θx)ᵢ yᵢ: products of labels and inputs.
+    ///
+    /// # Errors
+    /// If there are no inputs, the weights do not form rows of as many numbers, or a number is not finite.
     pub fn products(weights: Vec<f64>, inputs: Vec<f64>) -> Result<Self> {
         finite("weight", &weights)?;
         finite("input", &inputs)?;
@@ -113,11 +116,17 @@ impl Scores {
     }
 
     /// Unary scores and scores of pairs (i, j, w); each pair at most once.
+    ///
+    /// # Errors
+    /// If a pair is out of range, has two equal elements or is listed twice.
     pub fn pairwise(unary: Vec<f64>, pairs: &[(usize, usize, f64)]) -> Result<Self> {
         Pairs::new(unary, pairs).map(Scores::Pairwise)
     }
 
     /// −spread · (distance to a reference order of the items).
+    ///
+    /// # Errors
+    /// If `reference` is not a permutation of 0, …, n − 1.
     pub fn distance(distance: Distance, reference: &[usize], spread: f64) -> Result<Self> {
         let n = reference.len();
         let mut places = vec![u32::MAX; n];
@@ -135,6 +144,9 @@ impl Scores {
     }
 
     /// Scores of pairs (i, j, w) of n vertices or elements; other pairs have score 0.
+    ///
+    /// # Errors
+    /// If a pair is out of range or has two equal elements.
     pub fn links(n: usize, pairs: &[(usize, usize, f64)]) -> Result<Self> {
         let mut matrix = vec![0.0; n * n];
         for &(i, j, w) in pairs {
