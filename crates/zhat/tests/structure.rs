@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// From bottom to top; modules in one layer do not use each other.
-const LAYERS: [&[&str]; 12] = [
+const LAYERS: [&[&str]; 13] = [
     &["error", "units", "decimal", "platform", "values"],
     &["answer", "cache", "numeric", "options", "random"],
     &["run"],
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 12] = [
     &["method"],
     &["catalogue"],
     &["learn"],
+    &["internal"],
     &["lib"],
 ];
 
