@@ -1,11 +1,13 @@
 //! SIGINT and SIGTERM at different times: exit status, temporary files, output.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -21,12 +23,33 @@ fn send(child: &Child, signal: &str) {
 }
 
 /// Waits for the process to exit. It exits within half a second on an idle machine; the limit allows for a
-/// busy one.
-fn end(child: Child) -> Output {
+/// busy one. A process that was started while SIGINT is ignored, as in a background job of a shell, loses
+/// signals that arrive before its handlers are installed.
+fn end(mut child: Child) -> Output {
     let started = Instant::now();
-    let output = child.wait_with_output().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(10), "it did not stop");
-    output
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let readers = [read(Box::new(stdout)), read(Box::new(stderr))];
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if started.elapsed() > Duration::from_secs(10) => {
+                child.kill().unwrap();
+                panic!("it did not stop; is SIGINT ignored here?")
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
+    Output { status, stdout, stderr }
+}
+
+/// Reads a pipe to its end, so that the process never waits for a reader.
+fn read(mut pipe: Box<dyn Read + Send>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 /// The exit status. If the signal killed the process before it installed its handler, 128 + the signal

@@ -22,7 +22,7 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
 /// is about to exit.
 ///
 /// ```
-/// use zhat::io;
+/// use zhat::internal::io;
 /// let folder = std::env::temp_dir().join(format!("zhat-doc-{}", std::process::id()));
 /// std::fs::create_dir_all(&folder)?;
 /// io::write_atomically(&folder.join("file"), |out| out.write_all(b"text"))?;

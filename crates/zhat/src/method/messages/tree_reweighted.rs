@@ -23,7 +23,7 @@
 //! use zhat::{LogPartition, Run};
 //! use zhat::exact::Elimination;
 //! use zhat::messages::TreeReweighted;
-//! use zhat::model::generate::{self, GraphShape};
+//! use zhat::model::generate;
 //! let grid = generate::Grid { rows: 6, columns: 6, torus: false };
 //! let model = generate::ising(grid, 1.0, 0.5, false, 1)?;
 //! let bound = TreeReweighted::default().log_partition(&model, &Run::default())?;
@@ -279,7 +279,7 @@ impl TreeReweighted {
     /// use std::ops::ControlFlow;
     /// use zhat::Run;
     /// use zhat::messages::TreeReweighted;
-    /// use zhat::model::generate;
+    /// use zhat::model::generate::{self, GraphShape};
     /// let model = generate::random(&GraphShape { variables: 30, factors: 60, ..Default::default() }, 1)?;
     /// let mut bounds = Vec::new();
     /// TreeReweighted::default().improve(&model, &Run::default(), |bound| {

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use zhat::{LogPartition, Run};
-//! use zhat::model::generate::{self, GraphShape};
+//! use zhat::model::generate;
 //! use zhat::sampling::ImportanceSampling;
 //! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
 //! let model = generate::ising(grid, 0.2, 0.5, false, 1)?;
@@ -232,7 +232,7 @@ impl ImportanceSampling {
     ///
     /// ```
     /// use zhat::{LogPartition, Run};
-    /// use zhat::model::generate;
+    /// use zhat::model::generate::{self, GraphShape};
     /// use zhat::sampling::ImportanceSampling;
     /// let model = generate::random(&GraphShape { variables: 8, factors: 10, ..Default::default() }, 1)?;
     /// let (method, run) = (ImportanceSampling::default().samples(640), Run::default());

@@ -28,7 +28,7 @@
 //! use zhat::{Guarantee, LogPartition, Run};
 //! use zhat::bounds::WeightedMiniBuckets;
 //! use zhat::exact::Elimination;
-//! use zhat::model::generate::{self, GraphShape};
+//! use zhat::model::generate;
 //! let grid = generate::Grid { rows: 8, columns: 8, torus: false };
 //! let model = generate::ising(grid, 0.5, 0.5, false, 1)?;
 //! let method = WeightedMiniBuckets::default().i_bound(Some(4));
@@ -326,7 +326,7 @@ impl WeightedMiniBuckets {
     /// ```
     /// use zhat::Run;
     /// use zhat::bounds::WeightedMiniBuckets;
-    /// use zhat::model::generate;
+    /// use zhat::model::generate::{self, GraphShape};
     /// let model = generate::random(&GraphShape { variables: 20, factors: 60, ..Default::default() }, 1)?;
     /// let method = WeightedMiniBuckets::default().i_bound(Some(3));
     /// let mut gap = f64::INFINITY;

@@ -204,9 +204,9 @@ fn side_mean(factors: &[Statistic], a: f64, b: f64) -> Option<Bounded> {
 ///
 /// ```
 /// let e = std::f64::consts::E;
-/// let log = zhat::quadrature::integral(0.0, 1, 1.0, e);
+/// let log = zhat::internal::quadrature::integral(0.0, 1, 1.0, e);
 /// assert!((log - 1.0).abs() < 1e-15); // ∫ ln x from 1 to e
-/// assert_eq!(zhat::quadrature::integral(2.0, 0, -1.0, 1.0), 2.0 / 3.0);
+/// assert_eq!(zhat::internal::quadrature::integral(2.0, 0, -1.0, 1.0), 2.0 / 3.0);
 /// ```
 pub fn integral(p: f64, q: usize, a: f64, b: f64) -> f64 {
     if a <= 0.0 {
