@@ -11,7 +11,7 @@ use zhat::{Observer, Run};
 use crate::signals;
 
 /// No progress bar is shown before this time.
-const PATIENCE: Duration = Duration::from_millis(400);
+const SHOWN_AFTER: Duration = Duration::from_millis(400);
 
 /// Adds progress output and cancellation by signals to a run: progress bars if stderr is a terminal, and
 /// intervals as they tighten.
@@ -39,7 +39,7 @@ impl Bar {
 
 impl Observer for Bar {
     fn progress(&self, phase: &'static str, done: u64, total: u64) {
-        if !self.shown || self.started.elapsed() < PATIENCE {
+        if !self.shown || self.started.elapsed() < SHOWN_AFTER {
             return;
         }
         let mut current = self.phase.lock().unwrap_or_else(PoisonError::into_inner);

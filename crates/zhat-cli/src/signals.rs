@@ -20,10 +20,10 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// Number of running methods that return a result when the flag is set. After a signal it is not decremented,
 /// so that printing their results is not interrupted.
 static ATTENDING: AtomicUsize = AtomicUsize::new(0);
-/// Number of running methods that must return within [`PATIENCE`] after a signal.
+/// Number of running methods that must return within [`GRACE`] after a signal.
 static WORKING: AtomicUsize = AtomicUsize::new(0);
 /// Time that a method may take to return after a signal.
-const PATIENCE: Duration = Duration::from_millis(450);
+const GRACE: Duration = Duration::from_millis(450);
 
 /// Installs the signal handlers; `json` says whether an error is also printed as JSON. Earlier signals have
 /// their default effect and end the process.
@@ -42,7 +42,7 @@ fn receive(signal: i32, json: bool) {
     if first && ATTENDING.load(Ordering::SeqCst) > 0 {
         flag().store(true, Ordering::SeqCst);
         std::thread::spawn(move || {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(GRACE);
             if WORKING.load(Ordering::SeqCst) > 0 {
                 end(json);
             }

@@ -125,10 +125,10 @@ fn broken_files_are_refused_with_a_reason() {
     let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: serde_json::Value = serde_json::from_slice(&bytes[8..start]).unwrap();
     let place = |name: &str| start + header[name]["data_offsets"][0].as_u64().unwrap() as usize;
-    let mut circle = bytes.clone();
-    circle[place("parents") + 8..][..8].copy_from_slice(&2u64.to_le_bytes());
-    circle[place("parents") + 16..][..8].copy_from_slice(&1u64.to_le_bytes());
-    assert!(broken(&circle).contains("cycle"));
+    let mut cycle = bytes.clone();
+    cycle[place("parents") + 8..][..8].copy_from_slice(&2u64.to_le_bytes());
+    cycle[place("parents") + 16..][..8].copy_from_slice(&1u64.to_le_bytes());
+    assert!(broken(&cycle).contains("cycle"));
     let mut infinite = bytes.clone();
     infinite[place("unary")..][..8].copy_from_slice(&f64::INFINITY.to_le_bytes());
     assert!(broken(&infinite).contains("finite"));

@@ -79,7 +79,7 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "rdp-graph",
-        about: "randomized messages on a graph with circles and 10⁵ states: the error by the number of states kept",
+        about: "randomized messages on a graph with cycles and 10⁵ states: the error by the number of states kept",
         run: rdp_graph::run,
     },
     Experiment {
@@ -109,8 +109,8 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "sccq-mushroom",
-        about: "mushrooms on a graph with circles: what fits by sccq, bp, trw and the published quadrature end with",
-        run: mushroom::circles,
+        about: "mushrooms on a graph with cycles: what fits by sccq, bp, trw and the published quadrature end with",
+        run: mushroom::cycles,
     },
     Experiment {
         name: "lifted-fig5",

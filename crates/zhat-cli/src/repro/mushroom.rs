@@ -189,7 +189,7 @@ pub fn marginals(setting: &Setting<'_>) -> Result<()> {
         .picture("sccq-fig2-4.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.marginals), &[])?)
 }
 
-/// One of the fits of [`circles`].
+/// One of the fits of [`cycles`].
 struct Ending {
     iterations: usize,
     /// ℓ of the final model, by elimination.
@@ -217,7 +217,7 @@ fn ending(own: &Likelihood, exact: &Likelihood, how: &Fit, setting: &Setting<'_>
 }
 
 /// The tree and twenty more pairs: the final model of each method, evaluated exactly.
-pub fn circles(setting: &Setting<'_>) -> Result<()> {
+pub fn cycles(setting: &Setting<'_>) -> Result<()> {
     let statistics = table(setting)?;
     let edges = Structure::ChowLiu { more: MORE }.edges(&statistics)?;
     let likelihood =
@@ -267,6 +267,6 @@ const WHY: &str = "
 sccq's base of bounded width holds the whole graph here; with form=tree it has to sample.
 trw: at best, over the weights of forests and over θ, its bound is that of one forest with the parameters of that forest's closed form: the likelihood of the
 tree is the most that it can certify.
-bp: Bethe's likelihood has its best point where every pair takes its own information in full, θ_vw = ln μ̂_vw/(μ̂_v·μ̂_w), as if the graph had no circles. With strong pairs
-in circles that counts the same information again and again; the better Bethe's value, the worse the model.
+bp: Bethe's likelihood has its best point where every pair takes its own information in full, θ_vw = ln μ̂_vw/(μ̂_v·μ̂_w), as if the graph had no cycles. With strong pairs
+in cycles that counts the same information again and again; the better Bethe's value, the worse the model.
 ";

@@ -65,7 +65,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
     ))?;
     for norm in [5.0, 20.0, 100.0] {
         let model = labels(norm)?;
-        let printed = Published::printed(norm, ERROR, P);
+        let printed = Published::as_printed(norm, ERROR, P);
         let corrected = Published::corrected(norm, ERROR, P);
         let row = |scheme: &str, by: &str, samples: f64, seconds: String, kept: String| {
             output::print(&line(&[

@@ -27,7 +27,7 @@ const POINTS: usize = 16;
 /// Points per task.
 const BLOCK: usize = 1024;
 /// Number of tasks whose sums are kept at a time.
-const AT_ONCE: usize = 1 << 16;
+const BLOCKS_PER_ROUND: usize = 1 << 16;
 /// Maximum number of points; more would take years.
 const MOST_POINTS: f64 = 1e15;
 
@@ -69,7 +69,7 @@ impl Forecasts<MixedModel> for GaussLegendre {
             let points = (8.0 * POINTS as f64).powi(joint.boxes.len() as i32) * states;
             let factors: usize = component.terms.iter().map(|&j| 1 + model.terms()[j].factors.len()).sum();
             seconds += points.min(self.points) * 1e-8 * (2 + factors) as f64;
-            let sums = (8.0 / BLOCK as f64 + 16.0) * AT_ONCE as f64;
+            let sums = (8.0 / BLOCK as f64 + 16.0) * BLOCKS_PER_ROUND as f64;
             bytes += states * (300.0 + 40.0 * factors as f64) + sums;
         }
         Forecast { bytes, seconds, promise: Promise::Heuristic }
@@ -200,8 +200,8 @@ fn grid(densities: &[Density], segments: &[Vec<f64>], panels: usize, clock: &Clo
     };
     let count = blocks * densities.len();
     let mut sums = Vec::new();
-    for first in (0..count).step_by(AT_ONCE) {
-        let some = (first..(first + AT_ONCE).min(count)).into_par_iter().map(block);
+    for first in (0..count).step_by(BLOCKS_PER_ROUND) {
+        let some = (first..(first + BLOCKS_PER_ROUND).min(count)).into_par_iter().map(block);
         sums.push(numeric::log_sum_exp(&some.collect::<Result<Vec<f64>>>()?));
     }
     Ok(numeric::log_sum_exp(&sums))

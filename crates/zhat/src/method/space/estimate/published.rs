@@ -82,7 +82,7 @@ impl PublishedScheme {
     fn schedule(&self, model: &SpaceModel, error: f64) -> schedule::Published {
         let (norm, p) = (Self::norm(model), f64::from(self.p));
         match self.as_printed {
-            true => schedule::Published::printed(norm, error, p),
+            true => schedule::Published::as_printed(norm, error, p),
             false => schedule::Published::corrected(norm, error, p),
         }
     }

@@ -42,7 +42,7 @@ pub struct Published {
 
 impl Published {
     /// l = p⌈BR⌉ as printed; S = ⌈65 ε⁻² l exp(2/p)⌉.
-    pub fn printed(norm: f64, error: f64, p: f64) -> Self {
+    pub fn as_printed(norm: f64, error: f64, p: f64) -> Self {
         Self::of(p * norm.ceil(), error, p)
     }
 
@@ -166,10 +166,10 @@ mod tests {
             let published = Published::corrected(norm, 0.1, 3.0);
             assert!((published.total() / paper - 1.0).abs() < 0.05, "{}", published.total());
             assert!(published.total() > 100.0 * levels);
-            assert_eq!(published, Published::printed(norm, 0.1, 3.0));
+            assert_eq!(published, Published::as_printed(norm, 0.1, 3.0));
         }
         assert!(
-            Published::printed(4.2, 0.1, 3.0).levels == 15.0
+            Published::as_printed(4.2, 0.1, 3.0).levels == 15.0
                 && Published::corrected(4.2, 0.1, 3.0).levels == 13.0
         );
     }
