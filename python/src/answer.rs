@@ -16,12 +16,12 @@ use crate::error::Failure;
 pub struct Cost {
     bytes: f64,
     seconds: f64,
-    promise: &'static str,
+    guarantee: &'static str,
 }
 
 impl From<Forecast> for Cost {
     fn from(forecast: Forecast) -> Self {
-        Cost { bytes: forecast.bytes, seconds: forecast.seconds, promise: forecast.promise.name() }
+        Cost { bytes: forecast.bytes, seconds: forecast.seconds, guarantee: forecast.promise.name() }
     }
 }
 
@@ -45,7 +45,7 @@ pub struct Parts<'py> {
 impl<'py> Parts<'py> {
     pub fn new(py: Python<'py>, model: &zhat::Model, plan: &Plan, answer: AnyAnswer) -> PyResult<Self> {
         let AnyAnswer { value, guarantee, diagnostics } = answer;
-        let pair = |promise: &Guarantee| (promise.to_json().to_string(), promise.to_string());
+        let pair = |own: &Guarantee| (own.to_json().to_string(), own.to_string());
         let each = if let Guarantee::Each(each) = &guarantee { each.as_slice() } else { &[] };
         Ok(Parts {
             guarantee: guarantee.to_json().to_string(),

@@ -17,6 +17,7 @@ impl From<Failure> for PyErr {
             | Error::Argument { .. }
             | Error::Function { .. }
             | Error::Unsupported { .. } => "InputError",
+            Error::UnknownOption { .. } => "UnknownOptionError",
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => "MissingFileError",
             Error::Io { .. } => "FileError",
             Error::ZeroPartition => "ZeroPartitionError",

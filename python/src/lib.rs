@@ -105,25 +105,12 @@ fn format_low(value: f64, places: usize) -> String {
     decimal::below(value, places)
 }
 
-/// A value printed according to its guarantee: a one-sided certified bound is printed as a bound.
+/// A value printed according to its guarantee, a JSON object: a certified bound is printed as a bound.
 #[pyfunction]
-#[pyo3(signature = (value, low, high, confidence, rounding))]
-fn format_value(
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-    confidence: Option<f64>,
-    rounding: f64,
-) -> String {
-    match confidence {
-        Some(confidence) => Guarantee::Bounds {
-            low: low.unwrap_or(f64::NEG_INFINITY),
-            high: high.unwrap_or(f64::INFINITY),
-            confidence,
-        }
-        .stated(value, rounding, 1.0),
-        None => decimal::number(value),
-    }
+fn format_value(value: f64, guarantee: &str, rounding: f64) -> String {
+    let parsed = serde_json::from_str(guarantee).ok();
+    let guarantee = parsed.and_then(|value| Guarantee::from_json(&value));
+    guarantee.map_or_else(|| decimal::number(value), |guarantee| guarantee.stated(value, rounding, 1.0))
 }
 
 /// Runs the `zhat` program and returns its exit status.

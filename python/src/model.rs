@@ -196,6 +196,19 @@ impl Model {
         graph.factors().map(array).collect()
     }
 
+    /// The number of a variable given by its name or number.
+    fn variable(&self, label: Label) -> PyResult<usize> {
+        let graph = self.graph()?;
+        let count = graph.variable_count();
+        match label {
+            Label::Name(name) => Ok(graph.variable_named(&name).map_err(Failure)?),
+            Label::Number(v) if v < count => Ok(v),
+            Label::Number(v) => {
+                Err(error::argument("variables", format!("there is no variable {v}; there are {count}")))
+            }
+        }
+    }
+
     /// The log weight of a state.
     fn score(&self, state: Vec<usize>) -> PyResult<f64> {
         let graph = self.graph()?;
@@ -364,18 +377,13 @@ fn file(path: PathBuf) -> PathBuf {
 fn find(graph: &FactorGraph, variable: Label, state: Label) -> PyResult<(usize, usize)> {
     let v = match variable {
         Label::Number(v) => v,
-        Label::Name(name) => graph
-            .find_variable(&name)
-            .ok_or_else(|| error::argument("evidence", format!("there is no variable `{name}`")))?,
+        Label::Name(name) => graph.variable_named(&name).map_err(Failure)?,
     };
     let s = match state {
         Label::Number(s) => s,
         // The library reports the error for an unknown variable.
         Label::Name(_) if v >= graph.variable_count() => 0,
-        Label::Name(name) => graph.find_state(v, &name).ok_or_else(|| {
-            let message = format!("variable {} has no state `{name}`", graph.variable_name(v));
-            error::argument("evidence", message)
-        })?,
+        Label::Name(name) => graph.state_named(v, &name).map_err(Failure)?,
     };
     Ok((v, s))
 }

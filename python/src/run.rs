@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use zhat::internal::units;
 use zhat::{Cache, Observer};
@@ -25,6 +26,8 @@ const LATER_LOOKS: Duration = Duration::from_millis(50);
 pub struct Run {
     run: zhat::Run,
     progress: Option<Py<PyAny>>,
+    /// True if Ctrl-C returns the result so far instead of raising `KeyboardInterrupt`.
+    partial: bool,
 }
 
 #[pymethods]
@@ -36,6 +39,7 @@ impl Run {
         memory: Option<&str>,
         time: Option<&str>,
         progress: Option<Py<PyAny>>,
+        partial: bool,
     ) -> PyResult<Self> {
         // Only the thread pool of the kept run is shared; its cache would outlive the query.
         let mut run = with_kept_pool(threads.into()).with_seed(seed).with_cache(Cache::default());
@@ -53,7 +57,7 @@ impl Run {
                 error::argument("time", message)
             })?);
         }
-        Ok(Run { run, progress })
+        Ok(Run { run, progress, partial })
     }
 }
 
@@ -118,7 +122,17 @@ impl Run {
                 wait = LATER_LOOKS.min(2 * wait);
             }
         });
-        heard?;
+        if let Some(progress) = &self.progress
+            && progress.bind(py).hasattr("clear")?
+        {
+            progress.call_method0(py, "clear")?;
+        }
+        let finished = matches!(result, Some(Ok(Ok(_))));
+        match heard {
+            // The work has stopped early and returned its result so far.
+            Err(raised) if self.partial && finished && raised.is_instance_of::<PyKeyboardInterrupt>(py) => {}
+            other => other?,
+        }
         let lost = || error::internal(&"the work ended without a word");
         Ok(result.ok_or_else(lost)?.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
     }

@@ -11,7 +11,7 @@ import zhat
 MODELS = small_models()
 KNOWN = MODELS["grid"].info()["methods"]
 EXACT = sorted(
-    name for name, costs in KNOWN.items() if all(cost["promise"] == "exact" for cost in costs.values())
+    name for name, costs in KNOWN.items() if all(cost["guarantee"] == "exact" for cost in costs.values())
 )
 
 
@@ -73,7 +73,7 @@ def test_estimates_keep_their_guarantees(name: str) -> None:
         assert z.guarantee.low is not None
         assert z.guarantee.low <= oracle.log_partition
     best = zhat.map(model, method="importance", samples=4000)
-    assert best.guarantee.kind == "interval"
+    assert best.guarantee.kind == "bounds"
     assert best.guarantee.confidence == 1
     assert best.guarantee.low is not None
     assert best.guarantee.high is not None

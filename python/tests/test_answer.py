@@ -36,7 +36,7 @@ def test_an_exact_number() -> None:
     assert answer.diagnostics["stopped_early"] is False
     assert (answer.diagnostics["width"], answer.diagnostics["barren"]) == (0, 2)
     assert MODEL.map(method="elimination").diagnostics["width"] == 1
-    assert answer.forecast["promise"] == "exact"
+    assert answer.forecast["guarantee"] == "exact"
     assert answer.forecast["bytes"] > 0
     assert answer.forecast["seconds"] >= 0
     assert MODEL.map(method="elimination").forecast["seconds"] > 0
@@ -125,7 +125,7 @@ def test_kinds_of_guarantee() -> None:
     assert "at least" in str(unbiased)
     assert "90% confidence" in str(unbiased)
     interval = model.map(method="importance").guarantee
-    assert (interval.kind, interval.confidence) == ("interval", 1)
+    assert (interval.kind, interval.confidence) == ("bounds", 1)
     assert str(interval).startswith("certified between ")
     assert repr(interval).startswith("Guarantee(kind='interval', low=")
     heuristic = model.entropy(method="importance").guarantee
@@ -155,7 +155,7 @@ def test_answers_as_text() -> None:
 def test_answers_in_notebooks() -> None:
     html = MODEL.log_partition(method="elimination")._repr_html_()
     assert html.startswith("<table>")
-    for text in ("log_partition", "2.574", "promise", "exact", "elimination"):
+    for text in ("log_partition", "2.574", "guarantee", "exact", "elimination"):
         assert text in html
     stopped = zhat.generate.ising().log_partition(method="importance", samples=10**12, time=0.01)
     assert stopped.diagnostics["stopped_early"]

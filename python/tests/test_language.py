@@ -59,7 +59,7 @@ def test_the_bound_is_below_the_likelihood() -> None:
             # The exact likelihood, by enumeration of all sentences of the same length.
             exact = sum(_log_probability(model, sentence) for sentence in text)
             assert score.log_likelihood <= exact < 0
-            assert score.guarantee.kind == "lower"
+            assert score.guarantee.kind == "bounds"
             assert (score.tokens, score.sentences) == (35, 15)
             assert score.per_word == float(score) == score.log_likelihood / 35
             assert score.pseudo_log_likelihood is not None
@@ -126,7 +126,7 @@ def test_samples_are_sentences_of_known_words() -> None:
 def test_files_pickles_and_exports(tmp_path: Path) -> None:
     path = tmp_path / "m.zhat"
     MODEL.save(path)
-    assert zhat.LanguageModel.load(path) == MODEL == zhat.load(path)
+    assert zhat.LanguageModel.read(path) == MODEL == zhat.read(path)
     assert pickle.loads(pickle.dumps(MODEL)) == MODEL
     assert copy.deepcopy(MODEL) == MODEL
     assert MODEL != "a model"
@@ -144,12 +144,12 @@ def test_files_pickles_and_exports(tmp_path: Path) -> None:
     rows = np.frombuffer(data[8 + length :], "<f4").reshape(header["embeddings"]["shape"])
     assert np.array_equal(rows, MODEL.embeddings)
     with pytest.raises(zhat.InputError, match="kind"):
-        zhat.load(_other(tmp_path))
+        zhat.read(_other(tmp_path))
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(zhat.InputError, match="whole"):
-        zhat.load(path)
+        zhat.read(path)
     with pytest.raises(zhat.MissingFileError):
-        zhat.load(tmp_path / "none.zhat")
+        zhat.read(tmp_path / "none.zhat")
 
 
 def _other(folder: Path) -> Path:
@@ -244,7 +244,7 @@ def test_models_trained_by_stochastic_gradients(objective: str, tmp_path: Path) 
     assert model.kind == ("field" if objective == "pseudo" else objective)
     assert len(model.history) <= 4
     score = model.eval(text[:20])
-    assert score.guarantee.kind == ("heuristic" if objective == "lbl" else "lower")
+    assert score.guarantee.kind == ("heuristic" if objective == "lbl" else "bounds")
     assert score.per_word > (-12.0 if objective == "pseudo" else -2.0)
     if objective == "exact":
         # The field's log Z is at most 2·log C, and `history` has the exact likelihood.
@@ -254,7 +254,7 @@ def test_models_trained_by_stochastic_gradients(objective: str, tmp_path: Path) 
     assert len(model.sample(3, seed=2)) == 3
     path = tmp_path / "m.zhat"
     model.save(path)
-    for other in (zhat.load(path), pickle.loads(pickle.dumps(model))):
+    for other in (zhat.read(path), pickle.loads(pickle.dumps(model))):
         assert other == model
     assert model.embeddings.shape == (6, 4)
     assert not model.embeddings.flags.owndata

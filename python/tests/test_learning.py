@@ -216,6 +216,6 @@ def test_missing_values_may_be_a_state(tmp_path):
 def test_a_fit_by_an_upper_bound_warns():
     with pytest.warns(UserWarning, match="mean-field bounds log Z from below"):
         fitted = zhat.fit(TABLE, "complete", method="mean-field", iterations=10)
-    assert fitted.log_likelihood.guarantee.kind == "upper"
+    assert fitted.log_likelihood.guarantee.kind == "bounds"
     assert "warning" in fitted.log_likelihood.diagnostics
     assert repr(fitted.log_likelihood).startswith("≤ -")

@@ -242,7 +242,7 @@ def test_info() -> None:
     assert {name: set(costs) for name, costs in info["methods"].items()} == catalogue
     for method, costs in info["methods"].items():
         for cost in costs.values():
-            assert set(cost) == {"can", "bytes", "seconds", "promise"}
+            assert set(cost) == {"can", "bytes", "seconds", "guarantee"}
             # The published quadrature would take far too long here.
             assert cost["can"] is (method != "sccq-published")
     small = model.info(memory=1)

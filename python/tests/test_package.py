@@ -75,7 +75,7 @@ def test_the_catalogue() -> None:
         assert answer.method == method.name
     for promise in ("exact", "unbiased"):
         assert model.log_partition(method=promise).guarantee.kind == "exact"
-    assert model.log_partition(method="anytime-bounds").guarantee.kind == "interval"
+    assert model.log_partition(method="anytime-bounds").guarantee.kind == "bounds"
     assert model.log_partition(method="bounds").guarantee.kind == "exact"
 
 

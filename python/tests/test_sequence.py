@@ -178,7 +178,7 @@ def test_info() -> None:
     assert (info["kind"], info["form"], info["precision"]) == ("chain", "shared", "f32")
     assert (info["states"], info["steps"], info["batch"], info["positions"]) == (5, 7, 2, 14)
     assert info["bytes"] == 4 * info["values"] == 4 * (5 + 70 + 25)
-    assert info["methods"]["forward-backward"]["log_partition"]["promise"] == "exact"
+    assert info["methods"]["forward-backward"]["log_partition"]["guarantee"] == "exact"
     info = zhat.generate.semi_markov(states=5, transitions="factored", rank=3, longest=4).info()
     assert (info["kind"], info["rank"], info["longest_segment"]) == ("semi-markov", 3, 4)
 

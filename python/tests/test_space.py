@@ -124,7 +124,7 @@ def test_intervals_of_estimates_contain_log_z(method):
     want = model.log_partition().value
     answer = model.log_partition(method=method, seed=1)
     assert answer.value == pytest.approx(want, abs=0.3)
-    if answer.guarantee.kind == "interval":
+    if answer.guarantee.kind == "bounds":
         assert answer.guarantee.low <= want <= answer.guarantee.high
 
 
@@ -280,7 +280,7 @@ def test_conditions():
         for restricted in (some, same):
             answer = restricted.log_partition(method=method, seed=3, **options)
             assert answer.value == pytest.approx(want, abs=0.5)
-            if answer.guarantee.kind == "interval":
+            if answer.guarantee.kind == "bounds":
                 assert answer.guarantee.low <= want <= answer.guarantee.high
     states = some.sample(50, method="perfect").value.states
     assert (states[:, 0] == states[:, 1]).all()

@@ -27,9 +27,10 @@ from .errors import (
     InputError,
     MissingFileError,
     OverBudgetError,
+    UnknownOptionError,
     ZeroPartitionError,
 )
-from .language import LanguageModel, TextScore, load
+from .language import LanguageModel, TextScore
 from .learning import Fitted, LogLikelihood, fit, impute, score
 from .mixed import Counts, MixedModel
 from .model import FactorGraph, read
@@ -72,6 +73,7 @@ __all__ = [
     "SequenceMrf",
     "SpaceModel",
     "TextScore",
+    "UnknownOptionError",
     "ZeroPartitionError",
     "__version__",
     "config",
@@ -82,7 +84,6 @@ __all__ = [
     "get_num_threads",
     "impute",
     "k_best",
-    "load",
     "log_partition",
     "map",
     "marginals",
@@ -95,3 +96,8 @@ __all__ = [
     "set_num_threads",
     "show_config",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

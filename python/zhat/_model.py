@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
@@ -95,6 +96,19 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     def _found(self, state: NDArray[np.int64], score: float) -> B:
         return cast("B", BestState(state, score))
 
+    def _given(self, evidence: Any) -> Model[N, M, F, B, K, S]:
+        """The model conditioned on evidence."""
+        condition = getattr(self, "condition", None)
+        if condition is None:
+            raise InputError(f"given: a {type(self).__name__} cannot be conditioned")
+        return cast("Model[N, M, F, B, K, S]", condition(evidence))
+
+    def _chosen(self, marginals: M, variables: Iterable[int | str]) -> M:
+        """The marginals of these variables."""
+        raise InputError(
+            f"variables: a {type(self).__name__} has no named variables; index the value instead"
+        )
+
     def save(self, path: FilePath) -> None:
         """Writes the model to a `.zhat` file."""
         self._native.save(path)
@@ -109,7 +123,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
         self._native.clear_cache()
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` for each method and query: fit to the budget, cost, promise."""
+        """Sizes, and under `methods` whether each method and query fits the budget, its cost, guarantee."""
         return self._info(memory, time)
 
     def _info(self, memory: int | str | None, time: float | str | None) -> dict[str, Any]:

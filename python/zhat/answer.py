@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 
 from . import _zhat
 from ._html import table
-from .errors import InputError
 
 T = TypeVar("T")
+
+# Limits on printed marginals.
+_MOST_LINES = 20
+_MOST_STATES = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,8 +26,8 @@ class Guarantee:
     """The guarantee of an answer. Fields that do not apply to the `kind`, and infinite bounds, are `None`.
 
     - `exact`: exact up to the rounding allowance `diagnostics["rounding"]`
-    - `upper`, `lower`, `interval`: the true value lies between `low` and `high` with this `confidence`; 1
-      means certified
+    - `bounds`: the true value lies between `low` and `high` with this `confidence`; 1 means certified, and an
+      end that is `None` is infinite
     - `unbiased`: the mean of Ẑ over seeds is Z, and log Z is at least `low` with this `confidence`
     - `heuristic`: no guarantee, for this `reason`
     - `each`: the sequences of a batch have different guarantees
@@ -90,16 +94,43 @@ class Beliefs(list[NDArray[np.float64]]):
         self.names = names
 
     def by_name(self) -> dict[str, NDArray[np.float64]]:
-        """The vectors by the names of the variables."""
-        return dict(zip(_named(self.names).variables, self, strict=True))
+        """The vectors by the names of the variables, which are `x0`, `x1`, … if they have none."""
+        return dict(zip(self._names().variables, self, strict=True))
+
+    def of(self, variables: Sequence[int]) -> Beliefs:
+        """The beliefs of these variables, in this order."""
+        names = self._names()
+        own = Names(tuple(names.variables[v] for v in variables), tuple(names.states[v] for v in variables))
+        chosen = [self[v] for v in variables]
+        flat = np.concatenate(chosen) if chosen else np.empty(0)
+        return Beliefs(flat, tuple(len(vector) for vector in chosen), own)
+
+    def _names(self) -> Names:
+        count = len(self)
+        return self.names or Names(tuple(f"x{v}" for v in range(count)), ((),) * count)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles such that the vectors remain views of one array."""
         return Beliefs, (self.flat, tuple(len(vector) for vector in self), self.names)
 
     def __str__(self) -> str:
-        """A short summary."""
-        return f"{len(self)} variables, {self.flat.size} probabilities"
+        """One line per variable with the probabilities of its states; the first lines of many."""
+        lines = [f"{name}: {states}" for name, states in self._rows().items()]
+        return "\n".join(lines)
+
+    def _rows(self) -> dict[str, str]:
+        """The probabilities as text, by variable; the first of many."""
+        names = self._names()
+
+        def states(v: int) -> str:
+            shown = [f"{names.state(v, s)} {p:.6f}" for s, p in enumerate(self[v][:_MOST_STATES])]
+            more = [f"and {len(self[v]) - _MOST_STATES} more"] if len(self[v]) > _MOST_STATES else []
+            return ", ".join(shown + more)
+
+        rows = {names.variables[v]: states(v) for v in range(min(len(self), _MOST_LINES))}
+        if len(self) > _MOST_LINES:
+            rows["…"] = f"{len(self) - _MOST_LINES} more variables"
+        return rows
 
 
 class FactorBeliefs(list[NDArray[np.float64]]):
@@ -135,8 +166,9 @@ class BestState:
     names: Names | None = None
 
     def by_name(self) -> dict[str, str]:
-        """The names of the states by the names of the variables."""
-        names = _named(self.names)
+        """The names of the states by the names of the variables, or by `x0`, `x1`, … and numbers."""
+        count = len(self.state)
+        names = self.names or Names(tuple(f"x{v}" for v in range(count)), ((),) * count)
         return {name: names.state(v, int(self.state[v])) for v, name in enumerate(names.variables)}
 
     def __str__(self) -> str:
@@ -190,7 +222,7 @@ class Answer(Generic[T]):
     diagnostics: dict[str, Any]
     """Diagnostics: `seconds`, `rounding`, `stopped_early`, and figures of the method."""
     forecast: dict[str, Any]
-    """The forecast before the run: `bytes`, `seconds`, `promise`."""
+    """The forecast before the run: `bytes`, `seconds`, `guarantee`."""
 
     @property
     def log10(self) -> T:
@@ -206,6 +238,60 @@ class Answer(Generic[T]):
             return self.value
         raise TypeError(f"an answer to {self.query} is not a number")
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The value as an array, if it is a number or an array: `np.exp(answer)` works."""
+        if not isinstance(self.value, (float, np.ndarray)):
+            raise TypeError(f"an answer to {self.query} is not a number or an array of numbers")
+        return np.array(self.value, dtype=dtype) if copy else np.asarray(self.value, dtype=dtype)
+
+    def __format__(self, spec: str) -> str:
+        """The number in this format: `f"{answer:.3f}"`."""
+        return format(float(self), spec) if spec else str(self)
+
+    def __add__(self, other: Any) -> Any:
+        """The value plus a number."""
+        return _number(self) + _number(other)
+
+    def __radd__(self, other: Any) -> Any:
+        """A number plus the value."""
+        return _number(other) + _number(self)
+
+    def __sub__(self, other: Any) -> Any:
+        """The value minus a number."""
+        return _number(self) - _number(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        """A number minus the value."""
+        return _number(other) - _number(self)
+
+    def __mul__(self, other: Any) -> Any:
+        """The value times a number."""
+        return _number(self) * _number(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        """A number times the value."""
+        return _number(other) * _number(self)
+
+    def __truediv__(self, other: Any) -> Any:
+        """The value divided by a number."""
+        return _number(self) / _number(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """A number divided by the value."""
+        return _number(other) / _number(self)
+
+    def __neg__(self) -> Any:
+        """Minus the value."""
+        return -_number(self)
+
+    def __lt__(self, other: Any) -> Any:
+        """Whether the value is less than a number."""
+        return _number(self) < _number(other)
+
+    def __gt__(self, other: Any) -> Any:
+        """Whether the value is greater than a number."""
+        return _number(self) > _number(other)
+
     def __repr__(self) -> str:
         """The value, its guarantee, the method and its time."""
         seconds = _zhat.format_seconds(self.diagnostics["seconds"])
@@ -214,18 +300,27 @@ class Answer(Generic[T]):
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
         seconds = _zhat.format_seconds(self.diagnostics["seconds"])
-        rows = {
-            self.query: self._words(),
-            "promise": str(self.guarantee),
+        rows = {self.query: self._words()} if not isinstance(self.value, Beliefs) else self.value._rows()
+        rows |= {
+            "guarantee": str(self.guarantee),
             "method": f"{self.method}, {seconds}",
         }
         if self.diagnostics["stopped_early"]:
-            rows["stopped"] = "before the end; this is the answer so far"
+            rows["stopped"] = "early; this is the result so far"
         if "warning" in self.diagnostics:
             rows["warning"] = str(self.diagnostics["warning"])
         return table(rows)
 
+    def __str__(self) -> str:
+        """The same; marginals with their probabilities, one line per variable."""
+        if not isinstance(self.value, Beliefs):
+            return repr(self)
+        seconds = _zhat.format_seconds(self.diagnostics["seconds"])
+        return f"{self.value}\n{self.guarantee} ({self.method}, {seconds})"
+
     def _words(self) -> str:
+        if isinstance(self.value, Beliefs):
+            return f"{len(self.value)} variables, {self.value.flat.size} probabilities"
         if isinstance(self.value, np.ndarray):
             shown = np.array2string(self.value, threshold=8, max_line_width=200)
             return shown if self.value.ndim == 1 else f"array {self.value.shape}"
@@ -235,13 +330,15 @@ class Answer(Generic[T]):
 
 
 def stated(value: float, guarantee: Guarantee, diagnostics: dict[str, Any]) -> str:
-    """A value printed according to its guarantee: a one-sided certified bound is printed as a bound."""
-    bounded = guarantee.kind in ("lower", "upper")
-    confidence = guarantee.confidence if bounded else None
-    return _zhat.format_value(value, guarantee.low, guarantee.high, confidence, diagnostics["rounding"])
+    """A value printed according to its guarantee: a certified bound is printed as a bound."""
+    figures = {name: own for name, own in vars(guarantee).items() if name not in ("words", "each")}
+    return _zhat.format_value(value, json.dumps(figures), diagnostics["rounding"])
 
 
-def _named(names: Names | None) -> Names:
-    if names is None:
-        raise InputError("the variables of this model have no names; they go by their numbers")
-    return names
+def _number(value: Any) -> Any:
+    """The number or array of an answer; any other value unchanged."""
+    if not isinstance(value, Answer):
+        return value
+    if not isinstance(value.value, (float, np.ndarray)):
+        raise TypeError(f"an answer to {value.query} is not a number or an array of numbers")
+    return value.value

@@ -35,6 +35,12 @@ class InputError(Error, ValueError):
     kind = "argument"
 
 
+class UnknownOptionError(InputError, TypeError):
+    """A keyword argument is not an option of the method."""
+
+    kind = "unknown-option"
+
+
 class FileError(InputError, OSError):
     """A file cannot be read or written."""
 

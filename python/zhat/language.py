@@ -210,7 +210,7 @@ class LanguageModel:
         return model
 
     @classmethod
-    def load(cls, path: FilePath) -> LanguageModel:
+    def read(cls, path: FilePath) -> LanguageModel:
         """Reads a model from a `.zhat` file, as written by `save` or `zhat lm train`."""
         return cls._wrap(_zhat.LanguageModel.read(path))
 
@@ -332,11 +332,6 @@ class LanguageModel:
 
 def _restore(data: bytes) -> LanguageModel:
     return LanguageModel._wrap(_zhat.LanguageModel.from_bytes(data))
-
-
-def load(path: FilePath) -> LanguageModel:
-    """Reads a language model from a `.zhat` file; use `read` for other models."""
-    return LanguageModel.load(path)
 
 
 def _source(name: str, texts: Texts) -> list[str | os.PathLike[str]] | str:

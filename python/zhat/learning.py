@@ -1,7 +1,8 @@
 """Models of tables: `fit` trains a model, `score` and `impute` evaluate and complete rows.
 
-A table is a pandas or polars frame, a mapping of names to columns, or the path of a file of comma-separated
-values (plain, `.gz` or `.zst`), which is read in one pass without loading it into memory.
+A table is a pandas or polars frame, a mapping of names to columns, a two-dimensional array, or the path of a
+file of comma-separated values (plain, `.gz` or `.zst`), which is read in one pass without loading it into
+memory.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Fitted:
     def __repr__(self) -> str:
         """The model and its likelihood."""
         state = "converged" if self.converged else "not converged"
-        how = f"{self.rows} rows, {self.iterations} iterations, {state}"
+        dropped = f" ({self.dropped} more dropped because of missing values)" if self.dropped else ""
+        how = f"{self.rows} rows{dropped}, {self.iterations} iterations, {state}"
         return f"Fitted({self.model!r}, {self.log_likelihood!r}, {how})"
 
 
@@ -195,10 +197,11 @@ def impute(
     time: float | str | None = None,
     progress: Progress | None = None,
     **options: object,
-) -> dict[str, list[str]]:
-    """The columns of the table, with every missing value replaced by the most probable one given its row.
+) -> Any:
+    """The table with every missing value replaced by the most probable one given its row.
 
-    `table`, `header` and `encoding` are as in `fit`.
+    `table`, `header` and `encoding` are as in `fit`. A pandas or polars frame gives such a frame, with its
+    other columns unchanged; any other table gives a dict of columns.
 
     >>> import zhat
     >>> model = zhat.fit({"a": ["x", "x", "y"], "b": ["u", "u", "v"]}).model
@@ -209,9 +212,31 @@ def impute(
     codes = _codes_for(model, table, header, encoding, "drop", how)
     filled = _zhat.impute_rows(model._native, codes, text("method", method), settings(options), how)
     names, states = _names(model)
-    return {
+    columns = {
         name: [own[code] for code in column] for name, own, column in zip(names, states, filled, strict=True)
     }
+    module = type(table).__module__.partition(".")[0]
+    if module == "pandas":
+        return table.assign(**{name: _completed(table, name, values) for name, values in columns.items()})
+    if module == "polars":
+        import polars
+
+        return table.with_columns(
+            polars.Series(name, _completed(table, name, values)) for name, values in columns.items()
+        )
+    return columns
+
+
+def _completed(table: Any, name: str, states: list[str]) -> list[Any]:
+    """A column of a frame with its missing values replaced; known values keep their type."""
+    if name not in table.columns:
+        return states
+    values = list(table[name])
+    known = {str(value): value for value in values if not _is_missing(value)}
+    return [
+        known.get(state, state) if _is_missing(value) else value
+        for value, state in zip(values, states, strict=True)
+    ]
 
 
 def _told(told: tuple[float, str, str, str, str]) -> LogLikelihood:
@@ -281,7 +306,10 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
         return [(str(name), column) for name, column in table.items()]
     if hasattr(table, "columns") and hasattr(table, "__getitem__"):
         return [(str(name), table[name]) for name in table.columns]
-    raise InputError(f"table: expected a frame, a mapping of columns or a path, found {type(table).__name__}")
+    if isinstance(table, np.ndarray) and table.ndim == 2:
+        return [(f"x{i}", column) for i, column in enumerate(table.T)]
+    found = f"an array of shape {table.shape}" if isinstance(table, np.ndarray) else type(table).__name__
+    raise InputError(f"table: expected a frame, a mapping, a two-dimensional array or a path, found {found}")
 
 
 def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:

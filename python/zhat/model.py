@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -138,7 +139,7 @@ class FactorGraph(
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` whether each method and query fits the budget, its cost and its promise.
+        """Sizes, and under `methods` whether each method and query fits the budget, its cost and guarantee.
 
         `can` says whether the method fits the budget: 80% of the free memory and ten minutes by default.
         `free` is the number of variables that are not determined by evidence and zeros. `width` is the number
@@ -149,10 +150,15 @@ class FactorGraph(
         >>> info = zhat.generate.ising(rows=5, columns=5).info()
         >>> info["variables"], info["factors"], info["width"]
         (25, 65, 5)
-        >>> info["methods"]["elimination"]["marginals"]["promise"]
+        >>> info["methods"]["elimination"]["marginals"]["guarantee"]
         'exact'
         """
         return self._info(memory, time)
+
+    def _chosen(self, marginals: Beliefs, variables: Iterable[int | str]) -> Beliefs:
+        if isinstance(variables, (str, bytes)):
+            raise InputError(f"variables: expected a list of names or numbers, found {variables!r}")
+        return marginals.of([self._native.variable(_label(v)) for v in variables])
 
     def _numbers(self, raw: Any) -> float:
         return float(raw)
@@ -194,9 +200,10 @@ class FactorGraph(
 def read(path: FilePath, evidence: FilePath | None = None) -> Any:
     """Reads a model from a `.uai`, `.bif` or `.zhat` file, and evidence from a file in the UAI format.
 
-    The format and the kind of model are determined by the content, not by the file name. The class of the
-    result depends on the kind; `FactorGraph.read`, `Chain.read` and so on accept only their own kind.
-    Evidence is supported only for factor graphs and is read only if given.
+    Files may be compressed (`.gz`, `.zst`). The format and the kind of model are determined by the content,
+    not by the file name. The class of the result depends on the kind, and may be `LanguageModel`;
+    `FactorGraph.read`, `Chain.read` and so on accept only their own kind. Evidence is supported only for
+    factor graphs and is read only if given.
 
     >>> import os, tempfile, zhat
     >>> path = os.path.join(tempfile.mkdtemp(), "tree.zhat")
@@ -205,11 +212,26 @@ def read(path: FilePath, evidence: FilePath | None = None) -> Any:
     >>> zhat.read(path) == tree
     True
     """
+    if _kind_in_header(path).startswith("language-model"):
+        from .language import LanguageModel
+
+        return LanguageModel.read(path)
     native = _zhat.Model.read(path, evidence)
     known = KINDS.get(native.kind)
     if known is None:
         raise InputError(f"the file has a {native.kind}, for which there is no class", kind="parse")
     return known._wrap(native)
+
+
+def _kind_in_header(path: FilePath) -> str:
+    """The kind in the header of a `.zhat` file; empty for other files."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = file.read(length) if 0 < length < 1 << 26 else b""
+        return str(json.loads(header)["__metadata__"]["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _factor(

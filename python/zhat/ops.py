@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +74,7 @@ class Tape:
         parts = (cotangent,) if len(self._shapes) == 1 else cotangent
         if not isinstance(parts, (tuple, list)) or len(parts) != len(self._shapes):
             raise InputError("cotangent: expected a pair of arrays, for the states and for the lengths")
-        arrays = [real_array("cotangent", part, self._models[0].dtype) for part in parts]
+        arrays = [real_array("cotangent", part, cast("Sequences", self._models[0]).dtype) for part in parts]
         for array, shape in zip(arrays, self._shapes, strict=True):
             if array.shape != shape:
                 raise InputError(f"cotangent: found shape {array.shape}, expected {shape}")

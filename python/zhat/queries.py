@@ -8,21 +8,25 @@ All queries take the same keyword arguments:
 - `threads`: number of threads, by default all processors; answers do not depend on it
 - `memory`: memory budget in bytes, or as in `"4GiB"`; 80% of the free memory by default
 - `time`: time budget in seconds, or as in `"5min"`; no limit by default
-- `progress`: a function of `(phase, done, total)`, called several times per second
+- `given`: evidence, as in `model.condition`, such as `{"smoker": "yes"}`; for a `SpaceModel` conditions
+- `progress`: `True` for a line on stderr, or a function of `(phase, done, total)`, called several times per
+  second
+- `partial`: if true, Ctrl-C returns the result so far, with `diagnostics["stopped_early"]`, if there is one
 - any other keyword argument is an option of the method, such as `samples=100_000`
 
 For a batch (`zhat.Chain`, `zhat.SemiMarkov`), the value has one entry per sequence: numbers are arrays, paths
 and samples are lists. See these classes for details.
 
-Queries release the GIL, so other Python threads can run, and Ctrl-C cancels them.
+Queries release the GIL, so other Python threads can run, and Ctrl-C cancels them. An unknown keyword argument
+raises `UnknownOptionError`, a `TypeError`.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -59,23 +63,27 @@ class How:
     memory: int | str | None
     time: float | str | None
     progress: Progress | None
+    given: Any
+    partial: bool
     options: dict[str, object]
 
     def answer(
         self,
-        model: Model[Any, Any, Any, Any, Any, Any],
+        model: Asked,
         query: str,
         count: int,
-        convert: Callable[[Any], T],
+        converter: Callable[[Asked], Callable[[Any], T]],
     ) -> Answer[T]:
-        """Runs a query on a model and converts the value of the answer."""
-        budgets = run(self.seed, self.threads, self.memory, self.time, self.progress)
+        """Runs a query on a model, conditioned if there is evidence, and converts the value of the answer."""
+        budgets = run(self.seed, self.threads, self.memory, self.time, self.progress, self.partial)
+        if self.given is not None:
+            model = cast("Asked", model._given(self.given))
         method = text("method", self.method)
         parts = model._native.answer(query, count, method, settings(self.options), budgets)
         diagnostics = json.loads(parts["diagnostics"])
         if "warning" in diagnostics:
             warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
-        value = convert(parts["value"])
+        value = converter(model)(parts["value"])
         guarantee = guarantee_of(parts, model._items)
         return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))
 
@@ -88,9 +96,11 @@ def _how(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    given: Any = None,
+    partial: bool = False,
     **options: object,
 ) -> How:
-    return How(method, seed, threads, memory, time, progress, options)
+    return How(method, seed, threads, memory, time, progress, given, partial, options)
 
 
 def _checked(model: Asked) -> Asked:
@@ -134,12 +144,26 @@ def log_partition(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[
     >>> estimate.guarantee.kind, estimate.guarantee.low < 2.006409
     ('unbiased', True)
     """
-    return how.answer(model, "log_partition", 0, model._numbers)
+    return how.answer(model, "log_partition", 0, lambda own: own._numbers)
 
 
-@_query
-def marginals(model: Model[Any, M, Any, Any, Any, Any], how: How) -> Answer[M]:
-    """P(xᵢ = s) for every variable i and state s; see `zhat.queries` for the arguments.
+def marginals(
+    model: Model[Any, M, Any, Any, Any, Any],
+    variables: Iterable[int | str] | None = None,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    time: float | str | None = None,
+    progress: Progress | None = None,
+    given: Any = None,
+    partial: bool = False,
+    **options: object,
+) -> Answer[M]:
+    """P(xᵢ = s) for every variable i and state s, or only for `variables` of a `FactorGraph`.
+
+    See `zhat.queries` for the other arguments.
 
     >>> import zhat
     >>> model = zhat.FactorGraph([2, 3], [((0,), [1, 3]), ((1,), [1, 1, 2])], log=False, names=["a", "b"])
@@ -148,8 +172,14 @@ def marginals(model: Model[Any, M, Any, Any, Any, Any], how: How) -> Answer[M]:
     [[0.25, 0.75], [0.25, 0.25, 0.5]]
     >>> beliefs.by_name()["a"].round(6).tolist()
     [0.25, 0.75]
+    >>> print(zhat.marginals(model, ["b"]).value)
+    b: 0 0.250000, 1 0.250000, 2 0.500000
     """
-    return how.answer(model, "marginals", 0, model._marginals)
+    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    found = how.answer(_checked(model), "marginals", 0, lambda own: own._marginals)
+    if variables is None:
+        return found
+    return replace(found, value=model._chosen(found.value, variables))
 
 
 @_query
@@ -167,7 +197,7 @@ def factor_marginals(model: Model[Any, Any, F, Any, Any, Any], how: How) -> Answ
     >>> tables.scopes[0], bool(abs(tables[0].sum(axis=0) - tables[1]).max() < 1e-12)
     ((0, 1), True)
     """
-    return how.answer(model, "factor_marginals", 0, model._factor_marginals)
+    return how.answer(model, "factor_marginals", 0, lambda own: own._factor_marginals)
 
 
 @_query
@@ -178,7 +208,7 @@ def entropy(model: Model[N, Any, Any, Any, Any, Any], how: How) -> Answer[N]:
     >>> round(zhat.entropy(zhat.FactorGraph([2, 2])).value, 6)
     1.386294
     """
-    return how.answer(model, "entropy", 0, model._numbers)
+    return how.answer(model, "entropy", 0, lambda own: own._numbers)
 
 
 @_query
@@ -191,7 +221,7 @@ def map(model: Model[Any, Any, Any, B, Any, Any], how: How) -> Answer[B]:
     >>> best.state.tolist(), best.score
     ([1, 0], 3.0)
     """
-    return how.answer(model, "map", 0, model._best)
+    return how.answer(model, "map", 0, lambda own: own._best)
 
 
 def k_best(
@@ -204,6 +234,8 @@ def k_best(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    given: Any = None,
+    partial: bool = False,
     **options: object,
 ) -> Answer[K]:
     """The `k` states of largest weight, best first; fewer if fewer states have a positive weight.
@@ -215,8 +247,8 @@ def k_best(
     >>> [(best.state.tolist(), best.score) for best in model.k_best(3).value]
     [([1, 0], 3.0), ([1, 1], 2.0), ([0, 1], 1.0)]
     """
-    how = How(method, seed, threads, memory, time, progress, options)
-    return how.answer(_checked(model), "k_best", integer("k", k), model._ranked)
+    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    return how.answer(_checked(model), "k_best", integer("k", k), lambda own: own._ranked)
 
 
 def sample(
@@ -229,6 +261,8 @@ def sample(
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    given: Any = None,
+    partial: bool = False,
     **options: object,
 ) -> Answer[S]:
     """Draws `n` states; `law` names their distribution. See `zhat.queries` for the arguments.
@@ -239,5 +273,5 @@ def sample(
     >>> drawn.law, drawn.states.shape, bool((drawn.states[:, 0] == drawn.states[:, 1]).all())
     ('exact', (100, 2), True)
     """
-    how = How(method, seed, threads, memory, time, progress, options)
-    return how.answer(_checked(model), "sample", integer("n", n), model._samples)
+    how = How(method, seed, threads, memory, time, progress, given, partial, options)
+    return how.answer(_checked(model), "sample", integer("n", n), lambda own: own._samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -10,8 +11,11 @@ from . import _zhat
 from ._arguments import integer
 from .errors import InputError
 
-Progress: TypeAlias = Callable[[str, int, int], object]
-"""Called as `progress(phase, done, total)` several times per second, in the thread that runs the query."""
+Progress: TypeAlias = "Callable[[str, int, int], object] | bool"
+"""Called as `progress(phase, done, total)` several times per second, in the thread that runs the query.
+
+`True` shows a line on stderr instead.
+"""
 
 # Creating a pool with more threads takes longer than any query would gain.
 _MOST_THREADS = 1024
@@ -38,22 +42,50 @@ def get_num_threads() -> int:
     return _zhat.processors() if _threads is None else _threads
 
 
+class ProgressLine:
+    """Shows the progress of a query as one line on stderr, which it clears at the end."""
+
+    def __init__(self) -> None:
+        """Nothing is shown yet."""
+        self._width = 0
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Replaces the line."""
+        share = f" {100 * done // total:3d}%" if total else ""
+        self._show(f"{phase}{share}")
+
+    def clear(self) -> None:
+        """Removes the line."""
+        if self._width:
+            self._show("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _show(self, line: str) -> None:
+        sys.stderr.write("\r" + line.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(line)
+
+
 def run(
     seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
     time: float | str | None = None,
     progress: Progress | None = None,
+    partial: bool = False,
 ) -> _zhat.Run:
     """Checks the arguments and returns the native description of a run."""
-    if progress is not None and not callable(progress):
-        raise InputError(f"progress: expected a function of (phase, done, total), found {progress!r}")
+    shown = ProgressLine() if progress is True else (progress or None)
+    if shown is not None and not callable(shown):
+        raise InputError(f"progress: expected True or a function of (phase, done, total), found {progress!r}")
     return _zhat.Run(
         integer("seed", seed, 0, 2**64 - 1),
         get_num_threads() if threads is None else integer("threads", threads, 1, _MOST_THREADS),
         None if memory is None else str(memory),
         None if time is None else str(time),
-        progress,
+        shown,
+        bool(partial),
     )
 
 

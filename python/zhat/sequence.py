@@ -127,7 +127,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         self._native.save(path)
 
     def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` whether each method and query fits the budget, its cost and its promise.
+        """Sizes, and under `methods` whether each method and query fits the budget, its cost and guarantee.
 
         `can` says whether the method fits the budget: 80% of the free memory and ten minutes by default.
         """

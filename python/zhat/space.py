@@ -206,6 +206,10 @@ class SpaceModel(
         ]
         return self._wrap(self._native.condition(given))
 
+    def _given(self, evidence: Any) -> SpaceModel:
+        conditions = [evidence] if isinstance(evidence, str) or callable(evidence) else list(evidence)
+        return self.restrict(*conditions)
+
     @property
     def conditions(self) -> list[str]:
         """The conditions on the structures, as text."""

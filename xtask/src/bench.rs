@@ -1,9 +1,7 @@
 //! `cargo xtask bench exact | bounds | chain`: compares zhat with other tools.
 
-use std::path::PathBuf;
-
 use crate::environment;
-use crate::shell::{Outcome, Step, root};
+use crate::shell::{Outcome, Step, root, target};
 
 /// Runs `bench/NAME/run.py` with the program, in an environment with the packages of
 /// `bench/NAME/requirements.txt`.
@@ -36,10 +34,4 @@ pub fn chain(args: &[&str]) -> Outcome {
         })
         .run()?;
     Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat()).run()
-}
-
-/// Cargo's target folder.
-fn target() -> PathBuf {
-    let chosen = std::env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty());
-    chosen.map_or_else(|| root().join("target"), |path| root().join(path))
 }

@@ -12,8 +12,8 @@ mod test;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [--rust] [--python] [--torch]
-                                    formatting, lints, all tests; without a flag Rust and Python, and with CI=true PyTorch as well
+cargo xtask test [--rust] [--python] [--torch] [--docs]
+                                    formatting, lints, all tests; without a flag Rust and Python, with CI=true every part
 cargo xtask fresh                   the README's two commands in an empty folder with empty caches
 cargo xtask readme                  rewrites the README's method table from the catalogue
 cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::environment;
 use crate::report::unexpected_skips;
-use crate::shell::{Outcome, Step, root};
+use crate::shell::{Outcome, Step, root, target};
 
 /// The pinned tools; a change of this file creates a new environment.
 const REQUIREMENTS: &str = "python/requirements-dev.txt";
@@ -56,11 +56,31 @@ fn tool(environment: &Path, name: &str, args: &[&str]) -> Step {
     })
 }
 
-/// Builds the package into an environment.
+/// Installs the package into an environment: the module that `build` makes for all tests, the sources by
+/// reference, and the program. (`maturin develop` would compile the library a second time, because it builds
+/// fewer packages and cargo unifies features over what is built.) `cargo xtask wheel` tests the packaging.
 fn develop(environment: &Path) -> Outcome {
-    let args = ["develop", "--profile", "ci", "--locked", "--quiet"];
-    let step = tool(environment, "maturin", &args).with(|command| {
-        command.env("VIRTUAL_ENV", environment);
-    });
-    step.run()
+    build()?;
+    let fail = |error: std::io::Error| format!("installing the Python package: {error}");
+    let (package, target) = (root().join("python"), target().join("ci"));
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let module = if cfg!(windows) { "_zhat.pyd" } else { "_zhat.abi3.so" };
+    std::fs::copy(target.join(format!("{prefix}_zhat{suffix}")), package.join("zhat").join(module))
+        .map_err(fail)?;
+    let python = environment.join("bin/python");
+    let ask = "import sysconfig; print(sysconfig.get_path('purelib')); print(sysconfig.get_path('scripts'))";
+    let folders = Step::new(&python, &["-c", ask]).output()?;
+    let (packages, scripts) = folders.split_once('\n').ok_or("Python does not name its folders")?;
+    std::fs::write(Path::new(packages).join("zhat.pth"), format!("{}\n", package.display())).map_err(fail)?;
+    let script = Path::new(scripts).join("zhat");
+    let text =
+        format!("#!{}\nimport sys\n\nfrom zhat.__main__ import main\n\nsys.exit(main())\n", python.display());
+    std::fs::write(&script, text).map_err(fail)?;
+    Step::new("chmod", &["+x", &script.to_string_lossy()]).run()
+}
+
+/// Builds every target of the workspace at once, so that all use the same features of their dependencies and
+/// nothing is compiled twice.
+pub fn build() -> Outcome {
+    Step::cargo(&["build", "--workspace", "--all-targets", "--profile", "ci", "--locked"]).run()
 }

@@ -24,9 +24,12 @@ impl Step {
         Step { command, shown: format!("{name} {}", args.join(" ")) }
     }
 
-    /// `cargo` with arguments.
+    /// `cargo` with arguments. Python's module is built as maturin builds it: not linked with Python.
     pub fn cargo(args: &[&str]) -> Self {
-        Step::new(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from), args)
+        let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+        Step::new(cargo, args).with(|command| {
+            command.env("PYO3_BUILD_EXTENSION_MODULE", "1");
+        })
     }
 
     /// Sets an environment variable.
@@ -77,6 +80,12 @@ impl Step {
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
+}
+
+/// Cargo's target folder.
+pub fn target() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty());
+    chosen.map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
 /// The root of the workspace.

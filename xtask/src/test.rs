@@ -10,9 +10,10 @@ struct Parts {
     rust: bool,
     python: bool,
     torch: bool,
+    docs: bool,
 }
 
-/// The parts named by flags; without flags Rust and Python, and with `CI=true` PyTorch as well.
+/// The parts that flags name; without a flag Rust and Python, and with `CI=true` all others as well.
 fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
     let mut parts = Parts::default();
     for flag in flags {
@@ -20,20 +21,22 @@ fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
             "--rust" => parts.rust = true,
             "--python" => parts.python = true,
             "--torch" => parts.torch = true,
-            other => return Err(format!("`{other}`: expected --rust, --python or --torch")),
+            "--docs" => parts.docs = true,
+            other => return Err(format!("`{other}`: expected --rust, --python, --torch or --docs")),
         }
     }
-    Ok(if flags.is_empty() { Parts { rust: true, python: true, torch: ci } } else { parts })
+    Ok(if flags.is_empty() { Parts { rust: true, python: true, torch: ci, docs: ci } } else { parts })
 }
 
 pub fn run(flags: &[&str]) -> Outcome {
     let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     let chosen = parts(flags, ci)?;
     let has_data = std::env::var_os("ZHAT_DATA").is_some();
-    let all: [(&str, bool, &dyn Fn() -> Outcome); 3] = [
+    let all: [(&str, bool, &dyn Fn() -> Outcome); 4] = [
         ("Rust", chosen.rust, &run_rust),
         ("Python", chosen.python, &|| python::test(ci, has_data)),
         ("PyTorch", chosen.torch, &|| python::test_torch(ci)),
+        ("documentation", chosen.docs, &document),
     ];
     let report = run_parts(&all, flags.is_empty(), has_data);
     eprintln!("\n{}", report.table());
@@ -47,7 +50,7 @@ fn run_parts(parts: &[(&'static str, bool, &dyn Fn() -> Outcome)], all: bool, ha
     for (name, chosen, work) in parts {
         if !chosen {
             if all {
-                report.skip(name, "CI=true or --torch runs it");
+                report.skip(name, "CI=true or its flag runs it");
             }
         } else if failed {
             report.skip(name, "an earlier part failed");
@@ -66,46 +69,44 @@ fn run_rust() -> Outcome {
     let lint =
         ["clippy", "--workspace", "--all-targets", "--profile", "ci", "--locked", "--", "-D", "warnings"];
     Step::cargo(&lint).run()?;
-    // The library without its optional parts.
+    // The library without its optional parts must compile.
     let bare = ["clippy", "--package", "zhat", "--no-default-features", "--profile", "ci", "--locked"];
     Step::cargo(&[&bare[..], &["--", "-D", "warnings"]].concat()).run()?;
+    python::build()?;
     Step::cargo(&["test", "--workspace", "--profile", "ci", "--locked"]).run()?;
-    // Numerical tests are run again for every SIMD level; the documentation tests need no second run.
+    // The arithmetic again, with every weaker set of vector instructions. The targets are chosen from the
+    // whole workspace: with fewer packages the features would differ, and everything be compiled anew.
     for level in simd_levels() {
-        // Always the whole workspace: with fewer packages the features would differ, and everything would be
-        // recompiled.
-        let test = ["test", "--workspace", "--profile", "ci", "--locked", "--tests", "--"];
-        let skipped: Vec<&str> = NOT_NUMBERS.iter().flat_map(|module| ["--skip", module]).collect();
-        Step::cargo(&[&test[..], &skipped].concat()).env("ZHAT_SIMD", level).run()?;
+        let test = ["test", "--workspace", "--profile", "ci", "--locked", "--lib", "--test", "library", "--"];
+        Step::cargo(&[&test[..], &ARITHMETIC].concat()).env("ZHAT_SIMD", level).run()?;
     }
+    Ok(())
+}
+
+/// The documentation of the library, with every link.
+fn document() -> Outcome {
     let document = ["doc", "--package", "zhat", "--no-deps", "--profile", "ci", "--locked"];
     Step::cargo(&document).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
-/// Tests of parsing, memory, search and the distribution of samples, which do not depend on the SIMD level.
-const NOT_NUMBERS: [&str; 17] = [
-    "a_cancel",
-    "bad_files::",
-    "bad_input::",
-    "budget",
-    "forecast",
-    "importance",
-    "learn::",
-    "minibucket::",
-    "options_out_of_range",
-    "polynomial::",
-    "quadrature::",
-    "reference_models::",
-    "running::the_number_of_threads",
-    "search::",
-    "space_counts::",
-    "space_sampling::",
-    "space_sizes::",
+/// The tests that run every vector kernel: those of the kernels themselves, and of the methods whose inner
+/// loops they are.
+const ARITHMETIC: [&str; 10] = [
+    "agreement::",
+    "chain_paths::",
+    "chain_relaxed::",
+    "chains::",
+    "divergences::",
+    "lattice::",
+    "lifted::",
+    "messages::",
+    "numeric::",
+    "semi_markov",
 ];
 
 /// Rewrites the method table of the README: the test that compares it writes it if `ZHAT_BLESS=1`.
 pub fn bless_readme() -> Outcome {
-    let test = ["test", "--package", "zhat", "--profile", "ci", "--test", "readme"];
+    let test = ["test", "--package", "zhat", "--profile", "ci", "--test", "library", "readme"];
     Step::cargo(&test).env("ZHAT_BLESS", "1").run()
 }
 
@@ -135,11 +136,10 @@ mod tests {
 
     #[test]
     fn continuous_integration_runs_every_part() {
-        let chosen =
-            |flags: &[&str], ci| parts(flags, ci).map(|parts| (parts.rust, parts.python, parts.torch));
-        assert_eq!(chosen(&[], false), Ok((true, true, false)));
-        assert_eq!(chosen(&[], true), Ok((true, true, true)));
-        assert_eq!(chosen(&["--torch"], false), Ok((false, false, true)));
+        let chosen = |flags: &[&str], ci| parts(flags, ci).map(|p| (p.rust, p.python, p.torch, p.docs));
+        assert_eq!(chosen(&[], false), Ok((true, true, false, false)));
+        assert_eq!(chosen(&[], true), Ok((true, true, true, true)));
+        assert_eq!(chosen(&["--torch"], false), Ok((false, false, true, false)));
         assert!(chosen(&["--ruby"], true).is_err());
     }
 

@@ -25,15 +25,20 @@ Start with: zhat demo";
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Size and width of a model, and for each method: can it, what it promises, memory, rough time
+    /// Size of a model, and the recommended method for each query with its guarantee, memory and time
     Info(InfoArguments),
+    /// The methods, or the options of one method
+    Methods(MethodsArguments),
     /// log Z, the logarithm of the partition function; with evidence, the log weight of the evidence
+    #[command(visible_alias = "pr")]
     Logz(LogPartitionArguments),
-    /// The probability of every state of every variable, or of every factor's variables together
+    /// The probability of every state of each variable, or of the joint states of each factor
+    #[command(visible_alias = "mar")]
     Marginals(MarginalsArguments),
     /// The entropy of the model
     Entropy(PlainQueryArguments),
-    /// The state of largest weight, or the k best
+    /// The most probable state, or the k best
+    #[command(visible_alias = "mpe")]
     Map(MapArguments),
     /// States drawn from the model, as CSV or JSON lines
     Sample(SampleArguments),
@@ -62,8 +67,14 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page (view it with: zhat man | man -l -)
-    Man,
+    /// Prints a manual page (view it with: zhat man | man -l -)
+    Man {
+        /// The command, such as logz; without it the page of the program
+        command: Option<String>,
+        /// Writes the pages of the program and of every command to this folder
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        folder: Option<PathBuf>,
+    },
 }
 
 /// Which model, given what.
@@ -156,6 +167,9 @@ pub struct MarginalsArguments {
     /// factor of its own
     #[arg(long, conflicts_with = "format")]
     pub factors: bool,
+    /// Only these variables, by name or number
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["factors", "format"])]
+    pub of: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -308,12 +322,24 @@ pub struct ImputeArguments {
 }
 
 #[derive(Args, Debug)]
+pub struct MethodsArguments {
+    /// A method
+    pub name: Option<String>,
+    /// Print a JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct InfoArguments {
     #[command(flatten)]
     pub model: ModelArguments,
     /// Memory budget to judge by, such as 4GiB; 80% of what is free by default
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<u64>,
+    /// List every method and query, not only the recommended method for each query
+    #[arg(long)]
+    pub all: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,10 @@
 //! `zhat completions` and `zhat man`.
 
-use clap::CommandFactory;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use zhat::internal::io::write_atomically;
+use zhat::internal::suggest;
 use zhat::{Error, Result};
 
 use crate::arguments::Arguments;
@@ -13,21 +17,46 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     Ok(Exit::Answered)
 }
 
-/// One page for the program and all its commands.
-pub fn man() -> Result<Exit> {
-    let mut command = Arguments::command();
-    command.build();
-    let mut page = Vec::new();
-    let fail = |source| Error::io(std::path::Path::new("standard output"), source);
-    clap_mangen::Man::new(command.clone()).render(&mut page).map_err(fail)?;
-    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
-        let title = format!(".SH COMMAND {}\n", subcommand.get_name().to_uppercase());
-        page.extend_from_slice(title.as_bytes());
-        let man = clap_mangen::Man::new(subcommand.clone());
-        man.render_synopsis_section(&mut page).map_err(fail)?;
-        man.render_description_section(&mut page).map_err(fail)?;
-        man.render_options_section(&mut page).map_err(fail)?;
+/// The manual page of the program or of one command, or all pages as files.
+pub fn man(name: Option<&str>, folder: Option<&Path>) -> Result<Exit> {
+    let mut program = Arguments::command();
+    program.build();
+    if let Some(folder) = folder {
+        write_page(&program, "zhat", folder)?;
+        for command in commands(&program) {
+            write_page(command, &format!("zhat-{}", command.get_name()), folder)?;
+        }
+        return Ok(Exit::Answered);
     }
+    let page = match name {
+        None => page(&program, "zhat")?,
+        Some(name) => {
+            let found = commands(&program).find(|command| command.get_name() == name);
+            let command = found.ok_or_else(|| {
+                let names: Vec<&str> = commands(&program).map(Command::get_name).collect();
+                let hint = suggest::hint(name, &names);
+                Error::argument("COMMAND", format!("there is no command `{name}`{hint}"))
+            })?;
+            page(command, &format!("zhat-{name}"))?
+        }
+    };
     output::print(&String::from_utf8_lossy(&page))?;
     Ok(Exit::Answered)
+}
+
+fn commands(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| command.get_name() != "help")
+}
+
+fn page(command: &Command, title: &str) -> Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let command = command.clone().version(env!("CARGO_PKG_VERSION"));
+    let written = clap_mangen::Man::new(command).title(title).render(&mut page);
+    written.map_err(|source| Error::io(Path::new("standard output"), source))?;
+    Ok(page)
+}
+
+fn write_page(command: &Command, title: &str, folder: &Path) -> Result<()> {
+    let page = page(command, title)?;
+    write_atomically(&folder.join(format!("{title}.1")), |out| out.write_all(&page))
 }

@@ -84,12 +84,12 @@ fn table(model: &Model, run: &Run) -> Result<String> {
             rows.push(vec![
                 name,
                 output::stated(z.value, &z.guarantee, &z.diagnostics, 1.0),
-                output::promise(&z.guarantee, &z.diagnostics),
+                output::guarantee(&z.guarantee, Some(z.value), &z.diagnostics),
                 units::seconds(z.diagnostics.seconds),
             ]);
         }
     }
-    Ok(output::table(&["method", "log Z", "what is promised", "time"], &rows, usize::MAX))
+    Ok(output::table(&["method", "log Z", "guarantee", "time"], &rows, usize::MAX))
 }
 
 /// P(up) for each spin.

@@ -1,11 +1,15 @@
 //! `zhat generate`: random models.
 
+use std::io::IsTerminal as _;
+use std::path::Path;
+
+use zhat::internal::units;
 use zhat::io;
 use zhat::model::Family;
 use zhat::model::generate::{
     self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness, TransitionForm,
 };
-use zhat::{Model, Result};
+use zhat::{Error, Model, Result};
 
 use crate::arguments::{
     ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision, SharpnessArgument,
@@ -15,8 +19,25 @@ use crate::output::Exit;
 use crate::query;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
-    io::write_model(&model(&arguments.what, arguments.seed)?, &arguments.output)?;
+    let model = model(&arguments.what, arguments.seed)?;
+    refuse_flood(&model, &arguments.output)?;
+    io::write_model(&model, &arguments.output)?;
     Ok(Exit::Answered)
+}
+
+/// The most bytes that are printed on a terminal without being asked for by name.
+const MOST_ON_TERMINAL: f64 = 64.0 * 1024.0;
+
+/// An error if a large model would be printed on a terminal.
+fn refuse_flood(model: &Model, output: &Path) -> Result<()> {
+    let numbers: usize = model.tensors().iter().map(|tensor| tensor.data().len()).sum();
+    // A number takes about 20 characters.
+    let bytes = 20.0 * numbers as f64;
+    if output == Path::new("-") && std::io::stdout().is_terminal() && bytes > MOST_ON_TERMINAL {
+        let message = format!("the model is about {} of text; write it to a file", units::bytes(bytes));
+        return Err(Error::argument("-o", message));
+    }
+    Ok(())
 }
 
 fn model(what: &Generate, seed: u64) -> Result<Model> {

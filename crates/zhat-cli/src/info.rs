@@ -1,9 +1,9 @@
 //! `zhat info`: a description of a model and the forecast of each method.
 
 use serde_json::{Map, Value, json};
-use zhat::catalogue::{self, DEFAULT_HORIZON, Row, Settings};
+use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Row, Settings};
 use zhat::internal::units;
-use zhat::{Forecast, Model, Query, Result, Run};
+use zhat::{Error, Forecast, Model, Query, Result, Run};
 
 use crate::arguments::InfoArguments;
 use crate::output::{self, Exit};
@@ -22,7 +22,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
             .iter()
             .map(|(row, query, forecast)| {
                 json!({
-                    "method": row.method, "query": query.name(), "promise": forecast.promise.name(),
+                    "method": row.method, "query": query.name(), "guarantee": forecast.promise.name(),
                     "bytes": forecast.bytes, "seconds": forecast.seconds, "fits": forecast.fits(&run, DEFAULT_HORIZON),
                 })
             })
@@ -37,22 +37,53 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
         output::print(&format!("{}\n", Value::Object(object)))?;
         return Ok(Exit::Answered);
     }
-    let rows: Vec<Vec<String>> = forecasts
-        .iter()
-        .map(|(row, query, forecast)| {
-            vec![
-                row.method.into(),
-                query.name().into(),
-                forecast.promise.name().into(),
-                units::bytes(forecast.bytes),
-                units::seconds(forecast.seconds),
-                verdict(forecast, &run).into(),
-            ]
-        })
-        .collect();
-    let table = output::table(&["method", "query", "promise", "memory", "time", "can it"], &rows, usize::MAX);
-    output::print(&format!("{}\n{table}", output::facts(&summary.lines)))?;
+    let mut text = output::facts(&summary.lines);
+    if arguments.all {
+        let row = |(row, query, forecast): &(&Row, Query, Forecast)| {
+            let mut cells = vec![row.method.into(), query.name().into()];
+            cells.extend(cost(forecast));
+            cells.push(verdict(forecast, &run).into());
+            cells
+        };
+        let header = ["method", "query", "guarantee", "memory", "time", "fits"];
+        let rows: Vec<Vec<String>> = forecasts.iter().map(row).collect();
+        text.push_str(&format!("\n{}", output::table(&header, &rows, usize::MAX)));
+    } else {
+        let header = ["query", "recommended", "guarantee", "memory", "time"];
+        text.push_str(&format!("\n{}", output::table(&header, &recommended(&model, &run)?, usize::MAX)));
+        text.push_str("\nAll methods: zhat info --all; options of a method: zhat methods NAME\n");
+    }
+    output::print(&text)?;
     Ok(Exit::Answered)
+}
+
+/// One row per query: the method that `auto` chooses.
+fn recommended(model: &Model, run: &Run) -> Result<Vec<Vec<String>>> {
+    let mut rows = Vec::new();
+    for query in Query::ALL {
+        if !catalogue::rows(model.kind()).any(|row| row.answers(query)) {
+            continue;
+        }
+        let mut cells = vec![query.name().to_owned()];
+        match catalogue::choose(model, query, &Choice::Auto, &Settings::new(), run) {
+            Ok(plan) => {
+                cells.push(plan.row.method.into());
+                cells.extend(cost(&plan.forecast));
+            }
+            Err(Error::OverBudget { .. }) => {
+                cells.extend(["none fits the budget", "-", "-", "-"].map(String::from));
+            }
+            Err(other) => return Err(other),
+        }
+        rows.push(cells);
+    }
+    Ok(rows)
+}
+
+/// Guarantee, memory and time.
+fn cost(forecast: &Forecast) -> [String; 3] {
+    let Forecast { bytes, seconds, promise } = *forecast;
+    [promise.name().into(), units::bytes(bytes), units::seconds(seconds)]
 }
 
 fn forecasts(model: &Model, run: &Run) -> Result<Vec<(&'static Row, Query, Forecast)>> {

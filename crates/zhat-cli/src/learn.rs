@@ -131,7 +131,10 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
                 ),
             ),
             ("log-likelihood", per_row(likelihood_answer)),
-            ("promise", output::promise(&likelihood_answer.guarantee, &likelihood_answer.diagnostics)),
+            (
+                "guarantee",
+                output::guarantee(&likelihood_answer.guarantee, None, &likelihood_answer.diagnostics),
+            ),
             ("fit", work(&fitted, started.elapsed().as_secs_f64())),
             ("written", arguments.output.display().to_string()),
         ]);
@@ -240,7 +243,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
     let text = output::facts(&[
         ("rows", rows(scores.rows, scores.dropped, &lacking)),
         ("log-likelihood", per_row(mean)),
-        ("promise", output::promise(&mean.guarantee, &mean.diagnostics)),
+        ("guarantee", output::guarantee(&mean.guarantee, None, &mean.diagnostics)),
         ("method", output::provenance(&mean.diagnostics)),
     ]);
     if arguments.rows {

@@ -11,6 +11,7 @@ mod learn;
 mod lm;
 mod lm_arguments;
 mod lm_baselines;
+mod methods;
 mod output;
 mod picture;
 mod progress;
@@ -94,6 +95,7 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Completions { shell } => complete::completions(shell),
-        Command::Man => complete::man(),
+        Command::Methods(arguments) => methods::run(&arguments),
+        Command::Man { command, folder } => complete::man(command.as_deref(), folder.as_deref()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use zhat::catalogue::Plan;
-pub use zhat::internal::report::{facts, json_number, promise, provenance, table};
+pub use zhat::internal::report::{facts, guarantee, json_number, provenance, table};
 use zhat::{Diagnostics, Error, Forecast, Guarantee, Result};
 
 use crate::signals;
@@ -57,5 +57,5 @@ pub fn warn(diagnostics: &Diagnostics) {
 /// The forecast as JSON.
 pub fn forecast(plan: &Plan) -> Value {
     let Forecast { bytes, seconds, promise } = plan.forecast;
-    json!({"bytes": bytes, "seconds": seconds, "promise": promise.name()})
+    json!({"bytes": bytes, "seconds": seconds, "guarantee": promise.name()})
 }

@@ -104,6 +104,8 @@ struct Answered {
     run: Run,
     /// The number of draws printed before these.
     first: usize,
+    /// The rows of marginals to print.
+    rows: Option<Vec<usize>>,
 }
 
 pub fn log_partition(arguments: &LogPartitionArguments) -> Result<Exit> {
@@ -131,7 +133,25 @@ pub fn entropy(arguments: &PlainQueryArguments) -> Result<Exit> {
 
 pub fn marginals(arguments: &MarginalsArguments) -> Result<Exit> {
     let query = if arguments.factors { Query::FactorMarginals } else { Query::Marginals };
-    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+    let (plain, style) = (&arguments.query.plain, Style::of(&arguments.query));
+    let (run, model) = (budgeted(&plain.run.budget), load(&plain.model)?);
+    let rows = match arguments.of.as_slice() {
+        [] => None,
+        names => Some(variables(&model, names)?),
+    };
+    answer_of(plain, model, query, style, &settings(&plain.run.set)?, run, rows)
+}
+
+/// The variables with these names.
+fn variables(model: &Model, names: &[String]) -> Result<Vec<usize>> {
+    let graph = model
+        .get::<FactorGraph>()
+        .ok_or_else(|| Error::argument("--of", "is for factor graphs, whose variables have names"))?;
+    let find = |name: &String| match graph.variable_named(name) {
+        Err(Error::Argument { message, .. }) => Err(Error::argument("--of", message)),
+        other => other,
+    };
+    names.iter().map(find).collect()
 }
 
 pub fn map(arguments: &MapArguments) -> Result<Exit> {
@@ -156,7 +176,7 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let batch = (BATCH / model.state_size().max(1)).clamp(1, BATCH_ROWS).min(count);
     let plan = catalogue::choose(&model, Query::Sample(batch), &choice, &settings, &run)?;
     if batch == count || plan.forecast.promise != Promise::Exact {
-        return answer_of(plain, model, Query::Sample(count), style, &settings, run);
+        return answer_of(plain, model, Query::Sample(count), style, &settings, run, None);
     }
     let seeds = Streams::new(run.seed(), "batches of samples");
     let clock = run.start("sample");
@@ -174,7 +194,8 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
             let _attention = signals::attention();
             plan.answer(&model, query, &settings, &progress::attend(own.clone()))
         };
-        let answered = Answered { model, name: query.name(), plan: None, answer: answer?, run: own, first };
+        let answered =
+            Answered { model, name: query.name(), plan: None, answer: answer?, run: own, first, rows: None };
         output::print(&text_of(&answered, style)?)?;
         if signals::received() {
             return Ok(Exit::Interrupted);
@@ -197,7 +218,7 @@ fn answer_with(
 ) -> Result<Exit> {
     let run = budgeted(&arguments.run.budget);
     let model = load(&arguments.model)?;
-    answer_of(arguments, model, query, style, &settings, run)
+    answer_of(arguments, model, query, style, &settings, run, None)
 }
 
 fn answer_of(
@@ -207,6 +228,7 @@ fn answer_of(
     style: Style,
     settings: &Settings,
     run: Run,
+    rows: Option<Vec<usize>>,
 ) -> Result<Exit> {
     if style == Style::Uai && model.get::<FactorGraph>().is_none() {
         let message = format!(
@@ -220,7 +242,10 @@ fn answer_of(
         let _attention = signals::attention();
         plan.answer(&model, query, settings, &progress::attend(run.clone()))
     };
-    show(&Answered { model, name: query.name(), plan: Some(plan), answer: answer?, run, first: 0 }, style)
+    show(
+        &Answered { model, name: query.name(), plan: Some(plan), answer: answer?, run, first: 0, rows },
+        style,
+    )
 }
 
 fn show(answered: &Answered, style: Style) -> Result<Exit> {
@@ -231,10 +256,13 @@ fn show(answered: &Answered, style: Style) -> Result<Exit> {
 
 fn text_of(answered: &Answered, style: Style) -> Result<String> {
     explain_law(&answered.answer);
-    let report = Report::new(answered.name, &answered.model, &answered.answer)
+    let mut report = Report::new(answered.name, &answered.model, &answered.answer)
         .with_first_sample(answered.first)
         .with_member("seed", json!(answered.run.seed()))
         .with_member("plan", json!(answered.plan.as_ref().map(output::forecast)));
+    if let Some(rows) = &answered.rows {
+        report = report.with_rows(rows.clone());
+    }
     match style {
         Style::Plain => Ok(report.text()),
         Style::Json => report.json(),
@@ -304,5 +332,5 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let answer = row.compare(&p, &q, kl, &settings(&arguments.run.set)?, &attended)?;
     let name = if kl { "kl" } else { "cross_entropy" };
     let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
-    show(&Answered { model: p, name, plan: None, answer, run, first: 0 }, style)
+    show(&Answered { model: p, name, plan: None, answer, run, first: 0, rows: None }, style)
 }

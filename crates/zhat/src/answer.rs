@@ -125,23 +125,45 @@ impl Guarantee {
         }
     }
 
-    /// The value divided by `unit`, as printed: a one-sided certified bound as a bound (`≥ 337.95`), any
-    /// other value rounded to nearest. `rounding` is the allowance from the diagnostics.
+    /// The value divided by `unit`, as printed. A certified bound is printed as a bound (`≥ 337.95`, `between 1
+    /// and 2`); any other value has as many digits as its error supports. `rounding` is the allowance from the
+    /// diagnostics.
     pub fn stated(&self, value: f64, rounding: f64, unit: f64) -> String {
         // The quotient is rounded, so two units in the last place are added on the safe side.
         let scaled = |end: f64, away: fn(f64) -> f64| if unit == 1.0 { end } else { away(away(end / unit)) };
-        if let Guarantee::Bounds { low, high, confidence } = *self
-            && confidence >= 1.0
-        {
-            let is_bound = |end: f64| (value - end).abs() <= 2.0 * rounding + 1e-9 * (1.0 + end.abs());
-            if low.is_finite() && high == f64::INFINITY && is_bound(low) {
-                return format!("≥ {}", decimal::interval(scaled(low, f64::next_down), f64::INFINITY).0);
-            }
-            if high.is_finite() && low == f64::NEG_INFINITY && is_bound(high) {
-                return format!("≤ {}", decimal::interval(f64::NEG_INFINITY, scaled(high, f64::next_up)).1);
-            }
+        if let (true, Guarantee::Bounds { low, high, .. }) = (self.is_stated(value, rounding), self) {
+            let (below, above) = decimal::interval(scaled(*low, f64::next_down), scaled(*high, f64::next_up));
+            return match (low.is_finite(), high.is_finite()) {
+                (true, false) => format!("≥ {below}"),
+                (false, true) => format!("≤ {above}"),
+                _ => format!("between {below} and {above}"),
+            };
         }
-        decimal::number(value / unit)
+        let error = match *self {
+            Guarantee::Exact => rounding,
+            // Two digits more than the error, so that the value stays between the printed ends.
+            Guarantee::Bounds { low, high, .. } => 0.01 * (high - low),
+            Guarantee::Unbiased { relative_std_error, .. } => 0.01 * relative_std_error.min(1.0),
+            Guarantee::Heuristic { .. } => return decimal::resolved(value / unit, 1e-6),
+            Guarantee::Each(_) => 0.0,
+        };
+        decimal::resolved(value / unit, error.max(rounding) / unit)
+    }
+
+    /// True if a value is printed as its certified bounds: it has two ends, or is its only one.
+    pub(crate) fn is_stated(&self, value: f64, rounding: f64) -> bool {
+        let is_bound = |end: f64| (value - end).abs() <= 2.0 * rounding + 1e-9 * (1.0 + end.abs());
+        match *self {
+            Guarantee::Bounds { low, high, confidence } if confidence >= 1.0 => {
+                match (low.is_finite(), high.is_finite()) {
+                    (true, true) => true,
+                    (true, false) => is_bound(low),
+                    (false, true) => is_bound(high),
+                    (false, false) => false,
+                }
+            }
+            _ => false,
+        }
     }
 
     /// The `guarantee` object of the JSON output; infinite ends are `null`.
@@ -149,12 +171,7 @@ impl Guarantee {
         match self {
             Guarantee::Exact => json!({"kind": "exact"}),
             Guarantee::Bounds { low, high, confidence } => {
-                let kind = match (low.is_finite(), high.is_finite()) {
-                    (false, true) => "upper",
-                    (true, false) => "lower",
-                    _ => "interval",
-                };
-                json!({"kind": kind, "low": low, "high": high, "confidence": confidence})
+                json!({"kind": "bounds", "low": low, "high": high, "confidence": confidence})
             }
             Guarantee::Unbiased { relative_std_error, replicates, low, confidence } => json!({
                 "kind": "unbiased", "low": low, "high": null, "confidence": confidence,
@@ -166,6 +183,36 @@ impl Guarantee {
                 json!({"kind": "each", "items": items})
             }
         }
+    }
+}
+
+impl Guarantee {
+    /// The guarantee of a JSON object that [`Guarantee::to_json`] wrote; `None` for any other value.
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let number = |name: &str, missing: f64| match &value[name] {
+            Value::Null => Some(missing),
+            other => other.as_f64(),
+        };
+        Some(match value["kind"].as_str()? {
+            "exact" => Guarantee::Exact,
+            "bounds" => Guarantee::Bounds {
+                low: number("low", f64::NEG_INFINITY)?,
+                high: number("high", f64::INFINITY)?,
+                confidence: value["confidence"].as_f64()?,
+            },
+            "unbiased" => Guarantee::Unbiased {
+                relative_std_error: number("relative_std_error", f64::INFINITY)?,
+                replicates: usize::try_from(value["replicates"].as_u64()?).ok()?,
+                low: number("low", f64::NEG_INFINITY)?,
+                confidence: value["confidence"].as_f64()?,
+            },
+            "heuristic" => Guarantee::Heuristic { reason: value["reason"].as_str()?.to_owned() },
+            "each" => {
+                let items = value["items"].as_array()?.iter();
+                Guarantee::Each(items.map(Guarantee::from_json).collect::<Option<_>>()?)
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -193,7 +240,7 @@ impl std::fmt::Display for Guarantee {
                 decimal::interval(*low, f64::INFINITY).0,
                 decimal::number(confidence * 100.0)
             ),
-            Guarantee::Heuristic { reason } => write!(f, "no promise: {reason}"),
+            Guarantee::Heuristic { reason } => write!(f, "none: {reason}"),
             Guarantee::Each(each) => match each.as_slice() {
                 [] => write!(f, "exact"),
                 [one] => one.fmt(f),
@@ -284,11 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_kinds_follow_the_ends() {
-        let kind = |low, high| Guarantee::bounds(low, high, 1.0, 0.0).to_json()["kind"].clone();
-        assert_eq!(kind(f64::NEG_INFINITY, 1.0), "upper");
-        assert_eq!(kind(1.0, f64::INFINITY), "lower");
-        assert_eq!(kind(1.0, 2.0), "interval");
+    fn infinite_ends_are_null_in_json() {
         assert!(Guarantee::bounds(f64::NEG_INFINITY, 1.0, 1.0, 0.0).to_json()["low"].is_null());
     }
 
@@ -310,7 +353,8 @@ mod tests {
         // An estimate with a bound away from it is printed as an estimate.
         assert_eq!(stated(1.0, above, 1.0, 2.0, 1.0), "2");
         assert_eq!(stated(1.0, above, 0.95, 1.0, 1.0), "1");
-        assert_eq!(stated(1.0, 2.0, 1.0, 1.0, 1.0), "1");
+        assert_eq!(stated(1.0, 2.0, 1.0, 1.0, 1.0), "between 1.000000 and 2.000000");
+        assert_eq!(stated(1.0, 2.0, 0.95, 1.23456, 1.0), "1.23");
         assert_eq!(Guarantee::bounds(0.1, above, 1.0, 0.0).to_string(), "certified at least 0.100000");
         assert_eq!(percent(1e-8), "1.0e-6%");
     }

@@ -27,10 +27,6 @@ fn infinite(x: f64) -> String {
 
 /// A value, rounded to nearest: ten decimal places without trailing zeros.
 pub fn number(x: f64) -> String {
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
     if x.is_infinite() {
         infinite(x)
     } else if x == 0.0 {
@@ -43,6 +39,39 @@ pub fn number(x: f64) -> String {
         }
     } else {
         trimmed(&format!("{x:.PLACES$}"))
+    }
+}
+
+/// A value known up to `error`: rounded to nearest with the decimal places that the error leaves meaningful, at
+/// most ten; `0` if it is zero within the error.
+///
+/// ```
+/// use zhat::internal::decimal;
+/// assert_eq!(decimal::resolved(-2.2e-16, 4e-13), "0");
+/// assert_eq!(decimal::resolved(1234.56789, 2e-2), "1234.57");
+/// assert_eq!(decimal::resolved(30.637911852, 8e-12), "30.637911852");
+/// ```
+pub fn resolved(x: f64, error: f64) -> String {
+    if !(error > 0.0 && error.is_finite() && x.is_finite()) {
+        return number(x);
+    }
+    if x.abs() <= error {
+        return "0".into();
+    }
+    if has_exponent(x.abs()) {
+        return number(x);
+    }
+    let places = (-error.log10()).ceil().clamp(0.0, PLACES as f64) as usize;
+    let text = format!("{x:.places$}");
+    // A value that rounds to zero within its places keeps its digits.
+    if text.bytes().any(|digit| (b'1'..=b'9').contains(&digit)) { trimmed(&text) } else { number(x) }
+}
+
+/// A decimal number without trailing zeros after the point.
+fn trimmed(text: &str) -> String {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
     }
 }
 

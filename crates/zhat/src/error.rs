@@ -33,6 +33,15 @@ pub enum Error {
         message: String,
     },
 
+    /// The method has no option of this name.
+    #[error("{name}: {message}")]
+    UnknownOption {
+        /// The name of the option.
+        name: String,
+        /// Which method has no such option, and the most similar option or all of them.
+        message: String,
+    },
+
     /// A user-defined function failed; its own error is the source.
     #[error("{name}: the function failed: {source}")]
     Function {
@@ -124,6 +133,7 @@ impl Error {
             Error::Parse { .. } => "parse",
             Error::Model(_) => "model",
             Error::Argument { .. } => "argument",
+            Error::UnknownOption { .. } => "unknown-option",
             Error::Function { .. } => "function",
             Error::Io { .. } => "io",
             Error::Unsupported { .. } => "unsupported",

@@ -23,6 +23,11 @@ pub mod platform {
     pub use crate::platform::*;
 }
 
+pub mod suggest {
+    //! Suggestions for misspelt names.
+    pub use crate::suggest::*;
+}
+
 pub mod units {
     //! Sizes and durations as text.
     pub use crate::units::*;
@@ -37,7 +42,7 @@ pub mod report {
     //! Parts of reports.
     pub use crate::report::json::number as json_number;
     pub use crate::report::table::{facts, table};
-    pub use crate::report::words::{promise, provenance};
+    pub use crate::report::words::{guarantee, provenance};
 }
 
 pub mod quadrature {

@@ -49,6 +49,7 @@ pub mod query;
 pub mod random;
 pub mod report;
 mod run;
+mod suggest;
 pub mod tensor;
 mod units;
 mod values;

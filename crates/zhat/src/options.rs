@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::suggest;
 use crate::values::Values;
 
 /// Options of a method by name, as given by `--set` and by Python's keyword arguments.
@@ -276,30 +277,79 @@ fn range<T: Options>(name: &str) -> Option<Range> {
 /// );
 /// ```
 pub fn read<T: Options>(method: &str, settings: &Settings) -> Result<T> {
+    let defaults = defaults::<T>();
+    if let Some(name) = settings.keys().find(|name| !defaults.contains_key(*name)) {
+        let known: Vec<&str> = defaults.keys().map(String::as_str).collect();
+        return Err(Error::UnknownOption {
+            name: name.clone(),
+            message: format!("the method `{method}` has no such option{}", suggest::hint(name, &known)),
+        });
+    }
     let settings: Settings =
         settings.iter().map(|(name, value)| (name.clone(), whole::<T>(name, value))).collect();
     let options: T = serde_json::from_value(Value::Object(settings.clone())).map_err(|error| {
-        let single = |(name, value): (&String, &Value)| Settings::from_iter([(name.clone(), value.clone())]);
-        let culprit = settings.iter().find(|&(name, value)| {
-            serde_json::from_value::<T>(Value::Object(single((name, value)))).is_err()
-        });
-        match culprit {
-            Some((name, value)) if is_option::<T>(name) => match range::<T>(name) {
-                Some(range) => out_of_range(name, &value.to_string(), range),
-                None => Error::argument(name, error.to_string()),
-            },
-            _ => Error::argument(format!("options of {method}"), error.to_string()),
+        let alone = |name: &String, value: &Value| {
+            serde_json::from_value::<T>(Value::Object(Settings::from_iter([(name.clone(), value.clone())])))
+        };
+        let wrong = settings.iter().find_map(|(name, value)| Some((name, value, alone(name, value).err()?)));
+        match wrong {
+            Some((name, value, error)) => mistyped(name, value, range::<T>(name), &defaults[name], &error),
+            None => Error::argument(format!("options of {method}"), error.to_string()),
         }
     })?;
     options.check()?;
     Ok(options)
 }
 
-fn is_option<T: Options>(name: &str) -> bool {
-    serde_json::to_value(T::default()).is_ok_and(|defaults| defaults.get(name).is_some())
+/// The error for a value of the wrong type: what was expected, in the user's words, and what was found.
+fn mistyped(
+    name: &str,
+    value: &Value,
+    range: Option<Range>,
+    default: &Value,
+    error: &serde_json::Error,
+) -> Error {
+    let found = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = error.to_string();
+    let variants = variants_in(&text);
+    let message = match (range, default) {
+        (Some(range), _) if value.is_number() => return out_of_range(name, &found, range),
+        (Some(range), _) => format!("expected {range}, found `{found}`"),
+        (None, Value::Bool(_)) => format!("expected true or false, found `{found}`"),
+        (None, _) if !variants.is_empty() => {
+            format!("found `{found}`{}", suggest::hint(&found, &variants))
+        }
+        (None, _) => text,
+    };
+    Error::argument(name, message)
 }
 
-/// Accepts `1e6` where a whole number is expected.
+/// The names that an option accepts, if it is a choice between names.
+pub(crate) fn variants<T: Options>(name: &str) -> Vec<String> {
+    let impossible = Settings::from_iter([(name.to_owned(), Value::from("?"))]);
+    match serde_json::from_value::<T>(Value::Object(impossible)) {
+        Ok(_) => Vec::new(),
+        Err(error) => variants_in(&error.to_string()).into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The variants that serde names in backquotes in a message about an unknown one.
+fn variants_in(message: &str) -> Vec<&str> {
+    match (message.starts_with("unknown variant"), message.split_once("expected")) {
+        (true, Some((_, rest))) => rest.split('`').skip(1).step_by(2).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The options with their default values.
+fn defaults<T: Options>() -> Settings {
+    match serde_json::to_value(T::default()) {
+        Ok(Value::Object(defaults)) => defaults,
+        _ => Settings::new(),
+    }
+}
+
+/// The value; `1e6` for a whole number is converted to a million.
 fn whole<T: Options>(name: &str, value: &Value) -> Value {
     match (range::<T>(name), value.as_f64()) {
         (Some(range @ Range::Whole { .. }), Some(number)) if value.is_f64() && range.has(number) => {

@@ -9,6 +9,7 @@ use crate::model::{FactorGraph, Model};
 use crate::query::Forecast;
 use crate::query::{AnyAnswer, Query};
 use crate::run::Run;
+use crate::suggest;
 use crate::units;
 
 /// The share of the time budget reserved for a second method, in case an exact method does not finish in
@@ -95,11 +96,14 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     }
     let least = if let Choice::AtLeast(promise) = choice { *promise } else { Promise::Heuristic };
     let horizon = run.time().map_or(DEFAULT_HORIZON, |time| time.as_secs_f64());
+    known_to_some(model, query, settings)?;
     let mut plans = Vec::new();
     let mut refusal = None;
     for row in rows(model.kind()).filter(|row| row.answers(query)) {
         match row.forecast(model, query, settings, run) {
             Ok(forecast) => plans.push(Plan { row, forecast, reserve: None, spent: Duration::ZERO }),
+            // Methods without the options are passed over; a bad value is reported.
+            Err(Error::UnknownOption { .. }) if refusal.is_some() => {}
             Err(error) => refusal = Some(error),
         }
         let at_once = |plan: &Plan| {
@@ -150,11 +154,26 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
     })
 }
 
+/// An error if there is an option that no method for this query has.
+fn known_to_some(model: &Model, query: Query, settings: &Settings) -> Result<()> {
+    let mut known: Vec<String> = Vec::new();
+    for row in rows(model.kind()).filter(|row| row.answers(query)) {
+        known.extend((row.options)().as_object().into_iter().flat_map(|own| own.keys().cloned()));
+    }
+    known.sort();
+    known.dedup();
+    let Some(name) = settings.keys().find(|name| !known.contains(name)) else { return Ok(()) };
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let hint = suggest::hint(name, &names);
+    let message = format!("no method for {} of a {} has this option{hint}", query.name(), model.kind());
+    Err(Error::UnknownOption { name: name.clone(), message })
+}
+
 fn choose_named(model: &Model, query: Query, name: &str, settings: &Settings, run: &Run) -> Result<Plan> {
     let kind = model.kind();
     if !all().iter().any(|row| row.method == name) {
-        let known = method_names().join(", ");
-        return Err(Error::argument("method", format!("there is no method `{name}`; there are {known}")));
+        let hint = suggest::hint(name, &method_names());
+        return Err(Error::argument("method", format!("there is no method `{name}`{hint}")));
     }
     let row = rows(kind)
         .find(|row| row.method == name && row.answers(query))

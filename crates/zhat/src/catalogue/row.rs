@@ -42,6 +42,7 @@ pub struct Row {
     pub options: fn() -> Value,
     /// The ranges of its numeric options.
     pub ranges: &'static [(&'static str, Range)],
+    variants: fn(&str) -> Vec<String>,
     forecasters: Vec<(TypeId, Forecaster)>,
     answers: Vec<(Query, TypeId, Answerer)>,
     divergences: Vec<(TypeId, Comparer)>,
@@ -155,6 +156,7 @@ impl Row {
             about,
             options: || serde_json::to_value(C::default()).unwrap_or_default(),
             ranges: C::RANGES,
+            variants: options::variants::<C>,
             forecasters: Vec::new(),
             answers: Vec::new(),
             divergences: Vec::new(),
@@ -304,6 +306,11 @@ impl Row {
     /// Whether it answers this query.
     pub fn answers(&self, query: Query) -> bool {
         self.answers.iter().any(|(own, ..)| own.name() == query.name())
+    }
+
+    /// The names that an option accepts, if it is a choice between names.
+    pub fn variants(&self, option: &str) -> Vec<String> {
+        (self.variants)(option)
     }
 
     /// Whether it compares models of the types of these two.

@@ -1,13 +1,14 @@
 //! The bytes of a table or text in blocks of whole rows, read by one thread and parsed by all others.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use rayon::prelude::*;
 
+use super::compression;
 use crate::error::{Error, Result};
 use crate::io::row_ends::RowEnds;
 use crate::run::Run;
@@ -188,34 +189,10 @@ fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
         }
     }
     let whole = std::io::Cursor::new(start[..known].to_vec()).chain(raw);
-    match &start[..known] {
-        [0x1f, 0x8b, ..] => gzip(whole).map_err(fail),
-        [0x28, 0xb5, 0x2f, 0xfd] => zstd(whole).map_err(fail),
-        _ => Ok(Box::new(whole)),
-    }
-}
-
-/// Decompresses a .gz file.
-#[cfg(feature = "compression")]
-fn gzip(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
-    Ok(Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(source))))
-}
-
-/// Decompresses a .zst file.
-#[cfg(feature = "compression")]
-fn zstd(source: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
-    let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(source));
-    Ok(Box::new(decoder.map_err(|error| std::io::Error::other(error.to_string()))?))
-}
-
-#[cfg(not(feature = "compression"))]
-fn gzip(_: impl Read) -> std::io::Result<Box<dyn Read + Send>> {
-    Err(std::io::Error::other("a compressed file, and zhat was built without the feature `compression`"))
-}
-
-#[cfg(not(feature = "compression"))]
-fn zstd(source: impl Read) -> std::io::Result<Box<dyn Read + Send>> {
-    gzip(source)
+    Ok(match compression::of(&start[..known]) {
+        Some(decompress) => decompress(Box::new(whole)).map_err(fail)?,
+        None => Box::new(whole),
+    })
 }
 
 /// Distributes the blocks to workers, one per thread, and returns the workers. The first error in the text

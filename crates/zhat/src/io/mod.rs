@@ -4,6 +4,7 @@ pub mod bif;
 #[cfg(feature = "csv")]
 pub(crate) mod blocks;
 mod cell;
+pub(crate) mod compression;
 pub mod model_file;
 #[cfg(feature = "csv")]
 mod row_ends;
@@ -57,8 +58,8 @@ impl Format {
 /// Number of bytes used to recognise the format.
 const SNIFF: usize = 4096;
 
-/// Reads a model from a file; `-` is the standard input. The format is recognised from the content, not from
-/// the name.
+/// Reads a model from a file, plain or compressed (.gz, .zst); `-` is the standard input. Format and compression
+/// are recognised from the content, not from the name.
 ///
 /// # Errors
 /// If the file cannot be read, is in no known format or does not follow it, or is too large for the free
@@ -66,14 +67,14 @@ const SNIFF: usize = 4096;
 pub fn read_model(path: &Path) -> Result<Model> {
     let name = path.display().to_string();
     if path == Path::new("-") {
-        return read_model_from(std::io::stdin().lock(), "standard input", u64::MAX);
+        return read_model_from(Box::new(std::io::stdin()), "standard input", u64::MAX);
     }
     let file = File::open(path).map_err(|source| Error::io(path, source))?;
     let length = file.metadata().map_err(|source| Error::io(path, source))?.len();
-    read_model_from(file, &name, length)
+    read_model_from(Box::new(file), &name, length)
 }
 
-fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Model> {
+fn read_model_from(mut source: Box<dyn Read + Send>, name: &str, length: u64) -> Result<Model> {
     let fail = |source| Error::io(Path::new(name), source);
     let mut bytes = Vec::new();
     while bytes.iter().all(u8::is_ascii_whitespace) {
@@ -81,6 +82,10 @@ fn read_model_from(mut source: impl Read, name: &str, length: u64) -> Result<Mod
         if source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)? == 0 {
             break;
         }
+    }
+    if let Some(decompress) = compression::of(&bytes) {
+        let whole = std::io::Cursor::new(bytes).chain(source);
+        return read_model_from(decompress(Box::new(whole)).map_err(fail)?, name, u64::MAX);
     }
     let format = sniff(&bytes, name)?;
     let budget = platform::available_memory() / 4;

@@ -57,7 +57,7 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
             }
             Ok(())
         }
-        AnyValue::Tensors(found) => tensors(model, found, map),
+        AnyValue::Tensors(found) => tensors(report, found, map),
         AnyValue::States(found) => {
             map.serialize_entry("value", &one_or_all(found.iter().map(|best| best.score)))?;
             match (model.batch(), found.as_slice()) {
@@ -94,12 +94,13 @@ pub(super) fn state(model: &Model, state: &[usize]) -> Value {
     }
 }
 
-fn tensors<M: SerializeMap>(model: &Model, found: &Tensors, map: &mut M) -> Result<(), M::Error> {
+fn tensors<M: SerializeMap>(report: &Report<'_>, found: &Tensors, map: &mut M) -> Result<(), M::Error> {
+    let model = report.model;
     match (found.list.as_slice(), model.batch()) {
         ([one], _) if one.ends().is_some() => {
             let (headings, _) = model.headings(one.name());
             let plural = format!("{}s", headings.first().unwrap_or(&"row"));
-            map.serialize_entry(&plural, &Ragged(model, one))?;
+            map.serialize_entry(&plural, &Ragged(model, one, report.shown_rows(one.rows())))?;
         }
         ([one], Some(batch)) if one.name() == "marginals" => {
             map.serialize_entry(&format!("{}s", batch.item), &Items(batch.lengths, one))?;
@@ -151,13 +152,13 @@ impl Serialize for Named<'_> {
 }
 
 /// The rows of a ragged tensor: the model's description of each row, and its numbers.
-struct Ragged<'a>(&'a Model, &'a Tensor<'static>);
+struct Ragged<'a>(&'a Model, &'a Tensor<'static>, Vec<usize>);
 
 impl Serialize for Ragged<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Ragged(model, tensor) = *self;
-        let mut rows = serializer.serialize_seq(Some(tensor.rows()))?;
-        for row in 0..tensor.rows() {
+        let Ragged(model, tensor, shown) = self;
+        let mut rows = serializer.serialize_seq(Some(shown.len()))?;
+        for &row in shown {
             let mut object = model.row_figures(tensor.name(), row);
             object["p"] = json!(tensor.row(row));
             rows.serialize_element(&object)?;

@@ -35,18 +35,30 @@ pub struct Report<'a> {
     answer: &'a AnyAnswer,
     members: Vec<(&'static str, Value)>,
     first_sample: usize,
+    rows: Option<Vec<usize>>,
 }
 
 impl<'a> Report<'a> {
     /// The answer to a query about a model.
     pub fn new(query: &'a str, model: &'a Model, answer: &'a AnyAnswer) -> Self {
-        Report { query, model, answer, members: Vec::new(), first_sample: 0 }
+        Report { query, model, answer, members: Vec::new(), first_sample: 0, rows: None }
     }
 
     /// Adds a member to the JSON object, such as the seed or the plan.
     pub fn with_member(mut self, name: &'static str, value: Value) -> Self {
         self.members.push((name, value));
         self
+    }
+
+    /// Shows only these rows of marginals, such as those of chosen variables, in this order.
+    pub fn with_rows(mut self, rows: Vec<usize>) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// The rows to show, of so many.
+    fn shown_rows(&self, count: usize) -> Vec<usize> {
+        self.rows.clone().unwrap_or_else(|| (0..count).collect())
     }
 
     /// Sets the index of the first sample, for samples that continue earlier output.

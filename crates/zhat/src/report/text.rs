@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::table::table;
-use super::words::{footer, promise};
+use super::words::{footer, guarantee};
 use crate::answer::Guarantee;
 use crate::decimal;
 use crate::model::Model;
@@ -35,7 +35,7 @@ impl Report<'_> {
     }
 
     fn footer(&self) -> String {
-        footer(Some(&self.answer.guarantee), &self.answer.diagnostics)
+        footer(Some((&self.answer.guarantee, None)), &self.answer.diagnostics)
     }
 
     /// The footer without the guarantee, for output in which every line has its own.
@@ -44,11 +44,16 @@ impl Report<'_> {
     }
 
     /// One row per item of a batch: its number, its length, the cells and the guarantee.
-    fn each_item(&self, lengths: &[usize], cells: impl Fn(usize) -> Vec<String>) -> Vec<Vec<String>> {
+    fn each_item(
+        &self,
+        lengths: &[usize],
+        value: impl Fn(usize) -> Option<f64>,
+        cells: impl Fn(usize) -> Vec<String>,
+    ) -> Vec<Vec<String>> {
         let row = |(b, length): (usize, &usize)| {
             let mut row = vec![b.to_string(), length.to_string()];
             row.extend(cells(b));
-            row.push(promise(self.answer.guarantee.item(b), &self.answer.diagnostics));
+            row.push(guarantee(self.answer.guarantee.item(b), value(b), &self.answer.diagnostics));
             row
         };
         lengths.iter().enumerate().map(row).collect()
@@ -58,39 +63,39 @@ impl Report<'_> {
 /// log Z, entropy or a divergence: one line for a single model, a table for a batch.
 fn numbers(report: &Report<'_>, values: &[f64]) -> String {
     let (label, heading) = match report.query {
-        "entropy" => ("entropy ", "entropy (nats)"),
-        "cross_entropy" => ("cross-entropy ", "cross-entropy (nats)"),
-        "kl" => ("KL      ", "KL (nats)"),
-        _ => ("log Z   ", "log Z"),
+        "entropy" => ("entropy", "entropy (nats)"),
+        "cross_entropy" => ("cross-entropy", "cross-entropy (nats)"),
+        "kl" => ("KL", "KL (nats)"),
+        _ => ("log Z", "log Z"),
     };
     if let (&[value], _) | (&[value, ..], None) = (values, report.model.batch()) {
         let log_partition = report.query == Query::LogPartition.name();
         let unit = if log_partition { std::f64::consts::LN_10 } else { std::f64::consts::LN_2 };
-        let (value, scaled) = (report.stated(value, 0, 1.0), report.stated(value, 0, unit));
+        let (stated, scaled) = (report.stated(value, 0, 1.0), report.stated(value, 0, unit));
         let line = match log_partition {
-            true => format!("{value} (log10 Z {scaled})"),
-            false => format!("{value} nats ({scaled} bits)"),
+            true => format!("{stated} (log10 Z {scaled})"),
+            false => format!("{stated} nats ({scaled} bits)"),
         };
-        return format!("{label} {line}\n{}", report.footer());
+        let given = (report.answer.guarantee.item(0), Some(value));
+        return format!("{label:<9}  {line}\n{}", footer(Some(given), &report.answer.diagnostics));
     }
     let Some(batch) = report.model.batch() else { return report.footer() };
-    let rows = report.each_item(batch.lengths, |b| vec![report.stated(values[b], b, 1.0)]);
-    let header = [batch.item, "length", heading, "promise"];
+    let rows =
+        report.each_item(batch.lengths, |b| Some(values[b]), |b| vec![report.stated(values[b], b, 1.0)]);
+    let header = [batch.item, "length", heading, "guarantee"];
     format!("{}\n{}", table(&header, &rows, usize::MAX), report.origin())
 }
 
 /// Marginals row by row; gradients one tensor per line.
 fn tensors(report: &Report<'_>, found: &Tensors) -> String {
     let shown = match found.list.as_slice() {
-        [one] if matches!(one.name(), "marginals" | "factors") || one.shape().len() == 1 => {
-            rows(report.model, one)
-        }
+        [one] if matches!(one.name(), "marginals" | "factors") || one.shape().len() == 1 => rows(report, one),
         list => overview(list),
     };
     let radius = match found.radius {
         Some(radius) if report.answer.guarantee != Guarantee::Exact => {
             let what = if report.query == Query::Marginals.name() { "for each" } else { "in Euclidean norm" };
-            format!("radius   {} {what}\n", decimal::number(radius))
+            format!("radius     {} {what}\n", decimal::number(radius))
         }
         _ => String::new(),
     };
@@ -98,7 +103,8 @@ fn tensors(report: &Report<'_>, found: &Tensors) -> String {
 }
 
 /// The rows of a tensor, labelled with the model's names.
-fn rows(model: &Model, tensor: &Tensor<'_>) -> String {
+fn rows(report: &Report<'_>, tensor: &Tensor<'_>) -> String {
+    let model = report.model;
     let (mut header, entries) = model.headings(tensor.name());
     let shape = tensor.shape();
     let number = |value: f64| match tensor.name() {
@@ -116,7 +122,9 @@ fn rows(model: &Model, tensor: &Tensor<'_>) -> String {
         return table(&header, &values.iter().enumerate().map(row).collect::<Vec<_>>(), header.len() - 1);
     }
     let (lengths, leading) = (model.batch().map(|batch| batch.lengths), shape.len().saturating_sub(1));
-    let places: Vec<(usize, Vec<usize>)> = (0..tensor.rows())
+    let places: Vec<(usize, Vec<usize>)> = report
+        .shown_rows(tensor.rows())
+        .into_iter()
         .map(|row| (row, if tensor.ends().is_some() { vec![row] } else { index(&shape[..leading], row) }))
         // Skip the padding after the end of an item.
         .filter(|(_, index)| match (lengths, index.as_slice()) {
@@ -223,18 +231,18 @@ fn states(report: &Report<'_>, found: &[BestState]) -> String {
     let model = report.model;
     if let Some(batch) = model.batch() {
         let cells = |b: usize| vec![decimal::number(found[b].score), state_words(model, &found[b].state)];
-        let rows = report.each_item(batch.lengths, cells);
-        let header = [batch.item, "length", "score", &state_title(model), "promise"];
+        let rows = report.each_item(batch.lengths, |_| None, cells);
+        let header = [batch.item, "length", "score", &state_title(model), "guarantee"];
         return format!("{}\n{}", table(&header, &rows, usize::MAX), report.origin());
     }
     let Some(best) = found.first() else { return report.footer() };
     let score = decimal::number(best.score);
     if let Some(shown) = model.show_state(&best.state) {
-        return format!("best     {shown}\nscore    {score}\n{}", report.footer());
+        return format!("best       {shown}\nscore      {score}\n{}", report.footer());
     }
     let row = |(i, &s): (usize, &usize)| vec![model.place_name(i), model.state_name(i, s)];
     let rows: Vec<Vec<String>> = best.state.iter().enumerate().map(row).collect();
-    format!("{}\nscore    {score}\n{}", table(&["variable", "state"], &rows, 2), report.footer())
+    format!("{}\nscore      {score}\n{}", table(&["variable", "state"], &rows, 2), report.footer())
 }
 
 fn ranked(report: &Report<'_>, found: &[Vec<BestState>]) -> String {

@@ -5,9 +5,20 @@ use serde_json::Value;
 use crate::answer::{Diagnostics, Guarantee};
 use crate::{decimal, units};
 
-/// The guarantee, with the rounding allowance of an exact answer.
-pub fn promise(guarantee: &Guarantee, diagnostics: &Diagnostics) -> String {
+/// The guarantee of a value, with the rounding allowance of an exact answer. The ends of bounds are left out if
+/// they are printed in place of the value.
+pub fn guarantee(guarantee: &Guarantee, value: Option<f64>, diagnostics: &Diagnostics) -> String {
     match guarantee {
+        Guarantee::Bounds { low, high, .. }
+            if value.is_some_and(|value| guarantee.is_stated(value, diagnostics.rounding)) =>
+        {
+            let which = match (low.is_finite(), high.is_finite()) {
+                (true, false) => "lower bound",
+                (false, true) => "upper bound",
+                _ => "bounds",
+            };
+            format!("certified {which}")
+        }
         Guarantee::Exact if diagnostics.rounding > 0.0 => {
             format!("exact (rounding at most {})", decimal::above(diagnostics.rounding, 0))
         }
@@ -37,12 +48,12 @@ fn figure(name: &str, value: &Value) -> String {
 }
 
 /// The lines below an answer: the guarantee, unless every line above has its own, and the method.
-pub(super) fn footer(guarantee: Option<&Guarantee>, diagnostics: &Diagnostics) -> String {
+pub(super) fn footer(given: Option<(&Guarantee, Option<f64>)>, diagnostics: &Diagnostics) -> String {
     let mut facts: Vec<(&str, String)> = Vec::new();
-    facts.extend(guarantee.map(|guarantee| ("promise", promise(guarantee, diagnostics))));
-    facts.push(("method ", provenance(diagnostics)));
+    facts.extend(given.map(|(given, value)| ("guarantee", guarantee(given, value, diagnostics))));
+    facts.push(("method", provenance(diagnostics)));
     if diagnostics.stopped_early {
-        facts.push(("stopped", "before the end; this is the answer so far".into()));
+        facts.push(("stopped", "early; this is the result so far".into()));
     }
     super::table::facts(&facts)
 }

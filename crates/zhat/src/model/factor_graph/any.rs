@@ -131,14 +131,8 @@ impl AnyModel for FactorGraph {
         let fail = |message: String| Error::argument("evidence", message);
         let (name, state) =
             text.split_once('=').ok_or_else(|| fail(format!("expected NAME=STATE, found `{text}`")))?;
-        let variable =
-            self.find_variable(name).ok_or_else(|| fail(format!("there is no variable `{name}`")))?;
-        let state = self.find_state(variable, state).ok_or_else(|| {
-            let count = self.cardinalities()[variable];
-            let states: Vec<String> = (0..count.min(8)).map(|s| self.state_name(variable, s)).collect();
-            let more = if count > 8 { ", …" } else { "" };
-            fail(format!("variable `{name}` has no state `{state}`; it has {}{more}", states.join(", ")))
-        })?;
+        let variable = self.variable_named(name)?;
+        let state = self.state_named(variable, state)?;
         Ok(Evidence::State { variable, state })
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::FactorGraph;
 use crate::error::{Error, Result};
+use crate::suggest;
 
 /// Names of the variables of a model, and optionally of their states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +61,41 @@ impl Names {
     /// The names of variable `v`'s states; empty if they are numbered.
     pub fn states(&self, v: usize) -> &[String] {
         &self.states[v]
+    }
+}
+
+impl FactorGraph {
+    /// The variable with this name, as [`FactorGraph::find_variable`]; blanks around the name are ignored.
+    ///
+    /// # Errors
+    /// If there is none; the message suggests a similar name.
+    pub fn variable_named(&self, name: &str) -> Result<usize> {
+        // A file may have names with blanks at the ends.
+        let found = self.find_variable(name).or_else(|| self.find_variable(name.trim()));
+        found.ok_or_else(|| {
+            let names: Vec<String> = (0..self.variable_count()).map(|v| self.variable_name(v)).collect();
+            let known: Vec<&str> = names.iter().map(String::as_str).collect();
+            let hint = suggest::hint(name.trim(), &known);
+            Error::argument("evidence", format!("there is no variable `{}`{hint}", name.trim()))
+        })
+    }
+
+    /// The state of variable `v` with this name or number; blanks around the name are ignored.
+    ///
+    /// # Errors
+    /// If there is none; the message suggests a similar name.
+    ///
+    /// # Panics
+    /// If there is no variable `v`.
+    pub fn state_named(&self, v: usize, name: &str) -> Result<usize> {
+        let found = self.find_state(v, name).or_else(|| self.find_state(v, name.trim()));
+        found.ok_or_else(|| {
+            let names: Vec<String> = (0..self.cardinalities()[v]).map(|s| self.state_name(v, s)).collect();
+            let known: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (variable, hint) = (self.variable_name(v), suggest::hint(name.trim(), &known));
+            let message = format!("variable `{variable}` has no state `{}`{hint}", name.trim());
+            Error::argument("evidence", message)
+        })
     }
 }
 

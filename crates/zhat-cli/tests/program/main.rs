@@ -1,0 +1,17 @@
+//! The tests of the program.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+mod answers;
+mod failures;
+mod language;
+mod methods;
+mod mixed;
+mod printed;
+mod reference_models;
+mod sequences;
+#[cfg(unix)]
+mod signals;
+mod spaces;
+mod tables;

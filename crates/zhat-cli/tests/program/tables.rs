@@ -1,0 +1,165 @@
+//! Tables with quotes, encodings and missing values; samples of any number.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::support::Folder;
+
+fn refused(folder: &Folder, args: &[&str], words: &[&str]) {
+    let ran = folder.run(args);
+    assert_eq!(ran.status(), 2, "{args:?}: {}", ran.stdout());
+    for word in words {
+        assert!(ran.stderr().contains(word), "{args:?}: `{word}` is missing in {}", ran.stderr());
+    }
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_an_error_with_its_line() {
+    let folder = Folder::new("unclosed");
+    // More than one block (1 MB) before the error, and after it.
+    for (before, after) in [(0, 1000), (300_000, 10), (10, 300_000), (300_000, 300_000)] {
+        let mut text = String::from("a,b\n\"x\ny\",1\n");
+        text += &"x,1\n".repeat(before);
+        text += "\"y,2\n";
+        text += &"y,1\n".repeat(after);
+        folder.write("t.csv", &text);
+        let line = format!("line {}:", before + 4);
+        for args in
+            [vec!["fit", "t.csv", "-o", "m.zhat"], vec!["fit", "t.csv", "-o", "m.zhat", "--threads", "1"]]
+        {
+            refused(&folder, &args, &[&line, "never closed"]);
+        }
+    }
+    folder.write("t.csv", "a,\"b\n1,2\n");
+    refused(&folder, &["fit", "t.csv", "-o", "m.zhat"], &["line 1:", "never closed"]);
+    // A quotation mark inside an unquoted field is an ordinary character.
+    folder.write("t.csv", &format!("a,b\n{}", "5\" disk,1\n3\" disk,2\n".repeat(100_001)));
+    let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
+    assert_eq!((&fitted["rows"], &fitted["columns"]), (&200_002.into(), &2.into()));
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_an_error_or_latin_1() {
+    let folder = Folder::new("latin");
+    let write = |before: usize| {
+        let mut text = b"town,b\n".to_vec();
+        text.extend(b"Ulm,1\n".repeat(before));
+        text.extend(b"K\xf6ln,1\nM\xe4r,2\nK\xf6ln,2\n");
+        text.extend(b"Ulm,2\n".repeat(3));
+        std::fs::write(folder.path().join("t.csv"), text).unwrap();
+    };
+    for before in [0, 400_000] {
+        write(before);
+        let line = format!("line {}:", before + 2);
+        refused(&folder, &["fit", "t.csv", "-o", "m.zhat"], &[&line, "column town", "0xf6", "latin-1"]);
+        let latin = ["--encoding", "latin-1"];
+        let fitted = folder.json(&[&["fit", "t.csv", "-o", "m.zhat"], &latin[..]].concat());
+        assert_eq!(fitted["rows"], before + 6);
+        assert!(folder.ok(&["marginals", "m.zhat"]).contains("Köln"));
+        refused(&folder, &["score", "m.zhat", "t.csv"], &[&line, "column town"]);
+        let scored = folder.json(&[&["score", "m.zhat", "t.csv"], &latin[..]].concat());
+        assert_eq!(scored["rows"], before + 6);
+    }
+    std::fs::write(folder.path().join("g.csv"), b"town,b\nK\xf6ln,\n").unwrap();
+    let filled = folder.ok(&["impute", "m.zhat", "g.csv", "--encoding", "latin-1"]);
+    assert!(filled.starts_with("town,b\nKöln,"));
+    std::fs::write(folder.path().join("h.csv"), b"a,\xff\n1,2\n").unwrap();
+    refused(&folder, &["fit", "h.csv", "-o", "m.zhat"], &["line 1:", "column 2", "0xff"]);
+}
+
+#[test]
+fn quoted_text_is_kept_unchanged() {
+    let folder = Folder::new("quoted");
+    folder.write("t.csv", "a,b\n\"NA\",\" 1\"\nNA,1\nx,1\n\"NA\",1\nx,\" 1\"\n");
+    let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
+    assert_eq!((fitted["rows"].as_u64(), fitted["dropped"].as_u64()), (Some(4), Some(1)));
+    assert_eq!(fitted["missing"], serde_json::json!({"a": 1}));
+    let marginals = folder.json(&["marginals", "m.zhat"]);
+    assert_eq!(marginals["variables"][0]["states"], serde_json::json!(["NA", "x"]));
+    assert_eq!(marginals["variables"][1]["states"], serde_json::json!(["1", " 1"]));
+    // The written table is read back with the same states.
+    assert_eq!(folder.json(&["score", "m.zhat", "t.csv"])["rows"], 4);
+    folder.write("g.csv", "a,b\n\"NA\",\n");
+    let filled = folder.ok(&["impute", "m.zhat", "g.csv"]);
+    assert!(filled.starts_with("a,b\n\"NA\","), "{filled}");
+    folder.write("again.csv", &folder.ok(&["sample", "m.zhat", "-n", "50"]));
+    let again = folder.json(&["score", "m.zhat", "again.csv"]);
+    assert_eq!((again["rows"].as_u64(), again["dropped"].as_u64()), (Some(50), Some(0)));
+}
+
+#[test]
+fn missing_values_are_reported_by_column_or_become_a_state() {
+    let folder = Folder::new("missing");
+    folder.write("t.csv", "a,b,c\n1,x,\n1,y,?\n2,,u\n2,x,v\n1,y,u\n");
+    let plain = folder.ok(&["fit", "t.csv", "-o", "m.zhat"]);
+    assert!(
+        plain.contains("2 (3 left out for missing values: c in 2, b in 1; to keep them, --missing state"),
+        "{plain}"
+    );
+    let fitted = folder.json(&["fit", "t.csv", "-o", "m.zhat"]);
+    assert_eq!(fitted["missing"], serde_json::json!({"c": 2, "b": 1}));
+    let kept = folder.json(&["fit", "t.csv", "-o", "m.zhat", "--missing", "state"]);
+    assert_eq!((kept["rows"].as_u64(), kept["dropped"].as_u64()), (Some(5), Some(0)));
+    let marginals = folder.json(&["marginals", "m.zhat"]);
+    assert!(marginals["variables"][2]["states"].as_array().unwrap().contains(&"(missing)".into()));
+    assert_eq!(folder.json(&["score", "m.zhat", "t.csv", "--missing", "state"])["rows"], 5);
+    let dropped = folder.json(&["score", "m.zhat", "t.csv"]);
+    assert_eq!((dropped["rows"].as_u64(), &dropped["missing"]["c"]), (Some(2), &2.into()));
+    refused(&folder, &["fit", "t.csv", "-o", "m.zhat", "--missing", "refuse"], &["line 2", "column c"]);
+}
+
+#[test]
+fn a_fit_by_a_lower_bound_on_log_z_has_a_warning() {
+    let folder = Folder::new("upper");
+    folder.write("t.csv", "a,b,c\n1,x,u\n1,y,v\n2,x,u\n2,x,v\n1,y,u\n2,y,v\n");
+    let fit = ["fit", "t.csv", "--structure", "complete", "--iterations", "20", "-o", "m.zhat", "--method"];
+    let ran = folder.run(&[&fit[..], &["mean-field"]].concat());
+    assert_eq!(ran.status(), 0);
+    assert!(ran.stderr().contains("warning: mean-field bounds log Z from below"), "{}", ran.stderr());
+    assert!(ran.stdout().contains("log-likelihood  ≤ -"), "{}", ran.stdout());
+    let json = folder.json(&[&fit[..], &["mean-field"]].concat());
+    assert_eq!(json["guarantee"]["kind"], "bounds");
+    assert!(json["warning"].as_str().unwrap().contains("upper bound"));
+    let ran = folder.run(&[&fit[..], &["exact"]].concat());
+    assert_eq!((ran.status(), ran.stderr().as_str()), (0, ""));
+}
+
+#[test]
+fn large_samples_are_printed_in_batches_and_begin_like_small_ones() {
+    let folder = Folder::new("batches");
+    folder.ok(&["generate", "tree", "--variables", "3", "-o", "t.zhat"]);
+    folder.ok(&["generate", "chain", "--states", "3", "--steps", "3", "-o", "c.zhat"]);
+    folder.ok(&["generate", "permutation", "--size", "4", "-o", "p.zhat"]);
+    for model in ["t.zhat", "c.zhat", "p.zhat"] {
+        for json in [&[] as &[&str], &["--json"]] {
+            let some = folder.ok(&[&["sample", model, "-n", "65536"], json].concat());
+            let more = folder.ok(&[&["sample", model, "-n", "150000"], json].concat());
+            assert!(more.starts_with(&some), "{model}");
+            let header = usize::from(json.is_empty());
+            assert_eq!(more.lines().count(), 150_000 + header, "{model}");
+            // Later batches contain different draws.
+            let lines: Vec<&str> = more.lines().skip(header).collect();
+            assert_ne!(lines[..200], lines[65_536..65_736], "{model}");
+        }
+    }
+    let lines = folder.ok(&["sample", "c.zhat", "-n", "70000"]);
+    assert!(lines.lines().last().unwrap().starts_with("0,69999,"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn samples_are_streamed_and_memory_is_bounded() {
+    let folder = Folder::new("stream");
+    folder.ok(&["generate", "tree", "--variables", "50", "-o", "t.zhat"]);
+    let mut child =
+        folder.command(&["sample", "t.zhat", "-n", "100000000"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (0..200_000).for_each(|_| drop(lines.next().unwrap().unwrap()));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // A hundred million draws would take 40 GB.
+    assert!(kilobytes < 500_000, "{kilobytes} kB");
+}
