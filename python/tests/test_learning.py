@@ -76,7 +76,7 @@ def test_scores_and_missing_values():
         zhat.InputError, match="row 1: the model does not know the value 'maybe' of column rain"
     ):
         zhat.score(model, {"rain": ["no", "maybe"]})
-    with pytest.raises(zhat.InputError, match="no column of the model"):
+    with pytest.raises(zhat.InputError, match="none of the model's columns"):
         zhat.score(model, {"x": [1]})
 
 

@@ -260,7 +260,7 @@ def test_proposal_scores_given_by_the_caller() -> None:
         zhat.ops.log_partition(chain, **options, scores=np.zeros((6, 49)))
     with pytest.raises(zhat.InputError, match="scores"):
         zhat.ops.log_partition(chain, **options)
-    with pytest.raises(zhat.InputError, match="scores: is no option of this method"):
+    with pytest.raises(zhat.InputError, match="scores: this method has no option"):
         zhat.ops.log_partition(chain, scores=np.zeros((6, 50)))
     with pytest.raises(zhat.InputError, match="has no gradient of"):
         zhat.ops.log_partition(chain, method="elimination")

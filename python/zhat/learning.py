@@ -387,7 +387,7 @@ def _codes_for(
         return _zhat.read_codes(model._native, table, bool(header), text("encoding", encoding), missing, how)
     given = dict(_columns(table))
     if not set(given) & set(names):
-        raise InputError(f"table: there is no column of the model's: {', '.join(names)}")
+        raise InputError(f"table: none of the model's columns is in the table: {', '.join(names)}")
     factorized = {name: _factorized(given[name]) for name in names if name in given}
     rows = len(next(iter(factorized.values()))[1])
     codes = []

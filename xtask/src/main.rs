@@ -1,4 +1,4 @@
-//! Developer tasks of the workspace: `cargo xtask test | fresh | readme | bench | data`.
+//! Developer tasks of the workspace: `cargo xtask test | fresh | wheel | catalogue | bench | data`.
 
 mod bench;
 mod data;
@@ -8,14 +8,16 @@ mod python;
 mod report;
 mod shell;
 mod test;
+mod wheel;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [--rust] [--python] [--torch] [--docs]
+cargo xtask test [--rust] [--python] [--torch] [--docs] [--wheel]
                                     formatting, lints, all tests; without a flag Rust and Python, with CI=true every part
 cargo xtask fresh                   the README's two commands in an empty folder with empty caches
-cargo xtask readme                  rewrites the README's method table from the catalogue
+cargo xtask wheel                   builds the Python wheel and tries it in an empty environment
+cargo xtask catalogue               rewrites the table of methods in docs/catalogue.md
 cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
 cargo xtask bench bounds [FILTER…]  zhat beside other tools for approximate inference: the competition's scores
 cargo xtask bench chain             zhat beside other libraries on chains, as a table
@@ -27,7 +29,8 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test", flags @ ..] => test::run(flags),
         ["fresh"] => fresh::run(),
-        ["readme"] => test::bless_readme(),
+        ["wheel"] => wheel::run(),
+        ["catalogue"] => test::bless_catalogue(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),
         ["bench", "bounds", rest @ ..] => bench::bounds(rest),
         ["bench", "chain", rest @ ..] => bench::chain(rest),

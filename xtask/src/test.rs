@@ -3,6 +3,7 @@
 use crate::python;
 use crate::report::Report;
 use crate::shell::{Outcome, Step};
+use crate::wheel;
 
 /// The parts that are tested.
 #[derive(Clone, Copy, Default)]
@@ -11,6 +12,7 @@ struct Parts {
     python: bool,
     torch: bool,
     docs: bool,
+    wheel: bool,
 }
 
 /// The parts that flags name; without a flag Rust and Python, and with `CI=true` all others as well.
@@ -22,21 +24,29 @@ fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
             "--python" => parts.python = true,
             "--torch" => parts.torch = true,
             "--docs" => parts.docs = true,
-            other => return Err(format!("`{other}`: expected --rust, --python, --torch or --docs")),
+            "--wheel" => parts.wheel = true,
+            other => {
+                return Err(format!("`{other}`: expected --rust, --python, --torch, --docs or --wheel"));
+            }
         }
     }
-    Ok(if flags.is_empty() { Parts { rust: true, python: true, torch: ci, docs: ci } } else { parts })
+    Ok(if flags.is_empty() {
+        Parts { rust: true, python: true, torch: ci, docs: ci, wheel: ci }
+    } else {
+        parts
+    })
 }
 
 pub fn run(flags: &[&str]) -> Outcome {
     let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     let chosen = parts(flags, ci)?;
     let has_data = std::env::var_os("ZHAT_DATA").is_some();
-    let all: [(&str, bool, &dyn Fn() -> Outcome); 4] = [
+    let all: [(&str, bool, &dyn Fn() -> Outcome); 5] = [
         ("Rust", chosen.rust, &run_rust),
         ("Python", chosen.python, &|| python::test(ci, has_data)),
         ("PyTorch", chosen.torch, &|| python::test_torch(ci)),
         ("documentation", chosen.docs, &document),
+        ("wheel", chosen.wheel, &wheel::run),
     ];
     let report = run_parts(&all, flags.is_empty(), has_data);
     eprintln!("\n{}", report.table());
@@ -104,9 +114,9 @@ const ARITHMETIC: [&str; 10] = [
     "semi_markov",
 ];
 
-/// Rewrites the method table of the README: the test that compares it writes it if `ZHAT_BLESS=1`.
-pub fn bless_readme() -> Outcome {
-    let test = ["test", "--package", "zhat", "--profile", "ci", "--test", "library", "readme"];
+/// Rewrites the table of methods in the documentation: the test that compares it writes it if `ZHAT_BLESS=1`.
+pub fn bless_catalogue() -> Outcome {
+    let test = ["test", "--package", "zhat", "--profile", "ci", "--test", "library", "catalogue_table"];
     Step::cargo(&test).env("ZHAT_BLESS", "1").run()
 }
 
@@ -136,10 +146,11 @@ mod tests {
 
     #[test]
     fn continuous_integration_runs_every_part() {
-        let chosen = |flags: &[&str], ci| parts(flags, ci).map(|p| (p.rust, p.python, p.torch, p.docs));
-        assert_eq!(chosen(&[], false), Ok((true, true, false, false)));
-        assert_eq!(chosen(&[], true), Ok((true, true, true, true)));
-        assert_eq!(chosen(&["--torch"], false), Ok((false, false, true, false)));
+        let chosen =
+            |flags: &[&str], ci| parts(flags, ci).map(|p| [p.rust, p.python, p.torch, p.docs, p.wheel]);
+        assert_eq!(chosen(&[], false), Ok([true, true, false, false, false]));
+        assert_eq!(chosen(&[], true), Ok([true; 5]));
+        assert_eq!(chosen(&["--torch"], false), Ok([false, false, true, false, false]));
         assert!(chosen(&["--ruby"], true).is_err());
     }
 

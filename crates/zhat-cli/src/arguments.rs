@@ -9,7 +9,8 @@ use zhat::catalogue;
 
 use crate::lm_arguments::LmArguments;
 
-/// Partition functions of structured probabilistic models, with answers that say how far they may be trusted.
+/// Partition functions of structured probabilistic models: log Z, marginals, samples and gradients with
+/// stated guarantees.
 #[derive(Parser, Debug)]
 #[command(name = "zhat", version, max_term_width = 110, after_help = AFTER_HELP)]
 pub struct Arguments {
@@ -18,9 +19,9 @@ pub struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 answered; 1 no answer (zero partition, over budget); 2 bad command line or input;
+Exit status: 0 success; 1 no result (zero partition, over budget); 2 invalid command line or input;
 130 SIGINT (Ctrl-C), 143 SIGTERM, 129 SIGHUP, each with the result so far if there is one.
-Environment: ZHAT_SIMD=portable|avx2|avx512 forces a set of vector instructions.
+Environment: ZHAT_SIMD=portable|avx2|avx512 selects the vector instructions.
 Start with: zhat demo";
 
 #[derive(Subcommand, Debug)]
@@ -35,32 +36,32 @@ pub enum Command {
     /// The probability of every state of each variable, or of the joint states of each factor
     #[command(visible_alias = "mar")]
     Marginals(MarginalsArguments),
-    /// The entropy of the model
+    /// Entropy of the model
     Entropy(PlainQueryArguments),
     /// The most probable state, or the k best
     #[command(visible_alias = "mpe")]
     Map(MapArguments),
-    /// States drawn from the model, as CSV or JSON lines
+    /// Samples from the model, as CSV or JSON lines
     Sample(SampleArguments),
-    /// The divergence KL(p ‖ q) of two chains, sequence by sequence
+    /// KL divergence KL(p ‖ q) of two chain models, one value per sequence
     Kl(DivergenceArguments),
-    /// The cross-entropy −Σ p log q of two chains, sequence by sequence
+    /// Cross-entropy −Σ p log q of two chain models, one value per sequence
     CrossEntropy(DivergenceArguments),
     /// Fits a Markov random field to a table of categories
     Fit(FitArguments),
-    /// The log-likelihood of a table's rows under a model
+    /// Log-likelihood of the rows of a table under a model
     Score(ScoreArguments),
-    /// A table with its missing values filled in by what is likeliest given the rest of the row
+    /// Replaces missing values of a table by the most probable ones given the rest of the row
     Impute(ImputeArguments),
-    /// Language models: learn, evaluate, sample, look at embeddings
+    /// Language models: train, evaluate, sample, inspect embeddings
     Lm(LmArguments),
-    /// Random models to play with
+    /// Generates random models
     Generate(GenerateArguments),
     /// Converts a model between formats
     Convert(ConvertArguments),
-    /// A tour in ten seconds: a model, log Z by several methods, a picture
+    /// A short tour: a model, log Z by several methods, a picture
     Demo(DemoArguments),
-    /// The papers' tables and figures, run again; without a name lists them
+    /// Reproduces tables and figures of the papers; without a name, lists them
     Repro(ReproArguments),
     /// Prints a completion script for a shell
     Completions {
@@ -80,14 +81,14 @@ pub enum Command {
 /// Which model, given what.
 #[derive(Args, Debug)]
 pub struct ModelArguments {
-    /// The model: a .uai, .bif or .zhat file, or - for the standard input
+    /// The model: a .uai, .bif or .zhat file, plain or compressed (.gz, .zst), or - for stdin
     pub model: PathBuf,
-    /// Evidence in the UAI format
+    /// Evidence file in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-    /// Evidence by name or number, such as rain=yes,x3=1; of sequences such as 0:12=3, state 3 at position 12
-    /// of sequence 0; of structures conditions: [not] chosen I, at ITEM POSITION, before I J, linked I J, and
-    /// size LEAST MOST
+    /// Evidence. Variables by name or number: rain=yes,x3=1. Sequences: 0:12=3 is state 3 at position 12 of
+    /// sequence 0. Combinatorial spaces: [not] chosen I, at ITEM POSITION, before I J, linked I J, or size
+    /// LEAST MOST
     #[arg(long, value_name = "NAME=STATE", value_delimiter = ',')]
     pub given: Vec<String>,
 }
@@ -95,11 +96,12 @@ pub struct ModelArguments {
 /// How to run.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// The method: a name, a kind of promise (exact, bounds, unbiased) for the strongest of at least that
-    /// kind, or auto for the strongest that fits
+    /// The method: a name; a kind of guarantee (exact, bounds, unbiased) for the strongest of at least that
+    /// kind; or auto for the strongest guarantee that fits the budget
     #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(catalogue::method_names()))]
     pub method: String,
-    /// An option of the method, such as samples=1000000; may be repeated
+    /// An option of the method, such as samples=1000000; may be repeated. `zhat methods NAME` lists the
+    /// options
     #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',')]
     pub set: Vec<String>,
     #[command(flatten)]
@@ -109,13 +111,13 @@ pub struct RunArguments {
 /// What the work may take, and how it is told of.
 #[derive(Args, Debug)]
 pub struct BudgetArguments {
-    /// Seed of everything random; the same seed gives the same answer
+    /// Random seed; the same seed gives the same result
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Threads; all processors by default. Answers do not depend on it
+    /// Number of threads; all processors by default. Results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// Memory budget, such as 4GiB; 80% of what is free by default
+    /// Memory budget, such as 4GiB; 80% of the free memory by default
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<u64>,
     /// Time budget, such as 60s or 5min
@@ -138,7 +140,7 @@ pub struct PlainQueryArguments {
 pub struct QueryArguments {
     #[command(flatten)]
     pub plain: PlainQueryArguments,
-    /// Print the result file of the UAI competitions
+    /// Print the result in the format of the UAI competitions
     #[arg(long, conflicts_with = "json")]
     pub format: Option<ResultFormat>,
 }
@@ -147,8 +149,8 @@ pub struct QueryArguments {
 pub struct LogPartitionArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// With --method anytime-bounds: end once the interval is this narrow, in nats; every step is told of on
-    /// the standard error
+    /// With --method anytime-bounds: stop when the interval is this narrow, in nats; each step is logged to
+    /// stderr
     #[arg(long)]
     pub gap: Option<f64>,
 }
@@ -163,8 +165,8 @@ pub enum ResultFormat {
 pub struct MarginalsArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// The joint probabilities of each factor's variables; an observed variable leaves the scopes and has a
-    /// factor of its own
+    /// Joint probabilities of the variables of each factor; an observed variable is removed from the scopes
+    /// and has its own factor
     #[arg(long, conflicts_with = "format")]
     pub factors: bool,
     /// Only these variables, by name or number
@@ -176,7 +178,7 @@ pub struct MarginalsArguments {
 pub struct MapArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// How many states, best first
+    /// Number of states, best first
     #[arg(short = 'k', long, value_name = "K", conflicts_with = "format")]
     pub best: Option<usize>,
 }
@@ -185,16 +187,16 @@ pub struct MapArguments {
 pub struct SampleArguments {
     #[command(flatten)]
     pub plain: PlainQueryArguments,
-    /// How many states to draw
+    /// Number of samples
     #[arg(short = 'n', long, default_value_t = 1)]
     pub count: usize,
 }
 
 #[derive(Args, Debug)]
 pub struct DivergenceArguments {
-    /// The chains p, a .zhat file
+    /// The chain model p, a .zhat file
     pub p: PathBuf,
-    /// The chains q of the same shape, another
+    /// The chain model q, of the same shape
     pub q: PathBuf,
     #[command(flatten)]
     pub run: RunArguments,
@@ -203,39 +205,39 @@ pub struct DivergenceArguments {
 /// How a table is read.
 #[derive(Args, Debug)]
 pub struct TableArguments {
-    /// The table: comma-separated values with a header, plain, .gz or .zst, or - for the standard input
+    /// The table: comma-separated values with a header, plain or compressed (.gz, .zst), or - for stdin
     pub data: PathBuf,
-    /// The first row is no header; columns are x0, x1, …
+    /// The first row is not a header; the columns are named x0, x1, …
     #[arg(long)]
     pub no_header: bool,
-    /// What stands between two values; found out from the first row by default
+    /// Delimiter; by default detected from the first row
     #[arg(long, value_name = "CHARACTER")]
     pub delimiter: Option<char>,
-    /// How bytes stand for letters; bytes that are not UTF-8 are an error by default
+    /// Character encoding; by default bytes that are not UTF-8 are an error
     #[arg(long, value_enum, default_value_t = EncodingArgument::Utf8)]
     pub encoding: EncodingArgument,
-    /// What becomes of rows with missing values
+    /// Treatment of rows with missing values
     #[arg(long, value_enum, default_value_t = MissingArgument::Drop)]
     pub missing: MissingArgument,
-    /// A value that means that there is none, unless it is quoted; may be repeated [default: nothing, ?, NA,
-    /// NaN, nan, null]
+    /// A value that marks a missing one, unless it is quoted; may be repeated [default: empty, ?, NA, NaN,
+    /// nan, null]
     #[arg(long, value_name = "VALUE")]
     pub marker: Vec<String>,
-    /// Columns to leave out
+    /// Columns to ignore
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     pub ignore: Vec<String>,
-    /// Different values of a column at most
+    /// Maximum number of distinct values of a column
     #[arg(long, default_value_t = 1000)]
     pub most_states: usize,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum MissingArgument {
-    /// They are left out, and counted
+    /// Drop them, and report how many
     Drop,
-    /// They are an error
+    /// Report an error
     Refuse,
-    /// A missing value is a state of its column, named (missing)
+    /// Treat a missing value as a state of its column, named (missing)
     State,
 }
 
@@ -252,8 +254,8 @@ pub enum EncodingArgument {
 pub struct FitArguments {
     #[command(flatten)]
     pub table: TableArguments,
-    /// Which pairs interact: independent, chow-liu, chow-liu+M for the M next pairs by mutual information
-    /// besides, complete, or a file with two columns a line
+    /// Interacting pairs: independent; chow-liu; chow-liu+M, the tree and the next M pairs by mutual
+    /// information; complete; or a file with two columns per line
     #[arg(long, default_value = "chow-liu")]
     pub structure: String,
     /// Weight of the l1 penalty
@@ -266,13 +268,13 @@ pub struct FitArguments {
     pub optimizer: OptimizerArgument,
     #[arg(long, value_enum, default_value_t = StartArgument::Forest)]
     pub start: StartArgument,
-    /// Iterations at most
+    /// Maximum number of iterations
     #[arg(long, default_value_t = 1000)]
     pub iterations: usize,
-    /// Ends once no component of the gradient is larger
+    /// Stop when no component of the gradient is larger
     #[arg(long, default_value_t = 1e-6)]
     pub tolerance: f64,
-    /// Keeps the state of the work here, every few seconds, and goes on from it if it is there
+    /// Checkpoint file, written every few seconds; an existing one is resumed
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// The model file to write: .zhat or .uai
@@ -284,7 +286,7 @@ pub struct FitArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OptimizerArgument {
-    /// L-BFGS where that is possible, else FISTA
+    /// L-BFGS if possible, otherwise FISTA
     Auto,
     Lbfgs,
     Fista,
@@ -292,9 +294,9 @@ pub enum OptimizerArgument {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum StartArgument {
-    /// The closed form of the spanning forest of greatest mutual information
+    /// Closed form of the maximum-mutual-information spanning forest
     Forest,
-    /// All parameters zero
+    /// All parameters 0
     Zero,
 }
 
@@ -304,7 +306,7 @@ pub struct ScoreArguments {
     pub model: PathBuf,
     #[command(flatten)]
     pub table: TableArguments,
-    /// Print the line and the log-likelihood of every row, as CSV, before the summary on the standard error
+    /// Print the line number and the log-likelihood of every row as CSV; the summary goes to stderr
     #[arg(long)]
     pub rows: bool,
     #[command(flatten)]
@@ -334,7 +336,7 @@ pub struct MethodsArguments {
 pub struct InfoArguments {
     #[command(flatten)]
     pub model: ModelArguments,
-    /// Memory budget to judge by, such as 4GiB; 80% of what is free by default
+    /// Memory budget, such as 4GiB; 80% of the free memory by default
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<u64>,
     /// List every method and query, not only the recommended method for each query
@@ -347,17 +349,17 @@ pub struct InfoArguments {
 
 #[derive(Args, Debug)]
 pub struct ConvertArguments {
-    /// The model to read; its content tells the format
+    /// The model to read; the format is detected from the content
     pub from: PathBuf,
-    /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
+    /// The file to write; the extension selects the format: .zhat, .uai or .bif (- for UAI on stdout)
     pub to: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub struct ReproArguments {
-    /// Which table or figure
+    /// The table or figure
     pub name: Option<String>,
-    /// Independent runs of every estimator
+    /// Number of independent runs of each estimator
     #[arg(long, default_value_t = 100)]
     pub runs: usize,
     /// Only the smaller models
@@ -366,17 +368,17 @@ pub struct ReproArguments {
     /// Seed of models and runs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Threads; all processors by default
+    /// Number of threads; all processors by default
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// The folder for pictures
+    /// Output folder for pictures
     #[arg(short, long, default_value = ".")]
     pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub struct DemoArguments {
-    /// Where to write the picture
+    /// Output file of the picture
     #[arg(short, long, default_value = "zhat-demo.svg")]
     pub output: PathBuf,
 }
@@ -388,7 +390,7 @@ pub struct GenerateArguments {
     /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
     #[arg(short, long, global = true, default_value = "-")]
     pub output: PathBuf,
-    /// Seed; the same seed gives the same model
+    /// Random seed; the same seed gives the same model
     #[arg(long, global = true, default_value_t = 0)]
     pub seed: u64,
 }
@@ -425,7 +427,7 @@ pub enum Generate {
         states: usize,
         #[arg(long, default_value_t = 40)]
         factors: usize,
-        /// Variables in each factor
+        /// Variables per factor
         #[arg(long, default_value_t = 3)]
         arity: usize,
         /// Standard deviation of the log potentials
@@ -442,25 +444,25 @@ pub enum Generate {
         /// States of each variable
         #[arg(long, default_value_t = 2)]
         states: usize,
-        /// At most this many parents each
+        /// Maximum number of parents
         #[arg(long, default_value_t = 3)]
         parents: usize,
-        /// Fraction of table rows that are certain
+        /// Fraction of deterministic table rows
         #[arg(long, default_value_t = 0.0)]
         deterministic: f64,
     },
-    /// Chains of hidden states with normal scores; written to a .zhat file
+    /// Chains with normal scores, such as hidden Markov models; write to a .zhat file with -o
     Chain(ChainArguments),
-    /// Chains whose states last for segments of several positions
+    /// Semi-Markov chains: states last for segments of several positions
     SemiMarkov {
         #[command(flatten)]
         chain: ChainArguments,
-        /// Positions of the longest segment
+        /// Maximum segment length
         #[arg(long, default_value_t = 5)]
         longest: usize,
     },
-    /// Variables of many states on a grid or a random tree, with pairwise interactions; written to a .zhat
-    /// file
+    /// Variables with many states on a grid or random tree, with pairwise interactions; write to a .zhat file
+    /// with -o
     Pairwise {
         #[arg(long, default_value_t = 10)]
         rows: usize,
@@ -471,7 +473,7 @@ pub enum Generate {
         tree: bool,
         #[arg(long, default_value_t = 100)]
         states: usize,
-        /// One table, one for each edge (per-step), or products of embeddings
+        /// One table, one per edge (per-step), or products of embeddings
         #[arg(long, value_enum, default_value_t = Form::Shared)]
         interactions: Form,
         /// Dimension of the embeddings
@@ -486,52 +488,52 @@ pub enum Generate {
         #[arg(long, value_enum, default_value_t = Precision::F64)]
         precision: Precision,
     },
-    /// A density of a well-known family on a box, or a mixture of normal ones; written to a .zhat file
+    /// A density of a standard family on a box, or a Gaussian mixture; write to a .zhat file with -o
     Continuous {
         /// gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta, laplace, poisson,
         /// dirichlet, or mixture
         #[arg(long, default_value = "gaussian")]
         family: String,
-        /// Its parameters, such as shape,rate of gamma; of a mixture the number of classes
+        /// Parameters, such as shape,rate for gamma; for a mixture the number of components
         #[arg(long, value_delimiter = ',', allow_negative_numbers = true)]
         parameters: Vec<f64>,
-        /// Where the box begins; where little is left out by default
+        /// Lower end of the box; by default little probability lies outside
         #[arg(long, allow_negative_numbers = true)]
         low: Option<f64>,
-        /// Where it ends; of poisson, which counts, nowhere by default
+        /// Upper end of the box; infinite by default for poisson
         #[arg(long, allow_negative_numbers = true)]
         high: Option<f64>,
     },
-    /// A cycle of positions with shared parameters, of order K; written to a .zhat file
+    /// A cyclic sequence model of order K with shared parameters; write to a .zhat file with -o
     SequenceMrf {
-        /// N, the positions of the cycle
+        /// Number of positions N
         #[arg(long, default_value_t = 1000)]
         length: usize,
-        /// C
+        /// Number of states C
         #[arg(long, default_value_t = 10)]
         states: usize,
-        /// K: how many positions apart two may be that interact
+        /// Maximum distance K of interacting positions
         #[arg(long, default_value_t = 1)]
         context: usize,
-        /// Dimension of embeddings; full matrices without
+        /// Dimension of embeddings; full matrices if not given
         #[arg(long)]
         rank: Option<usize>,
-        /// Standard deviation of the scores of states
+        /// Standard deviation of the state scores
         #[arg(long, default_value_t = 1.0)]
         strength: f64,
         /// Standard deviation of the interactions
         #[arg(long, default_value_t = 0.5)]
         coupling: f64,
     },
-    /// Subsets of labels, with scores of labels or pairs; written to a .zhat file
+    /// Subsets of labels, with scores of labels or pairs; write to a .zhat file with -o
     Hypercube(SpaceArguments),
-    /// Orders of items, with scores of positions or precedences, or by the distance to one order
+    /// Permutations, with scores of positions or precedences, or by the distance to one order
     Permutation(SpaceArguments),
-    /// Subtrees at the root of a random tree, with scores of nodes
+    /// Rooted subtrees of a random tree, with scores of nodes
     Subtree(SpaceArguments),
-    /// Undirected cycles through some vertices, with scores of their edges
+    /// Undirected cycles, with scores of edges
     Cycle(SpaceArguments),
-    /// Partitions of a set, with scores of pairs in one block
+    /// Set partitions, with scores of pairs in the same block
     Partition(SpaceArguments),
     /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
     RdpChain {
@@ -543,7 +545,7 @@ pub enum Generate {
         /// Dimension of the embeddings
         #[arg(long, default_value_t = 50)]
         rank: usize,
-        /// How peaked the emissions are made
+        /// How peaked the emissions are
         #[arg(long, value_enum, default_value_t = SharpnessArgument::Dense)]
         sharpness: SharpnessArgument,
         #[arg(long, value_enum, default_value_t = Precision::F64)]
@@ -561,14 +563,14 @@ pub enum SharpnessArgument {
 /// A random model on a combinatorial space.
 #[derive(Args, Debug)]
 pub struct SpaceArguments {
-    /// Labels, items, nodes, vertices or elements
+    /// Number of labels, items, nodes, vertices or elements
     #[arg(long, default_value_t = 12)]
     pub size: usize,
     /// unary, pairwise (hypercube); position, precedence, kendall, cayley, hamming, footrule, spearman
     /// (permutation); unary (subtree); links (cycle, partition); the first by default
     #[arg(long, default_value = "")]
     pub scores: String,
-    /// Standard deviation of the scores, or how fast weights fall off with the distance
+    /// Standard deviation of the scores, or decay of the weights with the distance
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub strength: f64,
     /// Conditions on the structures, such as "before 0 3" or "not chosen 2"; see `zhat logz --help`
@@ -580,16 +582,16 @@ pub struct SpaceArguments {
 pub struct ChainArguments {
     #[arg(long, default_value_t = 100)]
     pub states: usize,
-    /// Positions of each sequence
+    /// Positions per sequence
     #[arg(long, default_value_t = 20)]
     pub steps: usize,
-    /// Sequences that share the parameters
+    /// Number of sequences
     #[arg(long, default_value_t = 1)]
     pub batch: usize,
     /// Sequences of different lengths
     #[arg(long)]
     pub ragged: bool,
-    /// One table, one for each step, or products of embeddings
+    /// One table, one per step, or products of embeddings
     #[arg(long, value_enum, default_value_t = Form::Shared)]
     pub transitions: Form,
     /// Dimension of the embeddings of factored transitions
@@ -636,7 +638,7 @@ pub struct GridArguments {
     /// Standard deviation of the fields
     #[arg(long, default_value_t = 0.1)]
     pub field: f64,
-    /// All couplings alike
+    /// All couplings equal
     #[arg(long)]
     pub uniform: bool,
 }

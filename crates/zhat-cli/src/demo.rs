@@ -1,6 +1,6 @@
 //! `zhat demo`: a model, log Z by every method, and a picture.
 
-use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Settings};
+use zhat::catalogue::{self, Choice, Settings};
 use zhat::internal::units;
 use zhat::model::generate::{self, Grid};
 use zhat::query::{AnyAnswer, AnyValue};
@@ -13,16 +13,18 @@ use crate::picture::{self, Panels, Track};
 use crate::progress;
 
 const SIDE: usize = 12;
+/// Methods with a longer forecast are not run, in seconds.
+const LONGEST: f64 = 2.0;
 /// Numbers of samples of the estimates in the picture.
 const BUDGETS: [u64; 7] = [64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
 pub fn run(arguments: &DemoArguments) -> Result<Exit> {
     let grid = Grid { rows: SIDE, columns: SIDE, torus: false };
     let model: Model = generate::ising(grid, 0.6, 0.3, false, 3)?.into();
-    let run = progress::attend(Run::default());
+    let run = Run::default();
     output::print(&format!(
-        "An Ising grid of {SIDE} × {SIDE} spins with random couplings and fields. Its partition function Z adds up 2^{} \
-         states.\nEvery method says what its answer is worth, and what it would cost before it is run:\n\n",
+        "An Ising grid of {SIDE} × {SIDE} spins with random couplings and fields. Its partition function Z is a sum over 2^{} \
+         states.\nlog Z by every method that takes less than {LONGEST} s, with its guarantee:\n\n",
         SIDE * SIDE
     ))?;
     output::print(&table(&model, &run)?)?;
@@ -44,10 +46,10 @@ pub fn run(arguments: &DemoArguments) -> Result<Exit> {
     })?;
     zhat::internal::io::write_atomically(&arguments.output, |out| out.write_all(svg.as_bytes()))?;
     output::print(&format!(
-        "\nThe picture is in {}: what the model looks like, and how the estimates close in on log Z.\n\nNext:\n  \
-         zhat generate ising --rows 20 --columns 20 -o grid.uai   make a model\n  \
-         zhat info grid.uai                                       what it would cost\n  \
-         zhat logz grid.uai                                       ask\n",
+        "\nThe picture is in {}: the marginals of the model, its best state and a sample, and estimates of log Z.\n\nNext:\n  \
+         zhat generate ising --rows 20 --columns 20 -o grid.uai   generates a model\n  \
+         zhat info grid.uai                                       recommends a method for each query\n  \
+         zhat logz grid.uai                                       computes log Z\n",
         arguments.output.display()
     ))?;
     Ok(Exit::Answered)
@@ -58,7 +60,8 @@ fn ask(model: &Model, query: Query, method: &str, options: &[(&str, &str)], run:
         (name.to_string(), serde_json::from_str(value).unwrap_or_else(|_| (*value).into()))
     };
     let settings: Settings = options.iter().map(option).collect();
-    catalogue::answer(model, query, &Choice::parse(method), &settings, run)
+    // Every query has its own clock.
+    catalogue::answer(model, query, &Choice::parse(method), &settings, &progress::attend(run.clone()))
 }
 
 /// One line per method: log Z and its guarantee, or the reason why the method is not run.
@@ -66,7 +69,7 @@ fn table(model: &Model, run: &Run) -> Result<String> {
     let mut rows = Vec::new();
     for row in catalogue::rows(model.kind()).filter(|row| row.answers(Query::LogPartition)) {
         let forecast = row.forecast(model, Query::LogPartition, &Settings::new(), run)?;
-        if !forecast.fits(run, DEFAULT_HORIZON) {
+        if !forecast.fits(run, LONGEST) {
             let why = match forecast.seconds.is_finite() {
                 true => format!("not run: estimated time {}", units::seconds(forecast.seconds)),
                 false => "not run: out of reach".into(),

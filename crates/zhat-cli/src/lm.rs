@@ -182,10 +182,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         AnyLanguageModel::LogBilinear(model) => return lm_baselines::eval(&model, arguments, &run),
     };
     if arguments.pseudo && arguments.text == Path::new("-") {
-        return Err(Error::argument(
-            "--pseudo",
-            "reads the text twice, which the standard input does not allow",
-        ));
+        return Err(Error::argument("--pseudo", "reads the text twice, so it cannot be stdin"));
     }
     let counts = text::count(&arguments.text, model.mrf().context(), &run)?;
     let moments = counts.moments(model.vocabulary())?;
@@ -258,7 +255,9 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
     let model = read_any_language_model(&arguments.model)?;
     let lines = model.sample(arguments.count, arguments.sweeps, &run)?;
     let reason = match model {
-        AnyLanguageModel::Field(_) => "Gibbs sampling has the model's law after many sweeps only",
+        AnyLanguageModel::Field(_) => {
+            "Gibbs sampling follows the model's distribution only after many sweeps"
+        }
         AnyLanguageModel::LogBilinear(_) => "drawn word by word, in single precision",
     };
     if arguments.budget.json {
@@ -291,7 +290,7 @@ fn export(arguments: &ExportArguments) -> Result<Exit> {
     } else {
         return Err(Error::argument(
             "--output",
-            "safetensors is no text; expected a file, such as m.safetensors",
+            "safetensors is a binary format; expected a file, such as m.safetensors",
         ));
     }
     Ok(Exit::Answered)

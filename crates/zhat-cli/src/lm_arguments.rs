@@ -14,77 +14,78 @@ pub struct LmArguments {
 
 #[derive(Subcommand, Debug)]
 pub enum LmCommand {
-    /// Learns a globally normalised language model from texts; the cost of a step does not depend on their
-    /// length
+    /// Trains a globally normalised language model; the cost per step does not depend on the length of the
+    /// texts
     Train(TrainArguments),
-    /// A certified lower bound on the likelihood of a text, and its exact pseudo-likelihood
+    /// Certified lower bound on the likelihood of a text, and its pseudo-likelihood
     Eval(EvalArguments),
-    /// The words whose embeddings are nearest to those of some words
+    /// Words with the nearest embeddings
     Neighbours(NeighboursArguments),
-    /// Sentences drawn by Gibbs sampling
+    /// Samples sentences by Gibbs sampling
     Sample(SentencesArguments),
-    /// The embeddings in other formats
+    /// Exports the embeddings
     Export(ExportArguments),
 }
 
 #[derive(Args, Debug)]
 pub struct TrainArguments {
-    /// Texts, a sentence a line, plain, .gz or .zst; - is the standard input
+    /// Texts, one sentence per line, plain or compressed (.gz, .zst), or - for stdin
     #[arg(required = true)]
     pub texts: Vec<PathBuf>,
-    /// K: how many words apart two words may be that interact
+    /// Maximum distance K of interacting words
     #[arg(long, short = 'K', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub context: u16,
-    /// D: the length of the embeddings
+    /// Dimension D of the embeddings
     #[arg(long, short = 'D', default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pub rank: u16,
-    /// One right embedding for all distances, turned by a D × D matrix for each, instead of one for each
+    /// One right embedding for all distances with a D × D matrix per distance, instead of one embedding per
+    /// distance
     #[arg(long)]
     pub rotations: bool,
-    /// Full matrices instead of embeddings; for small vocabularies
+    /// Full matrices instead of embeddings, for small vocabularies
     #[arg(long, conflicts_with_all = ["rank", "rotations"])]
     pub full_rank: bool,
-    /// A text to end by: learning stops when it does not become likelier
+    /// Validation text for early stopping
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Words that occur less often become <unk> [default: 2, or 1 for a text that has <unk> itself; without
-    /// the option <unk> is always in the vocabulary]
+    /// Less frequent words become <unk> [default: 2, or 1 for a text that contains <unk>; by default <unk> is
+    /// always in the vocabulary]
     #[arg(long)]
     pub min_count: Option<u64>,
-    /// At most so many words, <unk> among them
+    /// Maximum vocabulary size, including <unk>
     #[arg(long)]
     pub vocabulary: Option<usize>,
-    /// What learning makes likelier
+    /// Training objective
     #[arg(long, default_value = "lifted")]
     pub objective: ObjectiveArgument,
-    /// Passes over the texts at most, for the objectives of stochastic gradients
+    /// Maximum number of epochs, for objectives trained by stochastic gradients
     #[arg(long, default_value_t = 20)]
     pub epochs: usize,
-    /// Their first rate
+    /// Initial learning rate of stochastic gradients
     #[arg(long)]
     pub rate: Option<f64>,
-    /// The bound that is made less
+    /// Bound to minimise
     #[arg(long, default_value = "spectral")]
     pub bound: BoundArgument,
-    /// The shares of the distances in the spectral bound, such as 0.9,0.1
+    /// Weights of the distances in the spectral bound, such as 0.9,0.1
     #[arg(long, value_delimiter = ',')]
     pub shares: Vec<f64>,
-    /// The weight λ of the penalty λ/2·‖φ‖², in nats a position
+    /// Weight λ of the penalty λ/2·‖φ‖², in nats per position
     #[arg(long)]
     pub l2: Option<f64>,
-    /// Steps at most
+    /// Maximum number of steps
     #[arg(long, default_value_t = 1000)]
     pub iterations: usize,
-    /// Ends after so many steps in which the validation text has not become likelier
+    /// Stop after this many steps without improvement on the validation text
     #[arg(long, default_value_t = 30)]
     pub patience: usize,
-    /// A file that keeps where learning stands; if it exists, learning goes on from there, to the same bits
+    /// Checkpoint file; an existing one is resumed and gives the same bits as an uninterrupted run
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// It is written after so many seconds
+    /// Seconds between checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint")]
     pub keep_every: f64,
-    /// The model file
+    /// Output file of the model
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -93,14 +94,13 @@ pub struct TrainArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ObjectiveArgument {
-    /// The certified bound on the likelihood; its cost does not depend on the texts' length
+    /// Certified bound on the likelihood; its cost does not depend on the length of the texts
     Lifted,
-    /// The pseudo-likelihood of the same model, by stochastic gradients
+    /// Pseudo-likelihood of the same model, by stochastic gradients
     Pseudo,
-    /// A log-bilinear model of the words before, with an exact likelihood, by stochastic gradients
+    /// Log-bilinear model of the preceding words, with exact likelihood, by stochastic gradients
     Lbl,
-    /// The same on the text as a cycle: a Markov random field that is exactly normalised, its likelihood
-    /// certified
+    /// The same on the text as a cycle: an exactly normalised Markov random field with certified likelihood
     Exact,
 }
 
@@ -116,13 +116,13 @@ pub enum BoundArgument {
 pub struct EvalArguments {
     /// The model
     pub model: PathBuf,
-    /// The text, or - for the standard input
+    /// The text, or - for stdin
     pub text: PathBuf,
-    /// Also the pseudo-likelihood, which looks at the whole vocabulary for each word
+    /// Also compute the pseudo-likelihood, at a cost of the vocabulary size per word
     #[arg(long)]
     pub pseudo: bool,
-    /// Also an estimate of the likelihood itself, with log Z by annealed importance sampling at this many
-    /// equal levels; without a number a pilot run chooses the levels
+    /// Also estimate the likelihood, with log Z by annealed importance sampling with this many levels;
+    /// without a number, a pilot run chooses the levels
     #[arg(long, value_name = "LEVELS", num_args = 0..=1, require_equals = false, value_parser = clap::value_parser!(u32).range(1..))]
     pub annealed: Option<Option<u32>>,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub struct NeighboursArguments {
     /// The words
     #[arg(required = true)]
     pub words: Vec<String>,
-    /// How many for each
+    /// Number of neighbours per word
     #[arg(short = 'n', long, default_value_t = 10)]
     pub count: usize,
     /// Print one JSON object
@@ -148,10 +148,10 @@ pub struct NeighboursArguments {
 pub struct SentencesArguments {
     /// The model
     pub model: PathBuf,
-    /// How many sentences
+    /// Number of sentences
     #[arg(short = 'n', long, default_value_t = 10)]
     pub count: usize,
-    /// How often every word is drawn anew
+    /// Number of sweeps over all words
     #[arg(long, default_value_t = 50)]
     pub sweeps: usize,
     #[command(flatten)]
@@ -162,17 +162,17 @@ pub struct SentencesArguments {
 pub struct ExportArguments {
     /// The model
     pub model: PathBuf,
-    /// The file; - is the standard output
+    /// Output file, or - for stdout
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// The format; if it is not given, that of a file .safetensors is safetensors and that of others word2vec
+    /// Output format; by default safetensors for a file .safetensors, and word2vec otherwise
     #[arg(long)]
     pub format: Option<FormatArgument>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatArgument {
-    /// Text: a line with the number of words and D, then a line a word
+    /// Text: a line with the number of words and D, then one line per word
     Word2vec,
     /// A tensor `embeddings`, the words in the metadata
     Safetensors,

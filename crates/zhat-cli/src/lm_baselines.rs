@@ -42,7 +42,7 @@ fn note(epoch: &Epoch) -> String {
 pub fn train(arguments: &TrainArguments, run: &Run) -> Result<Exit> {
     refuse_others(arguments)?;
     if arguments.texts.iter().any(|path| path == Path::new("-")) {
-        return Err(Error::argument("TEXTS", "are read twice, which the standard input does not allow"));
+        return Err(Error::argument("TEXTS", "are read twice, so they cannot be stdin"));
     }
     let started = Instant::now();
     let context = usize::from(arguments.context);

@@ -26,7 +26,8 @@ pub struct Track {
 }
 
 const INK: RGBColor = RGBColor(40, 44, 52);
-const COLOURS: [RGBColor; 3] = [RGBColor(31, 119, 180), RGBColor(214, 96, 20), RGBColor(44, 140, 80)];
+/// Blue, vermilion and green of the palette of Okabe and Ito, which colour-blind readers can tell apart.
+const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
 
 type Area<'a, 'b> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
@@ -42,8 +43,9 @@ fn draw(panels: &Panels, svg: &mut String) -> std::result::Result<(), Box<dyn st
     root.fill(&WHITE)?;
     let (grids, chart) = root.split_vertically(330);
     let cells = grids.split_evenly((1, 3));
-    heat(&cells[0], "P(spin up): dark 0, light 1", panels.side, &panels.up)?;
-    heat(&cells[1], "the most probable state: light is up", panels.side, &panels.best)?;
+    heat(&cells[0], "P(spin up)", panels.side, &panels.up)?;
+    colour_bar(&cells[0])?;
+    heat(&cells[1], "most probable state (light: up)", panels.side, &panels.best)?;
     heat(&cells[2], "one exact sample", panels.side, &panels.sample)?;
     convergence(&chart, panels)?;
     root.present()?;
@@ -64,10 +66,31 @@ fn heat(
     for (i, &value) in values.iter().enumerate() {
         let (row, column) = ((i / side) as i32, (i % side) as i32);
         let corner = (left + column * cell, top + row * cell);
-        let shade = |low: f64, high: f64| (low + (high - low) * value).round() as u8;
-        let colour = RGBColor(shade(28.0, 250.0), shade(52.0, 232.0), shade(110.0, 170.0));
-        area.draw(&Rectangle::new([corner, (corner.0 + cell - 1, corner.1 + cell - 1)], colour.filled()))?;
+        let end = (corner.0 + cell - 1, corner.1 + cell - 1);
+        area.draw(&Rectangle::new([corner, end], shade(value).filled()))?;
     }
+    Ok(())
+}
+
+/// The colour of a value between 0 (dark) and 1 (light).
+fn shade(value: f64) -> RGBColor {
+    let between = |low: f64, high: f64| (low + (high - low) * value).round() as u8;
+    RGBColor(between(28.0, 250.0), between(52.0, 232.0), between(110.0, 170.0))
+}
+
+/// The scale of the colours, at the right of a title.
+fn colour_bar(area: &Area<'_, '_>) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let (left, top, steps, width, height) = (150, 20, 50, 2, 12);
+    let label = |text: &str, x: i32| {
+        Text::new(text.to_owned(), (x, top - 2), ("sans-serif", 14).into_font().color(&INK))
+    };
+    area.draw(&label("0", left - 14))?;
+    for step in 0..steps {
+        let x = left + step * width;
+        let colour = shade(f64::from(step) / f64::from(steps - 1));
+        area.draw(&Rectangle::new([(x, top), (x + width, top + height)], colour.filled()))?;
+    }
+    area.draw(&label("1", left + steps * width + 6))?;
     Ok(())
 }
 
@@ -79,7 +102,7 @@ fn convergence(area: &Area<'_, '_>, panels: &Panels) -> std::result::Result<(), 
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
     let margin = 0.06 * (high - low).max(1e-3);
     let (first, last) = points().fold((f64::INFINITY, 1.0f64), |(a, b), p| (a.min(p.0), b.max(p.0)));
-    let title = "estimates of log Z, and what they promise: the true value lies above the bar's foot (95% confidence)";
+    let title = "estimates of log Z; bars reach down to the 95% lower bound";
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 17).into_font().color(&INK))
         .margin(12)

@@ -20,7 +20,16 @@ pub fn attend(run: Run) -> Run {
     run.with_cancel(signals::flag()).with_observer(Arc::new(Bar::new(shown)))
 }
 
-/// One progress bar per phase, with the rate and the time left.
+const WITHOUT_ESTIMATE: &str = "{msg} {wide_bar} {percent:>3}%, {elapsed} so far";
+const WITH_ESTIMATE: &str = "{msg} {wide_bar} {percent:>3}%, {elapsed} so far, about {eta} left";
+
+fn set_style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
+/// One progress bar per phase, with the elapsed time and an estimate of the time left.
 struct Bar {
     started: Instant,
     /// Whether progress bars are shown.
@@ -48,16 +57,16 @@ impl Observer for Bar {
                 bar.finish_and_clear();
             }
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
-            if let Ok(style) =
-                ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {per_sec}, {eta} left")
-            {
-                bar.set_style(style);
-            }
             bar.set_message(phase);
+            set_style(&bar, WITHOUT_ESTIMATE);
             *current = Some((phase, bar));
         }
         if let Some((_, bar)) = current.as_ref() {
             bar.set_length(total);
+            // An estimate from less than a hundredth of the work would be a guess.
+            if bar.position().saturating_mul(100) < total && done.saturating_mul(100) >= total {
+                set_style(bar, WITH_ESTIMATE);
+            }
             bar.set_position(done);
         }
     }

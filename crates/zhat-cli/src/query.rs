@@ -288,12 +288,12 @@ fn explain_law(answer: &AnyAnswer) {
     let AnyValue::Samples(items) = &answer.value else { return };
     match items.first().map(|draws| &draws.law) {
         Some(Law::Weighted { .. }) => {
-            eprintln!(
-                "zhat: these are weighted draws from a proposal: use each with its weight exp(log_weight)"
-            );
+            eprintln!("zhat: these samples are weighted: use each with its weight exp(log_weight)");
         }
         Some(Law::Approximate { distance }) => {
-            eprintln!("zhat: the law of these draws is within {distance} of the model's in total variation");
+            eprintln!(
+                "zhat: the distribution of these samples is within {distance} of the model in total variation"
+            );
         }
         _ => {}
     }
@@ -313,7 +313,7 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
             format!("{} {precision}", model.kind()).trim().to_owned()
         };
         let message = format!(
-            "two models of sequences of the same kind and precision are needed, found a {} and a {}",
+            "expected two sequence models of the same kind and precision, found a {} and a {}",
             precision(&p),
             precision(&q)
         );

@@ -74,9 +74,7 @@ pub enum Error {
     },
 
     /// Every state of the model has weight zero, so there is no distribution.
-    #[error(
-        "zero partition: every state of the model has weight 0, so there is no distribution to ask about"
-    )]
+    #[error("zero partition: every state of the model has weight 0, so there is no distribution to query")]
     ZeroPartition,
 
     /// The evidence has probability zero under the model.
@@ -102,7 +100,7 @@ pub enum Error {
     },
 
     /// The run was cancelled before there was an answer.
-    #[error("interrupted before there was an answer")]
+    #[error("interrupted before there was a result")]
     Interrupted,
 }
 

@@ -29,6 +29,11 @@
 #![cfg_attr(not(all(feature = "learn", feature = "language")), allow(dead_code, unused_imports))]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod answer;
 mod cache;
 pub mod catalogue;

@@ -178,7 +178,7 @@ pub trait Options: Default + Serialize + DeserializeOwned {
     /// If there is no such option.
     fn attach(&mut self, name: &str, numbers: Values<f64>) -> Result<()> {
         let _ = numbers;
-        Err(Error::argument(name, "is no option of this method that takes an array"))
+        Err(Error::argument(name, "this method has no option of this name that takes an array"))
     }
 }
 
@@ -220,7 +220,7 @@ macro_rules! options {
                 match name {
                     $(stringify!($array) => self.$array = Some(numbers),)*
                     _ => {
-                        let message = "is no option of this method that takes an array";
+                        let message = "this method has no option of this name that takes an array";
                         return Err($crate::Error::argument(name, message));
                     }
                 }

@@ -98,3 +98,18 @@ fn compressed_models_are_read() {
     let value = |file: &str| folder.json(&["logz", file])["value"].clone();
     assert_eq!(value("g.uai.gz"), value("g.uai"));
 }
+
+#[test]
+fn json_has_the_names_of_states() {
+    let folder = Folder::new("names");
+    folder.ok(&["generate", "bayes", "--variables", "3", "-o", "net.bif"]);
+    let best = folder.json(&["map", "net.bif"]);
+    let state = best["state"][1].as_u64().unwrap();
+    assert_eq!(best["names"]["x1"], format!("s{state}"));
+    let ranked = folder.json(&["map", "net.bif", "-k", "2"]);
+    assert_eq!(ranked["states"][0]["names"], best["names"]);
+    let lines = folder.ok(&["sample", "net.bif", "-n", "3", "--json"]);
+    assert!(lines.lines().all(|line| line.contains("\"names\":{\"x0\":\"s")), "{lines}");
+    folder.ok(&["generate", "ising", "--rows", "2", "--columns", "2", "-o", "g.uai"]);
+    assert!(folder.json(&["map", "g.uai"]).get("names").is_none());
+}

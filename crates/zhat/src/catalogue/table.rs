@@ -81,7 +81,7 @@ pub(super) fn table() -> Vec<Row> {
             FactorGraph,
             messages::BeliefPropagation,
             [LogPartition, Marginals, FactorMarginals, Entropy, Map],
-            "loopy belief propagation; exact on trees, no promise otherwise"
+            "loopy belief propagation; exact on trees, no guarantee otherwise"
         ),
         row!(
             "mean-field",

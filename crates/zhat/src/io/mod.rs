@@ -49,7 +49,7 @@ impl Format {
             Some("zhat") => Ok(Format::Zhat),
             _ => Err(Error::argument(
                 path.display().to_string(),
-                "the ending tells the format to write: .zhat, .uai or .bif",
+                "the extension selects the format: .zhat, .uai or .bif",
             )),
         }
     }
@@ -92,7 +92,7 @@ fn read_model_from(mut source: Box<dyn Read + Send>, name: &str, length: u64) ->
     if length != u64::MAX && length > budget {
         return Err(Error::argument(
             name,
-            format!("the file has {length} bytes, too many for the free memory"),
+            format!("the file has {length} bytes, which does not fit into the free memory"),
         ));
     }
     if length != u64::MAX {

@@ -66,7 +66,9 @@ impl<'a> Tokens<'a> {
     pub fn count(&mut self, what: impl Fn() -> String) -> Result<usize> {
         let count = self.integer(&what)?;
         if count > self.at_most() {
-            return Err(self.error(format!("{} is {count}, more than the rest of the file can hold", what())));
+            return Err(
+                self.error(format!("{} is {count}, more than the rest of the file can contain", what()))
+            );
         }
         Ok(count)
     }

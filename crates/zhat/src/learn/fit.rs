@@ -334,7 +334,10 @@ fn resumed(checkpoint: FitCheckpoint, how: &Fit, dimension: usize) -> Result<Fit
     // The number of iterations and the tolerance may change; the objective may not.
     let same = Fit { iterations: how.iterations, tolerance: how.tolerance, ..checkpoint.fit };
     if same != *how || checkpoint.parameters().len() != dimension {
-        return Err(Error::argument("checkpoint", "is of another fit: other data, structure or penalties"));
+        return Err(Error::argument(
+            "checkpoint",
+            "belongs to another fit: the data, structure or penalties differ",
+        ));
     }
     Ok(FitCheckpoint { fit: *how, ..checkpoint })
 }

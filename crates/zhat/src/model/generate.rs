@@ -220,7 +220,7 @@ pub(in crate::model) fn affordable(numbers: f64) -> Result<()> {
     if bytes <= free {
         return Ok(());
     }
-    let message = format!("it would take {}, and {} are free", units::bytes(bytes), units::bytes(free));
+    let message = format!("needs {}, and only {} are free", units::bytes(bytes), units::bytes(free));
     Err(Error::argument("model size", message))
 }
 

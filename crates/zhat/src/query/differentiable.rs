@@ -148,7 +148,7 @@ impl<G> Tape<G> {
 pub(crate) fn not_differentiable(method: &str, operation: Operation, models: usize) -> Error {
     let message = match operation.models() == models {
         true => format!("`{method}` has no gradient of {}", operation.name()),
-        false => format!("{} is about {} models, found {models}", operation.name(), operation.models()),
+        false => format!("{} takes {} models, found {models}", operation.name(), operation.models()),
     };
     Error::argument("operation", message)
 }

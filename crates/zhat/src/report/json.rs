@@ -61,7 +61,12 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
         AnyValue::States(found) => {
             map.serialize_entry("value", &one_or_all(found.iter().map(|best| best.score)))?;
             match (model.batch(), found.as_slice()) {
-                (None, [best]) => map.serialize_entry(model.state_form().name, &state(model, &best.state)),
+                (None, [best]) => {
+                    if has_names(model) {
+                        map.serialize_entry("names", &names(model, &best.state))?;
+                    }
+                    map.serialize_entry(model.state_form().name, &state(model, &best.state))
+                }
                 (batch, found) => {
                     let item = batch.map_or("item", |batch| batch.item);
                     let items: Vec<Value> = found.iter().map(|best| scored(model, best)).collect();
@@ -83,7 +88,23 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
 }
 
 fn scored(model: &Model, best: &BestState) -> Value {
-    json!({"value": number(best.score), model.state_form().name: state(model, &best.state)})
+    let mut object = json!({"value": number(best.score), model.state_form().name: state(model, &best.state)});
+    if has_names(model) {
+        object["names"] = names(model, &best.state);
+    }
+    object
+}
+
+/// True if a single model's variables or states have names.
+pub(super) fn has_names(model: &Model) -> bool {
+    let named = |i: usize| model.place_name(i) != format!("x{i}") || model.state_name(i, 0) != "0";
+    model.batch().is_none() && model.state_form().columns.len() <= 1 && (0..model.state_size()).any(named)
+}
+
+/// The names of the states by the names of the variables.
+pub(super) fn names(model: &Model, state: &[usize]) -> Value {
+    let pair = |(i, &s): (usize, &usize)| (model.place_name(i), Value::from(model.state_name(i, s)));
+    Value::Object(state.iter().enumerate().map(pair).collect())
 }
 
 /// The numbers of a state; rows with several columns are nested arrays.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::Report;
-use super::json::{number, state};
+use super::json::{has_names, names, number, state};
 use super::text::state_words;
 use crate::io::cell;
 use crate::query::{Draws, Law};
@@ -62,7 +62,7 @@ pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
 
 /// One object per sample.
 pub(super) fn json_lines(report: &Report<'_>, items: &[Draws]) -> serde_json::Result<String> {
-    let model = report.model;
+    let (model, named) = (report.model, has_names(report.model));
     let mut text = String::new();
     for (b, draws) in items.iter().enumerate() {
         for (i, drawn) in draws.states.iter().enumerate() {
@@ -71,6 +71,9 @@ pub(super) fn json_lines(report: &Report<'_>, items: &[Draws]) -> serde_json::Re
                 None => json!({}),
             };
             object[model.state_form().name] = state(model, drawn);
+            if named {
+                object["names"] = names(model, drawn);
+            }
             if let Some(weights) = weights(draws) {
                 object["log_weight"] = number(weights[i]);
             }

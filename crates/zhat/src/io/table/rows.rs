@@ -57,7 +57,9 @@ impl Rows {
         layout.places = places;
         if targets.is_empty() {
             let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-            return Err(layout.fail(1, format!("there is no column of the model's: {}", names.join(", "))));
+            return Err(
+                layout.fail(1, format!("none of the model's columns is in the table: {}", names.join(", ")))
+            );
         }
         let dictionary = |&target: &usize| {
             let mut dictionary = Dictionary::new(&options.markers);

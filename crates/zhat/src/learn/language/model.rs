@@ -189,7 +189,7 @@ impl LanguageModel {
             }
         };
         if lengths.counts().iter().skip(1).all(|&count| count == 0) {
-            return Err(Error::model("the law of lengths has no sentence with a word"));
+            return Err(Error::model("the length distribution has no sentence with a word"));
         }
         Ok(LanguageModel { vocabulary, lengths, mrf, certificate })
     }

@@ -209,7 +209,7 @@ fn affordable(
     }
     Err(Error::OverBudget {
         needs: format!(
-            "learning {} parameters needs {} of memory; a rank, or fewer words, needs less",
+            "training {} parameters needs {} of memory; a smaller rank or vocabulary needs less",
             shape.parameters(),
             units::bytes(fixed + FISTA_VECTORS * vector)
         ),
@@ -255,7 +255,7 @@ pub fn train(
         Some(checkpoint) if checkpoint.fits(how, moments) => {
             TrainingCheckpoint { how: how.clone(), ..checkpoint }
         }
-        Some(_) => return Err(Error::argument("checkpoint", "is of another text or of other options")),
+        Some(_) => return Err(Error::argument("checkpoint", "belongs to another text or other options")),
         None => TrainingCheckpoint {
             how: how.clone(),
             data: fingerprint(moments),

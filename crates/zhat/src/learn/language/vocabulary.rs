@@ -48,7 +48,7 @@ impl Vocabulary {
     /// If `fold.size` is 0.
     pub fn of(counts: &Counts, fold: &Fold) -> Result<Self> {
         if fold.size == Some(0) {
-            return Err(Error::argument("size", "leaves no word; the vocabulary must have one at least"));
+            return Err(Error::argument("size", "leaves no word; the vocabulary needs at least one"));
         }
         let mut words: Vec<(&str, u64)> = counts.words().collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));

@@ -160,7 +160,7 @@ impl Masses {
 
 /// The error if no sample had a positive weight, so that there is no estimate.
 pub(crate) fn missed() -> Error {
-    Error::NoAnswer("every sample had weight 0; more samples or another method may do".into())
+    Error::NoAnswer("every sample has weight 0; more samples or another method may help".into())
 }
 
 /// Adds a warning if none of the weighted samples has a positive weight.

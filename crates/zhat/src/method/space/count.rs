@@ -61,7 +61,7 @@ fn chain(space: &dyn Space) -> Result<(Vec<&dyn Space>, f64)> {
         spaces.push(at);
         at = at.enclosing().ok_or_else(|| {
             Error::NoAnswer(format!(
-                "the number of structures of {} is not known, so Z is not either; `Space::enclosing` with a space that can be counted would do",
+                "the number of structures of {} is unknown, so Z cannot be computed; implement `Space::enclosing` with a space of known size",
                 at.name()
             ))
         })?;

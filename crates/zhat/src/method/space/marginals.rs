@@ -27,7 +27,7 @@ pub(super) fn entries(model: &SpaceModel) -> f64 {
 pub(super) fn table(model: &SpaceModel, method: &str, copies: usize, run: &Run) -> Result<SpaceMarginals> {
     if let Structures::Custom(_) = model.structures().base() {
         return Err(Error::NoAnswer(
-            "a user-defined space has no table of marginals; the expectations of its features and samples are possible".into(),
+            "a user-defined space has no table of marginals; query the expectations of its features (factor_marginals) or samples instead".into(),
         ));
     }
     run.require_memory(method, 8.0 * copies as f64 * entries(model))?;

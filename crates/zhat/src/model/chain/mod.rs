@@ -196,7 +196,7 @@ impl<F: Real> Chain<F> {
         // The scores at one position must fit the precision F, with room for a few such terms.
         let local = first + emission + transition;
         if magnitude > LARGEST_TOTAL || local > F::MAX.to_f64() / 64.0 {
-            return Err(Error::Model("the scores are so large that their sum would overflow".into()));
+            return Err(Error::Model("the scores are too large: their sum would overflow".into()));
         }
         Ok(Chain { start, emissions, lengths, steps, transitions, magnitude })
     }

@@ -97,7 +97,7 @@ const MOST_VALUES: f64 = 1e8;
 pub(in crate::model) fn check_moderate(values: f64) -> Result<()> {
     if values > MOST_VALUES {
         return Err(Error::model(format!(
-            "as a factor graph the model would have {values:.0e} values, and conversions make at most {MOST_VALUES:.0e}"
+            "as a factor graph the model would have {values:.0e} values, and a conversion makes at most {MOST_VALUES:.0e}"
         )));
     }
     Ok(())

@@ -77,7 +77,7 @@ impl<F: Real> PairwiseGraph<F> {
         let degree = degrees.iter().copied().max().unwrap_or(0) as f64;
         // The scores at one variable must fit the precision F, with room for a few such terms.
         if magnitude > LARGEST_TOTAL || node + (degree + 1.0) * interaction > F::MAX.to_f64() / 64.0 {
-            return Err(Error::Model("the scores are so large that their sum would overflow".into()));
+            return Err(Error::Model("the scores are too large: their sum would overflow".into()));
         }
         let forest = is_forest(variables, &edges);
         Ok(PairwiseGraph { states, variables, nodes, edges, interactions, forest, magnitude })

@@ -45,7 +45,7 @@ impl<F: Real> SemiMarkov<F> {
             Segments::Places(values) => ("B × T × L × N", values, chain.emissions().len() * longest),
         };
         if longest == 0 {
-            return Err(Error::Model("segments: a segment has at least one position".into()));
+            return Err(Error::Model("segments: a segment needs at least one position".into()));
         }
         if values.len() != expected {
             let message = format!("segments: found {} numbers, expected {name} = {expected}", values.len());

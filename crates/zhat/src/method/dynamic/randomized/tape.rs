@@ -35,7 +35,7 @@ impl StateChoice {
                 })
             });
         if !fits {
-            return Err(Error::model("the states were chosen for chains of another shape"));
+            return Err(Error::model("the states were chosen for a model of another shape"));
         }
         let clock = run.start(NAME);
         let evaluate = |b: usize| {

@@ -167,12 +167,12 @@ fn rounding<F: Real>(graph: &PairwiseGraph<F>, terms: usize, largest_log_weight:
 /// The reason why there is no guarantee on a graph with cycles.
 fn loopy(rest: Rest, tolerance: f64) -> Guarantee {
     let state = if rest.change <= tolerance {
-        format!("messages came to rest after {} sweeps", rest.sweeps)
+        format!("messages converged after {} sweeps", rest.sweeps)
     } else {
         format!("messages still change by {:.1e} nats after {} sweeps", rest.change, rest.sweeps)
     };
     Guarantee::Heuristic {
-        reason: format!("the graph has circles, so this is Bethe's approximation; {state}"),
+        reason: format!("the graph has cycles, so this is the Bethe approximation; {state}"),
     }
 }
 

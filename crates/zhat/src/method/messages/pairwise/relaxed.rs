@@ -54,7 +54,7 @@ impl RandomizedMessages {
                 settled.iter().filter(|one| one.log_partition > f64::NEG_INFINITY).collect();
             if possible.is_empty() {
                 return Err(Error::NoAnswer(
-                    "no chosen state of some variable is left; more states may do".into(),
+                    "a variable has no chosen state left; more states may help".into(),
                 ));
             }
             let cooled = cool(graph, temperature)?;

@@ -121,7 +121,7 @@ impl LogPartition<MixedModel> for MixedQuadrature {
                 return error;
             }
             Error::NoAnswer(format!(
-                "more than {} joint states of discrete variables hang together; set samples to draw instead",
+                "a component has more than {} joint states of discrete variables; set samples to use sampling instead",
                 cells::MOST_STATES
             ))
         })?;

@@ -147,7 +147,8 @@ impl Plan {
         component.variables.iter().enumerate().for_each(|(i, &v)| local[v] = i);
         let domains: Vec<Domain> = component.variables.iter().map(|&v| model.domains()[v]).collect();
         if domains.iter().any(|domain| matches!(domain, Domain::Counts(_, None))) {
-            let message = "a count without a largest value cannot be drawn uniformly; give it one, or do without draws (samples 0)";
+            let message =
+                "a count without a largest value cannot be drawn uniformly; set one, or use samples=0";
             return Err(Error::NoAnswer(message.into()));
         }
         let measure = |domain: &Domain| match *domain {
@@ -177,7 +178,7 @@ impl Plan {
         }
         let size: f64 = terms.iter().map(|term| term.weight.abs() * (term.middle.abs() + term.half)).sum();
         let digits = || {
-            let message = "the terms are so large on this box that their differences lose digits for draws; without draws (samples 0) they do not";
+            let message = "the terms are so large on this box that their differences lose digits for draws; with samples=0 they do not";
             Error::NoAnswer(message.into())
         };
         if size > MOST_CANCELLED {
@@ -289,7 +290,7 @@ impl Plan {
         let mean = known + residual;
         if mean <= 0.0 {
             return Err(Error::NoAnswer(format!(
-                "the estimate of Z is not positive, so it has no logarithm; more draws than {drawn} would help"
+                "the estimate of Z is not positive, so it has no logarithm; more than {drawn} samples may help"
             )));
         }
         let base = self.centre + self.log_volume;
@@ -359,6 +360,6 @@ fn hopeless(half: f64, needed: f64) -> Error {
     let many =
         if needed.is_finite() { format!("about {needed:.1e} draws") } else { "no number of draws".into() };
     Error::NoAnswer(format!(
-        "the score ranges over ±{half:.1}: {many} would give log Z to a tenth; without draws (samples 0) the box is cut into cells"
+        "the score ranges over ±{half:.1}: {many} would give log Z to a tenth; with samples=0 the box is divided into cells instead"
     ))
 }

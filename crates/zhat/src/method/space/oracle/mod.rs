@@ -66,7 +66,7 @@ options!(Oracle {});
 
 fn no_algorithm(model: &SpaceModel) -> Error {
     Error::NoAnswer(format!(
-        "{} with {} scores have no exact method but enumeration; sampling methods do not need one",
+        "{} with {} scores have no exact method other than enumeration; sampling methods apply",
         model.space().name(),
         model.scores().name()
     ))

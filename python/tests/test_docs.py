@@ -1,0 +1,92 @@
+"""Runs the code blocks of the README: shell sessions and Python sessions, each with its printed output.
+
+A file's blocks run in order in one folder and share their variables. In expected output `…` stands for any
+text. Rust blocks are documentation tests of the library, and commands of `sh` blocks are listed here with the
+test that runs them.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+# Commands that are run elsewhere.
+ELSEWHERE = {
+    "cargo install --path crates/zhat-cli": "builds what `cargo xtask fresh` builds",
+    "pip install ./python": "the package's own build, `cargo xtask wheel`",
+    "cargo run --release -- demo": "`cargo xtask fresh`",
+    "cargo xtask test": "`cargo xtask fresh`",
+}
+
+FILES = ["README.md"]
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / name).read_text())
+
+
+def matches(expected: str, found: str) -> bool:
+    """Whether the output is as expected, where `…` stands for any text within a line."""
+    pattern = "[^\n]*".join(re.escape(part) for part in expected.rstrip("\n").split("…"))
+    return re.fullmatch(pattern, found.rstrip("\n")) is not None
+
+
+def run_session(session: str, folder: Path) -> int:
+    """Runs the commands of a shell session, `$ zhat …`, and compares their output; returns their number."""
+    commands = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
+    for command in commands:
+        line, _, expected = command.partition("\n")
+        program, *arguments = shlex.split(line)
+        assert program == "zhat", line
+        ran = subprocess.run(
+            [sys.executable, "-m", "zhat", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = ran.stdout + ran.stderr
+        assert matches(expected, found), f"$ {line}\n{found}\n--- expected ---\n{expected}"
+    return len(commands)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    variables: dict[str, object] = {}
+    parser, counts = doctest.DocTestParser(), dict.fromkeys(["console", "python", "rust", "sh"], 0)
+    for number, (language, text) in enumerate(blocks(name)):
+        assert language in counts, f"{name}: block {number} is `{language}`, which nothing runs"
+        counts[language] += 1
+        if language == "console":
+            assert run_session(text, tmp_path) > 0
+        elif language == "python":
+            session = parser.get_doctest(text, variables, f"{name}[{number}]", name, 0)
+            assert session.examples, f"{name}: block {number} has no `>>>`"
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+            runner.run(session, clear_globs=False)
+            variables = session.globs
+            assert runner.failures == 0
+        elif language == "sh":
+            for line in filter(None, text.splitlines()):
+                assert line.partition("#")[0].strip() in ELSEWHERE, line
+    assert min(counts["console"], counts["python"], counts["rust"]) > 0
+    assert os.path.exists("patients.zhat")
+
+
+def test_output_is_compared() -> None:
+    assert matches("a … c\nd\n", "a b c\nd\n")
+    assert not matches("a … c\n", "a b\nc\n")
+    assert not matches("a\n", "a\nb\n")
+    assert not matches("0.25", "0x25")
