@@ -1,14 +1,13 @@
-"""Runs the code blocks of the README: shell sessions and Python sessions, each with its printed output.
+"""Runs the code blocks of the README and the docs: shell and Python sessions, each with its printed output.
 
 A file's blocks run in order in one folder and share their variables. In expected output `…` stands for any
-text. Rust blocks are documentation tests of the library, and commands of `sh` blocks are listed here with the
-test that runs them.
+text. Rust blocks are documentation tests of the library, `text` blocks are formulas and file formats, and
+commands of `sh` blocks are listed here with the test that runs them.
 """
 
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import subprocess
@@ -65,7 +64,7 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     variables: dict[str, object] = {}
-    parser, counts = doctest.DocTestParser(), dict.fromkeys(["console", "python", "rust", "sh"], 0)
+    parser, counts = doctest.DocTestParser(), dict.fromkeys(["console", "python", "rust", "sh", "text"], 0)
     for number, (language, text) in enumerate(blocks(name)):
         assert language in counts, f"{name}: block {number} is `{language}`, which nothing runs"
         counts[language] += 1
@@ -81,8 +80,8 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
         elif language == "sh":
             for line in filter(None, text.splitlines()):
                 assert line.partition("#")[0].strip() in ELSEWHERE, line
-    assert min(counts["console"], counts["python"], counts["rust"]) > 0
-    assert os.path.exists("patients.zhat")
+    if name == "README.md":
+        assert min(counts["console"], counts["python"], counts["rust"]) > 0
 
 
 def test_output_is_compared() -> None:

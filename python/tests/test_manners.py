@@ -85,7 +85,7 @@ def test_marginals_print_their_probabilities() -> None:
     assert str(answer).splitlines()[0] == "wet: no 0.760000, yes 0.240000"
     assert "0.760000" in answer._repr_html_()
     assert "exact" in answer._repr_html_()
-    unnamed = zhat.generate.tree(30, 10).marginals()
+    unnamed = zhat.generate.tree(variables=30, states=10).marginals()
     assert len(str(unnamed.value).splitlines()) == 21
     assert "and 2 more" in str(unnamed.value)
     assert list(unnamed.value.by_name())[:2] == ["x0", "x1"]

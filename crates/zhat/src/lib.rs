@@ -29,10 +29,20 @@
 #![cfg_attr(not(all(feature = "learn", feature = "language")), allow(dead_code, unused_imports))]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-/// The examples of the README.
+// The Rust examples of the README and the docs are documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($name:ident $file:literal;)*) => {$(
+            #[doc = include_str!(concat!("../../../", $file))]
+            struct $name;
+        )*};
+    }
+
+    pages! {
+        Readme "README.md";
+    }
+}
 
 mod answer;
 mod cache;
