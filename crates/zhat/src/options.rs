@@ -317,7 +317,9 @@ fn mistyped(
         (Some(range), _) => format!("expected {range}, found `{found}`"),
         (None, Value::Bool(_)) => format!("expected true or false, found `{found}`"),
         (None, _) if !variants.is_empty() => {
-            format!("found `{found}`{}", suggest::hint(&found, &variants))
+            let nearest = suggest::nearest(&found, variants.iter().copied());
+            let hint = nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            format!("expected one of {}, found `{found}`{hint}", variants.join(", "))
         }
         (None, _) => text,
     };

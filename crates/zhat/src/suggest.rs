@@ -1,14 +1,14 @@
 //! Suggestions for misspelt names.
 
 /// Similarity of two names, from 0 to 1, above which one is suggested for the other.
-const SIMILAR: f64 = 0.75;
+const SIMILAR: f64 = 0.6;
 /// Maximum number of names listed when none is similar.
 const MOST_LISTED: usize = 40;
 
-/// The known name that is most similar to `word`, if one is similar enough. Case does not count.
+/// The known name that is most similar to `word` by edit distance, if one is similar enough. Case is ignored.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let similarity = |name: &str| strsim::jaro_winkler(&word, &name.to_lowercase());
+    let similarity = |name: &str| strsim::normalized_damerau_levenshtein(&word, &name.to_lowercase());
     let scored = known.into_iter().map(|name| (similarity(name), name)).filter(|(s, _)| *s > SIMILAR);
     scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
