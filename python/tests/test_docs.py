@@ -27,7 +27,7 @@ ELSEWHERE = {
     "cargo xtask test": "`cargo xtask fresh`",
 }
 
-FILES = ["README.md"]
+FILES = ["README.md", "docs/chains.md", "docs/language-model.md", "docs/learning.md"]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:

@@ -56,6 +56,10 @@ fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
             Some(more) => Ok(Structure::ChowLiu { more }),
             None => {
                 let path = Path::new(other);
+                if !path.exists() {
+                    let known = "independent, chow-liu, chow-liu+M, complete, or a file of pairs";
+                    return Err(Error::argument("--structure", format!("expected {known}, found `{other}`")));
+                }
                 let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
                 Structure::parse(&text, other, statistics)
             }

@@ -175,10 +175,9 @@ fn exact_json(score: &TextScore) -> serde_json::Value {
 /// `lm eval` of a log-bilinear model.
 pub fn eval(model: &LogBilinear, arguments: &EvalArguments, run: &Run) -> Result<Exit> {
     if arguments.pseudo || arguments.annealed.is_some() {
-        return Err(Error::argument(
-            "--pseudo",
-            "and `--annealed` are of Markov random fields; a log-bilinear model has an exact likelihood",
-        ));
+        let option = if arguments.pseudo { "--pseudo" } else { "--annealed" };
+        let message = "is not needed for this model: it is normalised, so its likelihood is computed exactly";
+        return Err(Error::argument(option, message));
     }
     let score = model.evaluate(&text::sentences(&arguments.text, model.vocabulary())?, run)?;
     if score.tokens == 0 {

@@ -41,6 +41,9 @@ mod pages {
 
     pages! {
         Readme "README.md";
+        Chains "docs/chains.md";
+        LanguageModel "docs/language-model.md";
+        Learning "docs/learning.md";
     }
 }
 

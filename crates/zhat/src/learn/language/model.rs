@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Lengths, Moments, Vocabulary};
 use crate::answer::{Estimate, Guarantee};
+use crate::decimal;
 use crate::error::{Error, Result};
 use crate::method::cycle::{
     Annealed, Bounded, Passes, Point, Spectral, Vectors, checked_shares, evaluate, star,
@@ -133,17 +134,20 @@ impl AnnealedScore {
 impl std::fmt::Display for AnnealedScore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let words = self.tokens as f64;
-        write!(f, "about {:.4} nats per word", self.per_word())?;
+        // An estimate below the certified bound is worse than the bound.
+        write!(f, "about {:.4} nats per word", self.per_word().max(self.lower / words))?;
         if let Guarantee::Unbiased { relative_std_error, confidence, .. } = self.log_z.guarantee {
             let error = if relative_std_error.is_finite() {
                 format!("{:.0}%", 100.0 * relative_std_error)
             } else {
                 "unknown".into()
             };
-            let (low, high) = (self.lower / words, self.upper() / words);
+            // The quotients are rounded, so the ends move outward by one unit in the last place.
+            let low = decimal::below((self.lower / words).next_down(), 4);
+            let high = decimal::above((self.upper() / words).next_up(), 4);
             write!(
                 f,
-                " (standard error of Ẑ {error}); between {low:.4}, certified, and {high:.4} with {}% confidence",
+                " (standard error of Ẑ {error}); between {low}, certified, and {high} with {}% confidence",
                 100.0 * confidence
             )?;
         }
