@@ -27,7 +27,8 @@ ELSEWHERE = {
     "cargo xtask test": "`cargo xtask fresh`",
 }
 
-FILES = ["README.md", "docs/chains.md", "docs/language-model.md", "docs/learning.md"]
+PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
+FILES = ["README.md", *(f"docs/{page}.md" for page in PAGES)]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:

@@ -91,7 +91,7 @@ def test_over_budget() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "magic"}, "there is no method `magic`; there are auto, exact, bounds"),
+        ({"method": "magic"}, "there is no method `magic`; expected one of: auto, exact, bounds"),
         ({"method": None}, "method: expected a text, found None"),
         ({"method": "\ud800"}, "method: 'utf-8' codec"),
         ({"seed": -1}, "seed: expected an integer between 0 and 18446744073709551615, found -1"),
@@ -108,22 +108,24 @@ def test_over_budget() -> None:
         ({"time": float("inf")}, "time: "),
         ({"memory": "1e30"}, "memory: "),
         ({"time": 1e300}, "time: "),
-        ({"progress": 3}, "progress: expected a function"),
-        ({"method": "importance", "smaples": 3}, "unknown field `smaples`, expected one of"),
+        ({"progress": 3}, "progress: expected True or a function"),
         (
             {"method": "importance", "samples": -3},
             "samples: -3 is out of range; expected a whole number from 1 to 10^15",
         ),
         (
             {"method": "importance", "samples": "many"},
-            'samples: "many" is out of range; expected a whole number',
+            "samples: expected a whole number from 1 to 10^15, found `many`",
         ),
         (
             {"method": "importance", "samples": float("nan")},
-            'samples: "nan" is out of range; expected a whole number',
+            "samples: expected a whole number from 1 to 10^15, found `nan`",
         ),
         ({"method": "importance", "samples": object()}, "options: expected numbers, texts"),
-        ({"method": "importance", "proposal": "magic"}, "unknown variant `magic`"),
+        (
+            {"method": "importance", "proposal": "magic"},
+            "proposal: expected one of tree, uniform, found `magic`",
+        ),
         (
             {"method": "importance", "replicates": 1},
             "replicates: 1 is out of range; expected a whole number from 2",
@@ -132,7 +134,6 @@ def test_over_budget() -> None:
             {"method": "importance", "confidence": 1},
             "confidence: 1 is out of range; expected a number above 0 and below 1",
         ),
-        ({"method": "elimination", "samples": 1}, "unknown field `samples`"),
     ],
 )
 def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:

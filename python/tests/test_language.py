@@ -144,7 +144,7 @@ def test_files_pickles_and_exports(tmp_path: Path) -> None:
     rows = np.frombuffer(data[8 + length :], "<f4").reshape(header["embeddings"]["shape"])
     assert np.array_equal(rows, MODEL.embeddings)
     with pytest.raises(zhat.InputError, match="kind"):
-        zhat.read(_other(tmp_path))
+        zhat.LanguageModel.read(_other(tmp_path))
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(zhat.InputError, match="whole"):
         zhat.read(path)

@@ -163,7 +163,7 @@ def test_conditioning_by_number_and_name() -> None:
     assert model.condition({}) == model
     bad: list[tuple[Any, str]] = [
         ({"c": 0}, "no variable `c`"),
-        ({"a": "maybe"}, "variable a has no state `maybe`"),
+        ({"a": "maybe"}, "variable `a` has no state `maybe`"),
         ({0: 2}, "variable a has 2 states, so there is no state 2"),
         ({7: 0}, "no variable 7"),
         ({7: "yes"}, "no variable 7"),

@@ -273,8 +273,8 @@ def test_invalid_arguments_are_refused() -> None:
     for bad in ([1.0, 2.0], "x", None, np.nan):
         with pytest.raises(zhat.InputError, match="cotangent"):
             zhat.ops.log_partition(chain)[1].vjp(bad)  # type: ignore[arg-type]
-    with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain or"):
-        zhat.ops.entropy(zhat.FactorGraph([2]))  # type: ignore[arg-type]
+    with pytest.raises(zhat.InputError, match="entropy has no gradient for a factor-graph"):
+        zhat.ops.entropy(zhat.FactorGraph([2]))
     with pytest.raises(zhat.InputError, match=r"expected a zhat\.Chain"):
         zhat.ops.relaxed_sample(zhat.FactorGraph([2]))  # type: ignore[arg-type]
     with pytest.raises(zhat.InputError, match="same kind"):

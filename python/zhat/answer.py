@@ -295,7 +295,7 @@ class Answer(Generic[T]):
     def __repr__(self) -> str:
         """The value, its guarantee, the method and its time."""
         seconds = _zhat.format_seconds(self.diagnostics["seconds"])
-        return f"{self.query}: {self._words()}; {self.guarantee} ({self.method}, {seconds})"
+        return f"{self.query}: {self._words()}; {self._guarantee_words()} ({self.method}, {seconds})"
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
@@ -317,6 +317,12 @@ class Answer(Generic[T]):
             return repr(self)
         seconds = _zhat.format_seconds(self.diagnostics["seconds"])
         return f"{self.value}\n{self.guarantee} ({self.method}, {seconds})"
+
+    def _guarantee_words(self) -> str:
+        """The guarantee; certified bounds without their ends, which are printed in place of the value."""
+        own = self.guarantee
+        printed = isinstance(self.value, float) and own.kind == "bounds" and own.confidence == 1
+        return "certified" if printed else str(own)
 
     def _words(self) -> str:
         if isinstance(self.value, Beliefs):

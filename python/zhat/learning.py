@@ -106,7 +106,7 @@ def fit(
     Rows with missing values are dropped; with `missing="refuse"` they are an error, and with
     `missing="state"` a missing value is a state of its column, named "(missing)". In tables in memory,
     `None`, NaN and masked entries are missing, and states are named by `str(value)`,
-    whole numbers without a decimal point. Bytes of a file that are
+    floats without a decimal point if all of a column are whole. Bytes of a file that are
     not UTF-8 are an error; `encoding="latin-1"` reads them as ISO 8859-1.
 
     The initial parameters are the closed form of a spanning forest, or 0 with `start="zero"`. With
@@ -233,7 +233,8 @@ def _completed(table: Any, name: str, states: list[str]) -> list[Any]:
     if name not in table.columns:
         return states
     values = list(table[name])
-    known = {_state_name(value): value for value in values if not _is_missing(value)}
+    distinct = list(dict.fromkeys(value for value in values if not _is_missing(value)))
+    known = dict(zip(_state_names(distinct), distinct, strict=True))
     return [
         known.get(state, state) if _is_missing(value) else value
         for value, state in zip(values, states, strict=True)
@@ -313,11 +314,12 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
     raise InputError(f"table: expected a frame, a mapping, a two-dimensional array or a path, found {found}")
 
 
-def _state_name(value: Any) -> str:
-    """The name of a state. A whole number is named as one: a frame makes floats of integers with gaps."""
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
+def _state_names(values: Iterable[Any]) -> list[str]:
+    """The names of states. Whole numbers are named as such: a frame turns integers with gaps into floats."""
+    known = list(values)
+    if all(isinstance(value, (float, np.floating)) and float(value).is_integer() for value in known):
+        return [str(int(value)) for value in known]
+    return [str(value) for value in known]
 
 
 def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
@@ -327,7 +329,7 @@ def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
         import pandas
 
         codes, values = pandas.factorize(column, use_na_sentinel=True)
-        return [_state_name(value) for value in values], np.ascontiguousarray(codes, dtype=np.int64)
+        return _state_names(values), np.ascontiguousarray(codes, dtype=np.int64)
     if module == "polars":
         return _factorized_series(column)
     values = list(column)
@@ -335,7 +337,7 @@ def _factorized(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):
         codes[row] = -1 if _is_missing(value) else known.setdefault(value, len(known))
-    return [_state_name(value) for value in known], codes
+    return _state_names(known), codes
 
 
 def _factorized_series(column: Any) -> tuple[list[str], NDArray[np.int64]]:
@@ -349,7 +351,7 @@ def _factorized_series(column: Any) -> tuple[list[str], NDArray[np.int64]]:
         return [], np.full(len(column), -1, dtype=np.int64)
     codes = polars.Series(range(len(values)), dtype=polars.Int64)
     own = column.replace_strict(values, codes, default=-1, return_dtype=polars.Int64)
-    return [_state_name(value) for value in values.to_list()], np.ascontiguousarray(own.to_numpy())
+    return _state_names(values.to_list()), np.ascontiguousarray(own.to_numpy())
 
 
 def _edges(

@@ -49,7 +49,7 @@ class MixedModel(Model[float, Any, Any, Any, Any, Any], kind="mixed-model"):
     MixedModel(1 variable, 1 continuous, 1 term)
     >>> answer = model.log_partition()
     >>> round(answer.value, 6), answer.guarantee.kind
-    (-0.838561, 'interval')
+    (-0.838561, 'bounds')
     """
 
     def __init__(self, domains: Iterable[Domain], terms: Iterable[tuple[float, Iterable[Factor]]]) -> None:

@@ -32,7 +32,7 @@ class SequenceMrf(Model[float, Any, Any, Any, Any, Any], kind="sequence-mrf"):
     >>> round(model.log_partition().value)
     2008542
     >>> model.log_partition(method="spectral").guarantee.kind
-    'upper'
+    'bounds'
     """
 
     def __init__(

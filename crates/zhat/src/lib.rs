@@ -41,9 +41,15 @@ mod pages {
 
     pages! {
         Readme "README.md";
+        Bounds "docs/bounds.md";
         Chains "docs/chains.md";
+        Guarantees "docs/guarantees.md";
         LanguageModel "docs/language-model.md";
         Learning "docs/learning.md";
+        Methods "docs/methods.md";
+        Quadrature "docs/quadrature.md";
+        Reproduction "docs/reproduction.md";
+        Spaces "docs/spaces.md";
     }
 }
 

@@ -550,3 +550,17 @@ fn auto_prefers_stronger_guarantees() {
         assert!(!plan.row.method.starts_with("sccq"), "{}", plan.row.method);
     }
 }
+
+#[test]
+fn an_estimate_lies_within_its_interval() {
+    let grid = Grid { rows: 4, columns: 4, torus: false };
+    let run = Run::default();
+    for seed in 0..8 {
+        let model = generate::ising(grid, 0.002, 0.0, false, seed).unwrap();
+        let method = PublishedQuadrature::default().degree(Some(1)).samples(20_000_000).confidence(0.9);
+        let answer = method.log_partition(&model, &run.clone().with_seed(seed)).unwrap();
+        if let Guarantee::Bounds { low, high, .. } = answer.guarantee {
+            assert!(low <= answer.value && answer.value <= high, "{seed}: {low} {} {high}", answer.value);
+        }
+    }
+}

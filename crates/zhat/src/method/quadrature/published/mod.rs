@@ -429,9 +429,10 @@ impl LogPartition<FactorGraph> for PublishedQuadrature {
             // Jensen's inequality from below, the largest score from above.
             let low = (center - radius).max(0.0).ln().max(norms.mean);
             let high = (center + radius).max(0.0).ln().min(norms.high).max(low);
-            let bounds =
-                Guarantee::bounds(offset + low, offset + high, self.confidence, rounding(graph));
-            Ok((value, bounds))
+            let (low, high) = (offset + low, offset + high);
+            let bounds = Guarantee::bounds(low, high, self.confidence, rounding(graph));
+            // An estimate outside what is certain is moved to its nearest end.
+            Ok((value.clamp(low, high), bounds))
         })
     }
 }
