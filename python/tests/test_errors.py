@@ -56,7 +56,7 @@ def test_files(tmp_path: Path) -> None:
     error = caught(zhat.InputError, zhat.read, tmp_path / "model.zhat", tmp_path / "bad.evid")
     assert "no variable 99" in str(error)
     assert caught(zhat.MissingFileError, zhat.read, tmp_path / "model.zhat", "none.evid").kind == "io"
-    assert "the ending" in str(caught(zhat.InputError, MODEL.save, tmp_path / "model.txt"))
+    assert "the extension" in str(caught(zhat.InputError, MODEL.save, tmp_path / "model.txt"))
     with pytest.raises(TypeError):
         zhat.read(3)  # type: ignore[arg-type]
 

@@ -222,7 +222,7 @@ def test_a_dash_is_an_ordinary_file_name(tmp_path: Path, monkeypatch: pytest.Mon
     graph(TABLE).save("a.zhat")
     Path("a.zhat").rename("-")
     assert zhat.read("-") == graph(TABLE)
-    with pytest.raises(zhat.InputError, match="the ending tells the format"):
+    with pytest.raises(zhat.InputError, match="the extension selects the format"):
         graph(TABLE).save("-")
 
 
