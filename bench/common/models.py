@@ -58,7 +58,7 @@ def fits(model: Model, program: str, query: str, memory: int) -> bool:
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     methods = json.loads(output)["methods"]
     name = {"logz": "log_partition"}.get(query, query)
-    return any(m["query"] == name and m["promise"] == "exact" and m["fits"] for m in methods)
+    return any(m["query"] == name and m["guarantee"] == "exact" and m["fits"] for m in methods)
 
 
 def select(data: Path, filters: list[str], everything: bool) -> list[Model]:

@@ -197,7 +197,7 @@ fn a_time_budget_ends_an_anytime_method_with_a_result() {
     let endless =
         ["logz", "g.zhat", "--method", "importance", "--set", "samples=1000000000000", "--time", "300ms"];
     assert_eq!(folder.json(&endless)["diagnostics"]["stopped_early"], true);
-    assert!(folder.ok(&endless).contains("answer so far"));
+    assert!(folder.ok(&endless).contains("result so far"));
 }
 
 #[test]

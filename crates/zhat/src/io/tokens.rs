@@ -66,9 +66,7 @@ impl<'a> Tokens<'a> {
     pub fn count(&mut self, what: impl Fn() -> String) -> Result<usize> {
         let count = self.integer(&what)?;
         if count > self.at_most() {
-            return Err(
-                self.error(format!("{} is {count}, more than the rest of the file can contain", what()))
-            );
+            return Err(self.error(format!("{} is {count}, more than the rest of the file can hold", what())));
         }
         Ok(count)
     }

@@ -127,6 +127,16 @@ fn analytic(graph: &FactorGraph, polynomial: &Polynomial) -> (f64, f64, f64) {
     (mean, second - mean * mean, range)
 }
 
+/// True if an estimate is an end of its interval.
+fn at_an_end(answer: &zhat::Estimate) -> bool {
+    match answer.guarantee {
+        Guarantee::Bounds { low, high, .. } => {
+            answer.value - low < 1e-9 * (1.0 + low.abs()) || high - answer.value < 1e-9 * (1.0 + high.abs())
+        }
+        _ => false,
+    }
+}
+
 #[test]
 fn the_mean_is_the_sum_of_the_polynomial() {
     for (scale, degree) in [(0.05, 1), (0.05, 2), (0.05, 3), (0.2, 4), (1.2, 3)] {
@@ -147,6 +157,8 @@ fn the_mean_is_the_sum_of_the_polynomial() {
                     .sampler(sampler)
                     .samples(samples);
                 let estimate = match method.log_partition(&graph, &Run::default()) {
+                    // An estimate that its interval has cut is not the mean of the samples.
+                    Ok(answer) if at_an_end(&answer) => continue,
                     Ok(answer) => (answer.value - graph.log_state_count()).exp(),
                     Err(error) => {
                         assert!(matches!(error, Error::NoAnswer(_)) && mean < 0.1 * range, "{error}");

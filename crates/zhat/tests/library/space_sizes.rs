@@ -253,7 +253,7 @@ fn cayleys_distance_with_conditions_is_refused_with_a_reason() {
     let model: Model = model.restrict(given(&["at 3 0"])).unwrap().into();
     let oracle = Choice::Named("oracle".into());
     let error = answer(&model, Query::LogPartition, &oracle, &Settings::new(), &Run::default()).unwrap_err();
-    assert!(error.to_string().contains("no exact method but enumeration"), "{error}");
+    assert!(error.to_string().contains("no exact method other than enumeration"), "{error}");
 }
 
 /// Runs `work` with this time budget and asserts that it was kept.
