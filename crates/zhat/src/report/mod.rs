@@ -10,7 +10,7 @@
 //! let model = Model::new(FactorGraph::new(vec![2, 2])?);
 //! let answer = catalogue::answer(&model, Query::Entropy, &Choice::Auto, &Settings::new(), &Run::default())?;
 //! let report = Report::new(Query::Entropy.name(), &model, &answer);
-//! assert!(report.text().starts_with("entropy  1.38629"));
+//! assert!(report.text().starts_with("entropy    1.38629"));
 //! assert!(report.json()?.contains("\"query\":\"entropy\",\"value\":1.386294"));
 //! # Ok::<(), zhat::Error>(())
 //! ```
