@@ -42,10 +42,11 @@ pub fn run(flags: &[&str]) -> Outcome {
     let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     let chosen = parts(flags, ci)?;
     let has_data = std::env::var_os("ZHAT_DATA").is_some();
+    let (tests, torch) = (|| python::test(ci, has_data), || python::test_torch(ci));
     let mut all: Vec<(&str, bool, &dyn Fn() -> Outcome)> = vec![
         ("Rust", chosen.rust, &run_rust),
-        ("Python", chosen.python, &|| python::test(ci, has_data)),
-        ("PyTorch", chosen.torch, &|| python::test_torch(ci)),
+        ("Python", chosen.python, &tests),
+        ("PyTorch", chosen.torch, &torch),
         ("documentation", chosen.docs, &document),
     ];
     if chosen.wheel {
