@@ -27,8 +27,8 @@ ELSEWHERE = {
     "cargo xtask test": "`cargo xtask fresh`",
 }
 
-PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
-FILES = ["README.md", *(f"docs/{page}.md" for page in PAGES)]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+FILES = ["README.md", *PAGES]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
