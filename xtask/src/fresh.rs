@@ -26,7 +26,8 @@ const KEPT: [&str; 14] = [
     "RUSTUP_TOOLCHAIN",
 ];
 
-pub fn run() -> Outcome {
+/// Runs the commands; with `all` every part of the test command, as in continuous integration.
+pub fn run(all: bool) -> Outcome {
     let readme =
         std::fs::read_to_string(root().join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     for command in COMMANDS {
@@ -44,7 +45,9 @@ pub fn run() -> Outcome {
     Step::new("git", &["clone", "--quiet", "--no-local", &from, &to]).run()?;
     let path = search_path()?;
     for command in COMMANDS {
-        Step::new("sh", &["-c", command]).with(|step| strip(step, &folder, &clone, &path)).run()?;
+        let step = Step::new("sh", &["-c", command]).with(|step| strip(step, &folder, &clone, &path));
+        let step = if all { step.env("CI", "true") } else { step };
+        step.run()?;
     }
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }

@@ -1,7 +1,8 @@
-//! Developer tasks of the workspace: `cargo xtask test | fresh | wheel | catalogue | bench | data`.
+//! Developer tasks of the workspace: `cargo xtask test | fresh | docs | wheel | catalogue | bench | data`.
 
 mod bench;
 mod data;
+mod docs;
 mod environment;
 mod fresh;
 mod python;
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test [--rust] [--python] [--torch] [--docs] [--wheel]
                                     formatting, lints, all tests; without a flag Rust and Python, with CI=true every part
-cargo xtask fresh                   the README's two commands in an empty folder with empty caches
+cargo xtask fresh [--all]           the README's two commands in an empty folder with empty caches; --all: every part
+cargo xtask docs                    builds the documentation site in target/site/html
 cargo xtask wheel                   builds the Python wheel and tries it in an empty environment
 cargo xtask catalogue               rewrites the table of methods in docs/catalogue.md
 cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
@@ -28,7 +30,9 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
         ["test", flags @ ..] => test::run(flags),
-        ["fresh"] => fresh::run(),
+        ["fresh"] => fresh::run(false),
+        ["fresh", "--all"] => fresh::run(true),
+        ["docs"] => docs::run(),
         ["wheel"] => wheel::run(),
         ["catalogue"] => test::bless_catalogue(),
         ["bench", "exact", rest @ ..] => bench::exact(rest),

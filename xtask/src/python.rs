@@ -1,6 +1,6 @@
 //! The Python package: pinned tools, build and tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::environment;
 use crate::report::unexpected_skips;
@@ -16,10 +16,10 @@ const TORCH: &str = "python/requirements-torch.txt";
 /// Runs the linters and tests of the package. With `ci` a skipped test fails the run, unless it needs
 /// benchmark models that are not available.
 pub fn test(ci: bool, has_data: bool) -> Outcome {
-    let environment = environment::with(&[REQUIREMENTS])?;
-    tool(&environment, "ruff", &["format", "--check", ".", "../bench"]).run()?;
-    tool(&environment, "ruff", &["check", ".", "../bench"]).run()?;
-    develop(&environment)?;
+    let environment = environment(&[])?;
+    let sources = [".", "../bench", "../docs/site"];
+    tool(&environment, "ruff", &[&["format", "--check"], &sources[..]].concat()).run()?;
+    tool(&environment, "ruff", &[&["check"], &sources[..]].concat()).run()?;
     tool(&environment, "mypy", &["--strict", "zhat"]).run()?;
     // The tests of `zhat.torch` are run separately, by `test_torch`.
     let expected: &[&str] = if has_data { &["PyTorch"] } else { &["PyTorch", "ZHAT_DATA"] };
@@ -42,11 +42,17 @@ fn pytest(environment: &Path, args: &[&str], expected: Option<&[&str]>) -> Outco
 ///
 /// With `ci` a skipped test fails the run.
 pub fn test_torch(ci: bool) -> Outcome {
-    let environment = environment::with(&[REQUIREMENTS, TORCH])?;
-    develop(&environment)?;
+    let environment = environment(&[TORCH])?;
     // Fails here if PyTorch is missing, because the tests would then all be skipped.
     tool(&environment, "python", &["-c", "import torch"]).run()?;
     pytest(&environment, &["-k", "torch"], ci.then_some(&[]))
+}
+
+/// An environment with the pinned tools, the packages of more requirements files, and zhat itself.
+pub fn environment(more: &[&str]) -> Outcome<PathBuf> {
+    let environment = environment::with(&[&[REQUIREMENTS], more].concat())?;
+    develop(&environment)?;
+    Ok(environment)
 }
 
 /// A program of an environment, run in the package's folder.

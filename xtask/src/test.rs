@@ -1,78 +1,71 @@
 //! `cargo xtask test`: all checks and tests, as run from a fresh clone.
 
+use crate::docs;
 use crate::python;
 use crate::report::Report;
 use crate::shell::{Outcome, Step};
 use crate::wheel;
 
-/// The parts that are tested.
-#[derive(Clone, Copy, Default)]
-struct Parts {
-    rust: bool,
-    python: bool,
-    torch: bool,
-    docs: bool,
-    wheel: bool,
+/// A part of the test command.
+struct Part {
+    name: &'static str,
+    flag: &'static str,
+    /// Whether it is run without `CI=true` and without its flag.
+    core: bool,
+    work: fn(&Setting) -> Outcome,
 }
 
-/// The parts that flags name; without a flag Rust and Python, and with `CI=true` PyTorch and the documentation as well.
-/// The wheel is built only if asked for: it compiles everything once more.
-fn parts(flags: &[&str], ci: bool) -> Outcome<Parts> {
-    let mut parts = Parts::default();
-    for flag in flags {
-        match *flag {
-            "--rust" => parts.rust = true,
-            "--python" => parts.python = true,
-            "--torch" => parts.torch = true,
-            "--docs" => parts.docs = true,
-            "--wheel" => parts.wheel = true,
-            other => {
-                return Err(format!("`{other}`: expected --rust, --python, --torch, --docs or --wheel"));
-            }
-        }
+/// How the tests are run.
+struct Setting {
+    /// Continuous integration: nothing may be skipped.
+    ci: bool,
+    /// Whether the benchmark models are there.
+    has_data: bool,
+}
+
+/// All parts, in order. The parts that are not core have their own environments.
+const PARTS: [Part; 5] = [
+    Part { name: "Rust", flag: "--rust", core: true, work: |_| run_rust() },
+    Part { name: "Python", flag: "--python", core: true, work: |on| python::test(on.ci, on.has_data) },
+    Part { name: "PyTorch", flag: "--torch", core: false, work: |on| python::test_torch(on.ci) },
+    Part { name: "documentation", flag: "--docs", core: false, work: |_| docs::test() },
+    Part { name: "wheel", flag: "--wheel", core: false, work: |_| wheel::run() },
+];
+
+/// Which parts are run: those that flags name; without a flag the core, and with `CI=true` all.
+fn chosen(flags: &[&str], ci: bool) -> Outcome<Vec<bool>> {
+    if let Some(unknown) = flags.iter().find(|flag| PARTS.iter().all(|part| part.flag != **flag)) {
+        let known: Vec<_> = PARTS.iter().map(|part| part.flag).collect();
+        return Err(format!("`{unknown}`: expected {}", known.join(", ")));
     }
-    Ok(if flags.is_empty() {
-        Parts { rust: true, python: true, torch: ci, docs: ci, wheel: false }
-    } else {
-        parts
-    })
+    let wanted = |part: &Part| if flags.is_empty() { part.core || ci } else { flags.contains(&part.flag) };
+    Ok(PARTS.iter().map(wanted).collect())
 }
 
 pub fn run(flags: &[&str]) -> Outcome {
     let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    let chosen = parts(flags, ci)?;
-    let has_data = std::env::var_os("ZHAT_DATA").is_some();
-    let (tests, torch) = (|| python::test(ci, has_data), || python::test_torch(ci));
-    let mut all: Vec<(&str, bool, &dyn Fn() -> Outcome)> = vec![
-        ("Rust", chosen.rust, &run_rust),
-        ("Python", chosen.python, &tests),
-        ("PyTorch", chosen.torch, &torch),
-        ("documentation", chosen.docs, &document),
-    ];
-    if chosen.wheel {
-        all.push(("wheel", true, &wheel::run));
-    }
-    let report = run_parts(&all, flags.is_empty(), has_data);
+    let on = Setting { ci, has_data: std::env::var_os("ZHAT_DATA").is_some() };
+    let report = run_parts(&PARTS, &chosen(flags, ci)?, flags.is_empty(), &on);
     eprintln!("\n{}", report.table());
     report.verdict(ci)
 }
 
 /// Runs the chosen parts until one fails. Parts excluded by flags are not reported.
-fn run_parts(parts: &[(&'static str, bool, &dyn Fn() -> Outcome)], all: bool, has_data: bool) -> Report {
+fn run_parts(parts: &[Part], chosen: &[bool], all: bool, on: &Setting) -> Report {
     let mut report = Report::default();
     let mut failed = false;
-    for (name, chosen, work) in parts {
+    for (part, &chosen) in parts.iter().zip(chosen) {
         if !chosen {
             if all {
-                report.skip(name, "CI=true or its flag runs it");
+                report.skip(part.name, format!("CI=true or {} runs it", part.flag));
             }
         } else if failed {
-            report.skip(name, "an earlier part failed");
+            report.skip(part.name, "an earlier part failed");
         } else {
-            failed = report.run(name, work).is_err();
+            failed = report.run(part.name, || (part.work)(on)).is_err();
         }
     }
-    if !has_data {
+    if !on.has_data {
         report.unavailable("benchmark models", "ZHAT_DATA is not set");
     }
     report
@@ -95,12 +88,6 @@ fn run_rust() -> Outcome {
         Step::cargo(&[&test[..], &ARITHMETIC].concat()).env("ZHAT_SIMD", level).run()?;
     }
     Ok(())
-}
-
-/// The documentation of the library, with every link.
-fn document() -> Outcome {
-    let document = ["doc", "--package", "zhat", "--no-deps", "--profile", "ci", "--locked"];
-    Step::cargo(&document).env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 /// The tests that run every vector kernel: those of the kernels themselves, and of the methods whose inner
@@ -150,30 +137,32 @@ mod tests {
 
     #[test]
     fn continuous_integration_runs_every_part() {
-        let chosen =
-            |flags: &[&str], ci| parts(flags, ci).map(|p| [p.rust, p.python, p.torch, p.docs, p.wheel]);
-        assert_eq!(chosen(&[], false), Ok([true, true, false, false, false]));
-        assert_eq!(chosen(&[], true), Ok([true, true, true, true, false]));
-        assert_eq!(chosen(&["--torch"], false), Ok([false, false, true, false, false]));
+        assert_eq!(chosen(&[], false), Ok(vec![true, true, false, false, false]));
+        assert_eq!(chosen(&[], true), Ok(vec![true; 5]));
+        assert_eq!(chosen(&["--torch"], true), Ok(vec![false, false, true, false, false]));
         assert!(chosen(&["--ruby"], true).is_err());
     }
 
     #[test]
     fn skipped_parts_are_in_the_table_and_fail_a_complete_run() {
-        let good: &dyn Fn() -> Outcome = &|| Ok(());
-        let bad: &dyn Fn() -> Outcome = &|| Err("failed: pytest".into());
-        let report = run_parts(&[("Rust", true, good), ("PyTorch", false, good)], true, true);
+        fn part(name: &'static str, work: fn(&Setting) -> Outcome) -> Part {
+            Part { name, flag: "", core: true, work }
+        }
+        let on = Setting { ci: false, has_data: true };
+        let good = [part("Rust", |_| Ok(())), part("PyTorch", |_| Ok(()))];
+        let report = run_parts(&good, &[true, false], true, &on);
         assert!(report.table().contains("PyTorch  skipped"));
         assert!(report.verdict(false).is_ok());
         assert!(report.verdict(true).is_err());
-        let report = run_parts(&[("Rust", true, bad), ("Python", true, good)], true, true);
+        let bad = [part("Rust", |_| Err("failed: pytest".into())), part("Python", |_| Ok(()))];
+        let report = run_parts(&bad, &[true, true], true, &on);
         assert!(report.table().contains("an earlier part failed"));
         assert!(report.verdict(false).is_err());
-        let report = run_parts(&[("Rust", true, good)], true, false);
+        let report = run_parts(&good, &[true, true], true, &Setting { ci: true, has_data: false });
         assert!(report.table().contains("ZHAT_DATA is not set"));
         assert!(report.verdict(true).is_ok());
         // Parts excluded by flags do not count as skipped.
-        let report = run_parts(&[("Rust", true, good), ("PyTorch", false, good)], false, true);
+        let report = run_parts(&good, &[true, false], false, &on);
         assert!(report.verdict(true).is_ok());
     }
 }
