@@ -43,12 +43,15 @@ mod pages {
         Readme "README.md";
         Bounds "docs/bounds.md";
         Chains "docs/chains.md";
+        FactorGraphs "docs/factor-graphs.md";
         Guarantees "docs/guarantees.md";
         LanguageModel "docs/language-model.md";
         Learning "docs/learning.md";
         Methods "docs/methods.md";
+        Pairwise "docs/pairwise.md";
         Quadrature "docs/quadrature.md";
         Reproduction "docs/reproduction.md";
+        SequenceMrf "docs/sequence-mrf.md";
         Spaces "docs/spaces.md";
     }
 }
