@@ -3,7 +3,7 @@
 from functools import cache
 from math import inf, isfinite, log10, sqrt
 
-from common import peer
+from common import peer, uai
 from common.models import Model
 
 # The trivial answer may be right by chance; an error of a factor of ten never scores.
@@ -38,7 +38,7 @@ def max_error(model: Model, query: str) -> float:
         return error(model, query, [[1.0 / len(p)] * len(p) for p in expected])
     _, card, factors, observed = peer.read(str(model.path), model.evidence)
     trivial = sum(log10(k) for v, k in enumerate(card) if v not in observed)
-    trivial += sum(log10(table.mean()) for _, table in peer.numpy_reader().condition(card, factors, observed))
+    trivial += sum(log10(table.mean()) for _, table in uai.condition(factors, observed))
     return max(LEAST_MAX_ERROR, error(model, query, trivial))
 
 
@@ -51,7 +51,7 @@ def reference(model: Model, query: str) -> tuple[float | list[list[float]], floa
 @cache
 def evidence(model: Model) -> set[int]:
     """The observed variables."""
-    return set(peer.numpy_reader().read_evid(model.evidence))
+    return set(uai.read_evidence(model.evidence))
 
 
 def score(model: Model, query: str, error: float) -> float:

@@ -1,121 +1,127 @@
-"""zhat beside other libraries on exact chains: log Z and all gradients; run by `cargo xtask bench chain`."""
+"""Compares zhat with other libraries on chains: log Z and all gradients. Run by `cargo xtask bench chain`."""
 
 import argparse
-import json
 import os
-import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
+from common import tables
+from common.tools import Limits, Run, measured
+from tools import PEERS, ZHAT, Peer
+
 CASES = "64:16:1,64:64:8,256:16:1,256:64:8,1000:16:1,1000:64:8,2000:16:1,2000:64:8"
-PEERS = (
-    "numpy-scaled,dynamax,dynamax-par,hmmlearn-scaling,hmmlearn-log,pomegranate,torch-struct,torch-loop-gemm"
-)
-HERE = Path(__file__).resolve().parent
+# Calls of one library are repeated at most this long.
+CALL_SECONDS = 15
+HEADER = ("N:T:B", "library", "CPU ms", "× zhat", "peak MiB", "own MiB", "Δ gradient")  # noqa: RUF001
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
+    names = ",".join(peer.name for peer in PEERS)
     parser = argparse.ArgumentParser(prog="cargo xtask bench chain", description=__doc__)
-    parser.add_argument("--cases", default=CASES, help="N:T:B, with commas between")
-    parser.add_argument("--peers", default=PEERS, help="with commas between")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--reps", type=int, default=20, help="calls that are timed (20)")
     parser.add_argument(
-        "--limit", type=float, default=60.0, metavar="SECONDS", help="wall time of a run (60)"
+        "--cases",
+        default=CASES,
+        metavar="N:T:B,…",
+        help=f"numbers of states, positions and sequences, separated by commas ({CASES})",
     )
     parser.add_argument(
-        "--memory", type=float, default=8.0, metavar="GIB", help="resident memory of a run (8)"
+        "--peers", default=names, metavar="NAME,…", help=f"libraries, separated by commas ({names})"
     )
-    parser.add_argument("--note", default="", help="a sentence on the machine for the file's head")
-    parser.add_argument("-o", "--output", type=Path, help="also write the result to this file")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of each library (1)")
+    parser.add_argument("--reps", type=int, default=20, metavar="N", help="timed calls (20)")
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="wall time per run (60)")
+    parser.add_argument(
+        "--memory", type=float, default=8.0, metavar="GIB", help="resident memory per run (8)"
+    )
+    parser.add_argument("--note", default="", help="a sentence about the machine for the header")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the results to FILE")
     return parser.parse_args()
 
 
-def resident(process: int) -> float:
-    """The resident memory of a process in GiB."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 2**20 for line in lines if line.startswith("VmRSS")), 0.0)
+def installed(names: list[str]) -> list[Peer]:
+    """The peers with these names that are installed."""
+    known = {peer.name: peer for peer in PEERS}
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"no library {', '.join(unknown)}; choose from {', '.join(known)}")
+    for name in names:
+        if known[name].version is None:
+            print(f"left out: {name}: {known[name].package} is not installed", file=sys.stderr)
+    return [known[name] for name in names if known[name].version]
 
 
-def run(command: list[str], options: argparse.Namespace) -> dict:
-    """Runs one process under the limits; its line of JSON, or why there is none."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    begun, why = time.monotonic(), None
-    while process.poll() is None and why is None:
-        if resident(process.pid) > options.memory:
-            why = "memory"
-        elif time.monotonic() - begun > options.limit:
-            why = "time"
-        time.sleep(0.02)
-    if why:
-        process.kill()
-    output, errors = process.communicate()
-    if process.returncode == 0 and not why:
-        return json.loads(output.strip().splitlines()[-1])
-    last = (errors.strip().splitlines() or ["no message"])[-1]
-    return {"fail": why or f"failed: {last[:80]}"}
+def head(options: argparse.Namespace, peers: list[Peer]) -> str:
+    """The command, the machine and the versions."""
+    names = ",".join(peer.name for peer in peers)
+    chosen = f"--cases {options.cases} --peers {names} --threads {options.threads}"
+    limits = f"--reps {options.reps} --limit {options.limit:g} --memory {options.memory:g}"
+    threads = "one thread, pinned to one core" if options.threads == 1 else f"{options.threads} threads"
+    versions = dict.fromkeys(peer.version or peer.name for peer in (ZHAT, *peers))
+    lines = [
+        "# Chains: log Z and all gradients compared with other libraries",
+        f"`cargo xtask bench chain {chosen} {limits}`",
+        f"{tables.processor()}; {threads}. {options.note}".strip(),
+        f"A run stops at {options.limit:g} s of wall time or {options.memory:g} GiB of resident memory. "
+        "[README.md](README.md) explains the columns.",
+        f"Versions: {', '.join(versions)}.",
+    ]
+    return "\n\n".join(lines)
 
 
-def cells(peer: str, result: dict, zhat: dict, model_mib: float) -> list[str]:
-    """The row of one run."""
-    if "fail" in result:
-        return [peer, "", "", result["fail"], "", ""]
-    own = result["peak_rss_mib"] - result["base_rss_mib"] + model_mib
-    agrees = abs(result["logZ0"] - zhat["logZ0"]) <= 1e-4 * max(1.0, abs(zhat["logZ0"]))
-    difference = abs(result["gA_absmax"] - zhat["gA_absmax"]) / zhat["gA_absmax"]
-    note = f"{difference:.0e}" if agrees else f"**log Z {result['logZ0']:.4f}**"
-    milliseconds = 1000 * result["cpu_min_s"]
-    ratio = f"{result['cpu_min_s'] / zhat['cpu_min_s']:.3g}"
-    return [peer, f"{milliseconds:.1f}", ratio, f"{result['peak_rss_mib']:.0f}", f"{own:.0f}", note]
+def row(case: str, name: str, run: Run, zhat: Run) -> str:
+    """One line of the table."""
+    if "value" not in run.answer:
+        return tables.line([case, name, "", "", "", "", run.answer["status"]])
+    answer, reference = run.answer, zhat.answer
+    agrees = abs(answer["value"] - reference["value"]) <= 1e-4 * max(1.0, abs(reference["value"]))
+    largest = reference["transition_gradient_max"]
+    difference = abs(answer["transition_gradient_max"] - largest) / largest
+    figures = [
+        f"{1000 * answer['cpu_min']:.1f}",
+        f"{answer['cpu_min'] / reference['cpu_min']:.3g}",
+        f"{run.peak / 2**20:.0f}",
+        f"{(run.peak - answer['base_bytes'] + answer['model_bytes']) / 2**20:.0f}",
+        f"{difference:.0e}" if agrees else f"**log Z {answer['value']:.4f}**",
+    ]
+    return tables.line([case, name, *figures])
 
 
-def processor() -> str:
-    """The CPU's name as Linux tells it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+def compare(cases: list[str], peers: list[Peer], limits: Limits, calls: int) -> Iterator[str]:
+    """The lines of the table: every library on every case, the fastest first."""
+    yield from tables.header(HEADER)
+    for case in cases:
+        runs = {}
+        for peer in (ZHAT, *peers):
+            print(f"{case}: {peer.name}", file=sys.stderr, flush=True)
+            sizes = [*case.split(":"), str(limits.threads), str(calls), str(CALL_SECONDS)]
+            command = [sys.executable, "-m", f"peers.{peer.script}", peer.name, *sizes]
+            runs[peer.name] = measured(command, limits)
+        zhat = runs["zhat"]
+        if "value" not in zhat.answer:
+            sys.exit(f"zhat on {case}: {zhat.answer['status']}")
+        for name, run in sorted(runs.items(), key=lambda item: item[1].answer.get("cpu_min", inf)):
+            yield row(case, name, run, zhat)
 
 
 def main() -> None:
-    """All peers on all cases."""
+    """Runs all libraries on all cases."""
     options = arguments()
-    data = os.environ.get("ZHAT_DATA") or sys.exit("ZHAT_DATA must name the folder with peers/chain_peer.py")
-    script = str(Path(data) / "peers" / "chain_peer.py")
-    common = ["--threads", str(options.threads), "--reps", str(options.reps), "--budget", "15"]
-    lines = [
-        "# Chains: log Z and all gradients beside other libraries",
-        "",
-        f"`cargo xtask bench chain --cases {options.cases} --threads {options.threads}`",
-        "",
-        f"{processor()}; {options.threads} thread(s), pinned. {options.note}".strip(),
-        "",
-        "What the columns mean is said in [README.md](README.md).",
-        "",
-        "| N:T:B | library | CPU ms | × zhat | peak MiB | its own MiB | Δ gradient |",  # noqa: RUF001
-        "|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines), flush=True)
-    for case in options.cases.split(","):
-        states, steps, batch = map(int, case.split(":"))
-        sizes = ["-N", str(states), "-T", str(steps), "-B", str(batch), *common]
-        model_mib = 4 * (states * states + batch * steps * states) / 2**20
-        zhat = run([sys.executable, str(HERE / "zhat_chain.py"), *sizes], options)
-        if "fail" in zhat:
-            sys.exit(f"zhat on {case}: {zhat['fail']}")
-        results = {"zhat": zhat}
-        for peer in options.peers.split(","):
-            results[peer] = run([sys.executable, script, "--peer", peer, *sizes], options)
-        order = sorted(results, key=lambda peer: results[peer].get("cpu_min_s", float("inf")))
-        for peer in order:
-            row = [case, *cells(peer, results[peer], zhat, model_mib)]
-            lines.append("| " + " | ".join(row) + " |")
-            print(lines[-1], flush=True)
+    peers = installed(options.peers.split(","))
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+    cpu = None
+    if options.threads == 1:
+        cpu = max(os.sched_getaffinity(0))
+        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    limits = Limits(options.limit, int(options.memory * 2**30), options.threads, resident=True, cpu=cpu)
+    text = f"{head(options, peers)}\n\n"
+    print(text, flush=True)
+    for line in compare(options.cases.split(","), peers, limits, options.reps):
+        print(line, flush=True)
+        text += f"{line}\n"
         if options.output:
-            options.output.write_text("\n".join(lines) + "\n")
+            options.output.write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,24 @@
-"""What the Python peers share: the NumPy reader of ZHAT_DATA, and the lines of JSON they print."""
+"""Shared by the Python peers: reading a model, and the lines of JSON that a peer prints."""
 
-import importlib.util
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from common import uai
 
 MEMORY = ("bad_alloc", "Unable to allocate", "emory")
 
 
 class NotOfferedError(Exception):
-    """The library does not answer this question."""
-
-
-def numpy_reader() -> Any:
-    """The module `peers/uai_elimination.py` of ZHAT_DATA."""
-    path = Path(os.environ["ZHAT_DATA"]) / "peers" / "uai_elimination.py"
-    spec = importlib.util.spec_from_file_location("uai_elimination", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The library does not offer this query."""
 
 
 def read(model: str, evidence: str) -> tuple[str, list[int], list, dict[int, int]]:
-    """Kind, domain sizes, factors (scope, array) and evidence."""
-    reader = numpy_reader()
-    return *reader.read_uai(model), reader.read_evid(evidence)
+    """Kind, numbers of states, factors (scope, array) and evidence of a model in the UAI format."""
+    return *uai.read_model(model), uai.read_evidence(evidence)
 
 
 def point_mass(states: int, state: int) -> list[float]:
@@ -37,9 +27,9 @@ def point_mass(states: int, state: int) -> list[float]:
 
 
 def main(load: Callable[[str, str], Any], queries: dict[str, Callable[..., Any]]) -> None:
-    """Answers one question: `load(model, evidence)` is not counted in `seconds`, the query is.
+    """Answers one query: `seconds` is the CPU time of the query, without `load(model, evidence)`.
 
-    A query that is a generator gives answers that get better, each a dictionary; the last one counts.
+    A query may be a generator of successively better answers, each a dictionary; the last one counts.
     """
     model, evidence, query = sys.argv[1:4]
     answer: dict[str, Any] = {}
@@ -51,7 +41,7 @@ def main(load: Callable[[str, str], Any], queries: dict[str, Callable[..., Any]]
         found = queries[query](*loaded)
         for answer in found if isinstance(found, Iterator) else [{"value": found}]:
             tell(answer | {"seconds": time.process_time() - started})
-    except Exception as error:  # whatever a library raises is a result here
+    except Exception as error:  # any error of a library is a result here
         if not answer:
             tell({"status": status_of(error)})
     os._exit(0)
@@ -68,5 +58,5 @@ def status_of(error: Exception) -> str:
 
 
 def tell(answer: dict[str, Any]) -> None:
-    """On a line of its own, whatever a library printed before."""
+    """Prints an answer on a line of its own, even if a library has printed half a line before."""
     print("\n" + json.dumps(answer), flush=True)

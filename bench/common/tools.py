@@ -1,5 +1,6 @@
 """A tool and one measured run of it."""
 
+import dataclasses
 import json
 import os
 import re
@@ -7,24 +8,35 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 HERE = Path(__file__).resolve().parent
+THREADS = [f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON")]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one run: wall seconds and bytes of address space."""
+    """Limits of one run: wall seconds, bytes of memory, threads, and the processor it is pinned to.
+
+    `bytes` limits the address space, or with `resident` the resident memory, checked 50 times per second.
+    """
 
     seconds: float
     bytes: int
+    threads: int = 1
+    resident: bool = False
+    cpu: int | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave and took; `answer` has a `value`, or a `status` that says why not."""
+    """Wall seconds, CPU seconds and peak bytes of a run.
+
+    `answer` has a `value`, or a `status` that says why there is none.
+    """
 
     wall: float
     cpu: float
@@ -33,7 +45,7 @@ class Run:
 
 
 class Adapter(Protocol):
-    """How a program is asked, and what its output says."""
+    """The command line of a program, and the parser of its output."""
 
     QUERIES: tuple[str, ...]
 
@@ -55,44 +67,50 @@ class Tool:
     adapter: Adapter | None = None
 
     def run(self, model: str, evidence: str, query: str, limits: Limits) -> Run | None:
-        """One measured run; nothing if the tool has no such query at all."""
-        if self.adapter:
-            if query not in self.adapter.QUERIES:
+        """One measured run; `None` if the tool does not offer the query at all."""
+        if adapter := self.adapter:
+            if query not in adapter.QUERIES:
                 return None
-            command = self.adapter.command(self.program, model, evidence, query, limits)
-        else:
-            command = [self.program, "-m", self.script, model, evidence, query]
-        started = time.monotonic()
-        status, cpu, peak, timed_out, output = measure(command, limits)
-        wall = time.monotonic() - started
-        try:
-            answer = self.adapter.parse(output, query) if self.adapter else last_answer(output)
-        except (IndexError, ValueError):
-            answer = {"status": f"failed: exit status {status}"}
-        if timed_out and "value" not in answer:
-            answer = {"status": "time"}
-        return None if answer.get("status") == f"not offered: no {query}" else Run(wall, cpu, peak, answer)
+            command = adapter.command(self.program, model, evidence, query, limits)
+            return measured(command, limits, lambda output: adapter.parse(output, query))
+        run = measured([self.program, "-m", self.script, model, evidence, query], limits)
+        return None if run.answer.get("status") == f"not offered: no {query}" else run
 
 
 def last_answer(output: str) -> dict[str, Any]:
-    """The last line of JSON that was printed whole: of a run that time ended, the best answer so far."""
+    """The last complete line of JSON: for a run that was stopped, the best answer so far."""
     return json.loads([line for line in output.split("\n")[:-1] if line.startswith("{")][-1])
 
 
-def measure(command: list[str], limits: Limits) -> tuple[int, float, float, bool, str]:
-    """Exit status, CPU seconds, peak bytes, whether time ran out, and what was printed."""
+def measured(command: list[str], limits: Limits, parse: Callable[[str], dict[str, Any]] = last_answer) -> Run:
+    """Runs a command and parses its output."""
+    started = time.monotonic()
+    status, cpu, peak, stopped, output = measure(command, limits)
+    wall = time.monotonic() - started
+    try:
+        answer = parse(output)
+    except (IndexError, ValueError):
+        answer = {"status": f"failed: exit status {status}"}
+    if stopped and "value" not in answer:
+        answer = {"status": stopped}
+    return Run(wall, cpu, peak, answer)
+
+
+def measure(command: list[str], limits: Limits) -> tuple[int, float, float, str, str]:
+    """Exit status, CPU seconds, peak bytes, the limit that stopped the run (or ""), and the output."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         script = HERE / "measure.py"
-        limited = [sys.executable, "-S", "-E", script, str(limits.seconds), str(limits.bytes), report]
-        environment = os.environ | {"PYTHONPATH": f"{sys.path[0]}{os.pathsep}{HERE.parent}"}
+        limited = [sys.executable, "-S", "-E", script, json.dumps(dataclasses.asdict(limits)), report]
+        environment = os.environ | dict.fromkeys(THREADS, str(limits.threads))
+        environment["PYTHONPATH"] = f"{sys.path[0]}{os.pathsep}{HERE.parent}"
         done = subprocess.run(limited + command, cwd=folder, env=environment, capture_output=True, text=True)
-        status, cpu, peak, timed_out = report.read_text().split()
-    return int(status), float(cpu), float(peak), timed_out == "1", done.stdout or done.stderr
+        status, cpu, peak, *stopped = report.read_text().split()
+    return int(status), float(cpu), float(peak), "".join(stopped), done.stdout or done.stderr
 
 
 def version_of(program: str) -> str:
-    """The first number with dots that the program prints about itself."""
+    """The first number with dots in the output of `program --version`."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True)
     found = re.search(r"\d+\.\d+[.\d]*", done.stdout + done.stderr)
     return found[0] if found else "unknown"

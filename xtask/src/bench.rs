@@ -23,7 +23,7 @@ pub fn bounds(args: &[&str]) -> Outcome {
     beside("bounds", &[&["--results", &results], args].concat())
 }
 
-/// The packages that zhat's chains are compared with, and the tools that build zhat in the same environment.
+/// The libraries to compare with, and the tool that builds zhat in the same environment.
 const CHAIN_REQUIREMENTS: &str = "bench/chain/requirements.txt";
 
 pub fn chain(args: &[&str]) -> Outcome {
@@ -33,5 +33,7 @@ pub fn chain(args: &[&str]) -> Outcome {
             command.current_dir(root().join("python")).env("VIRTUAL_ENV", &environment);
         })
         .run()?;
-    Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat()).run()
+    Step::new(environment.join("bin/python"), &[&["bench/chain/run.py"], args].concat())
+        .env("PYTHONPATH", "bench")
+        .run()
 }

@@ -20,9 +20,9 @@ cargo xtask fresh [--all]           the README's two commands in an empty folder
 cargo xtask docs                    builds the documentation site in target/site/html
 cargo xtask wheel                   builds the Python wheel and tries it in an empty environment
 cargo xtask catalogue               rewrites the table of methods in docs/catalogue.md
-cargo xtask bench exact [FILTER…]   zhat beside other tools for exact inference, as a table
-cargo xtask bench bounds [FILTER…]  zhat beside other tools for approximate inference: the competition's scores
-cargo xtask bench chain             zhat beside other libraries on chains, as a table
+cargo xtask bench exact [FILTER…]   compares zhat with other tools for exact inference
+cargo xtask bench bounds [FILTER…]  compares zhat with other tools for approximate inference
+cargo xtask bench chain             compares zhat with other libraries on chains
 cargo xtask data mushroom FOLDER    fetches the mushroom table from the Rust registry";
 
 fn main() -> ExitCode {

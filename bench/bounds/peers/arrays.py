@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 
-from common import peer
+from common import peer, uai
 
 
 def read(model, evidence):
@@ -15,7 +15,7 @@ def read(model, evidence):
     free = [v for v in range(len(card)) if v not in observed]
     number = {v: i for i, v in enumerate(free)}
     tables, constant = [], 0.0
-    for scope, table in peer.numpy_reader().condition(card, factors, observed):
+    for scope, table in uai.condition(factors, observed):
         if scope:
             tables.append(([number[v] for v in scope], table))
         else:

@@ -2,7 +2,7 @@
 
 from pgmpy.readwrite import UAIReader
 
-from common import peer
+from common import peer, uai
 from peers import pgmpy
 
 
@@ -11,7 +11,7 @@ def load(model, evidence):
     network = UAIReader(model).get_model()
     if hasattr(network, "to_markov_model"):
         network = network.to_markov_model()
-    observed = {f"var_{v}": x for v, x in peer.numpy_reader().read_evid(evidence).items()}
+    observed = {f"var_{v}": x for v, x in uai.read_evidence(evidence).items()}
     return network, observed
 
 

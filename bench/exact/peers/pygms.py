@@ -6,13 +6,13 @@ import numpy as np
 import pygms
 from pygms.wmb import JTree
 
-from common import peer
+from common import peer, uai
 
 
 def load(model, evidence):
     """Its own reader and its own conditioning."""
     graph = pygms.GraphModel(pygms.readUai(model))
-    observed = peer.numpy_reader().read_evid(evidence)
+    observed = uai.read_evidence(evidence)
     graph.condition(observed)
     return graph, observed
 

@@ -1,0 +1,60 @@
+"""Times one library on one problem, in a process of its own, and prints one line of JSON."""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from common import peer
+from problem import Problem, random_problem
+
+# log Z of each sequence, and the gradient of their sum with respect to transitions and emissions.
+Result = tuple[np.ndarray, np.ndarray, np.ndarray]
+Loader = Callable[[Problem], Callable[[], Result]]
+
+
+def peak_bytes() -> int:
+    """The peak of the resident memory so far."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main(loaders: dict[str, Loader]) -> None:
+    """The command line `PEER STATES POSITIONS SEQUENCES THREADS CALLS SECONDS` of every peer.
+
+    A loader prepares a problem and returns a function that solves it. The first call, in which a library may
+    compile, is not timed. Then calls are timed until CALLS are done or SECONDS have passed.
+    """
+    name, *sizes = sys.argv[1:6]
+    calls, seconds = int(sys.argv[6]), float(sys.argv[7])
+    try:
+        peer.tell(times(loaders[name], random_problem(*map(int, sizes)), calls, seconds))
+    except Exception as error:  # any error of a library is a result here
+        peer.tell({"status": peer.status_of(error)})
+    os._exit(0)
+
+
+def times(loader: Loader, problem: Problem, calls: int, seconds: float) -> dict:
+    """Solves the problem once for the result, then repeatedly for the times."""
+    solve = loader(problem)
+    base = peak_bytes()
+    log_z, transitions, emissions = solve()
+    answer = {
+        "value": float(log_z[0]),
+        "transition_gradient_max": float(np.abs(transitions).max()),
+        "transition_gradient_sum": float(np.sum(transitions, dtype=np.float64)),
+        "emission_gradient_sum": float(np.sum(emissions, dtype=np.float64)),
+    }
+    del log_z, transitions, emissions
+    wall, cpu = [], []
+    started = time.perf_counter()
+    while len(cpu) < calls and time.perf_counter() - started < seconds:
+        clocks = time.perf_counter(), time.process_time()
+        solve()
+        wall.append(time.perf_counter() - clocks[0])
+        cpu.append(time.process_time() - clocks[1])
+    model = problem.transitions.nbytes + problem.emissions.nbytes
+    figures = {"cpu_min": min(cpu), "wall_min": min(wall), "calls": len(cpu)}
+    return answer | figures | {"base_bytes": base, "model_bytes": model}
