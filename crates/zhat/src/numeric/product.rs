@@ -1,4 +1,7 @@
-//! Matrix products: the only wrapper of the `gemm` crate.
+//! Matrix products: the only wrapper of the `gemm` crates. Those for single and double precision are used directly,
+//! because `gemm` itself also compiles the products of complex numbers.
+
+use gemm_common::Parallelism;
 
 /// A read-only matrix: element (i, j) is at `data[i·row_stride + j·column_stride]`.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,30 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
+/// dst ← alpha·dst + beta·lhs·rhs: rows, columns and inner size; dst, its column and row stride, whether it is
+/// read; lhs and rhs with their strides; alpha, beta; three flags for complex numbers; parallelism.
+type Kernel<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
+
 mod sealed {
     /// The number types of `multiply`: `f32` and `f64`, no others.
     pub trait Scalar: Copy + Send + Sync + 'static {
@@ -53,14 +80,22 @@ mod sealed {
         const ZERO: Self;
         /// 1.
         const ONE: Self;
+        /// The matrix product for this processor.
+        fn kernel() -> super::Kernel<Self>;
     }
     impl Scalar for f32 {
         const ZERO: f32 = 0.0;
         const ONE: f32 = 1.0;
+        fn kernel() -> super::Kernel<f32> {
+            gemm_f32::gemm::f32::get_gemm_fn()
+        }
     }
     impl Scalar for f64 {
         const ZERO: f64 = 0.0;
         const ONE: f64 = 1.0;
+        fn kernel() -> super::Kernel<f64> {
+            gemm_f64::gemm::f64::get_gemm_fn()
+        }
     }
 }
 pub(super) use sealed::Scalar;
@@ -83,9 +118,9 @@ pub(super) use sealed::Scalar;
 pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
     let threads = rayon::current_num_threads();
     let parallelism = if threads > 1 && a.rows * b.columns * a.columns > 1 << 16 {
-        gemm::Parallelism::Rayon(threads)
+        Parallelism::Rayon(threads)
     } else {
-        gemm::Parallelism::None
+        Parallelism::None
     };
     product(a, b, c, accumulate, parallelism);
 }
@@ -95,38 +130,37 @@ pub fn multiply<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: 
 /// # Panics
 /// If the shapes do not match.
 pub(crate) fn multiply_here<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool) {
-    product(a, b, c, accumulate, gemm::Parallelism::None);
+    product(a, b, c, accumulate, Parallelism::None);
 }
 
-fn product<T: Scalar>(
-    a: Matrix<T>,
-    b: Matrix<T>,
-    c: &mut [T],
-    accumulate: bool,
-    parallelism: gemm::Parallelism,
-) {
+fn product<T: Scalar>(a: Matrix<T>, b: Matrix<T>, c: &mut [T], accumulate: bool, parallelism: Parallelism) {
     assert_eq!(a.columns, b.rows, "inner dimensions of the product");
     assert_eq!(c.len(), a.rows * b.columns, "size of the result");
     if c.is_empty() {
         return;
     }
+    // The kernels prefer columns of the result to be contiguous, so Cᵀ = Bᵀ·Aᵀ is computed unless C is one
+    // column.
+    let columns = b.columns;
+    let (left, right, column_stride, row_stride) =
+        if columns > 1 { (b.transposed(), a.transposed(), columns, 1) } else { (a, b, 1, columns) };
     // SAFETY: the constructors and the assertions above keep every index i·row_stride + j·column_stride
-    // inside its slice; `c` is not aliased. gemm takes the column stride first.
+    // inside its slice; `c` is not aliased.
     unsafe {
-        gemm::gemm(
-            a.rows,
-            b.columns,
-            a.columns,
+        T::kernel()(
+            left.rows,
+            right.columns,
+            left.columns,
             c.as_mut_ptr(),
-            1,
-            b.columns as isize,
+            column_stride as isize,
+            row_stride as isize,
             accumulate,
-            a.data.as_ptr(),
-            a.column_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.column_stride as isize,
-            b.row_stride as isize,
+            left.data.as_ptr(),
+            left.column_stride as isize,
+            left.row_stride as isize,
+            right.data.as_ptr(),
+            right.column_stride as isize,
+            right.row_stride as isize,
             if accumulate { T::ONE } else { T::ZERO },
             T::ONE,
             false,
