@@ -117,7 +117,9 @@ def notebook(path: Path, folder: Path) -> str:
     title = re.search(r"^# (.*)", text, flags=re.MULTILINE)
     alternative = f"Figure of the notebook {title[1] if title else path.stem}"
     text = text.replace("![png](", f"![{alternative}](")
-    return f"{text}\n\n*This page is the notebook `python/examples/{path.name}`, run when the site is built.*\n"
+    return (
+        f"{text}\n\n*This page is the notebook `python/examples/{path.name}`, run when the site is built.*\n"
+    )
 
 
 class Page(HTMLParser):
@@ -160,7 +162,7 @@ class Page(HTMLParser):
 
 
 def check(site: Path) -> list[str]:
-    """What is wrong with the finished site: broken links and anchors, missing titles and alternative texts."""
+    """The problems of the finished site: broken links and anchors, missing titles and alternative texts."""
     pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
     problems = []
     titles: dict[str, Path] = {}
