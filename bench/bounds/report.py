@@ -1,4 +1,4 @@
-"""The results as Markdown: scores, bounds, and the error of every log Z."""
+"""The results as Markdown: scores, bounds, and the error of each log Z."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,15 +10,15 @@ from common.tables import header, line, processor
 from score import reference, score
 
 NAMES = {"logz": "PR", "marginals": "MAR"}
-# Beyond half a unit of a reference's last digit; some have twelve digits, more than their sums were exact to.
+# Added to half a unit of a reference's last digit: some references have more digits than are correct.
 TOLERANCE = 1e-7
 
 
 class Results:
-    """The runs of one limit, on models that every method was run on."""
+    """The runs with one time limit, on models that every method was run on."""
 
     def __init__(self, models: list[Model], records: list[dict], limit: float) -> None:
-        """Of all records those of the limit."""
+        """Selects the records with this limit."""
         labels = {model.label for model in models}
         here = [r for r in records if r["limit"] == limit and r["model"] in labels]
         self.runs = {(r["query"], r["tool"], r["model"]): r for r in here}
@@ -27,47 +27,47 @@ class Results:
         self.models = {query: [m for m in models if self.is_complete(query, m)] for query in NAMES}
 
     def is_complete(self, query: str, model: Model) -> bool:
-        """Whether every method that was asked this of any model was asked it of this one."""
+        """Whether every method with runs for this query was run on this model."""
         asked = {tool for q, tool, _ in self.runs if q == query}
         return bool(asked) and all((query, tool, model.label) in self.runs for tool in asked)
 
     def of(self, query: str, tool: str, family: str = "") -> list[tuple[Model, dict]]:
-        """The runs of a method, of one family or of all."""
+        """The runs of a method, for one family or all."""
         chosen = [m for m in self.models[query] if family in ("", m.family)]
         return [(m, self.runs[query, tool, m.label]) for m in chosen if (query, tool, m.label) in self.runs]
 
     def score(self, query: str, tool: str, family: str = "") -> str:
-        """The mean; a run without an answer scores nothing."""
+        """The mean score; a run without a result scores 0."""
         runs = self.of(query, tool, family)
         scores = [score(m, query, r["error"]) if "error" in r else 0.0 for m, r in runs]
         return f"{fmean(scores):.1f}" if scores else ""
 
 
 def outcome(record: dict) -> str:
-    """`answer`, or what there is instead, in a word."""
+    """`result`, or one or two words that say why there is none."""
     if "error" in record:
-        return "answer" if isfinite(record["error"]) else "no number"
+        return "result" if isfinite(record["error"]) else "no number"
     return record["status"].split(":")[0]
 
 
 def summary(results: Results) -> Iterator[str]:
-    """The scores of every method."""
-    columns = [("PR", "answers", "median error"), ("MAR", "answers", "median error")]
-    yield from header(["method", *columns[0], *columns[1], "no answer"])
+    """The scores of all methods."""
+    columns = [("PR", "results", "median error"), ("MAR", "results", "median error")]
+    yield from header(["method", *columns[0], *columns[1], "no result"])
     for tool in results.tools:
         cells, without = [], Counter()
         for query in NAMES:
             runs = [record for _, record in results.of(query, tool)]
             found = Counter(map(outcome, runs))
-            errors = [r["error"] for r in runs if outcome(r) == "answer"]
-            cells += [results.score(query, tool), f"{found.pop('answer', 0)} of {len(runs)}" if runs else ""]
+            errors = [r["error"] for r in runs if outcome(r) == "result"]
+            cells += [results.score(query, tool), f"{found.pop('result', 0)} of {len(runs)}" if runs else ""]
             cells.append(f"{median(errors):.2g}" if errors else "")
             without += found
         yield line([tool, *cells, ", ".join(f"{n} {word}" for word, n in sorted(without.items()))])
 
 
 def families(results: Results, query: str) -> Iterator[str]:
-    """The mean score of every method on every family."""
+    """The mean score of each method on each family."""
     tools = [tool for tool in results.tools if results.of(query, tool)]
     yield from header([NAMES[query], "models", *tools])
     for family in dict.fromkeys(m.family for m in results.models[query]):
@@ -76,7 +76,7 @@ def families(results: Results, query: str) -> Iterator[str]:
 
 
 def gaps(results: Results, tool: str) -> tuple[dict[str, list[float]], list[str]]:
-    """How far the ends that there are lie outside of the reference, and a line on each that does not hold."""
+    """Distances of the finite bounds from the reference, and one line for each violated bound."""
     distances: dict[str, list[float]] = {"high": [], "low": []}
     violated = []
     for model, record in results.of("logz", tool):
@@ -91,7 +91,7 @@ def gaps(results: Results, tool: str) -> tuple[dict[str, list[float]], list[str]
 
 
 def bounds(results: Results) -> Iterator[str]:
-    """Methods with bounds: how many do not hold, how wide they are."""
+    """For methods with bounds: the number of violated bounds, and mean gaps."""
     yield from header(
         ["method", "confidence", "violated", "upper", "mean gap above", "lower", "mean gap below"]
     )
@@ -111,7 +111,7 @@ def bounds(results: Results) -> Iterator[str]:
 
 
 def errors(results: Results) -> Iterator[str]:
-    """log10 Z less the reference, model by model."""
+    """log10 Z minus the reference, for each model."""
     tools = [tool for tool in results.tools if results.of("logz", tool)]
     yield from header(["Δ log₁₀ Z", "reference", *tools])
     for model in results.models["logz"]:
@@ -122,8 +122,8 @@ def errors(results: Results) -> Iterator[str]:
 
 
 def difference(record: dict, expected: float, rounding: float) -> str:
-    """Signed; 0 where rounding explains it."""
-    if outcome(record) != "answer":
+    """With its sign; 0 if rounding explains it."""
+    if outcome(record) != "result":
         return outcome(record)
     return "0" if record["error"] <= rounding + TOLERANCE else f"{record['value'] - expected:+.2g}"
 
@@ -135,30 +135,30 @@ def render(models: list[Model], records: list[dict], note: str) -> str:
     lines = [
         "# Approximate inference: results\n",
         f"{processor()}; one thread. {share(records)} {note}".strip() + "\n",
-        f"A run ends at its limit of wall time or at {memory} of address space. "
-        "What the columns mean is said in [README.md](README.md).\n",
+        f"A run stops at its limit of wall time or at {memory} of address space. "
+        "[README.md](README.md) explains the columns.\n",
         f"Versions: {', '.join(versions)}.",
     ]
     for limit in sorted({r["limit"] for r in records}):
         results = Results(models, records, limit)
         counts = " and ".join(f"{len(results.models[q])} models for {NAMES[q]}" for q in NAMES)
-        lines += section(f"{limit:g} seconds", [f"{counts}, those that every method was run on.", ""])
+        lines += section(f"{limit:g} seconds", [f"{counts}: those that every method was run on.", ""])
         lines += summary(results)
         lines += section("By family", [*families(results, "logz"), "", *families(results, "marginals")], 3)
         lines += section("Bounds on log₁₀ Z", bounds(results), 3)
-        lines += section("Every log₁₀ Z", errors(results), 3)
+        lines += section("Each log₁₀ Z", errors(results), 3)
     return "\n".join(lines).rstrip()
 
 
 def share(records: list[dict]) -> str:
-    """How much of a processor long runs had: on a busy machine not all of it."""
+    """CPU time divided by wall time of long runs, which is below 1 on a busy machine."""
     long = [r for r in records if r["wall"] > 0.5 * r["limit"]]
     if not long:
         return ""
     had = sum(r["cpu"] for r in long) / sum(r["wall"] for r in long)
-    return f"Runs of more than half of their limit had {had:.0%} of a processor."
+    return f"CPU time is {had:.0%} of wall time in runs longer than half their limit."
 
 
 def section(title: str, body: Iterable[str], level: int = 2) -> list[str]:
-    """A title with what is below it."""
+    """A title and the lines below it."""
     return ["", f"{'#' * level} {title}", "", *body]

@@ -1,4 +1,4 @@
-"""The competition's scores of approximate methods; run by `cargo xtask bench bounds`."""
+"""Compares zhat with other tools for approximate inference. Run by `cargo xtask bench bounds`."""
 
 import argparse
 import json
@@ -16,35 +16,34 @@ from tools import find
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="cargo xtask bench bounds", description=__doc__)
-    parser.add_argument("filters", nargs="*", metavar="FILTER", help="models whose family/name contains this")
-    parser.add_argument("--zhat", required=True, type=os.path.abspath, help="the zhat program")
     parser.add_argument(
-        "--python", metavar="PROGRAM", help="a Python that has pomegranate, if this one has not"
+        "filters", nargs="*", metavar="FILTER", help="run models whose family/name contains FILTER"
     )
+    parser.add_argument("--zhat", required=True, type=os.path.abspath, help="the zhat program")
+    parser.add_argument("--python", metavar="PROGRAM", help="a Python interpreter that has pomegranate")
     parser.add_argument("--query", choices=["logz", "marginals", "both"], default="both")
     parser.add_argument(
         "--tool",
         action="append",
-        help="only methods whose name contains this; may be repeated",
+        metavar="NAME",
+        help="run only methods whose name contains NAME; may be repeated",
     )
-    parser.add_argument(
-        "--limit", type=float, default=20.0, metavar="SECONDS", help="wall time of a run (20)"
-    )
-    parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space of a run (8)")
+    parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="wall time per run (20)")
+    parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space per run (8)")
     parser.add_argument(
         "--results",
         type=Path,
         required=True,
         metavar="FILE",
-        help="a line of JSON for every run is added to it; what is there is not run again",
+        help="append one line of JSON per run to FILE; runs that are in FILE are not repeated",
     )
-    parser.add_argument("--report", action="store_true", help="run nothing, print the file as Markdown")
-    parser.add_argument("--note", default="", help="a sentence on the machine for the report's head")
+    parser.add_argument("--report", action="store_true", help="run nothing; print the file as Markdown")
+    parser.add_argument("--note", default="", help="a sentence about the machine for the header")
     return parser.parse_args()
 
 
 def recorded(model: models.Model, query: str, tool: Tool, limits: Limits, run: Run) -> dict:
-    """A run as it is kept: of marginals their error, of log Z the answer and its bounds."""
+    """The record of a run: the error of marginals; log Z with its bounds."""
     record = key(model, query, tool, limits)
     record |= {"version": tool.version, "memory": limits.bytes}
     record |= {"wall": run.wall, "cpu": run.cpu, "peak": run.peak}
@@ -57,12 +56,12 @@ def recorded(model: models.Model, query: str, tool: Tool, limits: Limits, run: R
 
 
 def key(model: models.Model, query: str, tool: Tool, limits: Limits) -> dict:
-    """What is run once."""
+    """Identifies a run."""
     return {"model": model.label, "query": query, "tool": tool.name, "limit": limits.seconds}
 
 
 def main() -> None:
-    """Runs what is not yet in the file, or prints it."""
+    """Runs what is not in the file, or prints the file."""
     options = arguments()
     data = os.environ.get("ZHAT_DATA") or sys.exit("ZHAT_DATA must name the folder with uai/INDEX.tsv")
     chosen = models.select(Path(data), options.filters, everything=True)

@@ -1,4 +1,4 @@
-"""The competition's scores: max(0, 100 (1 − Err / MaxErr))."""
+"""The scores of the UAI competition: max(0, 100 (1 − Err / MaxErr))."""
 
 from functools import cache
 from math import inf, isfinite, log10, sqrt
@@ -6,17 +6,17 @@ from math import inf, isfinite, log10, sqrt
 from common import peer, uai
 from common.models import Model
 
-# The trivial answer may be right by chance; an error of a factor of ten never scores.
+# The trivial result may be right by chance; an error of 1 or more in log10 Z then still scores 0.
 LEAST_MAX_ERROR = 1.0
 
 
 def hellinger(p: list[float], q: list[float]) -> float:
-    """√(1 − Σ √(p q)), in its form without cancellation."""
+    """√(1 − Σ √(p q)), computed without cancellation."""
     return sqrt(sum((sqrt(a) - sqrt(b)) ** 2 for a, b in zip(p, q, strict=True)) / 2)
 
 
 def error(model: Model, query: str, value: float | list[list[float]]) -> float:
-    """|Δ log10 Z|, or the mean Hellinger distance over unobserved variables; ∞ of what is not a number."""
+    """|Δ log10 Z|, or the mean Hellinger distance over unobserved variables; ∞ if not finite."""
     expected, _ = reference(model, query)
     if query == "logz":
         return abs(value - expected) if isfinite(value) else inf
@@ -32,7 +32,7 @@ def error(model: Model, query: str, value: float | list[list[float]]) -> float:
 
 @cache
 def max_error(model: Model, query: str) -> float:
-    """Of an answer that takes no work: Z = |X| Π mean f, as if no two factors met, or uniform marginals."""
+    """The error of a trivial result: Z = |X| Π mean f, or uniform marginals."""
     expected, _ = reference(model, query)
     if query == "marginals":
         return error(model, query, [[1.0 / len(p)] * len(p) for p in expected])
@@ -44,7 +44,7 @@ def max_error(model: Model, query: str) -> float:
 
 @cache
 def reference(model: Model, query: str) -> tuple[float | list[list[float]], float]:
-    """The reference answer and half a unit of its last digit."""
+    """The reference result and half a unit of its last digit."""
     return model.reference(query)
 
 

@@ -1,4 +1,4 @@
-"""The methods that are here."""
+"""The methods, and which of them are installed."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ PYTHON = (
 
 
 def find(zhat_program: str, other_python: str | None) -> tuple[list[Tool], list[str]]:
-    """The methods that are here, zhat's first, and a line on each that is not."""
+    """The installed methods, zhat first, and one line for each that is not installed."""
     version = version_of(zhat_program)
     tools = [Tool(f"zhat {name}", version, program=zhat_program, adapter=Zhat(name)) for name in ZHAT]
     missing = []
@@ -30,6 +30,6 @@ def find(zhat_program: str, other_python: str | None) -> tuple[list[Tool], list[
 
 
 def package_version(python: str, package: str) -> str:
-    """Of a package where this Python looks; empty if it is not there."""
+    """The version of a package of this Python interpreter; empty if it is not installed."""
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()

@@ -1,1 +1,1 @@
-"""What the comparisons with other tools share; `bench/` is on the module path of all of them."""
+"""Shared by the benchmarks, which all have `bench/` on their module path."""

@@ -1,4 +1,4 @@
-"""The benchmark models of ZHAT_DATA and their reference answers."""
+"""The benchmark models of ZHAT_DATA and their reference results."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ DEFAULT = ("Segmentation_11", "Grids_11", "Pedigree_11", "Promedus_11", "ObjectD
 
 @dataclass(frozen=True)
 class Model:
-    """A model file of the index; names alone are not unique, families with them are."""
+    """A model file of the index, identified by family and name."""
 
     family: str
     name: str
@@ -25,12 +25,12 @@ class Model:
 
     @property
     def evidence(self) -> str:
-        """The evidence file's path, or nothing."""
+        """The path of the evidence file, or an empty string."""
         path = self.path.with_name(self.path.name + ".evid")
         return str(path) if path.exists() else ""
 
     def reference(self, query: str) -> tuple[float | list[list[float]], float] | None:
-        """The reference answer and half a unit of its last digit."""
+        """The reference result and half a unit of its last digit."""
         path = self.path.with_name(self.path.name + {"logz": ".PR", "marginals": ".MAR"}[query])
         if not path.exists():
             return None
@@ -44,7 +44,7 @@ class Model:
 
 
 def index(data: Path) -> list[Model]:
-    """Every model of the index."""
+    """All models of the index."""
     with open(data / "uai" / "INDEX.tsv", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     files = [(row["family"], row["name"]) for row in rows]
@@ -52,7 +52,7 @@ def index(data: Path) -> list[Model]:
 
 
 def fits(model: Model, program: str, query: str, memory: int) -> bool:
-    """Whether zhat says that it can answer exactly within the memory."""
+    """Whether zhat forecasts that an exact result fits the memory."""
     evidence = ["--evidence", model.evidence] if model.evidence else []
     command = [program, "info", str(model.path), *evidence, "--memory", str(memory), "--json"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -62,7 +62,7 @@ def fits(model: Model, program: str, query: str, memory: int) -> bool:
 
 
 def select(data: Path, filters: list[str], everything: bool) -> list[Model]:
-    """The models to run: those whose `family/name` contains a filter, the default ones, or all."""
+    """The models to run: those whose `family/name` contains a filter, all, or the default ones."""
     models = index(data)
     if filters:
         return [m for m in models if any(part in m.label for part in filters)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def line(cells: Iterable[str]) -> str:
-    """A line of a Markdown table."""
+    """One line of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
@@ -16,7 +16,7 @@ def header(names: Iterable[str]) -> list[str]:
 
 
 def processor() -> str:
-    """The CPU's name as Linux tells it."""
+    """The name of the CPU, from /proc/cpuinfo."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -5,18 +5,18 @@ from math import inf, isfinite
 from common.models import Model
 from common.tools import Run
 
-HEADER = ("model", "query", "tool", "CPU s", "of it solving", "peak MB", "error", "× zhat")  # noqa: RUF001
+HEADER = ("model", "query", "tool", "CPU s", "solving s", "peak MB", "error", "× zhat")  # noqa: RUF001
 
 
 def seconds(value: float | None) -> str:
-    """Three decimals below a second."""
+    """Seconds, with three decimals below 1 s."""
     if value is None:
         return ""
     return f"{value:.3f}" if value < 1 else f"{value:.1f}"
 
 
 def error_of(model: Model, query: str, answer: dict) -> str:
-    """|Δ log10 Z| or the largest difference of two marginals, in bold where rounding does not explain it."""
+    """|Δ log10 Z| or the largest difference between two marginals; bold if rounding does not explain it."""
     reference, value = model.reference(query), answer["value"]
     if reference is None:
         return "no reference"
@@ -35,7 +35,7 @@ def error_of(model: Model, query: str, answer: dict) -> str:
 
 
 def group(model: Model, query: str, runs: dict[str, Run]) -> list[list[str]]:
-    """The rows of one model and query: answers by their CPU time, then the tools that gave none."""
+    """The rows of one model and query: results ordered by CPU time, then tools without a result."""
     base = runs["zhat"].cpu if "zhat" in runs and "value" in runs["zhat"].answer else None
     answered = {name: run for name, run in runs.items() if "value" in run.answer}
     rows = []

@@ -1,4 +1,4 @@
-"""zhat beside other tools for exact inference, as a Markdown table; run by `cargo xtask bench exact`."""
+"""Compares zhat with other tools for exact inference. Run by `cargo xtask bench exact`."""
 
 import argparse
 import os
@@ -16,20 +16,29 @@ from tools import find
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="cargo xtask bench exact", description=__doc__)
-    parser.add_argument("filters", nargs="*", metavar="FILTER", help="models whose family/name contains this")
+    parser.add_argument(
+        "filters", nargs="*", metavar="FILTER", help="run models whose family/name contains FILTER"
+    )
     parser.add_argument("--zhat", required=True, type=os.path.abspath, help="the zhat program")
-    parser.add_argument("--all", action="store_true", help="every model that zhat says fits")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="run every model for which zhat forecasts an exact result within --memory",
+    )
     parser.add_argument("--query", choices=["logz", "marginals", "both"], default="both")
     parser.add_argument(
-        "--tool", action="append", help="only tools whose name contains this; may be repeated"
+        "--tool",
+        action="append",
+        metavar="NAME",
+        help="run only tools whose name contains NAME; may be repeated",
     )
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="wall time per run (60)")
+    parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space per run (8)")
     parser.add_argument(
-        "--limit", type=float, default=60.0, metavar="SECONDS", help="wall time of a run (60)"
+        "--forecast", action="store_true", help="run only zhat, and compare its forecasts with measurements"
     )
-    parser.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space of a run (8)")
-    parser.add_argument("--forecast", action="store_true", help="zhat's forecasts beside what its runs take")
-    parser.add_argument("--note", default="", help="a sentence on the machine for the file's head")
-    parser.add_argument("-o", "--output", type=Path, help="also write the result to this file")
+    parser.add_argument("--note", default="", help="a sentence about the machine for the header")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the results to FILE")
     return parser.parse_args()
 
 
@@ -49,7 +58,7 @@ def compare(
 
 
 def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], limits: Limits) -> str:
-    """What was run, on what, with which versions."""
+    """The command, the machine and the versions."""
     switches = [name for name, on in (("--all", options.all), ("--forecast", options.forecast)) if on]
     limited = [f"--query {options.query}", f"--limit {options.limit:g}", f"--memory {options.memory:g}"]
     shown = " ".join([*options.filters, *switches, *limited])
@@ -58,9 +67,9 @@ def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], lim
         "# Exact inference: results",
         f"`cargo xtask bench exact {shown}`",
         f"{tables.processor()}; one thread. {options.note}".strip(),
-        "CPU seconds are user and system time of the whole process; "
-        f"a run ends at {limits.seconds:g} s of wall time or {limits.bytes / 2**30:g} GiB of address space. "
-        "What the columns mean is said in [README.md](README.md).",
+        "CPU seconds are the user and system time of the whole process; "
+        f"a run stops at {limits.seconds:g} s of wall time or {limits.bytes / 2**30:g} GiB of address space. "
+        "[README.md](README.md) explains the columns.",
         "Versions: " + ", ".join(versions) + ".",
         *(f"Left out: {line}." for line in missing),
     ]
@@ -68,7 +77,7 @@ def head(options: argparse.Namespace, tools: list[Tool], missing: list[str], lim
 
 
 def main() -> None:
-    """Compares, or checks the forecasts."""
+    """Compares tools, or checks forecasts."""
     options = arguments()
     data = os.environ.get("ZHAT_DATA") or sys.exit("ZHAT_DATA must name the folder with uai/INDEX.tsv")
     limits = Limits(options.limit, int(options.memory * 2**30))

@@ -1,4 +1,4 @@
-"""The tools that are here."""
+"""The tools, and which of them are installed."""
 
 import importlib.metadata
 import importlib.util
@@ -10,7 +10,7 @@ from peers.toulbar2 import Toulbar2
 
 
 def find(zhat_program: str) -> tuple[list[Tool], list[str]]:
-    """The tools that are here, zhat first, and a line on each that is not."""
+    """The installed tools, zhat first, and one line for each that is not installed."""
     tools, missing = [Tool("zhat", version_of(zhat_program), program=zhat_program, adapter=zhat)], []
     if program := shutil.which("toulbar2"):
         for neighbours in (12, 24):

@@ -1,8 +1,8 @@
-"""Neighbours of a few words by word2vec: a column of `zhat repro lifted-table1`.
+"""Nearest neighbours of five words by word2vec, as a column of `zhat repro lifted-table1`.
 
-CBOW, 100 numbers a word, a window of 4, 5 epochs, as in Jernite, Rush & Sontag (2015), Table 1.
+CBOW with 100 dimensions, window 4 and 5 epochs, as in Table 1 of Jernite, Rush and Sontag (2015).
 
-    python bench/word2vec/run.py FOLDER     # the folder that `zhat repro` writes to
+    python bench/word2vec/run.py OUTPUT     # the folder of `zhat repro lifted-table1 --output OUTPUT`
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ NEAREST = 3
 
 
 def main() -> None:
-    """Learns and writes the neighbours."""
+    """Trains the model and writes the neighbours."""
     data = os.environ.get("ZHAT_DATA")
     if data is None or len(sys.argv) != 2:
-        sys.exit("usage: ZHAT_DATA=… run.py FOLDER, with data/ptb/ptb.train.txt in the folder of ZHAT_DATA")
+        sys.exit("usage: ZHAT_DATA=DATA run.py OUTPUT, where DATA contains data/ptb/ptb.train.txt")
     text = (Path(data) / "data/ptb/ptb.train.txt").read_text()
     sentences = [line.split() for line in text.splitlines() if line.strip()]
     started = time.perf_counter()
-    # One worker: with more of them the result is another each time.
+    # With more than one worker the result differs between runs.
     model = Word2Vec(sentences, vector_size=100, window=4, epochs=5, sg=0, min_count=1, workers=1, seed=1)
     seconds = time.perf_counter() - started
     lines = []

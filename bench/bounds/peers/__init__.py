@@ -1,1 +1,1 @@
-"""The tools that are compared; a Python library is a script whose lines of JSON get better."""
+"""The tools that are compared, one file each; a Python library prints successively better results as JSON."""

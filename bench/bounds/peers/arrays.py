@@ -1,4 +1,4 @@
-"""The model after evidence: nothing is left of an observed variable but its value in every table."""
+"""Models as arrays in which evidence has been applied and observed variables removed."""
 
 from math import log
 
@@ -8,9 +8,9 @@ from common import peer, uai
 
 
 def read(model, evidence):
-    """Domain sizes and factors of the unobserved variables, numbered anew; ln of constants; the rest."""
+    """Numbers of states and factors of the unobserved variables, renumbered; ln of constants; the rest."""
     _, card, factors, observed = peer.read(model, evidence)
-    # Some libraries stumble over variables with one state.
+    # Some libraries fail on variables with one state.
     observed |= {v: 0 for v, states in enumerate(card) if states == 1}
     free = [v for v in range(len(card)) if v not in observed]
     number = {v: i for i, v in enumerate(free)}
@@ -31,13 +31,13 @@ def expand(marginals, rest):
 
 
 def until_equal(answer, tolerance=1e-9):
-    """Answers after 10, 20, 40 … iterations, each from the beginning, until two agree or time is up."""
+    """Results after 10, 20, 40 … iterations, each from the start, until two agree or the run is stopped."""
     iterations, before = 10, None
     while True:
         told, numbers = answer(iterations)
         yield {"value": told, "iterations": iterations}
         numbers = np.asarray(numbers)
-        # Messages that are not numbers stay so.
+        # Messages that are NaN or infinite remain so.
         if not np.isfinite(numbers).all() or (
             before is not None and np.abs(numbers - before).max() <= tolerance
         ):

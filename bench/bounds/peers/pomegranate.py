@@ -1,4 +1,4 @@
-"""pomegranate: loopy belief propagation in single precision; marginals only, its messages stay inside."""
+"""pomegranate: loopy belief propagation in single precision; marginals only, it does not return messages."""
 
 import torch
 from pomegranate.distributions import Categorical, JointCategorical
@@ -9,7 +9,7 @@ from peers import arrays
 
 
 def load(model, evidence):
-    """Factors are scaled to add up to one, as it demands."""
+    """Factors are normalised, as pomegranate requires."""
     card, factors, _, rest = arrays.read(model, evidence)
     graph = FactorGraph()
     variables = [Categorical(torch.full((1, states), 1.0 / states)) for states in card]
@@ -25,7 +25,7 @@ def load(model, evidence):
 
 
 def marginals(graph, card, rest):
-    """It begins anew at every call, so more iterations are another call."""
+    """Each call starts from the beginning, with more iterations."""
     nothing = torch.zeros((1, len(card)), dtype=torch.bool)
     unknown = torch.masked.MaskedTensor(torch.zeros((1, len(card)), dtype=torch.int64), mask=nothing)
 

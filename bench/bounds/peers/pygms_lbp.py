@@ -1,4 +1,4 @@
-"""pyGMs: loopy belief propagation, parallel schedule, linear domain, as many iterations as it is told."""
+"""pyGMs: loopy belief propagation with a parallel schedule, linear domain, fixed number of iterations."""
 
 from math import log
 
@@ -10,7 +10,7 @@ from peers import arrays, pygms
 
 
 def log10_partition(graph, constant, _rest):
-    """Bethe's approximation."""
+    """The Bethe approximation."""
 
     def answer(iterations):
         value = (float(LBP(graph, maxIter=iterations)[0]) + constant) / log(10)

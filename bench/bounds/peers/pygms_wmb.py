@@ -1,4 +1,4 @@
-"""pyGMs: weighted mini-buckets with tables of 2⁸, 2¹¹, 2¹⁴ … states, twenty sweeps each, from both sides."""
+"""pyGMs: weighted mini-buckets, upper and lower, with tables of 2⁸, 2¹¹, 2¹⁴ … states, 20 sweeps each."""
 
 from math import inf, isfinite, log
 
@@ -14,10 +14,10 @@ SWEEPS = 20
 
 
 def sweeps(graph, order, states, side):
-    """The mini-buckets and their bound after each sweep, while it is a number."""
+    """The mini-buckets and their bound after each sweep, while it is finite."""
     buckets = WMB(graph, elimOrder=order, sBound=states, weights=side)
     for sweep in range(SWEEPS):
-        # The first one is plain: where factors have zeros the steps of the others give NaN.
+        # The first sweep has no optimisation steps: if factors contain zeros, the steps give NaN.
         steps = {"stepTheta": 0.5, "stepWeights": 0.1} if sweep else {"stepTheta": 0, "stepWeights": 0}
         bound = buckets.msgForward(**steps)
         if not isfinite(bound):
@@ -27,12 +27,12 @@ def sweeps(graph, order, states, side):
 
 
 def is_exact(buckets):
-    """Whether no bucket is split."""
+    """Whether no bucket is split, so that the bound is exact."""
     return all(len(bucket) <= 1 for bucket in buckets.buckets)
 
 
 def log10_partition(graph, constant, _rest):
-    """The middle of the best bounds so far; where there is no lower one, the upper one."""
+    """The middle of the best bounds so far, or the upper bound if there is no lower one."""
     order = eliminationOrder(graph, "wtminfill")[0]
     low, high = -inf, inf
     for states in SIZES:
@@ -47,7 +47,7 @@ def log10_partition(graph, constant, _rest):
 
 
 def marginals(graph, _constant, rest):
-    """The beliefs of the mini-buckets of the upper bound."""
+    """The beliefs from the mini-buckets of the upper bound."""
     order = eliminationOrder(graph, "wtminfill")[0]
     wanted = [VarSet([variable]) for variable in graph.X]
     answered = False

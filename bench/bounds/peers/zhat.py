@@ -1,16 +1,16 @@
-"""zhat, with one of its methods."""
+"""zhat with one of its approximate methods, or `auto`."""
 
 import json
 from dataclasses import dataclass
 from math import inf, log
 
-# Of the limits; the rest is for starting, reading and writing, and for what a process maps besides tables.
+# The share of the limits given to zhat; the rest is for startup, input and output, and memory besides tables.
 SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Zhat:
-    """Asked with `--method` this one."""
+    """The program with `--method METHOD`."""
 
     method: str
     QUERIES = ("logz", "marginals")
@@ -22,7 +22,7 @@ class Zhat:
         return [program, query, model, *(["--evidence", evidence] if evidence else []), *options]
 
     def parse(self, output, query):
-        """The answer with its bounds, or the kind of the error."""
+        """The result with its bounds, or the kind of the error."""
         answer = json.loads(output.splitlines()[-1])
         if "error" in answer:
             kind = answer["error"]["kind"]

@@ -16,7 +16,7 @@ from pgmpy.models import DiscreteMarkovNetwork  # noqa: E402
 
 
 def load(model, evidence):
-    """A Markov network even for Bayesian ones: pgmpy normalises those, and log Z would be lost."""
+    """A Markov network also for a BAYES file: pgmpy normalises Bayesian networks, which loses log Z."""
     _, card, factors, observed = peer.read(model, evidence)
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(range(len(card)))
@@ -34,7 +34,7 @@ def log10_partition(network, card, observed):
 
 
 def marginals(network, card, observed):
-    """With evidence as factors, so that one calibration answers every variable."""
+    """Evidence is added as factors, so that one calibration gives all marginals."""
     for v, state in observed.items():
         network.add_factors(DiscreteFactor([v], [card[v]], peer.point_mass(card[v], state)))
     propagation = BeliefPropagation(network)

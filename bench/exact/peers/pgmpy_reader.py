@@ -1,4 +1,4 @@
-"""pgmpy, reading the file itself."""
+"""pgmpy, with its own reader of UAI files."""
 
 from pgmpy.readwrite import UAIReader
 
@@ -16,7 +16,7 @@ def load(model, evidence):
 
 
 def log10_partition(network, observed):
-    """As with the arrays; here the variables have names."""
+    """As in `pgmpy.py`; here variables have names."""
     variable = next(name for name in network.nodes() if name not in observed)
     answer = pgmpy.VariableElimination(network).query([variable], evidence=observed, show_progress=False)
     return pgmpy.log10(answer.values.sum())

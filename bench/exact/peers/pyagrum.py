@@ -9,13 +9,13 @@ from common import peer
 
 
 def fill(tensor, scope, table):
-    """Writes a table whose axes follow `scope`; a tensor's array lists its variables last first."""
+    """Writes a table whose axes follow `scope`; the array of a tensor has its variables in reverse order."""
     axes = [scope.index(int(name)) for name in reversed(tensor.names)]
     tensor[:] = np.ascontiguousarray(np.transpose(table, axes))
 
 
 def bayesian(card, factors):
-    """A network whose tables list the child last, as in the file."""
+    """A Bayesian network; the last variable of each scope is the child, as in the file."""
     network = pyagrum.BayesNet()
     for v, states in enumerate(card):
         network.add(pyagrum.RangeVariable(str(v), "", 0, states - 1))
@@ -28,7 +28,7 @@ def bayesian(card, factors):
 
 
 def markov(card, factors):
-    """Factors over the same variables are multiplied: a field takes one factor a set."""
+    """A Markov random field; factors over the same variables are multiplied, because only one is allowed."""
     field = pyagrum.MarkovRandomField()
     for v, states in enumerate(card):
         field.add(pyagrum.RangeVariable(str(v), "", 0, states - 1))
@@ -44,7 +44,7 @@ def markov(card, factors):
 
 
 def engine(network, observed):
-    """Its exact engine for a network, with evidence; `is_bayesian` because only that one knows log Z."""
+    """The exact engine for a network, with evidence, and whether the network is Bayesian."""
     is_bayesian = isinstance(network, pyagrum.BayesNet)
     inference = (pyagrum.LazyPropagation if is_bayesian else pyagrum.ShaferShenoyMRFInference)(network)
     inference.setNumberOfThreads(1)
@@ -53,21 +53,21 @@ def engine(network, observed):
 
 
 def load(model, evidence):
-    """The engine, the domain sizes and the evidence."""
+    """The engine, the numbers of states and the evidence."""
     kind, card, factors, observed = peer.read(model, evidence)
     network = (bayesian if kind == "BAYES" else markov)(card, factors)
     return *engine(network, observed), card, observed
 
 
 def log10_partition(inference, is_bayesian, _card, _observed):
-    """The probability of the evidence; of a random field that is Z(evidence) / Z, another question."""
+    """The probability of the evidence; for a Markov random field that is Z(evidence) / Z, not Z(evidence)."""
     if not is_bayesian:
         raise peer.NotOfferedError("log Z of a Markov random field")
     return log10(inference.evidenceProbability())
 
 
 def marginals(inference, _is_bayesian, card, observed):
-    """Every posterior."""
+    """All posterior marginals."""
     inference.makeInference()
     return [
         peer.point_mass(k, observed[v]) if v in observed else inference.posterior(v).toarray().tolist()

@@ -1,4 +1,4 @@
-"""pyAgrum, reading the file itself."""
+"""pyAgrum, with its own reader of UAI files."""
 
 import pyagrum as library
 

@@ -1,4 +1,4 @@
-"""pyGMs: its reader, its junction tree (log domain, weighted min-fill order)."""
+"""pyGMs: its own reader and junction tree (log domain, weighted min-fill order)."""
 
 from math import log
 
@@ -10,7 +10,7 @@ from common import peer, uai
 
 
 def load(model, evidence):
-    """Its own reader and its own conditioning."""
+    """Uses the reader and the conditioning of pyGMs."""
     graph = pygms.GraphModel(pygms.readUai(model))
     observed = uai.read_evidence(evidence)
     graph.condition(observed)
@@ -18,20 +18,20 @@ def load(model, evidence):
 
 
 def tree(graph):
-    """The junction tree and ln Z, after its forward pass."""
+    """The junction tree after its forward pass, and ln Z."""
     with np.errstate(divide="ignore", invalid="ignore"):
         junction = JTree(graph, weights=1.0)
         return junction, junction.msgForward()
 
 
 def log10_partition(graph, _observed):
-    """Factors without variables are not in the tree."""
+    """Adds the factors without variables, which the tree omits."""
     constant = sum(np.log(float(factor.table)) for factor in graph.factors if factor.nvar == 0)
     return (tree(graph)[1] + constant) / log(10)
 
 
 def marginals(graph, _observed):
-    """Every belief of one variable."""
+    """The beliefs of all single variables."""
     junction, _ = tree(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         beliefs = junction.beliefs([pygms.VarSet([variable]) for variable in graph.X])

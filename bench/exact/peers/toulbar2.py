@@ -1,16 +1,16 @@
-"""toulbar2: elimination in min-fill order of variables with few neighbours, then branch and bound."""
+"""toulbar2: min-fill elimination of variables with few neighbours, then branch and bound."""
 
 import re
 from math import log
 
 
 class Toulbar2:
-    """With elimination up to so many neighbours; which number is best depends on the model."""
+    """toulbar2 with a limit on neighbours at elimination; the best limit depends on the model."""
 
     QUERIES = ("logz",)
 
     def __init__(self, neighbours: int) -> None:
-        """Options for this many neighbours."""
+        """Eliminates variables with at most this many neighbours."""
         self.options = ["-logz", f"-p={neighbours}", "-O=-3"]
 
     def command(self, program, model, evidence, _query, _limits):
@@ -18,7 +18,7 @@ class Toulbar2:
         return [program, model, *([evidence] if evidence else []), *self.options]
 
     def parse(self, output, _query):
-        """The middle of its two bounds on ln Z, which it prints with three decimals."""
+        """The middle of the two bounds on ln Z that toulbar2 prints with three decimals."""
         bounds = re.search(r"(\S+) <= Log\(Z\) <= (\S+)", output)
         if not bounds:
             memory = "bad_alloc" in output or "memory" in output.lower()

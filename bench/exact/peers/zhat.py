@@ -1,4 +1,4 @@
-"""zhat, with its cheapest exact method."""
+"""zhat with the exact method of lowest forecast cost."""
 
 import json
 
@@ -12,7 +12,7 @@ def command(program, model, evidence, query, limits):
 
 
 def parse(output, query):
-    """The answer with its plan, or the kind of the error."""
+    """The result with its plan, or the kind of the error."""
     answer = json.loads(output.splitlines()[-1])
     if "error" in answer:
         kind = answer["error"]["kind"]
