@@ -130,7 +130,7 @@ def test_kinds_of_guarantee() -> None:
     assert heuristic.kind == "heuristic"
     assert heuristic.reason is not None
     assert (heuristic.low, heuristic.confidence) == (None, None)
-    assert str(heuristic) == f"none: {heuristic.reason}"
+    assert str(heuristic) == f"heuristic: {heuristic.reason}"
 
 
 def test_answers_are_immutable() -> None:

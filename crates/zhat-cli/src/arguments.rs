@@ -72,9 +72,12 @@ pub enum Command {
     Man {
         /// The command, such as logz; without it the page of the program
         command: Option<String>,
-        /// Writes the pages of the program and of every command to this folder
+        /// Write the pages of the program and of every command to this folder
         #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
         folder: Option<PathBuf>,
+        /// Print the reference of all commands and options as one Markdown page
+        #[arg(long, conflicts_with_all = ["command", "folder"])]
+        markdown: bool,
     },
 }
 
@@ -114,16 +117,16 @@ pub struct BudgetArguments {
     /// Random seed; the same seed gives the same result
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Number of threads; all processors by default. Results do not depend on it
+    /// Number of threads, at least 1 [default: all processors]; results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// Memory budget, such as 4GiB; 80% of the free memory by default
-    #[arg(long, value_parser = parse_bytes)]
+    /// Memory budget, such as 4GiB [default: 80% of the free memory]; a query that needs more is refused
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
-    /// Time budget, such as 60s or 5min
-    #[arg(long, value_parser = parse_duration)]
+    /// Time budget, such as 300ms, 60s or 5min [default: none; auto plans for 10 minutes]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub time: Option<Duration>,
-    /// Print one JSON object
+    /// Print JSON instead of text: one object, or one per line for samples
     #[arg(long)]
     pub json: bool,
 }
@@ -140,7 +143,7 @@ pub struct PlainQueryArguments {
 pub struct QueryArguments {
     #[command(flatten)]
     pub plain: PlainQueryArguments,
-    /// Print the result in the format of the UAI competitions
+    /// Print the result in a format of other tools; factor graphs only
     #[arg(long, conflicts_with = "json")]
     pub format: Option<ResultFormat>,
 }
@@ -151,13 +154,13 @@ pub struct LogPartitionArguments {
     pub query: QueryArguments,
     /// With --method anytime-bounds: stop when the interval is this narrow, in nats; each step is logged to
     /// stderr
-    #[arg(long)]
+    #[arg(long, value_name = "NATS")]
     pub gap: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ResultFormat {
-    /// PR, MAR or MAP
+    /// The result files of the UAI competitions: PR (log10 Z), MAR or MAP
     Uai,
 }
 
@@ -178,7 +181,7 @@ pub struct MarginalsArguments {
 pub struct MapArguments {
     #[command(flatten)]
     pub query: QueryArguments,
-    /// Number of states, best first
+    /// Number of best states to find, best first [default: 1]
     #[arg(short = 'k', long, value_name = "K", conflicts_with = "format")]
     pub best: Option<usize>,
 }
@@ -188,7 +191,7 @@ pub struct SampleArguments {
     #[command(flatten)]
     pub plain: PlainQueryArguments,
     /// Number of samples
-    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
     pub count: usize,
 }
 
@@ -210,10 +213,10 @@ pub struct TableArguments {
     /// The first row is not a header; the columns are named x0, x1, …
     #[arg(long)]
     pub no_header: bool,
-    /// Delimiter; by default detected from the first row
+    /// Delimiter, an ASCII character [default: detected from the first row]
     #[arg(long, value_name = "CHARACTER")]
     pub delimiter: Option<char>,
-    /// Character encoding; by default bytes that are not UTF-8 are an error
+    /// Character encoding; with utf-8, other bytes are an error
     #[arg(long, value_enum, default_value_t = EncodingArgument::Utf8)]
     pub encoding: EncodingArgument,
     /// Treatment of rows with missing values
@@ -226,8 +229,8 @@ pub struct TableArguments {
     /// Columns to ignore
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     pub ignore: Vec<String>,
-    /// Maximum number of distinct values of a column
-    #[arg(long, default_value_t = 1000)]
+    /// Maximum number of distinct values of a column; a column with more is an error
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub most_states: usize,
 }
 
@@ -243,6 +246,7 @@ pub enum MissingArgument {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum EncodingArgument {
+    /// UTF-8
     #[value(name = "utf-8")]
     Utf8,
     /// ISO 8859-1
@@ -258,18 +262,20 @@ pub struct FitArguments {
     /// information; complete; or a file with two columns per line
     #[arg(long, default_value = "chow-liu")]
     pub structure: String,
-    /// Weight of the l1 penalty
-    #[arg(long, default_value_t = 0.0)]
+    /// Weight of the l1 penalty, at least 0
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
     pub l1: f64,
-    /// Weight of the l2 penalty; 1 / rows by default, 0 with --l1
-    #[arg(long)]
+    /// Weight of the l2 penalty, at least 0 [default: 1 / rows; 0 with --l1]
+    #[arg(long, value_name = "WEIGHT")]
     pub l2: Option<f64>,
+    /// Optimisation algorithm
     #[arg(long, value_enum, default_value_t = OptimizerArgument::Auto)]
     pub optimizer: OptimizerArgument,
+    /// Initial parameters
     #[arg(long, value_enum, default_value_t = StartArgument::Forest)]
     pub start: StartArgument,
     /// Maximum number of iterations
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub iterations: usize,
     /// Stop when no component of the gradient is larger
     #[arg(long, default_value_t = 1e-6)]
@@ -278,7 +284,7 @@ pub struct FitArguments {
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// The model file to write: .zhat or .uai
-    #[arg(short, long)]
+    #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     #[command(flatten)]
     pub run: RunArguments,
@@ -286,9 +292,11 @@ pub struct FitArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum OptimizerArgument {
-    /// L-BFGS if possible, otherwise FISTA
+    /// L-BFGS if the objective is smooth and exact, otherwise FISTA
     Auto,
+    /// Limited-memory BFGS; neither with --l1 nor with a randomized method
     Lbfgs,
+    /// Accelerated proximal gradients
     Fista,
 }
 
@@ -325,9 +333,9 @@ pub struct ImputeArguments {
 
 #[derive(Args, Debug)]
 pub struct MethodsArguments {
-    /// A method
+    /// A method, such as elimination; without it, all methods
     pub name: Option<String>,
-    /// Print a JSON array
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -336,8 +344,8 @@ pub struct MethodsArguments {
 pub struct InfoArguments {
     #[command(flatten)]
     pub model: ModelArguments,
-    /// Memory budget, such as 4GiB; 80% of the free memory by default
-    #[arg(long, value_parser = parse_bytes)]
+    /// Memory budget, such as 4GiB [default: 80% of the free memory]; a query that needs more is refused
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
     /// List every method and query, not only the recommended method for each query
     #[arg(long)]
@@ -357,10 +365,10 @@ pub struct ConvertArguments {
 
 #[derive(Args, Debug)]
 pub struct ReproArguments {
-    /// The table or figure
+    /// The table or figure, such as lifted-fig5
     pub name: Option<String>,
     /// Number of independent runs of each estimator
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100)]
     pub runs: usize,
     /// Only the smaller models
     #[arg(long)]
@@ -368,18 +376,18 @@ pub struct ReproArguments {
     /// Seed of models and runs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Number of threads; all processors by default
+    /// Number of threads, at least 1 [default: all processors]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     /// Output folder for pictures
-    #[arg(short, long, default_value = ".")]
+    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
     pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub struct DemoArguments {
-    /// Output file of the picture
-    #[arg(short, long, default_value = "zhat-demo.svg")]
+    /// Output file of the picture, an SVG file
+    #[arg(short, long, value_name = "FILE", default_value = "zhat-demo.svg")]
     pub output: PathBuf,
 }
 
@@ -387,8 +395,8 @@ pub struct DemoArguments {
 pub struct GenerateArguments {
     #[command(subcommand)]
     pub what: Generate,
-    /// The file to write; its ending tells the format: .zhat, .uai or .bif (- for UAI on the standard output)
-    #[arg(short, long, global = true, default_value = "-")]
+    /// The file to write; the extension selects the format: .zhat, .uai or .bif (- for UAI on stdout)
+    #[arg(short, long, value_name = "FILE", global = true, default_value = "-")]
     pub output: PathBuf,
     /// Random seed; the same seed gives the same model
     #[arg(long, global = true, default_value_t = 0)]
@@ -403,15 +411,16 @@ pub enum Generate {
     Potts {
         #[command(flatten)]
         grid: GridArguments,
-        /// States of each variable
+        /// Number of states of each variable
         #[arg(long, default_value_t = 3)]
         states: usize,
     },
     /// Random tree with normal log potentials
     Tree {
+        /// Number of variables
         #[arg(long, default_value_t = 100)]
         variables: usize,
-        /// States of each variable
+        /// Number of states of each variable
         #[arg(long, default_value_t = 3)]
         states: usize,
         /// Standard deviation of the log potentials
@@ -420,34 +429,37 @@ pub enum Generate {
     },
     /// Factors over random scopes with normal log potentials
     Random {
+        /// Number of variables
         #[arg(long, default_value_t = 30)]
         variables: usize,
-        /// States of each variable
+        /// Number of states of each variable
         #[arg(long, default_value_t = 2)]
         states: usize,
+        /// Number of factors
         #[arg(long, default_value_t = 40)]
         factors: usize,
-        /// Variables per factor
+        /// Number of variables per factor
         #[arg(long, default_value_t = 3)]
         arity: usize,
         /// Standard deviation of the log potentials
         #[arg(long, default_value_t = 1.0)]
         strength: f64,
-        /// Fraction of forbidden combinations
+        /// Fraction of forbidden combinations, from 0 to 1
         #[arg(long, default_value_t = 0.0)]
         zeros: f64,
     },
     /// Random Bayesian network
     Bayes {
+        /// Number of variables
         #[arg(long, default_value_t = 30)]
         variables: usize,
-        /// States of each variable
+        /// Number of states of each variable
         #[arg(long, default_value_t = 2)]
         states: usize,
         /// Maximum number of parents
         #[arg(long, default_value_t = 3)]
         parents: usize,
-        /// Fraction of deterministic table rows
+        /// Fraction of deterministic table rows, from 0 to 1
         #[arg(long, default_value_t = 0.0)]
         deterministic: f64,
     },
@@ -464,16 +476,19 @@ pub enum Generate {
     /// Variables with many states on a grid or random tree, with pairwise interactions; write to a .zhat file
     /// with -o
     Pairwise {
+        /// Number of rows of the grid
         #[arg(long, default_value_t = 10)]
         rows: usize,
+        /// Number of columns of the grid
         #[arg(long, default_value_t = 10)]
         columns: usize,
         /// A random tree of rows × columns variables instead of a grid
         #[arg(long)]
         tree: bool,
+        /// Number of states of each variable
         #[arg(long, default_value_t = 100)]
         states: usize,
-        /// One table, one per edge (per-step), or products of embeddings
+        /// Form of the interactions; per-step means one table per edge
         #[arg(long, value_enum, default_value_t = Form::Shared)]
         interactions: Form,
         /// Dimension of the embeddings
@@ -485,6 +500,7 @@ pub enum Generate {
         /// Standard deviation of the interactions
         #[arg(long, default_value_t = 0.5)]
         coupling: f64,
+        /// Floating-point precision of the scores
         #[arg(long, value_enum, default_value_t = Precision::F64)]
         precision: Precision,
     },
@@ -497,10 +513,10 @@ pub enum Generate {
         /// Parameters, such as shape,rate for gamma; for a mixture the number of components
         #[arg(long, value_delimiter = ',', allow_negative_numbers = true)]
         parameters: Vec<f64>,
-        /// Lower end of the box; by default little probability lies outside
+        /// Lower end of the box [default: by family, so that little probability lies outside]
         #[arg(long, allow_negative_numbers = true)]
         low: Option<f64>,
-        /// Upper end of the box; infinite by default for poisson
+        /// Upper end of the box [default: by family; infinite for poisson]
         #[arg(long, allow_negative_numbers = true)]
         high: Option<f64>,
     },
@@ -515,7 +531,7 @@ pub enum Generate {
         /// Maximum distance K of interacting positions
         #[arg(long, default_value_t = 1)]
         context: usize,
-        /// Dimension of embeddings; full matrices if not given
+        /// Dimension of embeddings [default: full matrices]
         #[arg(long)]
         rank: Option<usize>,
         /// Standard deviation of the state scores
@@ -537,17 +553,19 @@ pub enum Generate {
     Partition(SpaceArguments),
     /// A chain of Fu, Cunningham & Lapata (2022), Table 2: factored transitions, scores with a range of 10
     RdpChain {
+        /// Number of states
         #[arg(long, default_value_t = 2000)]
         states: usize,
-        /// Positions of the sequence
+        /// Number of positions
         #[arg(long, default_value_t = 10)]
         steps: usize,
         /// Dimension of the embeddings
         #[arg(long, default_value_t = 50)]
         rank: usize,
-        /// How peaked the emissions are
+        /// Concentration of the emissions
         #[arg(long, value_enum, default_value_t = SharpnessArgument::Dense)]
         sharpness: SharpnessArgument,
+        /// Floating-point precision of the scores
         #[arg(long, value_enum, default_value_t = Precision::F64)]
         precision: Precision,
     },
@@ -555,8 +573,11 @@ pub enum Generate {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SharpnessArgument {
+    /// Scores after 10 steps of gradient descent: many states matter
     Dense,
+    /// After 30 steps
     Intermediate,
+    /// After 50 steps: few states matter
     LongTailed,
 }
 
@@ -566,9 +587,9 @@ pub struct SpaceArguments {
     /// Number of labels, items, nodes, vertices or elements
     #[arg(long, default_value_t = 12)]
     pub size: usize,
-    /// unary, pairwise (hypercube); position, precedence, kendall, cayley, hamming, footrule, spearman
-    /// (permutation); unary (subtree); links (cycle, partition); the first by default
-    #[arg(long, default_value = "")]
+    /// Form of the scores: unary, pairwise (hypercube); position, precedence, kendall, cayley, hamming,
+    /// footrule, spearman (permutation); unary (subtree); links (cycle, partition) [default: the first]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub scores: String,
     /// Standard deviation of the scores, or decay of the weights with the distance
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
@@ -580,9 +601,10 @@ pub struct SpaceArguments {
 
 #[derive(Args, Debug)]
 pub struct ChainArguments {
+    /// Number of states
     #[arg(long, default_value_t = 100)]
     pub states: usize,
-    /// Positions per sequence
+    /// Number of positions per sequence
     #[arg(long, default_value_t = 20)]
     pub steps: usize,
     /// Number of sequences
@@ -591,45 +613,53 @@ pub struct ChainArguments {
     /// Sequences of different lengths
     #[arg(long)]
     pub ragged: bool,
-    /// One table, one per step, or products of embeddings
+    /// Form of the transitions
     #[arg(long, value_enum, default_value_t = Form::Shared)]
     pub transitions: Form,
     /// Dimension of the embeddings of factored transitions
     #[arg(long, default_value_t = 8)]
     pub rank: usize,
-    /// The same embeddings on the left and on the right
+    /// Use the same embeddings on the left and on the right
     #[arg(long)]
     pub tied: bool,
     /// Standard deviation of the scores
     #[arg(long, default_value_t = 1.0)]
     pub strength: f64,
-    /// Fraction of forbidden states and transitions
+    /// Fraction of forbidden states and transitions, from 0 to 1
     #[arg(long, default_value_t = 0.0)]
     pub zeros: f64,
+    /// Floating-point precision of the scores
     #[arg(long, value_enum, default_value_t = Precision::F64)]
     pub precision: Precision,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Form {
+    /// One table
     Shared,
+    /// One table per step
     PerStep,
+    /// Products of embeddings
     Factored,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Precision {
+    /// Single precision
     F32,
+    /// Double precision
     F64,
 }
 
 #[derive(Args, Debug)]
 pub struct GridArguments {
+    /// Number of rows
     #[arg(long, default_value_t = 10)]
     pub rows: usize,
+    /// Number of columns
     #[arg(long, default_value_t = 10)]
     pub columns: usize,
-    /// Join opposite sides
+    /// Join opposite sides, so that the grid is a torus
     #[arg(long)]
     pub torus: bool,
     /// Standard deviation of the couplings, or their value with --uniform
@@ -638,7 +668,7 @@ pub struct GridArguments {
     /// Standard deviation of the fields
     #[arg(long, default_value_t = 0.1)]
     pub field: f64,
-    /// All couplings equal
+    /// Give all couplings the value of --coupling
     #[arg(long)]
     pub uniform: bool,
 }

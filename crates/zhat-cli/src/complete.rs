@@ -9,6 +9,7 @@ use zhat::{Error, Result};
 
 use crate::arguments::Arguments;
 use crate::output::{self, Exit};
+use crate::reference;
 
 pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
@@ -17,8 +18,12 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     Ok(Exit::Answered)
 }
 
-/// The manual page of the program or of one command, or all pages as files.
-pub fn man(name: Option<&str>, folder: Option<&Path>) -> Result<Exit> {
+/// The manual page of the program or of one command, all pages as files, or the reference as Markdown.
+pub fn man(name: Option<&str>, folder: Option<&Path>, markdown: bool) -> Result<Exit> {
+    if markdown {
+        output::print(&reference::markdown())?;
+        return Ok(Exit::Answered);
+    }
     let mut program = Arguments::command();
     program.build();
     if let Some(folder) = folder {

@@ -28,7 +28,7 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
             })
             .collect();
         let head = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "query": "info", "kind": model.kind().name(),
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "query": "info", "kind": model.kind().name(),
         });
         let mut object = Map::new();
         object.extend(head.as_object().cloned().unwrap_or_default());

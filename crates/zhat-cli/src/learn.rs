@@ -8,7 +8,9 @@ use zhat::catalogue::{self, Choice};
 use zhat::internal::units;
 use zhat::io::table::{Encoding, Missing, TableOptions, cell};
 use zhat::learn::read_statistics;
-use zhat::learn::{self, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure};
+use zhat::learn::{
+    self, Column, Fit, FitCheckpoint, Fitted, Likelihood, Optimizer, Start, Statistics, Structure,
+};
 use zhat::{Error, FactorGraph, Query, Result, Run, io};
 
 use crate::arguments::{
@@ -68,6 +70,7 @@ fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
 }
 
 pub fn fit(arguments: &FitArguments) -> Result<Exit> {
+    output::refuse_stdout(&arguments.output, "model.zhat")?;
     io::Format::of(&arguments.output)?;
     let run = progress::attend(budgeted(&arguments.run.budget));
     let started = Instant::now();
@@ -107,7 +110,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     }
     if arguments.run.budget.json {
         let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
             "rows": statistics.rows(), "dropped": statistics.dropped(),
             "missing": missing_json(&statistics.lacking()), "columns": statistics.columns().len(),
             "edges": kept_edges, "parameters": likelihood.dimension(),
@@ -236,7 +239,7 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
         scores.lacking.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     if arguments.run.budget.json {
         let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "score",
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "score",
             "rows": scores.rows, "dropped": scores.dropped, "missing": missing_json(&lacking),
             "log_likelihood": json_number(mean.value),
             "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
@@ -264,11 +267,29 @@ pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
     let options = options(&arguments.table)?;
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
     let columns = learn::columns_of(&graph);
+    let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);
+    let how = (&choice, &settings);
+    if arguments.run.budget.json {
+        let mut table = Vec::new();
+        let imputed = learn::impute(&graph, &mut rows_of_table, how, &run, &mut |states| {
+            let value =
+                |(&state, column): (&usize, &Column)| (column.name.clone(), json!(column.states[state]));
+            table.push(Value::Object(states.iter().zip(&columns).map(value).collect()));
+            Ok(())
+        })?;
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let object = json!({
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "impute",
+            "rows": imputed.rows, "filled": imputed.filled, "columns": names, "table": table,
+            "guarantee": imputed.guarantee().to_json(), "methods": imputed.methods, "seed": run.seed(),
+        });
+        output::print(&format!("{object}\n"))?;
+        return Ok(Exit::Answered);
+    }
     let names: Vec<_> = columns.iter().map(|column| cell(&column.name)).collect();
     output::print(&(names.join(",") + "\n"))?;
     let mut lines = String::new();
-    let (choice, settings) = (Choice::parse(&arguments.run.method), settings(&arguments.run.set)?);
-    let filled = learn::impute(&graph, &mut rows_of_table, (&choice, &settings), &run, &mut |states| {
+    let imputed = learn::impute(&graph, &mut rows_of_table, how, &run, &mut |states| {
         let values: Vec<_> =
             states.iter().zip(&columns).map(|(&state, column)| cell(&column.states[state])).collect();
         lines += &values.join(",");
@@ -279,6 +300,8 @@ pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
         Ok(())
     })?;
     output::print(&lines)?;
-    eprintln!("{filled} values filled in");
+    let values = if imputed.filled == 1 { "value" } else { "values" };
+    let caution = if imputed.inexact > 0 { format!("; {}", imputed.guarantee()) } else { String::new() };
+    eprintln!("{} {values} filled in{caution}", imputed.filled);
     Ok(Exit::Answered)
 }

@@ -16,8 +16,10 @@ mod output;
 mod picture;
 mod progress;
 mod query;
+mod reference;
 mod repro;
 mod signals;
+mod tips;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,6 +46,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
             return 0;
         }
         Err(error) => {
+            let error = tips::with_tip(error, &args);
             let _ = error.print();
             if json {
                 print_error_object("arguments", error.to_string().lines().next().unwrap_or_default());
@@ -71,7 +74,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 pub(crate) fn print_error_object(kind: &str, message: &str) {
-    let object = json!({"error": {"kind": kind, "message": message}});
+    let object = json!({
+        "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "error": {"kind": kind, "message": message},
+    });
     // If stdout is closed, there is no other place to report it.
     let _ = writeln!(std::io::stdout(), "{object}");
 }
@@ -92,10 +97,14 @@ fn dispatch(command: Command) -> Result<Exit> {
         Command::Lm(arguments) => lm::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Demo(arguments) => {
+            output::refuse_stdout(&arguments.output, "demo.svg").and_then(|()| demo::run(&arguments))
+        }
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Completions { shell } => complete::completions(shell),
         Command::Methods(arguments) => methods::run(&arguments),
-        Command::Man { command, folder } => complete::man(command.as_deref(), folder.as_deref()),
+        Command::Man { command, folder, markdown } => {
+            complete::man(command.as_deref(), folder.as_deref(), markdown)
+        }
     }
 }

@@ -61,6 +61,7 @@ pub fn counted(
 }
 
 fn train(arguments: &TrainArguments) -> Result<Exit> {
+    output::refuse_stdout(&arguments.output, "model.zhat")?;
     let run = progress::attend(budgeted(&arguments.budget));
     let started = Instant::now();
     let context = usize::from(arguments.context);
@@ -115,7 +116,7 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     let (iterations, best) = steps.map_or((0, 0), |progress| (progress.iteration, progress.best));
     if arguments.budget.json {
         let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train",
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm train",
             "tokens": moments.tokens(), "sentences": moments.sentences(), "states": moments.states(),
             "context": context, "rank": how.form.rank(), "l2": how.l2, "iterations": iterations, "best": best,
             "train": score_json(&own), "valid": other.as_ref().map(score_json),
@@ -202,7 +203,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     };
     if arguments.budget.json {
         let mut object = score_json(&score);
-        object["schema"] = 1.into();
+        object["schema"] = output::SCHEMA.into();
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
         object["pseudo_log_likelihood"] = pseudo.map(json_number).into();
@@ -237,7 +238,7 @@ fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
         let words: Vec<Value> =
             each.iter().map(|(word, near)| json!({"word": word, "neighbours": near})).collect();
         let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm neighbours", "words": words,
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm neighbours", "words": words,
         });
         output::print(&format!("{object}\n"))?;
         return Ok(Exit::Answered);
@@ -262,7 +263,7 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
     };
     if arguments.budget.json {
         let object = json!({
-            "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm sample", "sentences": lines,
+            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm sample", "sentences": lines,
             "seed": run.seed(), "sweeps": arguments.sweeps,
             "guarantee": {"kind": "heuristic", "reason": reason},
         });

@@ -32,10 +32,10 @@ pub struct TrainArguments {
     /// Texts, one sentence per line, plain or compressed (.gz, .zst), or - for stdin
     #[arg(required = true)]
     pub texts: Vec<PathBuf>,
-    /// Maximum distance K of interacting words
+    /// Maximum distance K of interacting words, from 1 to 64
     #[arg(long, short = 'K', default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub context: u16,
-    /// Dimension D of the embeddings
+    /// Dimension D of the embeddings, at least 1
     #[arg(long, short = 'D', default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pub rank: u16,
     /// One right embedding for all distances with a D × D matrix per distance, instead of one embedding per
@@ -52,7 +52,7 @@ pub struct TrainArguments {
     /// always in the vocabulary]
     #[arg(long)]
     pub min_count: Option<u64>,
-    /// Maximum vocabulary size, including <unk>
+    /// Maximum vocabulary size, including <unk> [default: no limit]
     #[arg(long)]
     pub vocabulary: Option<usize>,
     /// Training objective
@@ -61,7 +61,7 @@ pub struct TrainArguments {
     /// Maximum number of epochs, for objectives trained by stochastic gradients
     #[arg(long, default_value_t = 20)]
     pub epochs: usize,
-    /// Initial learning rate of stochastic gradients
+    /// Initial learning rate of stochastic gradients, above 0
     #[arg(long)]
     pub rate: Option<f64>,
     /// Bound to minimise
@@ -70,7 +70,7 @@ pub struct TrainArguments {
     /// Weights of the distances in the spectral bound, such as 0.9,0.1
     #[arg(long, value_delimiter = ',')]
     pub shares: Vec<f64>,
-    /// Weight λ of the penalty λ/2·‖φ‖², in nats per position
+    /// Weight λ of the penalty λ/2·‖φ‖², in nats per position [default: 4e-6]
     #[arg(long)]
     pub l2: Option<f64>,
     /// Maximum number of steps
@@ -85,7 +85,7 @@ pub struct TrainArguments {
     /// Seconds between checkpoints
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "checkpoint")]
     pub keep_every: f64,
-    /// Output file of the model
+    /// Output file of the model, such as model.zhat
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub enum BoundArgument {
 
 #[derive(Args, Debug)]
 pub struct EvalArguments {
-    /// The model
+    /// The language model, a .zhat file
     pub model: PathBuf,
     /// The text, or - for stdin
     pub text: PathBuf,
@@ -131,7 +131,7 @@ pub struct EvalArguments {
 
 #[derive(Args, Debug)]
 pub struct NeighboursArguments {
-    /// The model
+    /// The language model, a .zhat file
     pub model: PathBuf,
     /// The words
     #[arg(required = true)]
@@ -146,9 +146,9 @@ pub struct NeighboursArguments {
 
 #[derive(Args, Debug)]
 pub struct SentencesArguments {
-    /// The model
+    /// The language model, a .zhat file
     pub model: PathBuf,
-    /// Number of sentences
+    /// Number of sentences to sample
     #[arg(short = 'n', long, default_value_t = 10)]
     pub count: usize,
     /// Number of sweeps over all words
@@ -160,7 +160,7 @@ pub struct SentencesArguments {
 
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// The model
+    /// The language model, a .zhat file
     pub model: PathBuf,
     /// Output file, or - for stdout
     #[arg(short, long, value_name = "FILE", default_value = "-")]

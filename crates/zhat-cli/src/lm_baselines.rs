@@ -132,7 +132,7 @@ impl Report<'_> {
         if arguments.budget.json {
             let score = if bilinear { exact_json } else { score_json };
             let object = json!({
-                "schema": 1, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
+                "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
                 "tokens": size.0, "sentences": size.1, "states": states,
                 "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
                 "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
@@ -185,7 +185,7 @@ pub fn eval(model: &LogBilinear, arguments: &EvalArguments, run: &Run) -> Result
     }
     if arguments.budget.json {
         let mut object = if model.cyclic() { score_json(&score) } else { exact_json(&score) };
-        object["schema"] = 1.into();
+        object["schema"] = output::SCHEMA.into();
         object["version"] = env!("CARGO_PKG_VERSION").into();
         object["command"] = "lm eval".into();
         output::print(&format!("{object}\n"))?;

@@ -17,7 +17,14 @@ pub fn run(arguments: &MethodsArguments) -> Result<Exit> {
         return Err(Error::argument("NAME", format!("there is no method `{name}`{hint}")));
     }
     let text = match (arguments.json, &arguments.name) {
-        (true, _) => format!("{}\n", Value::Array(rows.iter().map(|row| object(row)).collect())),
+        (true, _) => {
+            let methods: Vec<Value> = rows.iter().map(|row| object(row)).collect();
+            let object = json!({
+                "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "methods",
+                "methods": methods,
+            });
+            format!("{object}\n")
+        }
         (false, None) => overview(&rows),
         (false, Some(_)) => rows.iter().map(|row| page(row)).collect::<Vec<_>>().join("\n"),
     };

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use zhat::catalogue::Plan;
 pub use zhat::internal::report::{facts, guarantee, json_number, provenance, table};
+pub use zhat::report::SCHEMA;
 use zhat::{Diagnostics, Error, Forecast, Guarantee, Result};
 
 use crate::signals;
@@ -15,6 +16,15 @@ use crate::signals;
 /// the result is complete.
 pub fn ended() -> Exit {
     if signals::received() { Exit::Interrupted } else { Exit::Answered }
+}
+
+/// An error if the output file of a command that also prints a summary is `-`.
+pub fn refuse_stdout(path: &Path, example: &str) -> Result<()> {
+    if path == Path::new("-") {
+        let message = format!("stdout has the summary; expected a file name, such as {example}");
+        return Err(Error::argument("-o", message));
+    }
+    Ok(())
 }
 
 /// Outcome of a command that did not fail.

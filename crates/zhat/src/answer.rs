@@ -240,7 +240,7 @@ impl std::fmt::Display for Guarantee {
                 decimal::interval(*low, f64::INFINITY).0,
                 decimal::number(confidence * 100.0)
             ),
-            Guarantee::Heuristic { reason } => write!(f, "none: {reason}"),
+            Guarantee::Heuristic { reason } => write!(f, "heuristic: {reason}"),
             Guarantee::Each(each) => match each.as_slice() {
                 [] => write!(f, "exact"),
                 [one] => one.fmt(f),
@@ -284,6 +284,12 @@ impl Diagnostics {
     pub fn note(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.figures.insert(name.into(), value.into());
         self
+    }
+
+    /// Adds a count that was computed as a real number: rounded to a whole number, in JSON too.
+    pub fn count(self, name: &str, count: f64) -> Self {
+        // Every whole number below 2⁵³ is a double.
+        if count.abs() < 9e15 { self.note(name, count.round() as i64) } else { self.note(name, count) }
     }
 
     /// All figures, by name.

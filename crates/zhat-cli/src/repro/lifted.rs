@@ -30,7 +30,7 @@ pub struct Treebank {
 impl Treebank {
     pub fn open(setting: &Setting<'_>) -> Result<Self> {
         let folder = std::env::var_os("ZHAT_DATA").map(PathBuf::from).ok_or_else(|| {
-            let message = "is not set: it must name a folder with data/ptb/ptb.train.txt and ptb.valid.txt, a sentence a line";
+            let message = "is not set: it must name a folder with data/ptb/ptb.train.txt and ptb.valid.txt, one sentence per line";
             Error::argument("ZHAT_DATA", message)
         })?;
         let folder = folder.join("data/ptb");
@@ -39,7 +39,7 @@ impl Treebank {
         let size = setting.quick.then_some(1000);
         let vocabulary = Vocabulary::of(&counts, &Fold { min_count: Some(1), size })?;
         output::print(&format!(
-            "Penn Treebank: {} words in {} sentences, {} states with the separator, embeddings of length {RANK}.\n",
+            "Penn Treebank: {} words in {} sentences, {} states with the separator, embeddings of dimension {RANK}.\n",
             counts.tokens(),
             counts.sentences(),
             vocabulary.states()

@@ -64,7 +64,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let pass = Star::default().iterations(0);
     let pass = best(SHORT_TIMES, || pass.log_partition(&model, &setting.run).map(|_| ()))?;
     output::print(&format!(
-        "A certified pass through full matrices, {states} states, K = {context}: {} s, {:.1} GB/s; reading them alone {} s, {:.1} GB/s: {:.0}%.\n\n",
+        "One evaluation of the certified bound with full matrices, {states} states, K = {context}: {} s, {:.1} GB/s. Reading the matrices alone: {} s, {:.1} GB/s. Share of the bandwidth: {:.0}%.\n\n",
         short(pass),
         gigabytes / pass,
         short(bare),
@@ -86,7 +86,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
 }
 
 fn table(setting: &Setting<'_>, treebank: &Treebank, texts: &[(usize, &std::path::PathBuf)]) -> Result<()> {
-    output::print(&header(&["text", "words", "counting", "words a second", "K", "a step of learning"]))?;
+    output::print(&header(&["text", "words", "counting", "words per second", "K", "training step"]))?;
     for context in [1, 2] {
         for (copies, path) in texts {
             let mut counts = None;

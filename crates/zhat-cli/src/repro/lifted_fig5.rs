@@ -118,7 +118,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         lbfgs.step(&mut objective)?;
         exact.push((iteration as f64, sentence.likelihood(lbfgs.point(), None)));
     }
-    let mut curves = vec![Curve { name: "learned by the exact likelihood".into(), points: exact }];
+    let mut curves = vec![Curve { name: "trained by the exact likelihood".into(), points: exact }];
     for (name, bound) in [("star", Objective::Star), ("spectral", Objective::Spectral(Vec::new()))] {
         let (mut bounds, mut truths) = (Vec::new(), Vec::new());
         for steps in 1..=iterations {
@@ -138,21 +138,21 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             bounds.push((steps as f64, certified));
             truths.push((steps as f64, truth));
         }
-        curves.push(Curve { name: format!("the {name} bound"), points: bounds });
-        curves.push(Curve { name: format!("the likelihood of the {name} model"), points: truths });
+        curves.push(Curve { name: format!("{name} bound"), points: bounds });
+        curves.push(Curve { name: format!("likelihood of the {name} model"), points: truths });
     }
     output::print(&format!(
-        "N = {LENGTH} letters, K = 1, C = {}: {}\nLog-likelihood of the text, given its length, after so many steps of L-BFGS; a penalty of {L2}/2·‖θ‖² for each position.\n\
-         The paper (a plot without figures): the star bound lies below, and the likelihood of its model comes close to that of the model learned exactly.\n\n{}",
+        "N = {LENGTH} letters, K = 1, C = {}: {}\nLog-likelihood of the text given its length, by the number of L-BFGS steps; penalty {L2}/2·‖θ‖² per position.\n\
+         The paper shows a plot without numbers: the star bound is lower, and the likelihood of its model is close to that of the model trained exactly.\n\n{}",
         LETTERS.len(),
         letters.join(" "),
-        header(&["step", "exact", "star bound", "its model", "spectral bound", "its model"])
+        header(&["step", "exact", "star bound", "star model", "spectral bound", "spectral model"])
     ))?;
     for step in [1, 2, 3, 5, 10, 15, 20, 30, 40, 60].into_iter().filter(|&step| step <= iterations) {
         let cells = curves.iter().map(|curve| format!("{:.3}", curve.points[step - 1].1));
         output::print(&line(&[step.to_string()].into_iter().chain(cells).collect::<Vec<_>>()))?;
     }
-    let axes = Axes { title: "Twelve random letters, K = 1", x: "steps of L-BFGS", y: "log-likelihood" };
+    let axes = Axes { title: "Twelve random letters, K = 1", x: "L-BFGS steps", y: "log-likelihood" };
     setting.picture("lifted-fig5.svg", &chart::plain(&axes, &curves)?)
 }
 

@@ -10,7 +10,7 @@ use crate::output;
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     let treebank = Treebank::open(setting)?;
     output::print(&format!(
-        "Certified nats per word of the validation text, by the spectral bound; learning ends when it does not rise any more.\n\n{}",
+        "Certified log-likelihood of the validation text by the spectral bound, in nats per word; training stops when it no longer increases.\n\n{}",
         header(&["φ", "K", "validation", "steps", "seconds"])
     ))?;
     let rows = [

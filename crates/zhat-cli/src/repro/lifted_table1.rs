@@ -45,21 +45,21 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let pseudo = by_pseudo_likelihood(&treebank, &treebank.sentences()?, setting)?;
     let others = word2vec(setting);
     output::print(&format!(
-        "The three nearest words by the cosine of their embeddings. Ours: K = 1 ({} s), K = 2 with ρ = (0.6, 0.4) ({} s), pseudo-likelihood with K = 2 ({} s).\n\
+        "The three nearest words by cosine similarity of the embeddings. zhat: K = 1 ({} s), K = 2 with ρ = (0.6, 0.4) ({} s), pseudo-likelihood with K = 2 ({} s).\n\
          The paper: K = 2, star (45 min on a GPU); pseudo-likelihood (48 h, not converged).\n{}\n{}",
         short(one.seconds),
         short(two.seconds),
         short(pseudo.seconds),
         if others.is_empty() {
-            "word2vec is left out: `python bench/word2vec/run.py FOLDER` makes its column.\n"
+            "The column word2vec is empty; `python bench/word2vec/run.py FOLDER` computes it.\n"
         } else {
             ""
         },
         header(&[
             "word",
-            "ours, K = 1",
-            "ours, K = 2",
-            "pseudo",
+            "zhat, K = 1",
+            "zhat, K = 2",
+            "zhat, pseudo",
             "word2vec",
             "paper: lifted",
             "paper: pseudo",

@@ -64,22 +64,22 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "rdp-table3",
-        about: "Fu et al. 2022, Table 3: bias and variance of the randomized forward, and what Theorem B.1 predicts",
+        about: "Fu et al. 2022, Table 3: bias and variance of the randomized forward algorithm, measured and predicted by Theorem B.1",
         run: rdp_table3::run,
     },
     Experiment {
         name: "rdp-table4",
-        about: "Fu et al. 2022, Table 4: what the proposal does to the mean squared error",
+        about: "Fu et al. 2022, Table 4: mean squared error by proposal",
         run: rdp_table4::run,
     },
     Experiment {
         name: "rdp-scaling",
-        about: "one randomized forward for N = 10³ to 10⁶ states at fixed K, beside the exact one, with a picture",
+        about: "time of the randomized and the exact forward algorithm for N = 10³ to 10⁶ states at fixed K, with a picture",
         run: rdp_scaling::run,
     },
     Experiment {
         name: "rdp-graph",
-        about: "randomized messages on a graph with cycles and 10⁵ states: the error by the number of states kept",
+        about: "randomized belief propagation on a graph with cycles and 10⁵ states: error by the number of states kept",
         run: rdp_graph::run,
     },
     Experiment {
@@ -89,67 +89,67 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "sccq-fig2-2",
-        about: "Piatkowski & Morik 2018, Figure 2, second plot: time to draw an index tuple, and ours, with a picture",
+        about: "Piatkowski & Morik 2018, Figure 2, second plot: time to draw an index tuple, with a picture",
         run: sccq_fig2_2::run,
     },
     Experiment {
         name: "sccq-error",
-        about: "stochastic quadrature: relative standard error at equal time, published and ours, Ising grids of all strengths, with a picture",
+        about: "stochastic quadrature, published and zhat: relative standard error at equal time on Ising grids, with a picture",
         run: sccq_error::run,
     },
     Experiment {
         name: "sccq-fig2-3",
-        about: "Piatkowski & Morik 2018, Figure 2, third plot: mushrooms, −ℓ by iteration, with a picture",
+        about: "Piatkowski & Morik 2018, Figure 2, third plot: mushroom data, negative log-likelihood by iteration, with a picture",
         run: mushroom::likelihoods,
     },
     Experiment {
         name: "sccq-fig2-4",
-        about: "Piatkowski & Morik 2018, Figure 2, fourth plot: mushrooms, error of marginals by iteration, with a picture",
+        about: "Piatkowski & Morik 2018, Figure 2, fourth plot: mushroom data, error of the marginals by iteration, with a picture",
         run: mushroom::marginals,
     },
     Experiment {
         name: "sccq-mushroom",
-        about: "mushrooms on a graph with cycles: what fits by sccq, bp, trw and the published quadrature end with",
+        about: "mushroom data, graph with cycles: log-likelihood of models fitted by sccq, bp, trw and the published quadrature",
         run: mushroom::cycles,
     },
     Experiment {
         name: "lifted-fig5",
-        about: "Jernite et al. 2015, Figure 5: twelve letters, learned exactly and by the bounds, with a picture",
+        about: "Jernite et al. 2015, Figure 5: a text of twelve letters, trained by the exact likelihood and by the bounds, with a picture",
         run: lifted_fig5::run,
     },
     Experiment {
         name: "lifted-fig6",
-        about: "Jernite et al. 2015, Figure 6: Penn Treebank, certified likelihood by time, a log-bilinear model beside, with a picture",
+        about: "Jernite et al. 2015, Figure 6: Penn Treebank, certified likelihood by training time, compared with a log-bilinear model, with a picture",
         run: lifted_fig6::run,
     },
     Experiment {
         name: "lifted-table1",
-        about: "Jernite et al. 2015, Table 1: nearest neighbours by embeddings, ours beside the paper's",
+        about: "Jernite et al. 2015, Table 1: nearest neighbours by embedding, zhat and the paper",
         run: lifted_table1::run,
     },
     Experiment {
         name: "lifted-rank",
-        about: "Jernite et al. 2015: embeddings of several lengths against full matrices, Penn Treebank",
+        about: "Jernite et al. 2015: embeddings of several dimensions compared with full matrices, Penn Treebank",
         run: lifted_rank::run,
     },
     Experiment {
         name: "lifted-cost",
-        about: "language models: counting, a step of learning for a text and ten of it, a pass beside the memory's bandwidth",
+        about: "language models: time of counting and of a training step for a text and for ten copies of it, and memory bandwidth",
         run: lifted_cost::run,
     },
     Experiment {
         name: "structured-bounds",
-        about: "Vembu et al. 2009: samples and time for the same promise, the paper's scheme beside ours",
+        about: "Vembu et al. 2009: samples and time for the same guarantee, the paper's scheme and zhat",
         run: structured::bounds,
     },
     Experiment {
         name: "structured-cftp",
-        about: "Vembu et al. 2009: expected and measured times until coupled chains meet",
+        about: "Vembu et al. 2009: expected and measured coupling times",
         run: structured::cftp,
     },
     Experiment {
         name: "structured-hardness",
-        about: "Vembu et al. 2009, Theorem 2.1: Hamiltonian or not, read off log Z",
+        about: "Vembu et al. 2009, Theorem 2.1: deciding from log Z whether a graph is Hamiltonian",
         run: structured::hardness,
     },
 ];
@@ -158,12 +158,15 @@ pub fn run(arguments: &ReproArguments) -> Result<Exit> {
     let Some(name) = &arguments.name else {
         let rows: Vec<Vec<String>> =
             EXPERIMENTS.iter().map(|e| vec![e.name.to_owned(), e.about.to_owned()]).collect();
-        output::print(&output::table(&["name", "what it is"], &rows, usize::MAX))?;
+        output::print(&output::table(&["name", "description"], &rows, usize::MAX))?;
         return Ok(Exit::Answered);
     };
     let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name).ok_or_else(|| {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        Error::argument("NAME", format!("there is no experiment `{name}`; there are {}", known.join(", ")))
+        Error::argument(
+            "NAME",
+            format!("there is no experiment `{name}`; the experiments are {}", known.join(", ")),
+        )
     })?;
     let mut run = Run::default().with_seed(arguments.seed);
     if let Some(threads) = arguments.threads {

@@ -37,7 +37,7 @@ fn table(setting: &Setting<'_>) -> Result<Statistics> {
     let options = TableOptions { header: false, markers: vec!["?".into()], ..Default::default() };
     let statistics = read_statistics(&path, &options, &setting.run)?;
     output::print(&format!(
-        "Mushrooms: {} complete rows of {} columns.\n",
+        "Mushroom data: {} complete rows, {} columns.\n",
         statistics.rows(),
         statistics.columns().len()
     ))?;
@@ -99,7 +99,7 @@ fn course(
         match fista.step(&mut at) {
             Err(Error::NoAnswer(why)) => {
                 anew += 1;
-                course.end = Some(format!("{why} (after {anew} draws anew)"));
+                course.end = Some(format!("{why} (after {anew} new draws)"));
                 if anew > ANEW {
                     return Ok(course);
                 }
@@ -110,7 +110,7 @@ fn course(
             }
         }
     }
-    course.end = (anew > 0).then(|| format!("{anew} times log Ẑ did not exist and was drawn anew"));
+    course.end = (anew > 0).then(|| format!("log Ẑ was undefined {anew} times and was drawn again"));
     Ok(course)
 }
 
@@ -122,10 +122,10 @@ fn courses(setting: &Setting<'_>) -> Result<Vec<(&'static str, Course)>> {
         Variant { name: "exact", method: "exact", settings: Settings::new() },
         published("published, k = 1", 1, SAMPLES),
         published("published, k = 3", 3, SAMPLES),
-        Variant { name: "ours", method: "sccq", settings: ours },
+        Variant { name: "zhat", method: "sccq", settings: ours },
     ];
     output::print(&format!(
-        "Chow-Liu tree, l1 = {L1}, FISTA with step 1/L, {SAMPLES} samples an iteration. Ours takes no base either (`form=uniform`); on a tree its default base is the whole model.\n\n"
+        "Chow-Liu tree, l1 = {L1}, FISTA with step 1/L, {SAMPLES} samples per iteration. zhat uses no base either (`form=uniform`); on a tree its default base would be the whole model.\n\n"
     ))?;
     variants
         .iter()
@@ -167,11 +167,11 @@ fn curves(courses: &[(&'static str, Course)], pick: fn(&Course) -> &Vec<(f64, f6
 /// −ℓ by iteration.
 pub fn likelihoods(setting: &Setting<'_>) -> Result<()> {
     let courses = courses(setting)?;
-    output::print("−ℓ as each method sees it:\n\n")?;
+    output::print("Negative log-likelihood −ℓ as estimated by each method:\n\n")?;
     print(&courses, |course| &course.seen, |x| format!("{x:.3}"))?;
-    output::print("\n−ℓ itself, at the same parameters:\n\n")?;
+    output::print("\nExact −ℓ at the same parameters:\n\n")?;
     print(&courses, |course| &course.truth, |x| format!("{x:.3}"))?;
-    let title = "Mushrooms, Chow-Liu tree: −ℓ by iteration, as each method sees it";
+    let title = "Mushroom data, Chow-Liu tree: estimated −ℓ by iteration";
     let axes = Axes { title, x: "iteration", y: "−ℓ, nats per row" };
     setting.picture("sccq-fig2-3.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.seen), &[])?)
 }
@@ -180,10 +180,10 @@ pub fn likelihoods(setting: &Setting<'_>) -> Result<()> {
 pub fn marginals(setting: &Setting<'_>) -> Result<()> {
     let courses = courses(setting)?;
     output::print(
-        "Mean squared difference of the model's marginals, as each method sees them, and the table's:\n\n",
+        "Mean squared difference between the marginals of the model, as estimated by each method, and those of the table:\n\n",
     )?;
     print(&courses, |course| &course.marginals, short)?;
-    let title = "Mushrooms, Chow-Liu tree: error of marginals by iteration";
+    let title = "Mushroom data, Chow-Liu tree: error of the marginals by iteration";
     let axes = Axes { title, x: "iteration", y: "mean squared error" };
     setting
         .picture("sccq-fig2-4.svg", &chart::log_y(&axes, &curves(&courses, |course| &course.marginals), &[])?)
@@ -231,9 +231,16 @@ pub fn cycles(setting: &Setting<'_>) -> Result<()> {
         information - columns.map(|v| statistics.entropy(v)).sum::<f64>()
     };
     output::print(&format!(
-        "Chow-Liu tree and {MORE} more pairs, l2 = 1/rows; the log-likelihood of a row under the model that each method ends with, by elimination. \
-         The tree alone has {tree:.4}.\n\n{}",
-        header(&["method", "iterations", "log-likelihood", "below exact", "as the method sees it", "s"])
+        "Chow-Liu tree and {MORE} more pairs, l2 = 1/rows. Log-likelihood per row of the model fitted by each method, computed by elimination; \
+         the tree alone has {tree:.4}.\n\n{}",
+        header(&[
+            "method",
+            "iterations",
+            "log-likelihood",
+            "below exact",
+            "estimated by the method",
+            "seconds"
+        ])
     ))?;
     let iterations = if setting.quick { 60 } else { 400 };
     let sampled = options(&[("samples", json!(SAMPLES)), ("form", json!("tree"))]);
@@ -264,9 +271,9 @@ pub fn cycles(setting: &Setting<'_>) -> Result<()> {
 
 /// Explains the results of `trw` and `bp`, which are known in theory.
 const WHY: &str = "
-sccq's base of bounded width holds the whole graph here; with form=tree it has to sample.
-trw: at best, over the weights of forests and over θ, its bound is that of one forest with the parameters of that forest's closed form: the likelihood of the
-tree is the most that it can certify.
-bp: Bethe's likelihood has its best point where every pair takes its own information in full, θ_vw = ln μ̂_vw/(μ̂_v·μ̂_w), as if the graph had no cycles. With strong pairs
-in cycles that counts the same information again and again; the better Bethe's value, the worse the model.
+sccq: the base of bounded width contains the whole graph here; with form=tree it samples.
+trw: the best bound over forest weights and θ is that of a single forest with its closed-form parameters, so the likelihood of the tree is the largest value that it can
+certify.
+bp: the Bethe likelihood is largest at θ_vw = ln μ̂_vw/(μ̂_v·μ̂_w) for every pair, as if the graph had no cycles. With strong pairs in cycles the same information is counted
+several times: the larger the Bethe likelihood, the worse the model.
 ";

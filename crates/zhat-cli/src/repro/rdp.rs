@@ -66,7 +66,7 @@ impl Estimator {
 
     /// The paper's estimator: the K − 1 states with the largest proposal probabilities and one draw.
     pub fn paper(proposal: &str, percent: usize, chosen: usize) -> Self {
-        let name = format!("paper's, {percent}%, {proposal}");
+        let name = format!("paper, {percent}%, {proposal}");
         let mut estimator = Estimator::new(name, proposal, "draws", chosen);
         estimator.settings.insert("top".into(), json!(chosen - 1));
         estimator
@@ -128,5 +128,8 @@ pub fn beside(ours: f64, paper: Option<f64>) -> String {
 
 /// Prints a description of a table before it is computed.
 pub fn introduce(text: &str, setting: &Setting<'_>) -> Result<()> {
-    output::print(&format!("{text}\n{} runs each; the paper's value stands in brackets.\n\n", setting.runs))
+    output::print(&format!(
+        "{text}\n{} runs per estimator; the paper's values are in parentheses.\n\n",
+        setting.runs
+    ))
 }

@@ -27,21 +27,14 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let graph: PairwiseGraph<f32> = generate::pairwise(&shape, setting.run.seed())?;
     let model = Model::from(graph);
     output::print(&format!(
-        "Grid of 2 × 3 variables with {states} states, interactions by embeddings of {RANK} numbers: log Z of belief propagation with all \
-         states, and between K of them chosen at random.\n{} runs of one replicate each; root mean squared error in nats.\n",
+        "Grid of 2 × 3 variables with {states} states, interactions by embeddings of dimension {RANK}: log Z of belief propagation with all \
+         states, and with K states of each variable chosen at random.\n{} runs of one replicate each; root mean squared error in nats.\n",
         setting.runs
     ))?;
     let started = Instant::now();
     let truth = ask(&model, "bp", &Settings::new(), &setting.run)?;
     output::print(&format!("With all states: {truth:.6}, {:.1} s.\n\n", started.elapsed().as_secs_f64()))?;
-    output::print(&header(&[
-        "K",
-        "local-global",
-        "s",
-        "guided",
-        "s",
-        "guided at the least K · √(least K / K)",
-    ]))?;
+    output::print(&header(&["K", "local-global", "s", "guided", "s", "guided, predicted by 1/√K"]))?;
     let proposals = ["local-global", "guided"];
     let mut curves: Vec<Curve> = ["local-global", "guided", "1/√K"]
         .iter()

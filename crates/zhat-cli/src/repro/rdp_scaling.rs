@@ -25,8 +25,8 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         &[1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
     };
     output::print(&format!(
-        "Seconds for log Z of one chain of {STEPS} positions with embeddings of {RANK} numbers, and K = {CHOSEN} states chosen at \
-         each position.\nlocal-global is K² a step besides reading the N emissions, forward and two-pass are K·N, exact is N².\n\n{}",
+        "Seconds for log Z of one chain of {STEPS} positions with embeddings of dimension {RANK}; K = {CHOSEN} states are chosen at \
+         each position.\nCost per step: local-global K² plus reading N emissions; forward and two-pass K·N; exact N².\n\n{}",
         header(&["N", "local-global", "forward", "two-pass", "exact"])
     ))?;
     let methods = ["local-global", "forward", "two-pass", "exact"];

@@ -50,7 +50,7 @@ fn estimators(states: usize) -> Vec<(Estimator, Option<usize>)> {
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     rdp::introduce(
         "Mean squared error of log Z and of the entropy of chains, for dense (D), intermediate (I) and long-tailed (L) emissions.\n\
-         The paper's models with N = 2000 are not public; the generator of N = 10,000 is used for both.",
+         The paper's models with N = 2000 are not public; the generator for N = 10,000 is used for both.",
         setting,
     )?;
     for (states, paper) in PAPER.iter().filter(|(states, _)| !setting.quick || *states == 2000) {
@@ -62,9 +62,9 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
             models.push((model, truths));
         }
         let truths: Vec<String> = models.iter().map(|(_, [z, h])| format!("{z:.4} and {h:.4}")).collect();
-        let names = ["estimator", "log Z, D", "I", "L", "entropy, D", "I", "L", "s a run"];
+        let names = ["estimator", "log Z, D", "I", "L", "entropy, D", "I", "L", "seconds per run"];
         output::print(&format!(
-            "N = {states}: log Z and entropy are {}\n\n{}",
+            "N = {states}: log Z and entropy (D, I, L): {}\n\n{}",
             truths.join(", "),
             header(&names)
         ))?;

@@ -22,9 +22,9 @@ const PAPER: [[f64; 4]; 5] = [
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     rdp::introduce(
-        "Bias and variance of log Ẑ, N = 2000. The other columns are V[Ẑ]/Z², which is V[log Ẑ] to first order: only of use where it is well\n\
-         below 1. B.1: the theorem at every position with the exact marginals. B.3: what the last position adds, with the value of Eq. 80 as\n\
-         printed in brackets. B.4: the recursion over all positions, corrected, which is exact.",
+        "Bias and variance of log Ẑ, N = 2000. The other columns are V[Ẑ]/Z², which equals V[log Ẑ] to first order and is meaningful only if it is well\n\
+         below 1. B.1: the theorem at every position with the exact marginals. B.3: the variance added by the last position, with the value of\n\
+         Eq. 80 as printed in parentheses. B.4: the recursion over all positions, corrected; it is exact.",
         setting,
     )?;
     let names =

@@ -20,7 +20,7 @@ const PAPER: [(&str, Option<[f64; 3]>); 6] = [
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     rdp::introduce(
-        "Mean squared error of log Z of chains by proposal, K = 10% of the states: the paper's selection, and ours (threshold).",
+        "Mean squared error of log Z of chains by proposal, K = 10% of the states: the selection of the paper and that of zhat (threshold).",
         setting,
     )?;
     for states in if setting.quick { vec![2000] } else { vec![2000, 10_000] } {
@@ -35,13 +35,12 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
         let chosen = states / 10;
         for (proposal, paper) in PAPER {
             let ours = Estimator::threshold(proposal, 10, chosen);
-            for (name, estimator) in
-                [("paper's", Estimator::paper(proposal, 10, chosen)), ("threshold", ours)]
+            for (name, estimator) in [("paper", Estimator::paper(proposal, 10, chosen)), ("threshold", ours)]
             {
                 let mut cells = vec![proposal.to_owned(), name.to_owned()];
                 for (m, (model, truth)) in models.iter().enumerate() {
                     let errors = rdp::errors(model, Query::LogPartition, &estimator, *truth, setting)?;
-                    let printed = paper.filter(|_| name == "paper's").map(|values| values[m]);
+                    let printed = paper.filter(|_| name == "paper").map(|values| values[m]);
                     cells.push(rdp::beside(errors.mean_squared(), printed));
                 }
                 output::print(&line(&cells))?;

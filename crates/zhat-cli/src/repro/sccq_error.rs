@@ -21,9 +21,9 @@ const TRIAL: u64 = 1 << 18;
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     output::print(
         "Relative standard error of Ẑ at equal time, Ising grids with couplings ±J of random sign and ‖θ‖₁ = 4·edges·J.\n\
-         published: that of as many tuples of degree 3 as fit into the time of `tree`, by their analytic second moment, and with the degree \
-         that the polynomial needs to be within 1%;\n\
-         tree, width 8: `sccq` with 131072 states of its base, and half the width of its 95% interval for log Z in brackets.\n\n",
+         published: as many tuples as fit into the time of `tree`, by their analytic second moment, with degree 3 and with the degree \
+         for which the polynomial is within 1%;\n\
+         tree, width 8: `sccq` with 131072 samples from its base; half the width of its 95% interval for log Z in parentheses.\n\n",
     )?;
     let sides: &[usize] = if setting.quick { &[4] } else { &[4, 10] };
     let mut curves = Vec::new();
@@ -80,7 +80,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     }
     let axes =
         Axes {
-            title: "relative standard error of Z at equal time", x: "‖θ‖₁", y: "relative standard error"
+            title: "Relative standard error of Z at equal time", x: "‖θ‖₁", y: "relative standard error"
         };
     setting.picture("sccq-error.svg", &chart::log_log(&axes, &curves)?)
 }

@@ -17,7 +17,7 @@ pub fn run(setting: &Setting<'_>) -> Result<()> {
     let (cliques, runs) = (sccq::cliques()?, sccq::runs(setting));
     output::print(&format!(
         "Nanoseconds to compute ‖χᵏ‖₁ of a 4×4 binary grid, {} cliques and {} indices; mean ± standard deviation of {runs} runs.\n\
-         The paper shows a plot without figures: closed form flat, summation growing as dᵏ, several orders of magnitude apart at k = 4.\n\n{}",
+         The paper shows a plot without numbers: the closed form is constant, the summation grows as dᵏ; they differ by several orders of magnitude at k = 4.\n\n{}",
         cliques.len(),
         cliques.dimension(),
         header(&[

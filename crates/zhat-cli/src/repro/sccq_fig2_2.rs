@@ -17,22 +17,22 @@ use crate::output;
 const SAMPLERS: [(TupleSampler, &str, usize); 3] = [
     (TupleSampler::Rejection, "rejection", 20_000),
     (TupleSampler::Unranking, "Algorithm 2", 200_000),
-    (TupleSampler::Direct, "ours", 1_000_000),
+    (TupleSampler::Direct, "zhat", 1_000_000),
 ];
 
 pub fn run(setting: &Setting<'_>) -> Result<()> {
     let (cliques, runs) = (sccq::cliques()?, sccq::runs(setting));
     output::print(&format!(
         "Nanoseconds to draw one tuple of k indices of a 4×4 binary grid, {} cliques and {} indices; mean ± standard deviation of \
-         {runs} runs.\nThe paper shows a plot without figures: rejection growing with k, Algorithm 2 almost constant. Ours draws the \
-         cliques one by one and then the states.\nThe last column has ours with only the product of θ, which is what an estimate needs.\n\n{}",
+         {runs} runs.\nThe paper shows a plot without numbers: rejection grows with k, Algorithm 2 is almost constant. zhat draws the \
+         cliques one by one and then the states.\nThe last column is the time of zhat for the product of θ alone, which is all that an estimate needs.\n\n{}",
         cliques.len(),
         cliques.dimension(),
-        header(&["k", "rejection", "Algorithm 2", "ours", "Algorithm 2 / ours", "ours, product only"])
+        header(&["k", "rejection", "Algorithm 2", "zhat", "Algorithm 2 / zhat", "zhat, product only"])
     ))?;
     let mut curves: Vec<Curve> =
         SAMPLERS.map(|(_, name, _)| Curve { name: name.into(), points: vec![] }).into();
-    curves.push(Curve { name: "ours, product only".into(), points: vec![] });
+    curves.push(Curve { name: "zhat, product only".into(), points: vec![] });
     let mut bars: Vec<Vec<f64>> = vec![vec![]; 4];
     for length in sccq::LENGTHS {
         let mut spreads = Vec::new();

@@ -58,10 +58,10 @@ fn measured(
 /// Samples and time of several schemes for the same guarantee.
 pub fn bounds(setting: &Setting<'_>) -> Result<()> {
     output::print(&format!(
-        "Samples and time for Ẑ within {ERROR} of Z, relatively, with probability {CONFIDENCE}, by counting as printed, as corrected and as measured; subsets of {LABELS} labels, \
-         scores from −BR to BR. The published scheme is timed at ε = {SLICE} and its time multiplied by {:.0}.\n\n{}",
+        "Samples and time for a relative error of at most {ERROR} with probability {CONFIDENCE}: as printed in the paper, corrected, and measured. Subsets of {LABELS} labels, \
+         scores from −BR to BR. The published scheme is timed at ε = {SLICE}, and the time is multiplied by {:.0}.\n\n{}",
         (SLICE / ERROR).powi(2),
-        header(&["BR", "scheme", "exact draws by", "samples", "s", "kept the promise"])
+        header(&["BR", "scheme", "exact draws by", "samples", "seconds", "within the error"])
     ))?;
     for norm in [5.0, 20.0, 100.0] {
         let model = labels(norm)?;
@@ -77,7 +77,7 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
                 kept,
             ]))
         };
-        row("published, as printed", "", printed.total(), String::new(), "promises nothing".into())?;
+        row("published, as printed", "", printed.total(), String::new(), "no guarantee".into())?;
         // META takes e^Δ uniform draws, which is infeasible beyond BR = 5.
         let by = if norm <= 5.0 { (Sampler::Meta, "META") } else { (Sampler::Oracle, "oracle") };
         let mut clock = "unknown".to_owned();
@@ -120,8 +120,8 @@ pub fn bounds(setting: &Setting<'_>) -> Result<()> {
 pub fn cftp(setting: &Setting<'_>) -> Result<()> {
     let draws = if setting.quick { 200 } else { 2000 };
     output::print(&format!(
-        "Uniform draws for one exact sample, mean of {draws}: META by coupling from the past, whose chains meet after a geometric time of mean exp(Δ), and rejection, \
-         which takes |Y|·exp(s_max)/Z. Subsets of {LABELS} labels.\n\n{}",
+        "Uniform draws per exact sample, mean of {draws}: META (coupling from the past, with a geometric coupling time of mean exp(Δ)) and rejection \
+         (mean |Y|·exp(s_max)/Z). Subsets of {LABELS} labels.\n\n{}",
         header(&["Δ", "META", "exp(Δ)", "rejection", "|Y|·exp(s_max)/Z"])
     ))?;
     for spread in [1.0, 2.0, 4.0, 6.0, 8.0] {
@@ -137,7 +137,7 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
         ))?;
     }
     output::print(&format!(
-        "\nSweeps of Gibbs steps for one exact sample by monotone coupling from the past: a ring of 100 labels, every two neighbours with the score w if both are 1, \
+        "\nGibbs sweeps per exact sample by monotone coupling from the past: a ring of 100 labels; two neighbours score w if both are 1; \
          fields −w.\n\n{}",
         header(&["w", "sweeps"])
     ))?;
@@ -158,10 +158,10 @@ pub fn cftp(setting: &Setting<'_>) -> Result<()> {
 fn flips(distance: f64) -> Result<()> {
     const FLIPPED: usize = 6;
     output::print(&format!(
-        "\nSteps of single flips, lazy and by the Metropolis rule, until the law is within {distance} of the model's from the worst start: subsets of {FLIPPED} labels, the chain of all {} states \
-         multiplied out. Beside it the bounds by canonical paths for single scores and for any scores of that range.\n\n{}",
+        "\nLazy Metropolis steps (single flips) until the distribution is within {distance} of the model from the worst start: subsets of {FLIPPED} labels, computed from the transition matrix of all {} \
+         states. The other columns are bounds by canonical paths for single scores and for any scores of that range.\n\n{}",
         1 << FLIPPED,
-        header(&["Δ", "exactly", "bound, single scores", "bound, any scores"])
+        header(&["Δ", "exact", "bound, single scores", "bound, any scores"])
     ))?;
     for spread in [0.0, 1.0, 2.0, 4.0] {
         let raw: Vec<f64> = (1..=FLIPPED).map(|i| (i as f64).sin()).collect();
@@ -211,9 +211,9 @@ fn steps_to(law: &[f64], start: usize, labels: usize, distance: f64) -> usize {
 /// Theorem 2.1: log Z determines whether a graph has a Hamiltonian cycle.
 pub fn hardness(setting: &Setting<'_>) -> Result<()> {
     output::print(&format!(
-        "Cycles of random graphs; every edge that is there scores θ = ln n! + ln n, so that all cycles but the Hamiltonian ones together weigh less than one of those. \
-         log Z ≥ nθ exactly where there is one; a search says the same.\n\n{}",
-        header(&["n", "edges", "log Z", "nθ", "by log Z", "by search"])
+        "Cycles of random graphs. Every edge of the graph has score θ = ln n! + ln n, so all other cycles together weigh less than one Hamiltonian cycle. \
+         log Z ≥ nθ if and only if the graph has a Hamiltonian cycle; a search confirms it.\n\n{}",
+        header(&["n", "edges", "log Z", "nθ", "from log Z", "by search"])
     ))?;
     let mut random = Streams::new(setting.run.seed(), "random graphs").block(0);
     for n in [5usize, 6, 8, 10] {
@@ -232,7 +232,7 @@ pub fn hardness(setting: &Setting<'_>) -> Result<()> {
             let model = SpaceModel::new(Cycles::new(n)?, Scores::links(n, &pairs)?)?;
             let answer = Oracle::default().log_partition(&model, &setting.run)?;
             let target = n as f64 * theta;
-            let yes = |yes: bool| if yes { "Hamiltonian" } else { "not" }.to_owned();
+            let yes = |yes: bool| if yes { "Hamiltonian" } else { "not Hamiltonian" }.to_owned();
             let read = answer.value >= target - answer.diagnostics.rounding;
             let searched = closes(n, &linked, &mut vec![0]);
             let cells = [

@@ -114,12 +114,13 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
             break;
         }
     }
+    let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
+    let fitting_settings: Vec<&'static str> = plans.iter().filter(fits).map(|plan| plan.row.method).collect();
     plans.retain(|plan| plan.forecast.promise >= least);
     if plans.is_empty() {
         let wanted = if let Choice::AtLeast(promise) = choice { promise.name() } else { "auto" };
         return Err(refusal.unwrap_or_else(|| unsupported(wanted, query, model.kind())));
     }
-    let fits = |plan: &&Plan| plan.forecast.fits(run, horizon);
     let better = |best: Plan, plan: Plan| {
         let (new, old) = (plan.forecast, best.forecast);
         let to_target = plan.row.has_target_error && best.row.has_target_error;
@@ -149,7 +150,11 @@ fn choose_from(model: &Model, query: Query, choice: &Choice, settings: &Settings
         Error::OverBudget {
             needs: plans.iter().map(need).collect::<Vec<_>>().join(", "),
             budget: format!("{} and {}", units::bytes(run.memory() as f64), units::seconds(horizon)),
-            fitting: fitting(model, query, run, horizon),
+            // Without settings, the forecasts above are those that are needed here.
+            fitting: match settings.is_empty() {
+                true => fitting_settings,
+                false => fitting(model, query, run, horizon),
+            },
         }
     })
 }

@@ -31,7 +31,7 @@ pub use likelihood::Likelihood;
 #[cfg(feature = "learn")]
 pub use read_statistics::read_statistics;
 #[cfg(feature = "learn")]
-pub use score::{RowScores, columns_of, impute, impute_states, open_rows, score, score_states};
+pub use score::{Imputed, RowScores, columns_of, impute, impute_states, open_rows, score, score_states};
 #[cfg(feature = "learn")]
 pub use start::Start;
 #[cfg(feature = "learn")]

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::Column;
 use super::likelihood::likelihood_of;
 use super::statistics::lacking;
-use crate::answer::Estimate;
+use crate::answer::{Estimate, Guarantee, Promise};
 use crate::catalogue::{Choice, Settings, answer};
 use crate::error::Result;
 use crate::io::table::{Missing, Rows, TableOptions, TableRow};
@@ -78,12 +78,20 @@ pub fn score(
             }
         }
     }
-    if count == 0 {
-        let why = if dropped > 0 { "all rows have missing values" } else { "there are no rows" };
-        return Err(rows.fail(0, why));
-    }
     let names: Vec<String> = columns_of(graph).into_iter().map(|column| column.name).collect();
     let lacking = lacking(names.iter().map(String::as_str), &missing_in);
+    if count == 0 {
+        let empty = lacking.iter().filter(|(_, count)| *count == dropped).map(|(name, _)| *name);
+        let empty: Vec<&str> = empty.collect();
+        let why = match (dropped, empty.as_slice()) {
+            (0, _) => "there are no rows".into(),
+            (_, []) => "every row has a missing value".into(),
+            (_, names) => {
+                format!("the table has no values for these columns of the model: {}", names.join(", "))
+            }
+        };
+        return Err(rows.fail(0, why));
+    }
     let lacking = lacking.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
     Ok(RowScores { rows: count, dropped, lacking, mean: likelihood_of(total.value() / count as f64, log_z) })
 }
@@ -123,20 +131,21 @@ pub fn impute_states(
     let fill = |(i, row): (usize, Vec<Option<usize>>)| {
         clock.check()?;
         clock.progress("imputing", i as u64, total);
-        whole_row(graph, &row, how, run)
+        whole_row(graph, &row, how, run).map(|(whole, _)| whole)
     };
     rows.into_iter().enumerate().map(fill).collect()
 }
 
-/// A row with its missing values filled in.
+/// A row with its missing values filled in, and how their probabilities were computed; `None` if none was
+/// missing.
 fn whole_row(
     graph: &FactorGraph,
     row: &[Option<usize>],
     how: (&Choice, &Settings),
     run: &Run,
-) -> Result<Vec<usize>> {
+) -> Result<(Vec<usize>, Option<(Promise, &'static str)>)> {
     if let Some(whole) = row.iter().copied().collect() {
-        return Ok(whole);
+        return Ok((whole, None));
     }
     let known = |(v, state): (usize, &Option<usize>)| state.map(|state| (v, state));
     let evidence: Vec<(usize, usize)> = row.iter().enumerate().filter_map(known).collect();
@@ -145,12 +154,37 @@ fn whole_row(
     let answer = answer(&given, Query::Marginals, how.0, how.1, &run.within(seconds))?;
     let beliefs = answer.tensor("marginals").ok_or_else(|| answer.unexpected_shape())?;
     let state = |(v, state): (usize, &Option<usize>)| state.unwrap_or_else(|| likeliest(&beliefs.row(v)));
-    Ok(row.iter().enumerate().map(state).collect())
+    let computed = (answer.guarantee.promise(), answer.diagnostics.method);
+    Ok((row.iter().enumerate().map(state).collect(), Some(computed)))
+}
+
+/// Summary of an imputation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imputed {
+    /// The number of rows.
+    pub rows: u64,
+    /// The number of values filled in.
+    pub filled: u64,
+    /// The number of rows whose probabilities were not computed exactly.
+    pub inexact: u64,
+    /// The methods that computed the probabilities, in order of their first use.
+    pub methods: Vec<&'static str>,
+}
+
+impl Imputed {
+    /// The guarantee: `Exact` if each value is the most probable one given the rest of its row.
+    pub fn guarantee(&self) -> Guarantee {
+        match self.inexact {
+            0 => Guarantee::Exact,
+            rows => Guarantee::Heuristic {
+                reason: format!("the probabilities of the missing values are not exact in {rows} rows"),
+            },
+        }
+    }
 }
 
 /// Fills in missing values: each becomes the most likely state given the other values of its row, by a method
-/// of the catalogue that computes marginals. `each` is called with every completed row, in order. Returns the
-/// number of values filled in.
+/// of the catalogue that computes marginals. `each` is called with every completed row, in order.
 ///
 /// # Errors
 /// If the table cannot be read or has an invalid row, the marginals of a row cannot be computed (see [every
@@ -161,18 +195,26 @@ pub fn impute(
     how: (&Choice, &Settings),
     run: &Run,
     each: &mut dyn FnMut(&[usize]) -> Result<()>,
-) -> Result<u64> {
+) -> Result<Imputed> {
     let clock = run.start("imputing");
-    let mut filled = 0;
+    let mut imputed = Imputed { rows: 0, filled: 0, inexact: 0, methods: Vec::new() };
     while let Some(some) = rows.next_rows()? {
         for row in some {
             clock.check()?;
-            filled += row.states.iter().filter(|state| state.is_none()).count() as u64;
             let whole = whole_row(graph, &row.states, how, run);
-            each(&whole.map_err(|error| rows.fail(row.line, error.to_string()))?)?;
+            let (whole, computed) = whole.map_err(|error| rows.fail(row.line, error.to_string()))?;
+            imputed.rows += 1;
+            imputed.filled += row.states.iter().filter(|state| state.is_none()).count() as u64;
+            if let Some((promise, method)) = computed {
+                imputed.inexact += u64::from(promise < Promise::Exact);
+                if !imputed.methods.contains(&method) {
+                    imputed.methods.push(method);
+                }
+            }
+            each(&whole)?;
         }
     }
-    Ok(filled)
+    Ok(imputed)
 }
 
 /// The index of the first largest probability.

@@ -4,7 +4,7 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::Report;
+use super::{Report, SCHEMA};
 use crate::model::Model;
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::{Data, Tensor};
@@ -25,7 +25,7 @@ impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (report, answer) = (self.0, self.0.answer);
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("schema", &1)?;
+        map.serialize_entry("schema", &SCHEMA)?;
         map.serialize_entry("version", env!("CARGO_PKG_VERSION"))?;
         map.serialize_entry("query", report.query)?;
         value(report, &mut map)?;

@@ -452,7 +452,7 @@ fn rows_are_scored_and_filled_in() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(count, 2);
+    assert_eq!((count.rows, count.filled, count.inexact), (4, 2, 0));
     assert_eq!(filled, [[1, 1], [0, 0], [1, 1], [1, 2]]);
     let unseen = folder.write("u.csv", "a,b\ny,1\ny,7\n");
     let mut rows = learn::open_rows(&graph, &unseen, &TableOptions::default()).unwrap();

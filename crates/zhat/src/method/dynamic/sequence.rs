@@ -85,14 +85,15 @@ pub trait SequenceModel:
     fn positions(&self) -> f64 {
         self.chain().lengths().iter().max().map_or(0.0, |&longest| longest as f64)
     }
-    /// A bound on the rounding error of log Z: each position sums N terms in the model's precision and L
-    /// terms in double precision.
+    /// A bound on the rounding error of log Z, or with `backward` of results that depend on both sweeps: each
+    /// position sums N terms in the model's precision and L terms in double precision.
     #[doc(hidden)]
-    fn rounding(&self) -> f64 {
+    fn rounding(&self, backward: bool) -> f64 {
         let (states, steps, magnitude) = (self.chain().states(), self.positions(), self.largest_score());
         let longest = self.longest() as f64;
-        let terms = states as f64 + if Self::SEGMENTS { 2.0 * longest } else { 0.0 };
-        rounding(self.chain().transitions(), &Sizes { states, steps, terms, longest, magnitude })
+        let (terms, others) = (states as f64, if Self::SEGMENTS { 2.0 * longest } else { 0.0 });
+        let sizes = Sizes { states, steps, terms, others, backward, longest, magnitude };
+        rounding(self.chain().transitions(), &sizes)
     }
     /// A bound on |score|.
     #[doc(hidden)]

@@ -156,7 +156,7 @@ impl Conditioning {
         let value = run.install(|| work(&cases))?.ok_or_else(|| graph.zero_error())?;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("cutset", cutset.variables.len())
-            .note("cases", cutset.cases)
+            .count("cases", cutset.cases)
             .note("forecast_bytes", cutset.forecast.bytes);
         diagnostics.rounding = elimination::rounding(graph) + numeric::rounding_allowance(cutset.cases, 0.0);
         diagnostics.seconds = clock.seconds();

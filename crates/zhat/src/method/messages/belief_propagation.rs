@@ -180,7 +180,7 @@ impl BeliefPropagation {
                             "schedule",
                             if self.schedule == Schedule::Residual { "residual" } else { "parallel" },
                         )
-                        .note("iterations", outcome.iterations)
+                        .count("iterations", outcome.iterations)
                         .note("converged", outcome.converged)
                         .note("residual", outcome.residual);
                     diagnostics.stopped_early = outcome.stopped_early;

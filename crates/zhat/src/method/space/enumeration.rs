@@ -112,7 +112,7 @@ fn weights(model: &SpaceModel, clock: &Clock<'_>) -> Result<(Sums, f64)> {
 
 /// Scores have the error `slack`, and each rescaling adds one rounding.
 fn diagnostics(model: &SpaceModel, sums: &Sums, clock: &Clock<'_>) -> Diagnostics {
-    let mut diagnostics = Diagnostics::new(NAME).note("structures", sums.count);
+    let mut diagnostics = Diagnostics::new(NAME).count("structures", sums.count);
     diagnostics.rounding = model.slack() + numeric::rounding_allowance(64.0, model.magnitude());
     diagnostics.seconds = clock.seconds();
     diagnostics

@@ -358,7 +358,7 @@ impl WeightedMiniBuckets {
         let sizes = &found.plan.sizes;
         let mut diagnostics = Diagnostics::new(NAME)
             .note("i_bound", sizes.width)
-            .note("entries", sizes.entries)
+            .count("entries", sizes.entries)
             .note("mini_buckets", found.plan.nodes.len())
             .note("split", found.plan.groups.iter().filter(|group| group.nodes.len() > 1).count())
             .note("iterations", found.iterations);

@@ -3,7 +3,7 @@
 use super::lower::Cutset;
 use super::plan::{Limit, Plan};
 use crate::method::cost::mini_buckets::{PER_ENTRY, PER_NODE, PER_SPLIT_ENTRY};
-use crate::method::exact::prepare::{Order, Prepared};
+use crate::method::exact::prepare::Prepared;
 use crate::model::FactorGraph;
 use crate::platform;
 use crate::run::Run;
@@ -14,16 +14,6 @@ const WITHOUT_BUDGET: f64 = 30.0;
 const SHARE: f64 = 0.7;
 /// Tables never exceed 2^34 numbers, however large the memory.
 const LARGEST_LOG2: usize = 34;
-
-/// The elimination order: the one of the exact methods if they found one, otherwise one that is found
-/// quickly, however large its tables.
-fn order(prepared: &Prepared, run: &Run) -> Vec<usize> {
-    match &prepared.order {
-        Ok(order) => order.variables.clone(),
-        Err(_) => Order::structure(&prepared.reduced.graph, &|| run.must_stop())
-            .map_or_else(|| (0..prepared.reduced.graph.variable_count()).collect(), |order| order.variables),
-    }
-}
 
 /// The mini-buckets of a query and their cost.
 pub(super) struct Layout {
@@ -73,7 +63,7 @@ pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
 
 /// The plan for an i-bound, or the one with the largest tables that memory and time allow.
 fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
-    let (graph, order) = (&prepared.reduced.graph, order(prepared, run));
+    let (graph, order) = (&prepared.reduced.graph, prepared.any_order(run));
     let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
     if let Some(i) = i_bound {
         return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });

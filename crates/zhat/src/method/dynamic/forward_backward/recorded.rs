@@ -251,7 +251,7 @@ pub(super) fn answer<M: Recorded, T: Send>(
         .note("transitions", model.chain().transitions().form())
         .note("precision", M::Real::NAME)
         .note("forecast_bytes", forecast.bytes);
-    diagnostics.rounding = model.rounding();
+    diagnostics.rounding = model.rounding(query != Query::LogPartition);
     diagnostics.seconds = clock.seconds();
     Ok(Answer::exact(value, diagnostics))
 }
@@ -365,7 +365,7 @@ fn divergence<M: Recorded>(
         Ok(finite_models(values, &log_partition))
     })?;
     // A change of p changes E_p[log q] by at most the range of log q.
-    let (of_p, of_q) = (p.rounding(), q.rounding());
+    let (of_p, of_q) = (p.rounding(true), q.rounding(true));
     value.diagnostics.rounding =
         2.0 * (1.0 + own) * of_p * (1.0 + 2.0 * q.largest_score()) + 2.0 * of_q * (1.0 + q.largest_entropy());
     Ok(value)

@@ -119,11 +119,19 @@ fn rounding<M: SequenceModel>(model: &M, choice: &StateChoice) -> f64 {
     let chain = model.chain();
     let steps = chain.lengths().iter().max().map_or(0.0, |&longest| longest as f64);
     let longest = model.longest() as f64;
-    let terms = longest * (choice.count as f64 + 2.0);
+    let others = longest * (choice.count as f64 + 2.0);
     let magnitude = model.largest_score() + steps * choice.largest_log_weight;
     lattice::rounding(
         chain.transitions(),
-        &lattice::Sizes { states: chain.states(), steps, terms, longest, magnitude },
+        &lattice::Sizes {
+            states: chain.states(),
+            steps,
+            terms: 0.0,
+            others,
+            backward: true,
+            longest,
+            magnitude,
+        },
     )
 }
 

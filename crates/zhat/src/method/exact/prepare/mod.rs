@@ -41,6 +41,28 @@ pub(crate) struct Prepared {
     pub order: std::result::Result<Order, f64>,
     /// Estimated cost of a search from trial runs, without its trace and with it.
     pub trials: [OnceLock<Trial>; 2],
+    structure: OnceLock<Vec<usize>>,
+}
+
+impl Prepared {
+    fn new(reduced: Reduced, order: std::result::Result<Order, f64>) -> Self {
+        Prepared { reduced, order, trials: Default::default(), structure: OnceLock::new() }
+    }
+
+    /// An elimination order for methods that split large tables: the one of the exact methods if they found
+    /// one, otherwise one that is found quickly, however large its tables.
+    pub fn any_order(&self, run: &Run) -> Vec<usize> {
+        match &self.order {
+            Ok(order) => order.variables.clone(),
+            Err(_) => self.structure.get().cloned().unwrap_or_else(|| {
+                let graph = &self.reduced.graph;
+                let found = Order::structure(graph, &|| run.must_stop());
+                let variables =
+                    found.map_or_else(|| (0..graph.variable_count()).collect(), |order| order.variables);
+                if run.must_stop() { variables } else { self.structure.get_or_init(|| variables).clone() }
+            }),
+        }
+    }
 }
 
 /// Estimated cost of work of unknown length, extrapolated from its first part.
@@ -147,7 +169,7 @@ impl Preparation<'_> {
             None => order_within(&reduced.graph, self.clock.budget(), &|| self.must_stop()),
         };
         self.clock.check()?;
-        Ok(Arc::new(Prepared { reduced, order, trials: Default::default() }))
+        Ok(Arc::new(Prepared::new(reduced, order)))
     }
 
     /// The order shared by all graphs with the same scopes, whatever their tables, if the graph is one of

@@ -110,6 +110,10 @@ const STEPS: f64 = 4e8;
 /// second.
 const HOPELESS_STEPS: f64 = 2e7;
 const HOPELESS_LOG2: f64 = 44.0;
+/// Work of one run per variable that is not counted as steps, in steps: copies of the neighbour lists and
+/// entries of the heap. It is added only if every order so far is infeasible, so that a model which is out of
+/// reach is refused quickly.
+const STEPS_PER_VARIABLE: f64 = 100.0;
 /// A tenth of the number of steps per second.
 const STEPS_PER_SECOND: f64 = 1e7;
 /// Number of runs per parallel batch. It is constant, so that the result does not depend on the number of
@@ -143,12 +147,17 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
         return plain.finish(Rule::Fill, None, Limits::entries(f64::INFINITY), stop).outcome;
     }
     let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY), stop);
-    let (mut steps, each) = (best.steps, best.steps);
-    let affordable = |best: &Attempt| match &best.outcome {
-        Ok(order) if order.log2_table <= HOPELESS_LOG2 => most.min(order.entries * STEPS_PER_ENTRY),
-        _ => HOPELESS_STEPS.min(most),
+    let (mut steps, mut runs, each) = (best.steps, 1.0, best.steps.max(1.0));
+    let copying = STEPS_PER_VARIABLE * graph.variable_count() as f64;
+    // The number of further runs that are worth their cost.
+    let affordable = |best: &Attempt, steps: f64, runs: f64| match &best.outcome {
+        Ok(order) if order.log2_table <= HOPELESS_LOG2 => {
+            (most.min(order.entries * STEPS_PER_ENTRY) - steps) / each
+        }
+        Ok(_) => (HOPELESS_STEPS.min(most) - steps) / each,
+        Err(_) => (HOPELESS_STEPS.min(most) - steps - runs * copying) / (each + copying),
     };
-    if steps + each > affordable(&best) {
+    if affordable(&best, steps, runs) < 1.0 {
         return best.outcome;
     }
     // If all domains have the same size, the weights have no effect.
@@ -156,7 +165,8 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
     let weighted = (!alike).then(|| Greedy::new(graph, Rule::WeightedFill, stop));
     let streams = Streams::new(0, "elimination order");
     for batch in 0..BATCHES {
-        if steps + each > affordable(&best) || stop() {
+        let count = affordable(&best, steps, runs);
+        if count < 1.0 || stop() {
             break;
         }
         let run = |i: u64| {
@@ -173,8 +183,9 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
             }
             greedy.finish(rule, random, Limits::entries(best.bound()), stop)
         };
-        let affordable = ((affordable(&best) - steps) / each).clamp(1.0, BATCH as f64) as u64;
-        for attempt in (0..affordable).into_par_iter().map(run).collect::<Vec<_>>() {
+        let count = count.min(BATCH as f64) as u64;
+        for attempt in (0..count).into_par_iter().map(run).collect::<Vec<_>>() {
+            runs += 1.0;
             steps += attempt.steps;
             if attempt.is_better_than(&best) {
                 best = attempt;

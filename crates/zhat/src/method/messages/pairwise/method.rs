@@ -160,7 +160,17 @@ fn rounding<F: Real>(graph: &PairwiseGraph<F>, terms: usize, largest_log_weight:
     let (states, variables) = (graph.states(), graph.variables() as f64);
     let steps = variables + 2.0 * graph.edges().len() as f64;
     let magnitude = graph.magnitude() + variables * largest_log_weight;
-    let sizes = lattice::Sizes { states, steps, terms: terms as f64 + 2.0, longest: 1.0, magnitude };
+    let sizes = lattice::Sizes {
+        states,
+        steps,
+        terms: 0.0,
+        others: terms as f64 + 2.0,
+        backward: true,
+        // The magnitude of a graph is not a multiple of that of one edge, so the sharper bound of chains is
+        // used for embeddings only.
+        longest: if graph.interactions().form() == "factored" { 1.0 } else { steps },
+        magnitude,
+    };
     lattice::rounding(graph.interactions(), &sizes)
 }
 

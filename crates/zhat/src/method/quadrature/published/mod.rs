@@ -302,7 +302,7 @@ impl PublishedQuadrature {
         let wanted = self.epsilon.unwrap_or(0.1);
         if let Some(needed) = self.needed(norms, wanted) {
             diagnostics = diagnostics
-                .note(&format!("samples_for_epsilon_{wanted}"), needed.samples())
+                .count(&format!("samples_for_epsilon_{wanted}"), needed.samples().ceil())
                 .note(&format!("degree_for_epsilon_{wanted}"), needed.degree);
         }
         let printed =

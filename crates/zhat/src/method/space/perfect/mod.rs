@@ -147,7 +147,7 @@ impl Sample<SpaceModel> for PerfectSampling {
         let mut diagnostics = Diagnostics::new(NAME);
         let samples = if self.distance > 0.0 {
             let steps = meta_steps(model.spread(), self.distance);
-            diagnostics = diagnostics.note("steps", steps);
+            diagnostics = diagnostics.count("steps", steps);
             let law = Law::Approximate { distance: self.distance };
             draws::samples(model, count, law, "perfect", run, &clock, |random, structure| {
                 metropolis(model, (1.0, steps as u64), random, structure, &clock).map(|_| ())
