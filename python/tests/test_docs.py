@@ -20,11 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 # Commands that are run elsewhere.
+BENCHMARK = "a benchmark: it installs other tools, and its results are committed"
 ELSEWHERE = {
     "cargo install --path crates/zhat-cli": "builds what `cargo xtask fresh` builds",
     "pip install ./python": "the package's own build, `cargo xtask wheel`",
     "cargo run --release -- demo": "`cargo xtask fresh`",
     "cargo xtask test": "`cargo xtask fresh`",
+    "ZHAT_DATA=FOLDER cargo xtask bench exact --limit 20": BENCHMARK,
+    "ZHAT_DATA=FOLDER cargo xtask bench exact Grids_11 --query logz --tool zhat --tool pyGMs": BENCHMARK,
+    "ZHAT_DATA=FOLDER cargo xtask bench bounds": BENCHMARK,
+    "ZHAT_DATA=FOLDER cargo xtask bench bounds --report": BENCHMARK,
+    "cargo xtask bench chain": BENCHMARK,
+    "cargo xtask bench chain --cases 1000:64:8 --peers dynamax": BENCHMARK,
 }
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
