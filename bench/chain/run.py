@@ -70,6 +70,11 @@ def head(options: argparse.Namespace, peers: list[Peer]) -> str:
     return "\n\n".join(lines)
 
 
+def milliseconds(seconds: float) -> str:
+    """Two decimals below 10 ms, one above."""
+    return f"{1000 * seconds:.{2 if seconds < 0.01 else 1}f}"
+
+
 def row(case: str, name: str, run: Run, zhat: Run) -> str:
     """One line of the table."""
     if "value" not in run.answer:
@@ -79,7 +84,7 @@ def row(case: str, name: str, run: Run, zhat: Run) -> str:
     largest = reference["transition_gradient_max"]
     difference = abs(answer["transition_gradient_max"] - largest) / largest
     figures = [
-        f"{1000 * answer['cpu_min']:.1f}",
+        milliseconds(answer["cpu_min"]),
         f"{answer['cpu_min'] / reference['cpu_min']:.3g}",
         f"{run.peak / 2**20:.0f}",
         f"{(run.peak - answer['base_bytes'] + answer['model_bytes']) / 2**20:.0f}",
