@@ -10,6 +10,7 @@ use zhat::{BestState, Error, Forecast, Guarantee};
 
 use crate::array::handed_over;
 use crate::error::Failure;
+use crate::run::Step;
 
 /// The forecast of a query; a dict in Python.
 #[derive(IntoPyObject)]
@@ -40,10 +41,18 @@ pub struct Parts<'py> {
     /// The diagnostics as JSON.
     diagnostics: String,
     forecast: Cost,
+    /// The bounds on log Z as they improved.
+    trace: Vec<Step>,
 }
 
 impl<'py> Parts<'py> {
-    pub fn new(py: Python<'py>, model: &zhat::Model, plan: &Plan, answer: AnyAnswer) -> PyResult<Self> {
+    pub fn new(
+        py: Python<'py>,
+        model: &zhat::Model,
+        plan: &Plan,
+        answer: AnyAnswer,
+        trace: Vec<Step>,
+    ) -> PyResult<Self> {
         let AnyAnswer { value, guarantee, diagnostics } = answer;
         let pair = |own: &Guarantee| (own.to_json().to_string(), own.to_string());
         let each = if let Guarantee::Each(each) = &guarantee { each.as_slice() } else { &[] };
@@ -55,6 +64,7 @@ impl<'py> Parts<'py> {
             diagnostics: diagnostics.to_json().to_string(),
             forecast: plan.forecast.into(),
             value: converted(py, model, value)?,
+            trace,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -291,12 +292,18 @@ impl Model {
         let settings: Settings =
             serde_json::from_str(settings).map_err(|error| error::argument("options", error.to_string()))?;
         let (model, choice) = (self.model.clone(), Choice::parse(method));
-        let (plan, answer) = run.supervise_sharing(py, self.cache(), move |run| {
+        let cache = self.cache().clone();
+        let ((plan, answer), mut trace) = run.supervise_traced(py, Arc::default(), move |run| {
+            let run = &run.clone().with_cache(cache);
             let plan = catalogue::choose(&model, query, &choice, &settings, run)?;
             let answer = plan.answer(&model, query, &settings, run)?;
             Ok((plan, answer))
         })?;
-        Parts::new(py, &self.model, &plan, answer)
+        // Other queries may report bounds on log Z on the way, which are not bounds on their answer.
+        if query != Query::LogPartition {
+            trace.clear();
+        }
+        Parts::new(py, &self.model, &plan, answer, trace)
     }
 
     /// Clears the cache of this model.

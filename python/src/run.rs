@@ -2,13 +2,13 @@
 //!
 //! The caller releases the GIL and wakes at short intervals to run signal handlers (Ctrl-C raises
 //! `KeyboardInterrupt` there) and to report progress. An exception from either cancels the work, and the
-//! caller waits for it to end.
+//! caller waits for it to end. Bounds that the work reports are kept with their times: the trace.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -90,11 +90,18 @@ impl Run {
         cancel: Arc<AtomicBool>,
         work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let latest = Arc::<Latest>::default();
-        let mut run = self.run.clone().with_cancel(cancel.clone());
-        if self.progress.is_some() {
-            run = run.with_observer(latest.clone());
-        }
+        self.supervise_traced(py, cancel, work).map(|(result, _)| result)
+    }
+
+    /// The same, and the bounds that the work has reported.
+    pub fn supervise_traced<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        cancel: Arc<AtomicBool>,
+        work: impl FnOnce(&zhat::Run) -> zhat::Result<T> + Send + 'static,
+    ) -> PyResult<(T, Vec<Step>)> {
+        let reports = Arc::new(Reports::new(self.progress.is_some()));
+        let run = self.run.clone().with_cancel(cancel.clone()).with_observer(reports.clone());
         let (sender, finished) = mpsc::channel();
         let own = run.clone();
         run.spawn(move || {
@@ -103,7 +110,7 @@ impl Run {
         });
         let listen = |py: Python<'_>| -> PyResult<()> {
             py.check_signals()?;
-            match (&self.progress, latest.take()) {
+            match (&self.progress, reports.take()) {
                 (Some(progress), Some(news)) => progress.call1(py, news).map(drop),
                 _ => Ok(()),
             }
@@ -134,7 +141,9 @@ impl Run {
             other => other?,
         }
         let lost = || error::internal(&"the work ended without a word");
-        Ok(result.ok_or_else(lost)?.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?)
+        let result =
+            result.ok_or_else(lost)?.map_err(|payload| error::internal(&*payload))?.map_err(Failure)?;
+        Ok((result, reports.steps()))
     }
 }
 
@@ -159,18 +168,62 @@ fn with_kept_pool(threads: usize) -> zhat::Run {
     fresh
 }
 
-/// The latest progress report that has not been passed on.
-#[derive(Default)]
-struct Latest(Mutex<Option<(&'static str, u64, u64)>>);
+/// Seconds since the start, and the best lower and upper bound at that time, which may be infinite.
+pub type Step = (f64, f64, f64);
 
-impl Latest {
+/// Steps of the trace are at least this fraction of the elapsed time apart, which limits its length.
+const SPACING: f64 = 1e-3;
+
+/// What the work has reported: the latest progress that has not been passed on, and all improved bounds.
+struct Reports {
+    started: Instant,
+    /// Whether progress is passed on.
+    heard: bool,
+    latest: Mutex<Option<(&'static str, u64, u64)>>,
+    steps: Mutex<Vec<Step>>,
+}
+
+impl Reports {
+    fn new(heard: bool) -> Self {
+        Reports { started: Instant::now(), heard, latest: Mutex::default(), steps: Mutex::default() }
+    }
+
     fn take(&self) -> Option<(&'static str, u64, u64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Observer for Latest {
+impl Observer for Reports {
     fn progress(&self, phase: &'static str, done: u64, total: u64) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((phase, done, total));
+        if self.heard {
+            *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((phase, done, total));
+        }
     }
+
+    fn interval(&self, low: f64, high: f64, _: &'static str) {
+        self.bounds(low, high);
+    }
+
+    fn bounds(&self, low: f64, high: f64) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        improve(&mut self.steps.lock().unwrap_or_else(PoisonError::into_inner), seconds, low, high);
+    }
+}
+
+/// Adds a step if these bounds are better than the last ones.
+fn improve(steps: &mut Vec<Step>, seconds: f64, low: f64, high: f64) {
+    let (_, best_low, best_high) = steps.last().copied().unwrap_or((0.0, f64::NEG_INFINITY, f64::INFINITY));
+    if !(low > best_low || high < best_high) {
+        return;
+    }
+    if let [.., (before, ..), _] = steps.as_slice()
+        && seconds - before < SPACING * seconds
+    {
+        steps.pop();
+    }
+    steps.push((seconds, best_low.max(low), best_high.min(high)));
 }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from . import _zhat, queries
 from ._arguments import FilePath
 from ._html import table
-from .answer import BestState, Samples
+from .answer import BestState, Layout, Samples
 from .errors import InputError
 from .queries import B, F, K, M, N, S
 from .runtime import run
@@ -96,6 +96,10 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     def _found(self, state: NDArray[np.int64], score: float) -> B:
         return cast("B", BestState(state, score))
 
+    def _layout(self, query: str) -> Layout:
+        """The meaning of the axes of the array that answers a query."""
+        return Layout()
+
     def _given(self, evidence: Any) -> Model[N, M, F, B, K, S]:
         """The model conditioned on evidence."""
         condition = getattr(self, "condition", None)
@@ -139,7 +143,7 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
-        return table(self._figures())
+        return table({"model": type(self).__name__} | self._figures())
 
     def __eq__(self, other: object) -> bool:
         """Whether two models are equal in every number."""

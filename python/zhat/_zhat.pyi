@@ -96,6 +96,7 @@ class Parts(TypedDict):
     method: str
     diagnostics: str
     forecast: Cost
+    trace: list[tuple[float, float, float]]
 
 @final
 class Run:

@@ -315,7 +315,7 @@ class LanguageModel:
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
-        return table(self._figures())
+        return table({"model": type(self).__name__} | self._figures())
 
     def __eq__(self, other: object) -> bool:
         """Whether two models are equal in every number."""

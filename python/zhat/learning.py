@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import _zhat
 from ._arguments import integer, real, settings, text
+from ._html import table as html_table
 from .answer import Guarantee, stated
 from .errors import InputError
 from .model import FactorGraph
@@ -69,6 +70,21 @@ class Fitted:
         dropped = f" ({self.dropped} more dropped because of missing values)" if self.dropped else ""
         how = f"{self.rows} rows{dropped}, {self.iterations} iterations, {state}"
         return f"Fitted({self.model!r}, {self.log_likelihood!r}, {how})"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        rows = {"model": repr(self.model), "rows": f"{self.rows:,}"}
+        if self.dropped:
+            by_column = ", ".join(f"{name} {count:,}" for name, count in self.missing.items())
+            noun = "row" if self.dropped == 1 else "rows"
+            rows["dropped"] = f"{self.dropped:,} {noun} with missing values ({by_column})"
+        own = self.log_likelihood
+        rows["log-likelihood"] = f"{stated(own.value, own.guarantee, own.diagnostics)} nats per row"
+        rows["guarantee"] = str(own.guarantee)
+        state = "converged" if self.converged else "not converged"
+        rows["fit"] = f"{self.iterations:,} iterations, {state}; largest gradient {self.stationarity:.1e}"
+        rows["method"] = own.method
+        return html_table(rows)
 
 
 def fit(

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from . import _zhat
 from ._arguments import FilePath, integer, integers, log_table, text, texts
 from ._model import KINDS, Model, of_kind
-from .answer import Beliefs, BestState, FactorBeliefs, Names, Samples
+from .answer import Answer, Beliefs, BestState, FactorBeliefs, Names, Samples
 from .errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Evidence: TypeAlias = "Mapping[int, int | str] | Mapping[str, int | str] | Mapping[int | str, int | str]"
 
@@ -155,6 +158,20 @@ class FactorGraph(
         """
         return self._info(memory, time)
 
+    def plot(self, marginals: Answer[Beliefs] | Beliefs | None = None, ax: Axes | None = None) -> Axes:
+        """Draws the graph with matplotlib and returns the axes; a new figure is created without `ax`.
+
+        Variables are circles. A factor of two variables is a line, one of more variables a square with a line
+        to each. With `marginals`, the colour of a variable is the probability of its last state.
+
+        >>> import zhat
+        >>> grid = zhat.generate.ising(rows=5, columns=5)
+        >>> ax = grid.plot(grid.marginals())  # doctest: +SKIP
+        """
+        from ._plot import graph
+
+        return graph(self, marginals.value if isinstance(marginals, Answer) else marginals, ax)
+
     def _chosen(self, marginals: Beliefs, variables: Iterable[int | str]) -> Beliefs:
         if isinstance(variables, (str, bytes)):
             raise InputError(f"variables: expected a list of names or numbers, found {variables!r}")
@@ -167,7 +184,11 @@ class FactorGraph(
         return Beliefs(raw["marginals"], self.cardinalities, self._names)
 
     def _factor_marginals(self, raw: Any) -> FactorBeliefs:
-        return FactorBeliefs(raw["factors"], tuple(self._native.scopes), self.cardinalities)
+        return FactorBeliefs(raw["factors"], tuple(self._native.scopes), self.cardinalities, self._names)
+
+    def _samples(self, raw: Any) -> Samples:
+        states, law, log_weights, distance = raw[0]
+        return Samples(states, law, log_weights, distance, self._names)
 
     def _found(self, state: NDArray[np.int64], score: float) -> BestState:
         return BestState(state, score, self._names)

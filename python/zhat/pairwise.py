@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _zhat
 from ._arguments import FilePath, integer, integers, precision, real, scores, settings, text
 from ._model import Model
+from .answer import Layout
 from .errors import InputError
 from .runtime import Progress, run
 
@@ -169,6 +170,9 @@ class PairwiseGraph(Model[float, NDArray[Any], PairwiseGradient, Any, Any, Any],
     def save(self, path: FilePath) -> None:
         """Writes the model to a `.zhat` file; a small model can also be written to a `.uai` file."""
         self._native.save(path)
+
+    def _layout(self, query: str) -> Layout:
+        return Layout(("variable", "state")) if query == "marginals" else Layout()
 
     def _numbers(self, raw: Any) -> float:
         return float(raw)

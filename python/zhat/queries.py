@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from . import _zhat
 from ._arguments import integer, settings, text
-from .answer import Answer, T, guarantee_of
+from .answer import Answer, Step, T, guarantee_of
 from .errors import InputError
 from .runtime import Progress, run
 
@@ -85,7 +85,16 @@ class How:
             warnings.warn(diagnostics["warning"], RuntimeWarning, stacklevel=4)
         value = converter(model)(parts["value"])
         guarantee = guarantee_of(parts, model._items)
-        return Answer(query, value, guarantee, parts["method"], diagnostics, dict(parts["forecast"]))
+        return Answer(
+            query,
+            value,
+            guarantee,
+            parts["method"],
+            diagnostics,
+            dict(parts["forecast"]),
+            [Step(*step) for step in parts["trace"]],
+            model._layout(query),
+        )
 
 
 def _how(

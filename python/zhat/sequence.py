@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _zhat
 from ._arguments import FilePath, integer, integers, scores
 from ._model import Model
+from .answer import Layout
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 
@@ -159,6 +160,13 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         weights = [log_weights for _, _, log_weights, _ in raw]
         weighted = any(log_weights is not None for log_weights in weights)
         return self._unbatched([states for states, *_ in raw]), self._unbatched(weights) if weighted else None
+
+    def _layout(self, query: str) -> Layout:
+        if query != "marginals":
+            return Layout()
+        if self._single:
+            return Layout(("position", "state"))
+        return Layout(("sequence", "position", "state"), lengths=self.lengths)
 
     def _unbatched(self, items: Any) -> Any:
         return items[0] if self._single else items

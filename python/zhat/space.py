@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _zhat
 from ._arguments import integer, integers, real, scores, text
 from ._model import Model
-from .answer import BestState, Samples
+from .answer import BestState, Layout, Samples
 from .errors import InputError
 
 Pair = tuple[int, int, float]
@@ -22,6 +22,18 @@ Pair = tuple[int, int, float]
 
 Condition = str | Callable[[list[int]], bool]
 """A condition on structures: text such as "before 0 3", or a function that returns whether it holds."""
+
+
+_LAYOUTS = {
+    "hypercube": Layout(("label",), "P(label is chosen)"),
+    "signs": Layout(("label",), "P(label is chosen)"),
+    "subtrees": Layout(("node",), "P(node is chosen)"),
+    "subtrees-with-empty": Layout(("node",), "P(node is chosen)"),
+    "permutations": Layout(("item", "position"), "P(item is at position)"),
+    "cycles": Layout(("vertex", "other"), "P(neighbours); diagonal: P(on the cycle)"),
+    "partitions": Layout(("element", "other"), "P(elements are in the same block)"),
+}
+"""The meaning of the marginals of each space."""
 
 
 class SpaceModel(
@@ -272,6 +284,10 @@ class SpaceModel(
         6.0
         """
         return _zhat.space_score(self._native, integers("structure", structure))
+
+    def _layout(self, query: str) -> Layout:
+        known = _LAYOUTS.get(self.space.removeprefix("restricted "))
+        return known if known is not None and query == "marginals" else Layout()
 
     def _numbers(self, raw: Any) -> float:
         return float(raw)

@@ -1,4 +1,4 @@
-//! SVG line charts with logarithmic or linear axes.
+//! SVG line charts with logarithmic or linear axes, and the colours of all pictures.
 
 use std::ops::Range;
 
@@ -19,21 +19,46 @@ pub struct Axes<'a> {
     pub y: &'a str,
 }
 
-const INK: RGBColor = RGBColor(40, 44, 52);
+/// The colour of text and axes.
+pub const INK: RGBColor = RGBColor(40, 44, 52);
+
+/// The colours of curves: the palette of Okabe and Ito, which colour-blind readers can tell apart, without its
+/// yellow, which is too light for lines on white. `python/zhat/_palette.py` has the same values.
+const CATEGORIES: [u32; 7] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xe69f00, 0x000000];
+
+/// The colours of heat maps from 0 (dark) to 1 (light) at equal distances: the perceptually uniform map cividis.
+/// `python/zhat/_palette.py` has the same values.
+const SEQUENTIAL: [u32; 9] =
+    [0x00224e, 0x1a386f, 0x434e6c, 0x61656f, 0x7d7c78, 0x9b9476, 0xbcae6c, 0xdec958, 0xfee838];
+
+/// The colour of curve `i`.
+pub fn category(i: usize) -> RGBColor {
+    rgb(CATEGORIES[i % CATEGORIES.len()])
+}
+
+/// The colour of a value between 0 (dark) and 1 (light).
+pub fn shade(value: f64) -> RGBColor {
+    let place = value.clamp(0.0, 1.0) * (SEQUENTIAL.len() - 1) as f64;
+    let first = (place as usize).min(SEQUENTIAL.len() - 2);
+    let (low, high) = (rgb(SEQUENTIAL[first]), rgb(SEQUENTIAL[first + 1]));
+    let between = |low: u8, high: u8| {
+        (f64::from(low) + (f64::from(high) - f64::from(low)) * (place - first as f64)).round() as u8
+    };
+    RGBColor(between(low.0, high.0), between(low.1, high.1), between(low.2, high.2))
+}
+
+fn rgb(hex: u32) -> RGBColor {
+    let [_, red, green, blue] = hex.to_be_bytes();
+    RGBColor(red, green, blue)
+}
 
 /// Draws curves with both axes logarithmic; points that are not positive are omitted.
 pub fn log_log(axes: &Axes<'_>, curves: &[Curve]) -> Result<String> {
-    let across = range(curves, |p| p.0).log_scale();
-    let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
+    let (across, up) = (range(curves, |p| p.0), range(curves, |p| p.1));
+    let shown = all_shown(curves);
+    let legend = emptiest(&mapped(&shown, |(x, y)| (x.ln(), y.ln())), &logarithms(&across), &logarithms(&up));
     svg(|svg| {
-        draw(
-            axes,
-            (&shown, &[]),
-            (across, up),
-            (&|x| format!("{x:.0e}"), &scientific),
-            SeriesLabelPosition::UpperLeft,
-            svg,
-        )
+        draw(axes, (&shown, &[]), (across.log_scale(), up.log_scale()), (&sparse, &scientific), legend, svg)
     })
 }
 
@@ -43,10 +68,9 @@ pub fn log_y(axes: &Axes<'_>, curves: &[Curve], bars: &[Vec<f64>]) -> Result<Str
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     let across = if low < high { low - 0.3..high + 0.3 } else { 0.0..10.0 };
     let whole = |x: &f64| if x.fract() == 0.0 { format!("{x:.0}") } else { String::new() };
-    let (shown, up) = (all_shown(curves), range(curves, |p| p.1).log_scale());
-    svg(|svg| {
-        draw(axes, (&shown, bars), (across, up), (&whole, &scientific), SeriesLabelPosition::UpperLeft, svg)
-    })
+    let (shown, up) = (all_shown(curves), range(curves, |p| p.1));
+    let legend = emptiest(&mapped(&shown, |(x, y)| (x, y.ln())), &across, &logarithms(&up));
+    svg(|svg| draw(axes, (&shown, bars), (across, up.log_scale()), (&whole, &scientific), legend, svg))
 }
 
 /// Draws curves with both axes linear; points that are not finite are omitted.
@@ -113,6 +137,24 @@ fn scientific(y: &f64) -> String {
     format!("{y:.0e}")
 }
 
+/// The same at 1, 2 and 5 times a power of ten; labels of all ticks would overlap.
+fn sparse(x: &f64) -> String {
+    let text = scientific(x);
+    if text.starts_with(['1', '2', '5']) { text } else { String::new() }
+}
+
+fn mapped(curves: &[Curve], map: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<Curve> {
+    let curve = |curve: &Curve| Curve {
+        name: curve.name.clone(),
+        points: curve.points.iter().map(|&point| map(point)).collect(),
+    };
+    curves.iter().map(curve).collect()
+}
+
+fn logarithms(range: &Range<f64>) -> Range<f64> {
+    range.start.ln()..range.end.ln()
+}
+
 fn all_shown(curves: &[Curve]) -> Vec<Curve> {
     curves.iter().map(|curve| Curve { name: curve.name.clone(), points: shown(curve) }).collect()
 }
@@ -165,7 +207,7 @@ where
         .label_style(("sans-serif", 14).into_font().color(&INK))
         .draw()?;
     for (i, curve) in curves.iter().enumerate() {
-        let colour = Palette99::pick(i).to_rgba();
+        let colour = category(i).to_rgba();
         let points = &curve.points;
         chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
         for (&(x, y), &spread) in points.iter().zip(bars.get(i).into_iter().flatten()) {
@@ -190,6 +232,17 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shades_pass_through_the_colours_of_the_map() {
+        for (i, &colour) in SEQUENTIAL.iter().enumerate() {
+            assert_eq!(shade(i as f64 / 8.0), rgb(colour));
+        }
+        assert_eq!(shade(-1.0), rgb(SEQUENTIAL[0]));
+        assert_eq!(shade(2.0), rgb(SEQUENTIAL[8]));
+        assert_eq!(category(7), category(0));
+        assert_eq!(category(1), RGBColor(213, 94, 0));
+    }
 
     #[test]
     fn names_stand_where_no_curve_is() {

@@ -3,6 +3,8 @@
 use plotters::prelude::*;
 use zhat::{Error, Result};
 
+use crate::chart::{INK, category, shade};
+
 /// Data of the picture.
 pub struct Panels {
     /// The grid has `side` × `side` cells; each list is row-major.
@@ -24,10 +26,6 @@ pub struct Track {
     pub name: &'static str,
     pub points: Vec<(f64, f64, f64)>,
 }
-
-const INK: RGBColor = RGBColor(40, 44, 52);
-/// Blue, vermilion and green of the palette of Okabe and Ito, which colour-blind readers can tell apart.
-const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
 
 type Area<'a, 'b> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
@@ -70,12 +68,6 @@ fn heat(
         area.draw(&Rectangle::new([corner, end], shade(value).filled()))?;
     }
     Ok(())
-}
-
-/// The colour of a value between 0 (dark) and 1 (light).
-fn shade(value: f64) -> RGBColor {
-    let between = |low: f64, high: f64| (low + (high - low) * value).round() as u8;
-    RGBColor(between(28.0, 250.0), between(52.0, 232.0), between(110.0, 170.0))
 }
 
 /// The scale of the colours, at the right of a title.
@@ -123,7 +115,7 @@ fn convergence(area: &Area<'_, '_>, panels: &Panels) -> std::result::Result<(), 
         .label("exact")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], INK.stroke_width(2)));
     for (i, track) in panels.tracks.iter().enumerate() {
-        let colour = COLOURS[i % COLOURS.len()];
+        let colour = category(i);
         // Shifted horizontally, so that the series do not overlap.
         let shifted = 0.94 + 0.12 * i as f64;
         let shown: Vec<(f64, f64, f64)> = track
