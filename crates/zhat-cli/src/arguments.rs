@@ -314,7 +314,8 @@ pub struct ScoreArguments {
     pub model: PathBuf,
     #[command(flatten)]
     pub table: TableArguments,
-    /// Print the line number and the log-likelihood of every row as CSV; the summary goes to stderr
+    /// Print the line number and the log-likelihood of every row as CSV, and the summary to stderr; with
+    /// --json, add them to the object
     #[arg(long)]
     pub rows: bool,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `zhat info`: a description of a model and the forecast of each method.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, DEFAULT_HORIZON, Row, Settings};
 use zhat::internal::units;
 use zhat::{Error, Forecast, Model, Query, Result, Run};
@@ -27,14 +27,12 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
                 })
             })
             .collect();
-        let head = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "query": "info", "kind": model.kind().name(),
-        });
-        let mut object = Map::new();
-        object.extend(head.as_object().cloned().unwrap_or_default());
-        object.extend(summary.figures);
-        object.insert("methods".into(), methods.into());
-        output::print(&format!("{}\n", Value::Object(object)))?;
+        let mut object = json!({"kind": model.kind().name()});
+        if let Some(object) = object.as_object_mut() {
+            object.extend(summary.figures);
+            object.insert("methods".into(), methods.into());
+        }
+        output::print_object("info", object)?;
         return Ok(Exit::Answered);
     }
     let mut text = output::facts(&summary.lines);

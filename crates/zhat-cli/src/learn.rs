@@ -71,7 +71,11 @@ fn structure(text: &str, statistics: &Statistics) -> Result<Structure> {
 
 pub fn fit(arguments: &FitArguments) -> Result<Exit> {
     output::refuse_stdout(&arguments.output, "model.zhat")?;
-    io::Format::of(&arguments.output)?;
+    if io::Format::of(&arguments.output)? == io::Format::Bif {
+        let message =
+            "a fitted model is a Markov random field, not a Bayesian network; expected .zhat or .uai";
+        return Err(Error::argument("-o", message));
+    }
     let run = progress::attend(budgeted(&arguments.run.budget));
     let started = Instant::now();
     let statistics = read_statistics(&arguments.table.data, &options(&arguments.table)?, &run)?;
@@ -109,8 +113,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
         eprintln!("zhat: warning: {warning}");
     }
     if arguments.run.budget.json {
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "fit",
+        let members = json!({
             "rows": statistics.rows(), "dropped": statistics.dropped(),
             "missing": missing_json(&statistics.lacking()), "columns": statistics.columns().len(),
             "edges": kept_edges, "parameters": likelihood.dimension(),
@@ -121,7 +124,7 @@ pub fn fit(arguments: &FitArguments) -> Result<Exit> {
             "method": likelihood_answer.diagnostics.method, "warning": warning, "seed": run.seed(),
             "seconds": {"counting": counting, "all": started.elapsed().as_secs_f64()},
         });
-        output::print(&format!("{object}\n"))?;
+        output::print_object("fit", members)?;
     } else {
         let mut facts = vec![("rows", rows(statistics.rows(), statistics.dropped(), &statistics.lacking()))];
         let constants: Vec<&str> = statistics.constants().map(|column| column.name.as_str()).collect();
@@ -220,12 +223,15 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
     let mut rows_of_table = learn::open_rows(&graph, &arguments.table.data, &options)?;
     let log_z = log_partition(&graph, &arguments.run, &run)?;
     let mut lines = String::new();
-    if arguments.rows {
+    let (json, mut each) = (arguments.run.budget.json, Vec::new());
+    if arguments.rows && !json {
         output::print("line,log_likelihood\n")?;
     }
     let scores =
         learn::score(&graph, log_z, &mut rows_of_table, options.missing, &run, &mut |line, value| {
-            if arguments.rows {
+            if arguments.rows && json {
+                each.push(json!({"line": line, "log_likelihood": json_number(value)}));
+            } else if arguments.rows {
                 lines += &format!("{line},{value}\n");
                 if lines.len() > 1 << 16 {
                     output::print(&std::mem::take(&mut lines))?;
@@ -237,14 +243,16 @@ pub fn score(arguments: &ScoreArguments) -> Result<Exit> {
     let mean = &scores.mean;
     let lacking: Vec<(&str, u64)> =
         scores.lacking.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    if arguments.run.budget.json {
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "score",
+    if json {
+        let mut members = json!({
             "rows": scores.rows, "dropped": scores.dropped, "missing": missing_json(&lacking),
             "log_likelihood": json_number(mean.value),
             "guarantee": mean.guarantee.to_json(), "method": mean.diagnostics.method, "seed": run.seed(),
         });
-        output::print(&format!("{object}\n"))?;
+        if arguments.rows {
+            members["lines"] = each.into();
+        }
+        output::print_object("score", members)?;
         return Ok(Exit::Answered);
     }
     let text = output::facts(&[
@@ -278,12 +286,11 @@ pub fn impute(arguments: &ImputeArguments) -> Result<Exit> {
             Ok(())
         })?;
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "impute",
+        let members = json!({
             "rows": imputed.rows, "filled": imputed.filled, "columns": names, "table": table,
             "guarantee": imputed.guarantee().to_json(), "methods": imputed.methods, "seed": run.seed(),
         });
-        output::print(&format!("{object}\n"))?;
+        output::print_object("impute", members)?;
         return Ok(Exit::Answered);
     }
     let names: Vec<_> = columns.iter().map(|column| cell(&column.name)).collect();

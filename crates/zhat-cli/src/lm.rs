@@ -115,32 +115,31 @@ fn train(arguments: &TrainArguments) -> Result<Exit> {
     let seconds = started.elapsed().as_secs_f64();
     let (iterations, best) = steps.map_or((0, 0), |progress| (progress.iteration, progress.best));
     if arguments.budget.json {
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm train",
-            "tokens": moments.tokens(), "sentences": moments.sentences(), "states": moments.states(),
+        let members = json!({
+            "objective": "lifted", "tokens": moments.tokens(), "sentences": moments.sentences(), "states": moments.states(),
             "context": context, "rank": how.form.rank(), "l2": how.l2, "iterations": iterations, "best": best,
             "train": score_json(&own), "valid": other.as_ref().map(score_json),
             "seconds": {"counting": counting, "all": seconds},
         });
-        output::print(&format!("{object}\n"))?;
+        output::print_object("lm train", members)?;
     } else {
         let size = match how.form {
-            InteractionForm::Products(rank) => format!("embeddings of length {rank}"),
+            InteractionForm::Products(rank) => format!("embeddings of dimension {rank}"),
             InteractionForm::Rotated(rank) => {
-                format!("embeddings of length {rank}, rotated for each distance")
+                format!("embeddings of dimension {rank}, rotated for each distance")
             }
             InteractionForm::Full => "full matrices".into(),
         };
         let mut facts = vec![
             ("text", texts(&own)),
             ("model", format!("{} states, context {context}, {size}", moments.states())),
-            ("text's likelihood", certified(&own)),
+            ("training text", certified(&own)),
         ];
         if let Some(other) = &other {
             facts.push(("validation", certified(other)));
         }
         facts.extend([
-            ("learning", format!("{iterations} steps, the best {best}; {}", units::seconds(seconds))),
+            ("training", format!("{iterations} steps, best at step {best}; {}", units::seconds(seconds))),
             ("written", arguments.output.display().to_string()),
         ]);
         output::print(&output::facts(&facts))?;
@@ -203,13 +202,10 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
     };
     if arguments.budget.json {
         let mut object = score_json(&score);
-        object["schema"] = output::SCHEMA.into();
-        object["version"] = env!("CARGO_PKG_VERSION").into();
-        object["command"] = "lm eval".into();
         object["pseudo_log_likelihood"] = pseudo.map(json_number).into();
         object["annealed_per_word"] = annealed.as_ref().map(AnnealedScore::per_word).map(json_number).into();
         object["annealed"] = annealed.as_ref().map(AnnealedScore::to_json).into();
-        output::print(&format!("{object}\n"))?;
+        output::print_object("lm eval", object)?;
         return Ok(Exit::Answered);
     }
     let words = score.tokens as f64;
@@ -218,7 +214,7 @@ fn eval(arguments: &EvalArguments) -> Result<Exit> {
         facts.push(("lengths", format!("{:.4} nats per word", score.log_lengths / words)));
     }
     if let Some(pseudo) = pseudo {
-        facts.push(("pseudo-likelihood", format!("{:.4} nats per word (no likelihood)", pseudo / words)));
+        facts.push(("pseudo-likelihood", format!("{:.4} nats per word (not a likelihood)", pseudo / words)));
     }
     if let Some(annealed) = &annealed {
         facts.push(("annealed", annealed.to_string()));
@@ -237,10 +233,10 @@ fn neighbours(arguments: &NeighboursArguments) -> Result<Exit> {
     if arguments.json {
         let words: Vec<Value> =
             each.iter().map(|(word, near)| json!({"word": word, "neighbours": near})).collect();
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm neighbours", "words": words,
+        let members = json!({
+            "words": words,
         });
-        output::print(&format!("{object}\n"))?;
+        output::print_object("lm neighbours", members)?;
         return Ok(Exit::Answered);
     }
     let line = |near: &[(String, f64)]| {
@@ -262,12 +258,12 @@ fn sample(arguments: &SentencesArguments) -> Result<Exit> {
         AnyLanguageModel::LogBilinear(_) => "drawn word by word, in single precision",
     };
     if arguments.budget.json {
-        let object = json!({
-            "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm sample", "sentences": lines,
+        let members = json!({
+            "sentences": lines,
             "seed": run.seed(), "sweeps": arguments.sweeps,
             "guarantee": {"kind": "heuristic", "reason": reason},
         });
-        output::print(&format!("{object}\n"))?;
+        output::print_object("lm sample", members)?;
     } else {
         output::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     }

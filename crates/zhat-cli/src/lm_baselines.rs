@@ -131,24 +131,24 @@ impl Report<'_> {
         };
         if arguments.budget.json {
             let score = if bilinear { exact_json } else { score_json };
-            let object = json!({
-                "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "lm train", "objective": name,
-                "tokens": size.0, "sentences": size.1, "states": states,
-                "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
-                "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
-                "train": own.as_ref().map(score), "valid": other.as_ref().map(score), "seconds": {"all": seconds},
+            let members = json!({
+                "objective": name,
+                    "tokens": size.0, "sentences": size.1, "states": states,
+                    "context": arguments.context, "rank": arguments.rank, "epochs": epochs, "best": best,
+                    "objective_per_word": last.map(|epoch| json!({"train": epoch.train, "valid": epoch.valid})),
+                    "train": own.as_ref().map(score), "valid": other.as_ref().map(score), "seconds": {"all": seconds},
             });
-            return output::print(&format!("{object}\n"));
+            return output::print_object("lm train", members);
         }
         let model = format!(
-            "{name}: {states} states, context {}, embeddings of length {}",
+            "{name}: {states} states, context {}, embeddings of dimension {}",
             arguments.context, arguments.rank
         );
         let mut facts = vec![("text", format!("{} words in {} sentences", size.0, size.1)), ("model", model)];
-        facts.extend(own.as_ref().map(|own| ("text's likelihood", promise(own))));
+        facts.extend(own.as_ref().map(|own| ("training text", promise(own))));
         facts.extend(other.as_ref().map(|other| ("validation", promise(other))));
         facts.extend([
-            ("learning", format!("{epochs} epochs, the best {best}; {}", units::seconds(seconds))),
+            ("training", format!("{epochs} epochs, best at epoch {best}; {}", units::seconds(seconds))),
             ("written", arguments.output.display().to_string()),
         ]);
         output::print(&output::facts(&facts))
@@ -184,11 +184,8 @@ pub fn eval(model: &LogBilinear, arguments: &EvalArguments, run: &Run) -> Result
         return Err(Error::argument("TEXT", "has no words"));
     }
     if arguments.budget.json {
-        let mut object = if model.cyclic() { score_json(&score) } else { exact_json(&score) };
-        object["schema"] = output::SCHEMA.into();
-        object["version"] = env!("CARGO_PKG_VERSION").into();
-        object["command"] = "lm eval".into();
-        output::print(&format!("{object}\n"))?;
+        let object = if model.cyclic() { score_json(&score) } else { exact_json(&score) };
+        output::print_object("lm eval", object)?;
     } else {
         output::print(&output::facts(&[("text", texts(&score)), ("likelihood", promised(model)(&score))]))?;
     }

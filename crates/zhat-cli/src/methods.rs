@@ -16,17 +16,14 @@ pub fn run(arguments: &MethodsArguments) -> Result<Exit> {
         let hint = suggest::hint(name, &names);
         return Err(Error::argument("NAME", format!("there is no method `{name}`{hint}")));
     }
-    let text = match (arguments.json, &arguments.name) {
-        (true, _) => {
-            let methods: Vec<Value> = rows.iter().map(|row| object(row)).collect();
-            let object = json!({
-                "schema": output::SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": "methods",
-                "methods": methods,
-            });
-            format!("{object}\n")
-        }
-        (false, None) => overview(&rows),
-        (false, Some(_)) => rows.iter().map(|row| page(row)).collect::<Vec<_>>().join("\n"),
+    if arguments.json {
+        let methods: Vec<Value> = rows.iter().map(|row| object(row)).collect();
+        output::print_object("methods", json!({"methods": methods}))?;
+        return Ok(Exit::Answered);
+    }
+    let text = match &arguments.name {
+        None => overview(&rows),
+        Some(_) => rows.iter().map(|row| page(row)).collect::<Vec<_>>().join("\n"),
     };
     output::print(&text)?;
     Ok(Exit::Answered)

@@ -18,6 +18,15 @@ pub fn ended() -> Exit {
     if signals::received() { Exit::Interrupted } else { Exit::Answered }
 }
 
+/// Prints the JSON object of a command: `schema`, `version`, `command`, and the members of an object.
+pub fn print_object(command: &str, members: Value) -> Result<()> {
+    let mut object = json!({"schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "command": command});
+    if let (Some(object), Value::Object(members)) = (object.as_object_mut(), members) {
+        object.extend(members);
+    }
+    print(&format!("{object}\n"))
+}
+
 /// An error if the output file of a command that also prints a summary is `-`.
 pub fn refuse_stdout(path: &Path, example: &str) -> Result<()> {
     if path == Path::new("-") {

@@ -6,7 +6,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::arguments::Arguments;
 
-/// Arguments that at least this many commands have in common are described once.
+/// Options that at least this many commands have in common are described once.
 const COMMON: usize = 4;
 /// Options with more values than this list them elsewhere.
 const MOST_VALUES: usize = 10;
@@ -17,7 +17,12 @@ pub fn markdown() -> String {
     program.build();
     let mut all = Vec::new();
     collect(&program, "zhat", &mut all);
-    let shared = shared(&all);
+    let (generators, others): (Vec<_>, Vec<_>) =
+        all.iter().cloned().partition(|(path, _)| is_generator(path));
+    let common = [
+        ("Common options", shared(&others, COMMON)),
+        ("Options of every generator", shared(&generators, generators.len())),
+    ];
     let mut page = String::from(
         "# Commands and options\n\n\
          <!-- written by `zhat man --markdown`; do not edit -->\n\n\
@@ -29,12 +34,18 @@ pub fn markdown() -> String {
         let _ = writeln!(page, "| [`{path}`](#{}) | {} |", path.replace(' ', "-"), about(command));
     }
     page += &ends(&program);
-    page += "\n## Common options\n\nThese options mean the same in every command that has them.\n\n";
-    page += &table(&shared);
+    for (heading, args) in &common {
+        let _ = write!(page, "\n## {heading}\n\n{}", table(args));
+    }
     for (path, command) in &all {
-        page += &section(path, command, &shared);
+        let (heading, shared) = &common[usize::from(is_generator(path))];
+        page += &section(path, command, heading, shared);
     }
     page
+}
+
+fn is_generator(path: &str) -> bool {
+    path.starts_with("zhat generate")
 }
 
 /// Every command that does something, with its whole name.
@@ -49,13 +60,13 @@ fn collect<'a>(command: &'a Command, path: &str, all: &mut Vec<(String, &'a Comm
     }
 }
 
-/// The arguments that many commands have with the same description and default, in order of their first use.
-fn shared<'a>(all: &[(String, &'a Command)]) -> Vec<&'a Arg> {
+/// The options that so many commands have with the same description and default, in order of their first use.
+fn shared<'a>(all: &[(String, &'a Command)], least: usize) -> Vec<&'a Arg> {
     let mut found: Vec<&Arg> = Vec::new();
     for (_, command) in all {
         for arg in shown(command) {
             let count = all.iter().filter(|(_, other)| shown(other).any(|other| alike(other, arg))).count();
-            if count >= COMMON && !arg.is_positional() && !found.iter().any(|known| alike(known, arg)) {
+            if count >= least && !arg.is_positional() && !found.iter().any(|known| alike(known, arg)) {
                 found.push(arg);
             }
         }
@@ -73,7 +84,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
         .filter(|arg| !arg.is_hide_set() && arg.get_id() != "help" && arg.get_id() != "version")
 }
 
-fn section(path: &str, command: &Command, shared: &[&Arg]) -> String {
+fn section(path: &str, command: &Command, heading: &str, shared: &[&Arg]) -> String {
     let mut text = format!("\n## {path}\n\n{}.\n", about(command));
     let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`zhat {alias}`")).collect();
     if !aliases.is_empty() {
@@ -90,7 +101,8 @@ fn section(path: &str, command: &Command, shared: &[&Arg]) -> String {
     }
     if !common.is_empty() {
         let names: Vec<String> = common.iter().map(|arg| format!("`{}`", name(arg))).collect();
-        let _ = write!(text, "\n[Common options](#common-options): {}.\n", names.join(", "));
+        let anchor = heading.to_lowercase().replace(' ', "-");
+        let _ = write!(text, "\n[{heading}](#{anchor}): {}.\n", names.join(", "));
     }
     text
 }

@@ -142,8 +142,27 @@ fn errors_are_json_with_the_json_flag() {
         assert_eq!(ran.status(), status);
         let object: Value = serde_json::from_str(&ran.stdout()).unwrap();
         assert_eq!(object["error"]["kind"], kind);
+        assert_eq!(object["schema"], 1);
         assert!(!object["error"]["message"].as_str().unwrap().is_empty());
     }
+}
+
+#[test]
+fn a_summary_and_a_file_do_not_share_stdout() {
+    let folder = Folder::new("dash");
+    folder.write("t.csv", "a,b\n0,0\n0,1\n1,1\n");
+    folder.write("text.txt", "a dog runs\na cat runs\n");
+    for args in [
+        &["fit", "t.csv", "-o", "-"] as &[&str],
+        &["lm", "train", "text.txt", "-o", "-"],
+        &["lm", "train", "text.txt", "--objective", "lbl", "-o", "-"],
+        &["demo", "-o", "-"],
+    ] {
+        fails(&folder, args, 2, &["-o: stdout has the summary; expected a file name, such as"]);
+        assert!(!folder.path().join("-").exists(), "{args:?}");
+    }
+    // A model alone may go to stdout, as UAI.
+    assert!(folder.ok(&["generate", "tree", "--variables", "2", "-o", "-"]).starts_with("MARKOV"));
 }
 
 #[test]

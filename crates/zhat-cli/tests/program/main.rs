@@ -9,6 +9,7 @@ mod language;
 mod methods;
 mod mixed;
 mod printed;
+mod reference;
 mod reference_models;
 mod sequences;
 #[cfg(unix)]

@@ -24,7 +24,7 @@ fn methods_lists_every_method_with_its_options() {
         }
     }
     let json: serde_json::Value = serde_json::from_str(&folder.ok(&["methods", "wmb", "--json"])).unwrap();
-    assert_eq!(json[0]["options"][0]["name"], "i_bound");
+    assert_eq!(json["methods"][0]["options"][0]["name"], "i_bound");
     refuses(&folder, &["methods", "wnb"], "did you mean `wmb`");
 }
 
@@ -84,6 +84,22 @@ fn misspelt_options_and_values_are_refused_with_a_suggestion() {
     named("importance", "samples=0", "samples: 0 is out of range");
     named("bp", "schedule=paralel", "did you mean `parallel`");
     named("wmb", "lower=maybe", "lower: expected true or false, found `maybe`");
+}
+
+#[test]
+fn options_of_methods_that_are_given_as_flags_have_a_tip() {
+    let folder = Folder::new("flags");
+    folder.ok(&["generate", "ising", "--rows", "2", "--columns", "2", "-o", "g.uai"]);
+    let tip = "tip: 'samples' is an option of a method: use '--set samples=10'";
+    refuses(&folder, &["logz", "g.uai", "--method", "importance", "--samples", "10"], tip);
+    refuses(&folder, &["pr", "g.uai", "--samples=10"], tip);
+    refuses(&folder, &["logz", "g.uai", "--i-bound", "--json"], "use '--set i_bound=VALUE'");
+    // Not for options that no method has, nor for commands without methods.
+    for args in [["logz", "g.uai", "--smaples"], ["convert", "g.uai", "--samples"]] {
+        let ran = folder.run(&args);
+        assert_eq!(ran.status(), 2);
+        assert!(!ran.stderr().contains("--set"), "{}", ran.stderr());
+    }
 }
 
 #[test]

@@ -20,6 +20,19 @@ fn models(test: &str) -> Folder {
 }
 
 #[test]
+fn single_precision_is_printed_with_the_digits_that_it_has() {
+    let folder = Folder::new("single");
+    let make =
+        ["generate", "chain", "--states", "1000", "--steps", "50", "--precision", "f32", "-o", "c.zhat"];
+    folder.ok(&make);
+    let text = folder.ok(&["logz", "c.zhat"]);
+    let value = text.lines().next().unwrap().split_whitespace().nth(2).unwrap();
+    let places = value.split('.').nth(1).map_or(0, str::len);
+    assert!((2..=4).contains(&places), "{text}");
+    assert!(text.contains("exact (rounding at most 0.00"), "{text}");
+}
+
+#[test]
 fn plain_output_for_sequences() {
     let folder = models("plain");
     let ask = |args: &str| {

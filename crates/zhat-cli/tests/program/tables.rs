@@ -109,6 +109,52 @@ fn missing_values_are_reported_by_column_or_become_a_state() {
 }
 
 #[test]
+fn imputed_tables_are_csv_or_json() {
+    let folder = Folder::new("imputed");
+    folder.write("t.csv", "a,b\n0,x\n0,x\n1,y\n1,y\n1,x\n");
+    folder.ok(&["fit", "t.csv", "-o", "m.zhat"]);
+    refused(
+        &folder,
+        &["fit", "t.csv", "-o", "m.bif"],
+        &["-o: a fitted model is a Markov random field", ".zhat or .uai"],
+    );
+    folder.write("g.csv", "a,b\n1,\n0,x\n");
+    let ran = folder.run(&["impute", "m.zhat", "g.csv"]);
+    assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), ("a,b\n1,y\n0,x\n", "1 value filled in\n"));
+    let json = folder.json(&["impute", "m.zhat", "g.csv"]);
+    assert_eq!((&json["rows"], &json["filled"]), (&2.into(), &1.into()));
+    assert_eq!(json["columns"], serde_json::json!(["a", "b"]));
+    assert_eq!(json["table"], serde_json::json!([{"a": "1", "b": "y"}, {"a": "0", "b": "x"}]));
+    assert_eq!(
+        (&json["guarantee"]["kind"], &json["methods"]),
+        (&"exact".into(), &serde_json::json!(["elimination"]))
+    );
+    folder.write("g.csv", "a,b\n,\n,y\n");
+    let ran = folder.run(&["impute", "m.zhat", "g.csv", "--method", "importance"]);
+    assert!(ran.stderr().contains("3 values filled in; heuristic: "), "{}", ran.stderr());
+    let json = folder.json(&["impute", "m.zhat", "g.csv", "--method", "importance"]);
+    assert_eq!(json["guarantee"]["kind"], "heuristic");
+}
+
+#[test]
+fn scores_of_rows_are_part_of_the_json_object() {
+    let folder = Folder::new("scored");
+    folder.write("t.csv", "a,b\n0,x\n0,x\n1,y\n1,x\n");
+    folder.ok(&["fit", "t.csv", "-o", "m.zhat"]);
+    let json = folder.json(&["score", "m.zhat", "t.csv", "--rows"]);
+    let lines = json["lines"].as_array().unwrap();
+    assert_eq!(lines.iter().map(|line| line["line"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    let mean = lines.iter().map(|line| line["log_likelihood"].as_f64().unwrap()).sum::<f64>() / 4.0;
+    assert!((mean - json["log_likelihood"].as_f64().unwrap()).abs() < 1e-12);
+    folder.write("part.csv", "a\n0\n");
+    refused(
+        &folder,
+        &["score", "m.zhat", "part.csv"],
+        &["the table has no values for these columns of the model: b"],
+    );
+}
+
+#[test]
 fn a_fit_by_a_lower_bound_on_log_z_has_a_warning() {
     let folder = Folder::new("upper");
     folder.write("t.csv", "a,b,c\n1,x,u\n1,y,v\n2,x,u\n2,x,v\n1,y,u\n2,y,v\n");

@@ -64,28 +64,31 @@ pub(super) fn seconds(plan: &Plan, sweeps: f64) -> f64 {
 /// The plan for an i-bound, or the one with the largest tables that memory and time allow.
 fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> Plan {
     let (graph, order) = (&prepared.reduced.graph, prepared.any_order(run));
-    let cut = |limit: Limit| Plan::new(graph, order.clone(), limit);
     if let Some(i) = i_bound {
-        return cut(Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY });
+        let limit = Limit { variables: i.saturating_add(1), log2_entries: f64::INFINITY };
+        return Plan::new(graph, order, limit);
     }
     let horizon = run.time().map_or(WITHOUT_BUDGET, |time| time.as_secs_f64()) * SHARE;
     // The number of threads of the run is not used: the plan, and so every bit of the result, must not depend
     // on it.
     let processors = platform::available_processors();
     let budget = run.memory() as f64 - graph.preparation_bytes();
-    let of = |log2: usize| cut(Limit { variables: usize::MAX, log2_entries: log2 as f64 });
+    let limit = |log2: usize| Limit { variables: usize::MAX, log2_entries: log2 as f64 };
+    let sweeps = |is_split: bool| if is_split { sweeps } else { 0.5 };
+    // A plan is given up when its first buckets alone take too long: large graphs are planned in a fraction of
+    // a second.
+    let too_large = |entries: f64, is_split: bool| sweeps(is_split) * entries * PER_ENTRY > horizon;
     let fits = |plan: &Plan| {
-        let once = if plan.is_split() { sweeps } else { 0.5 };
-        bytes(plan, graph, processors) <= budget && seconds(plan, once) <= horizon
+        bytes(plan, graph, processors) <= budget && seconds(plan, sweeps(plan.is_split())) <= horizon
     };
     // The cost increases with the size of the tables, except for the last step to the exact plan.
-    let (mut low, mut high, mut best) = (0, LARGEST_LOG2, of(0));
+    let (mut low, mut high, mut best) = (0, LARGEST_LOG2, None);
     while low < high {
         let middle = (low + high).div_ceil(2);
-        let plan = of(middle);
-        if fits(&plan) {
+        let (plan, complete) = Plan::unless(graph, order.clone(), limit(middle), too_large);
+        if complete && fits(&plan) {
             let whole = !plan.is_split();
-            (low, best) = (middle, plan);
+            (low, best) = (middle, Some(plan));
             if whole {
                 break;
             }
@@ -93,5 +96,5 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
             high = middle - 1;
         }
     }
-    best
+    best.unwrap_or_else(|| Plan::new(graph, order, limit(0)))
 }

@@ -118,6 +118,17 @@ enum Source {
 impl Plan {
     /// Partitions the buckets of `graph`, with its variables eliminated in this order.
     pub fn new(graph: &FactorGraph, variables: Vec<usize>, limit: Limit) -> Self {
+        Self::unless(graph, variables, limit, |_, _| false).0
+    }
+
+    /// The same, but gives up as soon as `too_large` of the number of entries so far, and of whether some
+    /// bucket is split; then the plan has only a part of the buckets, and the second result is false.
+    pub fn unless(
+        graph: &FactorGraph,
+        variables: Vec<usize>,
+        limit: Limit,
+        too_large: impl Fn(f64, bool) -> bool,
+    ) -> (Self, bool) {
         let n = variables.len();
         let mut place = vec![0; n];
         variables.iter().enumerate().for_each(|(i, &v)| place[v] = i);
@@ -150,7 +161,11 @@ impl Plan {
             large: Vec::new(),
         };
         let mut level_of: Vec<usize> = vec![0; n];
+        let mut entries = 0.0;
         for i in 0..n {
+            if too_large(entries, plan.is_split()) {
+                return (plan, false);
+            }
             let tables = std::mem::take(&mut waiting[i]);
             let parts = cut(i, tables, limit, &log2_states);
             let (first_node, first_link) = (plan.nodes.len(), plan.links.len());
@@ -177,6 +192,7 @@ impl Plan {
                     });
                     level_of[next] = level_of[next].max(level_of[i] + 1);
                 }
+                entries += log2_size(&part.scope, &log2_states).exp2();
                 plan.nodes.push(node);
             }
             plan.link(first_node, &log2_states);
@@ -188,7 +204,7 @@ impl Plan {
             plan.levels[level_of[i]].push(i);
         }
         plan.measure();
-        plan
+        (plan, true)
     }
 
     /// Links the nodes from `first` on by Prim's algorithm, with the size of common scopes as the weight.
@@ -359,6 +375,19 @@ mod tests {
     fn plan(limit: usize) -> Plan {
         let grid = generate::ising(Grid { rows: 6, columns: 6, torus: false }, 1.0, 1.0, false, 0).unwrap();
         Plan::new(&grid, (0..36).collect(), Limit { variables: limit, log2_entries: f64::INFINITY })
+    }
+
+    #[test]
+    fn a_plan_that_is_too_large_is_given_up_before_its_end() {
+        let grid = generate::ising(Grid { rows: 6, columns: 6, torus: false }, 1.0, 1.0, false, 0).unwrap();
+        let limit = Limit { variables: 5, log2_entries: f64::INFINITY };
+        let most = |entries: f64| Plan::unless(&grid, (0..36).collect(), limit, |so_far, _| so_far > entries);
+        let (whole, complete) = most(1e9);
+        assert!(complete);
+        assert_eq!(whole.sizes, plan(5).sizes);
+        let (part, complete) = most(0.5 * whole.sizes.entries);
+        assert!(!complete && part.groups.len() < 36);
+        assert!(most(whole.sizes.entries).1);
     }
 
     #[test]

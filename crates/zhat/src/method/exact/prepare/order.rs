@@ -148,15 +148,9 @@ pub(crate) fn order_within(graph: &FactorGraph, seconds: Option<f64>, stop: Stop
     }
     let mut best = plain.clone().finish(Rule::Fill, None, Limits::entries(f64::INFINITY), stop);
     let (mut steps, mut runs, each) = (best.steps, 1.0, best.steps.max(1.0));
-    let copying = STEPS_PER_VARIABLE * graph.variable_count() as f64;
-    // The number of further runs that are worth their cost.
-    let affordable = |best: &Attempt, steps: f64, runs: f64| match &best.outcome {
-        Ok(order) if order.log2_table <= HOPELESS_LOG2 => {
-            (most.min(order.entries * STEPS_PER_ENTRY) - steps) / each
-        }
-        Ok(_) => (HOPELESS_STEPS.min(most) - steps) / each,
-        Err(_) => (HOPELESS_STEPS.min(most) - steps - runs * copying) / (each + copying),
-    };
+    let variables = graph.variable_count();
+    let affordable =
+        |best: &Attempt, steps: f64, runs: f64| best.further_runs(variables, most, (steps, runs, each));
     if affordable(&best, steps, runs) < 1.0 {
         return best.outcome;
     }
@@ -204,6 +198,19 @@ struct Attempt {
 impl Attempt {
     fn entries(&self) -> Option<f64> {
         self.outcome.as_ref().ok().map(|order| order.entries)
+    }
+
+    /// The number of further runs that are worth their cost, after `runs` of `steps` in total and if each
+    /// takes `each` steps.
+    fn further_runs(&self, variables: usize, most: f64, (steps, runs, each): (f64, f64, f64)) -> f64 {
+        let copying = STEPS_PER_VARIABLE * variables as f64;
+        match &self.outcome {
+            Ok(order) if order.log2_table <= HOPELESS_LOG2 => {
+                (most.min(order.entries * STEPS_PER_ENTRY) - steps) / each
+            }
+            Ok(_) => (HOPELESS_STEPS.min(most) - steps) / each,
+            Err(_) => (HOPELESS_STEPS.min(most) - steps - runs * copying) / (each + copying),
+        }
     }
 
     /// Runs that cost more than this are useless.
@@ -524,6 +531,14 @@ mod tests {
             if fill.adjacent[a].contains(&b) { 0 } else { fill.weight[a] * fill.weight[b] }
         };
         (0..list.len()).map(|i| list[i + 1..].iter().map(|&b| missing(list[i], b)).sum::<u64>()).sum()
+    }
+
+    #[test]
+    fn an_infeasible_graph_of_many_variables_is_given_up_after_few_runs() {
+        let infeasible = Attempt { outcome: Err(61.0), steps: 3e6 };
+        let further = |variables| infeasible.further_runs(variables, STEPS, (3e6, 1.0, 3e6));
+        assert!(further(90_000) < 1.0, "{}", further(90_000));
+        assert!(further(400) > 5.0, "{}", further(400));
     }
 
     #[test]
