@@ -24,6 +24,8 @@ BENCHMARK = "a benchmark: it installs other tools, and its results are committed
 ELSEWHERE = {
     "cargo install --path crates/zhat-cli": "builds what `cargo xtask fresh` builds",
     "pip install ./python": "the package's own build, `cargo xtask wheel`",
+    "cargo xtask wheel": "`cargo xtask test --wheel`",
+    "pip install target/wheels/zhat-*.whl": "`cargo xtask wheel`",
     "cargo run --release -- demo": "`cargo xtask fresh`",
     "cargo xtask test": "`cargo xtask fresh`",
     "ZHAT_DATA=FOLDER cargo xtask bench exact --limit 20": BENCHMARK,
