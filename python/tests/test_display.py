@@ -144,7 +144,9 @@ def test_every_answer_has_html(name: str, query: str) -> None:
 def test_every_model_has_html(name: str) -> None:
     model = MODELS[name][0]
     texts = parsed(model._repr_html_()).texts
-    assert type(model).__name__ in " ".join(texts["th"] + texts["td"])
+    assert type(model).__name__ in texts["td"]
+    if isinstance(model, (zhat.Chain, zhat.PairwiseGraph)):
+        assert texts["td"][texts["th"].index("states")] == "3"
 
 
 def test_html_shows_probabilities_by_name() -> None:
@@ -487,7 +489,8 @@ def test_methods_that_report_bounds() -> None:
     assert GRID.entropy(method="mean-field").trace == []
     heard: list[str] = []
     again = GRID.log_partition(method="mean-field", progress=lambda phase, done, total: heard.append(phase))
-    assert [step[1:] for step in again.trace] == [step[1:] for step in lower.trace]
+    # Steps that follow each other very closely are merged, so only the last one does not depend on time.
+    assert again.trace[-1][1:] == lower.trace[-1][1:]
 
 
 # Pictures.

@@ -143,7 +143,10 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
-        return table({"model": type(self).__name__} | self._figures())
+        size = json.loads(self._native.summary()).get("bytes")
+        memory = {} if size is None else {"memory": _zhat.format_bytes(size)}
+        figures = {label: _bare(label, text) for label, text in self._figures().items()}
+        return table({"model": type(self).__name__} | figures | memory)
 
     def __eq__(self, other: object) -> bool:
         """Whether two models are equal in every number."""
@@ -158,6 +161,12 @@ class Model(ABC, Generic[N, M, F, B, K, S]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles the model as the bytes of a `.zhat` file."""
         return _restore, (type(self), self._native.to_bytes())
+
+
+def _bare(label: str, text: str) -> str:
+    """The text without the label next to it: `3 states` and `width 3` are `3`."""
+    number = text.removeprefix(f"{label} ")
+    return number if number.isdigit() else text.removesuffix(f" {label}")
 
 
 def _restore(kind: type[Self], data: bytes) -> Self:

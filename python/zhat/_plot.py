@@ -26,6 +26,8 @@ _MOST_GROUPS = 40
 _MOST_STATES = 7
 _MOST_NODES = 400
 _MOST_LABELS = 40
+_LONG = 30
+"""Time is logarithmic if the end of a run is this many times later than its first bound."""
 _ROW, _TIMED = "zhat-row", "zhat-timed"
 """The marks of values that are drawn as rows, and of those that are drawn over time."""
 _NAMES = {"log_partition": "log Z (nats)", "entropy": "entropy (nats)"}
@@ -103,6 +105,9 @@ def _over_time(answer: Answer[Any], ax: Axes | None) -> Axes:
             if np.isfinite(bound).any():
                 ax.step(seconds, bound, where="post", label=label, **style)
                 label = None
+        # The first bounds come fast, and later ones improve slowly.
+        if end > _LONG * seconds[0]:
+            ax.set_xscale("log")
     else:
         ax.axhline(float(answer), linestyle="--", label=label, **style)
     ax.set_xlabel("time (s)")
@@ -146,7 +151,8 @@ def _intervals(
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.set_xlabel(_NAMES.get(answer.query, answer.query))
     ax.ticklabel_format(axis="x", useOffset=False)
-    ax.set_title("value and bounds")
+    bounded = any(own.low is not None or own.high is not None for own in guarantees)
+    ax.set_title("value and bounds" if bounded or ax.get_title() == "value and bounds" else "value")
     return ax
 
 
@@ -310,24 +316,35 @@ def graph(model: FactorGraph, marginals: Beliefs | None, ax: Axes | None) -> Axe
         label = f"P({common[-1]})" if named and common else "P(last state)"
         ax.figure.colorbar(dots, ax=ax, label=label, shrink=0.7)
     if count <= _MOST_LABELS:
-        own = model.names or [f"x{v}" for v in range(count)]
-        for v in range(count):
-            offset = math.sqrt(size) / 2 + 2
-            ax.annotate(
-                own[v],
-                tuple(places[v]),
-                (0, offset),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize=9 if count <= 20 else 7,
-                zorder=4,
-            )
+        _labels(ax, model.names or [f"x{v}" for v in range(count)], places, edges, math.sqrt(size) / 2 + 3)
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.autoscale_view()
     ax.set_axis_off()
     return ax
+
+
+def _labels(
+    ax: Axes, names: Sequence[str], places: NDArray[np.float64], edges: Sequence[Any], radius: float
+) -> None:
+    """Writes the names next to the circles, on the side that has the fewest lines."""
+    lines = np.array(edges).reshape(-1, 2, 2)
+    for v, name in enumerate(names):
+        ends = [b - a for a, b in lines if (a == places[v]).all()]
+        ends += [a - b for a, b in lines if (b == places[v]).all()]
+        away = -np.sum([end / np.linalg.norm(end) for end in ends], axis=0) if ends else np.array([0.0, 1.0])
+        length = float(np.linalg.norm(away))
+        x, y = away / length if length > 0.3 else np.array([0.7, 0.7])
+        ax.annotate(
+            name,
+            (float(places[v, 0]), float(places[v, 1])),
+            (radius * x, radius * y),
+            textcoords="offset points",
+            ha="left" if x > 0.4 else "right" if x < -0.4 else "center",
+            va="bottom" if y > 0.4 else "top" if y < -0.4 else "center",
+            fontsize=9 if len(names) <= 20 else 7,
+            zorder=4,
+        )
 
 
 def _places(

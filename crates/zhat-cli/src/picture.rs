@@ -43,8 +43,10 @@ fn draw(panels: &Panels, svg: &mut String) -> std::result::Result<(), Box<dyn st
     let cells = grids.split_evenly((1, 3));
     heat(&cells[0], "P(spin up)", panels.side, &panels.up)?;
     colour_bar(&cells[0])?;
-    heat(&cells[1], "most probable state (light: up)", panels.side, &panels.best)?;
-    heat(&cells[2], "one exact sample", panels.side, &panels.sample)?;
+    // States are drawn without the ends of the map, whose contrast is hard on the eyes.
+    let soft = |states: &[f64]| states.iter().map(|state| 0.1 + 0.75 * state).collect::<Vec<_>>();
+    heat(&cells[1], "most probable state (light: up)", panels.side, &soft(&panels.best))?;
+    heat(&cells[2], "one exact sample", panels.side, &soft(&panels.sample))?;
     convergence(&chart, panels)?;
     root.present()?;
     Ok(())
