@@ -175,10 +175,6 @@ pd.Series(
 
 # %%
 given = f"at {last} 0"
-before = probability(f"before {first} {second}")
-after = math.exp(
-    model.restrict(given, f"before {first} {second}").log_partition() - model.restrict(given).log_partition()
-)
 surprising = model.restrict(given).marginals().value
 pd.DataFrame(
     {
