@@ -68,7 +68,7 @@ class Pages:
                 else:
                     language = {".rs": "rust", ".py": "python"}.get(Path(page).suffix, "text")
                     text = (ROOT / page).read_text()
-                    place.write_text(f"# {Path(page).name}\n\n`{page}`\n\n```{language}\n{text}```\n")
+                    place.write_text(f"# {page}\n\n```{language}\n{text}```\n")
 
     def rewritten(self, text: str, page: str) -> str:
         """A page with its links rewritten, and without the hidden lines of Rust examples."""
@@ -201,10 +201,12 @@ def main() -> None:
         shutil.rmtree(old, ignore_errors=True)
     pages.mkdir(parents=True)
     shutil.copytree(SITE / "assets", pages / "assets")
-    shutil.copy(SITE / "mkdocs.yml", folder)
+    for file in ("mkdocs.yml", "doctests.py"):
+        shutil.copy(SITE / file, folder)
     Pages(pages).collect()
+    plain = os.environ | {"NO_COLOR": "1"}
     build = [Path(sys.executable).parent / "zensical", "build", "--clean", "--strict"]
-    subprocess.run([*build, "--config-file", folder / "mkdocs.yml"], check=True, cwd=folder)
+    subprocess.run([*build, "--config-file", folder / "mkdocs.yml"], check=True, cwd=folder, env=plain)
     problems = check(folder / "html")
     if problems:
         sys.exit("\n".join(problems))
