@@ -70,6 +70,7 @@ axes.set_ylim(max(on_valid) - 1, max(on_train) + 0.1)
 axes.set_xlabel("step")
 axes.set_ylabel("nats per word, certified")
 _ = axes.legend(loc="lower right")
+
 # %% [markdown]
 # ## A likelihood with a guarantee
 #
@@ -140,12 +141,13 @@ share = strengths[:2] ** 2 / (strengths**2).sum()
 
 def label(axes, points, texts, size=9):
     """Writes every text at the free place nearest to its point, with a line to the point if it is far."""
+    axes.figure.canvas.draw()  # fixes the limits of the axes
     scale = axes.figure.dpi / 72
     offsets = [(r * math.cos(a), r * math.sin(a)) for r in range(8, 150, 6) for a in np.arange(0.3, 6.5, 0.4)]
     dots = axes.transData.transform(points) / scale
     taken = [(x - 2, y - 2, x + 2, y + 2) for x, y in dots]
     for point, dot, text in zip(points, dots, texts, strict=True):
-        half = 0.29 * size * len(text), 0.6 * size
+        half = 0.31 * size * len(text), 0.6 * size
 
         def box(offset, dot=dot, half=half):
             x, y = dot + offset

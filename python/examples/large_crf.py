@@ -142,6 +142,7 @@ for ax, t in zip(axes, (0, steps // 2, steps - 1), strict=True):
     ax.plot(*beacons.T, "^", color="white", markersize=6)
     ax.set_title(f"time {t}")
 _ = figure.colorbar(image, ax=axes, label="log₁₀ P(cell)", shrink=0.8)
+
 # %% [markdown]
 # White: the true path and the beacons. Dashed: the most probable path. Both beacons lie near the middle line,
 # so they can hardly distinguish a position from its mirror image, and the posterior has two modes. A single
@@ -244,6 +245,7 @@ axes.axvline(exact_seconds, color=CATEGORIES[1], linestyle="--", label="time of 
 axes.set_xlabel("seconds")
 axes.set_ylabel("error of log Z (nats)")
 _ = axes.legend()
+
 # %% [markdown]
 # With 1% of the states the error is a few hundredths of a nat, for a fraction of the time of the exact
 # method; it falls quickly as $K$ grows. With 10% it is negligible, but so is the gain: a run has eight

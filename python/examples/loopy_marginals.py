@@ -100,6 +100,7 @@ for ax, name in zip(axes, methods, strict=True):
     ax.set_xticks([])
     ax.set_yticks([])
 _ = figure.colorbar(image, ax=axes, label="P(wet)", shrink=0.9)
+
 # %% [markdown]
 # Belief propagation converges to a dry field and mean field to a wet one, each with confidence, in a few
 # milliseconds. The exact answer is that both are about as likely: each method found one of two modes and
@@ -128,6 +129,7 @@ bethe = large.log_partition(method="bp")
 ax = bounds.plot()
 ax.axhline(bethe.value, color=CATEGORIES[1], linestyle="--", label="bp, without a guarantee")
 _ = ax.legend()
+
 # %%
 assert bethe.value < bounds.guarantee.low
 print(f"bp: log Z = {bethe.value:.2f}; certified: log Z ≥ {bounds.guarantee.low:.2f}")
@@ -185,6 +187,7 @@ axes.set_xlabel("i_bound of the mini-buckets")
 axes.set_ylabel(f"P({plot} is wet)")
 axes.set_ylim(0, 1)
 _ = axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+
 # %%
 low, high = intervals[sizes[-1]]
 assert not low <= wet["bp"][index] <= high

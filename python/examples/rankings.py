@@ -225,6 +225,7 @@ axes.set_xlim(-1, cells.max() + 5)
 axes.set_xlabel("Kendall distance to the consensus")
 axes.set_ylabel("probability")
 _ = axes.legend()
+
 # %% [markdown]
 # ### Perfect samples under any condition
 #
