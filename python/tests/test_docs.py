@@ -94,6 +94,12 @@ def test_code_blocks_run_as_printed(name: str, tmp_path: Path, monkeypatch: pyte
         assert min(counts["console"], counts["python"], counts["rust"]) > 0
 
 
+def test_rust_blocks_are_documentation_tests() -> None:
+    library = (ROOT / "crates/zhat/src/lib.rs").read_text()
+    listed = set(re.findall(r'^ +\w+ "([^"]+\.md)";', library, re.MULTILINE))
+    assert listed == {name for name in FILES if any(language == "rust" for language, _ in blocks(name))}
+
+
 def test_output_is_compared() -> None:
     assert matches("a … c\nd\n", "a b c\nd\n")
     assert not matches("a … c\n", "a b\nc\n")

@@ -44,15 +44,16 @@ mod pages {
         Bounds "docs/bounds.md";
         Chains "docs/chains.md";
         FactorGraphs "docs/factor-graphs.md";
+        Evidence "docs/howto/evidence.md";
         Guarantees "docs/guarantees.md";
-        LanguageModel "docs/language-model.md";
+        Index "docs/index.md";
         Learning "docs/learning.md";
         Methods "docs/methods.md";
         Pairwise "docs/pairwise.md";
         Quadrature "docs/quadrature.md";
-        Reproduction "docs/reproduction.md";
         SequenceMrf "docs/sequence-mrf.md";
         Spaces "docs/spaces.md";
+        TutorialRust "docs/tutorials/rust.md";
     }
 }
 
