@@ -121,7 +121,7 @@ _ = figure.colorbar(image, ax=axes, label="P(wet)", shrink=0.9)
 # %%
 large_side = 12 if small else 30
 large = field(large_side)
-bounds = large.log_partition(method="anytime-bounds", gap=0.1, time="1s" if small else "8s", memory="200MiB")
+bounds = large.log_partition(method="anytime-bounds", gap=0.1, time="30s" if small else "8s", memory="200MiB")
 bounds
 
 # %%
