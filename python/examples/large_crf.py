@@ -207,7 +207,7 @@ seeds = range(2 if small else 3)
 rows = []
 for fraction in fractions:
     for seed in seeds:
-        estimate = crf.log_partition(method="randomized", states=fraction, seed=seed)
+        estimate = crf.log_partition(method="randomized", states=round(fraction * n), seed=seed)
         rows.append(
             {
                 "K / N": fraction,
