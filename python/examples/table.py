@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 
 import zhat
-from zhat._palette import CATEGORIES
+from zhat.palette import CATEGORIES
 
 plt.rcParams["axes.prop_cycle"] = plt.cycler(color=CATEGORIES)
 small = os.environ.get("ZHAT_EXAMPLES") == "small"

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import zhat
-from zhat import _graph_layout, _palette
+from zhat import _graph_layout, palette
 from zhat.answer import Step
 
 NASTY = '<b>&"'
@@ -223,7 +223,7 @@ def test_html_of_chains_is_a_heat_map() -> None:
             for s in range(3):
                 assert f"position {t}, state {s}: {marginals[b, t, s]:.6f}" in titles
         cells = list(picture.iter("{http://www.w3.org/2000/svg}rect"))
-        assert cells[1].attrib["fill"] == _palette.shade(marginals[b, 0, 1])
+        assert cells[1].attrib["fill"] == palette.shade(marginals[b, 0, 1])
 
 
 def test_html_of_spaces() -> None:
@@ -708,7 +708,7 @@ def test_the_palettes_of_the_program_and_the_package_agree() -> None:
     if not source.exists():
         pytest.skip("the source of the program is not here")
     text = source.read_text(encoding="utf-8")
-    for name, own in (("CATEGORIES", _palette.CATEGORIES), ("SEQUENTIAL", _palette.SEQUENTIAL)):
+    for name, own in (("CATEGORIES", palette.CATEGORIES), ("SEQUENTIAL", palette.SEQUENTIAL)):
         found = re.search(rf"const {name}: \[u32; \d+\] =\s*\[([^\]]*)\]", text)
         assert found, name
         assert tuple("#" + code for code in re.findall(r"0x([0-9a-f]{6})", found[1])) == own
@@ -716,7 +716,7 @@ def test_the_palettes_of_the_program_and_the_package_agree() -> None:
 
 def test_the_sequential_map_grows_lighter() -> None:
     def lightness(value: float) -> float:
-        code = _palette.shade(value)
+        code = palette.shade(value)
         red, green, blue = (int(code[start : start + 2], 16) / 255 for start in (1, 3, 5))
 
         def linear(c: float) -> float:
@@ -726,4 +726,4 @@ def test_the_sequential_map_grows_lighter() -> None:
 
     steps = [lightness(x) for x in np.linspace(0, 1, 101)]
     assert all(a < b for a, b in pairwise(steps))
-    assert "#f0e442" not in _palette.CATEGORIES  # yellow lines cannot be seen on white
+    assert "#f0e442" not in palette.CATEGORIES  # yellow lines cannot be seen on white

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _zhat
-from ._palette import CATEGORIES, SEQUENTIAL, category, shade
+from .palette import CATEGORIES, SEQUENTIAL, category, shade
 
 if TYPE_CHECKING:
     from .answer import Guarantee

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ._frames import library
 from ._graph_layout import components, grid_places, stress_places
 from ._html import highest
-from ._palette import SEQUENTIAL, category
 from .answer import Answer, Beliefs, Guarantee, Layout
+from .palette import SEQUENTIAL, category
 from .sequence_answer import Path, Segmentation
 
 if TYPE_CHECKING:
