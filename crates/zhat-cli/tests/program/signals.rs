@@ -122,7 +122,8 @@ fn an_interrupted_fit_writes_the_model_so_far() {
         send(&child, signal);
         let output = end(child);
         assert_eq!(status(&output), expected, "{output:?}");
-        if output.stdout.starts_with(b"{\"schema\"") {
+        // An interrupt before the fit has begun is an error without a model.
+        if String::from_utf8_lossy(&output.stdout).contains("\"command\"") {
             assert!(folder.ok(&["logz", "m.zhat"]).contains("log Z"));
         }
         assert_eq!(temporary_files(&folder), [""; 0]);
