@@ -27,6 +27,7 @@ pub fn man(name: Option<&str>, folder: Option<&Path>, markdown: bool) -> Result<
     let mut program = Arguments::command();
     program.build();
     if let Some(folder) = folder {
+        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         write_page(&program, "zhat", folder)?;
         for command in commands(&program) {
             write_page(command, &format!("zhat-{}", command.get_name()), folder)?;

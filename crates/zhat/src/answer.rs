@@ -328,7 +328,11 @@ impl<T> Answer<T> {
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let value = self.guarantee.stated(self.value, self.diagnostics.rounding, 1.0);
-        write!(f, "{value} ({})", self.guarantee)
+        if self.guarantee.is_stated(self.value, self.diagnostics.rounding) {
+            write!(f, "{value} (certified)")
+        } else {
+            write!(f, "{value} ({})", self.guarantee)
+        }
     }
 }
 

@@ -18,6 +18,11 @@ pub fn bytes(bytes: f64) -> String {
     format!("2^{:.0} B", bytes.log2())
 }
 
+/// `1 variable`, `3 variables`.
+pub fn count(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `12 ms`, `3.4 s`, `5 min`, `2.0 h`, `12 days`, `10^9 years`.
 pub fn seconds(seconds: f64) -> String {
     const YEAR: f64 = 365.25 * 86_400.0;

@@ -9,6 +9,7 @@ use crate::method::{cycle, exact, quadrature, sampling, space};
 use crate::model::space::SpaceModel;
 use crate::model::{Chain, FactorGraph, MixedModel, Model, PairwiseGraph, SemiMarkov, SequenceMrf, Summary};
 use crate::run::Run;
+use crate::units;
 
 /// All rows of the library.
 pub(super) fn table() -> Vec<Row> {
@@ -234,5 +235,6 @@ fn difficulty(model: &Model, run: &Run) -> Summary {
     if barren == 0 {
         return summary;
     }
-    summary.line("barren", format!("{barren} variables, left out for log Z"))
+    let variables = units::count(barren, "variable");
+    summary.line("barren", format!("{variables} without observed descendants, left out for log Z"))
 }

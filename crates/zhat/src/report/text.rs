@@ -271,12 +271,15 @@ fn single_ranked(model: &Model, list: &[BestState]) -> String {
     if let Some(rows) = lines {
         return table(&["score", "state"], &rows, 2);
     }
-    let scores: Vec<String> = list.iter().map(|best| decimal::number(best.score)).collect();
-    let header: Vec<&str> = std::iter::once("variable").chain(scores.iter().map(String::as_str)).collect();
-    let row = |i: usize| {
+    let ranks: Vec<String> = (1..=list.len()).map(|rank| rank.to_string()).collect();
+    let header: Vec<&str> = std::iter::once("rank").chain(ranks.iter().map(String::as_str)).collect();
+    let row = |i: usize| -> Vec<String> {
         let states = list.iter().map(|best| model.state_name(i, best.state[i]));
         std::iter::once(model.place_name(i)).chain(states).collect()
     };
     let places = list.first().map_or(0, |best| best.state.len());
-    table(&header, &(0..places).map(row).collect::<Vec<_>>(), usize::MAX)
+    let scores =
+        std::iter::once("score".to_owned()).chain(list.iter().map(|best| decimal::number(best.score)));
+    let rows: Vec<Vec<String>> = std::iter::once(scores.collect()).chain((0..places).map(row)).collect();
+    table(&header, &rows, usize::MAX)
 }

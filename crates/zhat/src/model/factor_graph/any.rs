@@ -10,6 +10,7 @@ use crate::query::{
     Answers, Beliefs, BestState, FactorBeliefs, HasFactorMarginals, HasMarginals, HasStates, Samples,
 };
 use crate::tensor::{Tensor, TensorMap};
+use crate::units;
 
 impl FactorGraph {
     /// The name of the kind.
@@ -90,7 +91,7 @@ impl AnyModel for FactorGraph {
         if self.evidence().is_empty() {
             return summary;
         }
-        summary.line("evidence", format!("{} variables observed", self.evidence().len()))
+        summary.line("evidence", units::count(self.evidence().len(), "observed variable"))
     }
 
     fn tensors(&self) -> Vec<Tensor<'_>> {
