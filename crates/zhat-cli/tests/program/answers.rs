@@ -71,7 +71,7 @@ fn json_answers_keep_the_contract() {
     let ranked = folder.json(&["map", &model, "-k", "3"]);
     assert_eq!(ranked["states"][0]["state"], best["state"]);
     assert_eq!(ranked["states"].as_array().unwrap().len(), 3);
-    assert!(folder.ok(&["map", &model, "-k", "2", "--given", "x3=1"]).contains("variable"));
+    assert!(folder.ok(&["map", &model, "-k", "2", "--given", "x3=1"]).contains("rank"));
 
     let unbiased =
         folder.json(&["logz", &model, "--method", "importance", "--set", "samples=640,proposal=uniform"]);
