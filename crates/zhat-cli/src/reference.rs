@@ -88,7 +88,7 @@ fn section(path: &str, command: &Command, heading: &str, shared: &[&Arg]) -> Str
     let mut text = format!("\n## {path}\n\n{}.\n", about(command));
     let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`zhat {alias}`")).collect();
     if !aliases.is_empty() {
-        let _ = write!(text, "Also called {}.\n", aliases.join(", "));
+        let _ = writeln!(text, "Also called {}.", aliases.join(", "));
     }
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").trim();

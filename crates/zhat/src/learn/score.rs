@@ -136,6 +136,9 @@ pub fn impute_states(
     rows.into_iter().enumerate().map(fill).collect()
 }
 
+/// The kind of guarantee of a computed value, and the method.
+type Origin = (Promise, &'static str);
+
 /// A row with its missing values filled in, and how their probabilities were computed; `None` if none was
 /// missing.
 fn whole_row(
@@ -143,7 +146,7 @@ fn whole_row(
     row: &[Option<usize>],
     how: (&Choice, &Settings),
     run: &Run,
-) -> Result<(Vec<usize>, Option<(Promise, &'static str)>)> {
+) -> Result<(Vec<usize>, Option<Origin>)> {
     if let Some(whole) = row.iter().copied().collect() {
         return Ok((whole, None));
     }
