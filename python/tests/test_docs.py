@@ -11,10 +11,10 @@ import doctest
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from program import COMMAND
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -58,7 +58,7 @@ def run_session(session: str, folder: Path) -> int:
         program, *arguments = shlex.split(line)
         assert program == "zhat", line
         ran = subprocess.run(
-            [sys.executable, "-m", "zhat", *arguments],
+            [*COMMAND, *arguments],
             cwd=folder,
             capture_output=True,
             text=True,

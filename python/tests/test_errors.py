@@ -57,8 +57,11 @@ def test_files(tmp_path: Path) -> None:
     assert "no variable 99" in str(error)
     assert caught(zhat.MissingFileError, zhat.read, tmp_path / "model.zhat", "none.evid").kind == "io"
     assert "the extension" in str(caught(zhat.InputError, MODEL.save, tmp_path / "model.txt"))
-    with pytest.raises(TypeError):
-        zhat.read(3)  # type: ignore[arg-type]
+    # A number is not a file, even if it is the descriptor of one, which must stay open.
+    with (tmp_path / "bad.evid").open() as file:
+        with pytest.raises(TypeError):
+            zhat.read(file.fileno())  # type: ignore[arg-type]
+        assert file.read() == "1 99 0"
 
 
 def test_zero_partition_and_impossible_evidence() -> None:

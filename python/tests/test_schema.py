@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import COMMAND
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -122,15 +123,13 @@ CASES = {
 
 def program(folder: Path, line: str) -> tuple[int, list[Any]]:
     """The exit status, and the objects that the command prints with `--json`."""
-    command = [sys.executable, "-m", "zhat", *shlex.split(line), "--json"]
+    command = [*COMMAND, *shlex.split(line), "--json"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return ran.returncode, [json.loads(text) for text in ran.stdout.splitlines()]
 
 
 def plain(folder: Path, line: str) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "zhat", *shlex.split(line)], cwd=folder, capture_output=True, check=True
-    )
+    subprocess.run([*COMMAND, *shlex.split(line)], cwd=folder, capture_output=True, check=True)
 
 
 def file_of(word: str) -> str:
@@ -225,7 +224,7 @@ def test_the_cases_are_what_they_are_for(folder: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupted_command_prints_an_object(folder: Path) -> None:
     plain(folder, "generate ising --rows 8 --columns 8 -o wide.zhat")
-    command = [sys.executable, "-m", "zhat", "logz", "wide.zhat", "--method", "enumeration", "--json"]
+    command = [*COMMAND, "logz", "wide.zhat", "--method", "enumeration", "--json"]
     child = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -240,7 +239,7 @@ def test_an_interrupted_command_prints_an_object(folder: Path) -> None:
 
 def test_every_command_with_json_is_covered(folder: Path) -> None:
     """The reference of the program lists the commands; one without a case fails here."""
-    command = [sys.executable, "-m", "zhat", "man", "--markdown"]
+    command = [*COMMAND, "man", "--markdown"]
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     sections = re.split(r"^## zhat ", page, flags=re.MULTILINE)[1:]
     with_json = {section.split("\n", 1)[0] for section in sections if "`--json`" in section}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -246,8 +247,9 @@ def read(path: FilePath, evidence: FilePath | None = None) -> Any:
 
 def _kind_in_header(path: FilePath) -> str:
     """The kind in the header of a `.zhat` file; empty for other files."""
+    name = os.fspath(path)  # a TypeError for a number, which `open` would take for a file descriptor
     try:
-        with open(path, "rb") as file:
+        with open(name, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = file.read(length) if 0 < length < 1 << 26 else b""
         return str(json.loads(header)["__metadata__"]["kind"])
