@@ -3,8 +3,13 @@ const delimiters = [
   { left: "\\(", right: "\\)", display: false },
   { left: "\\[", right: "\\]", display: true },
 ];
-document.addEventListener("DOMContentLoaded", () => {
+const render = () => {
   for (const element of document.querySelectorAll(".arithmatex")) {
     renderMathInElement(element, { delimiters, throwOnError: false });
   }
-});
+};
+if (document.readyState === "loading") {
+  document.addEventListener("DOMContentLoaded", render);
+} else {
+  render();
+}
