@@ -1,7 +1,10 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, Sharpness, TransitionForm};
+use zhat::model::TreeShape;
+use zhat::model::generate::{
+    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, Sharpness, TransitionForm,
+};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -103,6 +106,26 @@ fn form(argument: &str, given: (&str, usize, bool)) -> PyResult<TransitionForm> 
             let message = format!("there is no form `{other}`; there are shared, per-step and factored");
             Err(error::argument(argument, message))
         }
+    }
+}
+
+/// See `zhat.generate.dependency`.
+#[pyfunction]
+pub fn random_dependency(
+    py: Python<'_>,
+    sizes: (usize, usize, bool, Option<usize>),
+    trees: (bool, bool),
+    scores: (f64, f64, bool),
+    seed: u64,
+) -> PyResult<Model> {
+    let (words, batch, ragged, labels) = sizes;
+    let (strength, zeros, double) = scores;
+    let trees = TreeShape { projective: trees.0, single_root: trees.1 };
+    let shape = SentenceShape { words, batch, ragged, labels, trees, strength, zeros };
+    if double {
+        build(py, || generate::dependency::<f64>(&shape, seed))
+    } else {
+        build(py, || generate::dependency::<f32>(&shape, seed))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod answer;
 mod array;
+mod dependency;
 mod error;
 mod generate;
 mod language;
@@ -128,7 +129,11 @@ fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pymodule]
 mod _zhat {
     #[pymodule_export]
-    use super::generate::{bayes, ising, potts, random, random_chain, random_pairwise, rdp_chain, tree};
+    use super::dependency::{dependency, tree_score};
+    #[pymodule_export]
+    use super::generate::{
+        bayes, ising, potts, random, random_chain, random_dependency, random_pairwise, rdp_chain, tree,
+    };
     #[pymodule_export]
     use super::language::{LanguageModel, train_language_model, train_stochastic};
     #[pymodule_export]

@@ -34,6 +34,8 @@ MODELS = {
     "p": "chain --states 3 --steps 4 --batch 2",
     "q": "chain --states 3 --steps 4 --batch 2 --seed 1",
     "factored": "chain --states 6 --steps 4 --transitions factored --rank 2",
+    "trees": "dependency --words 4 --batch 2 --ragged --labels 2",
+    "arcs": "dependency --words 3 --any-tree --single-root",
     "semi": "semi-markov --states 3 --steps 5",
     "semis": "semi-markov --states 3 --steps 5 --batch 2 --zeros 0.1",
     "pairwise": "pairwise --rows 2 --columns 2 --states 5",

@@ -36,6 +36,18 @@ def test_values_of_a_semi_markov_chain(operation: Any) -> None:
     assert torch.autograd.gradcheck(value, own)
 
 
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+def test_values_of_dependency_trees(operation: Any) -> None:
+    trees = zhat.generate.dependency(4, 2, projective=False, single_root=True, seed=2)
+    own = [torch.tensor(np.array(array), requires_grad=True) for array in (trees.arcs, trees.roots)]
+
+    def value(arcs: Any, roots: Any) -> Any:
+        kind = {"projective": False, "single_root": True}
+        return operation(zt.Model(zhat.DependencyTree, arcs=arcs, roots=roots, **kind))
+
+    assert torch.autograd.gradcheck(value, own)
+
+
 @pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
 def test_divergences(operation: Any) -> None:
     assert torch.autograd.gradcheck(lambda *t: operation(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*P, *Q))

@@ -20,6 +20,7 @@ from . import generate, ops, queries
 from ._zhat import __version__
 from .answer import Answer, Beliefs, BestState, FactorBeliefs, Guarantee, Samples
 from .catalogue import Method, methods
+from .dependency import DependencyGradient, DependencyTree, Tree, TreeSamples
 from .errors import (
     Error,
     FileError,
@@ -49,6 +50,8 @@ __all__ = [
     "Chain",
     "ChainGradient",
     "Counts",
+    "DependencyGradient",
+    "DependencyTree",
     "Error",
     "FactorBeliefs",
     "FactorGraph",
@@ -73,6 +76,8 @@ __all__ = [
     "SequenceMrf",
     "SpaceModel",
     "TextScore",
+    "Tree",
+    "TreeSamples",
     "UnknownOptionError",
     "ZeroPartitionError",
     "__version__",

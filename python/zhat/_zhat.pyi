@@ -17,6 +17,7 @@ __all__ = [
     "bayes",
     "chain",
     "cycle_score",
+    "dependency",
     "family",
     "fit",
     "format_bytes",
@@ -43,6 +44,7 @@ __all__ = [
     "processors",
     "random",
     "random_chain",
+    "random_dependency",
     "random_mixture",
     "random_pairwise",
     "random_sequence_mrf",
@@ -62,6 +64,7 @@ __all__ = [
     "train_language_model",
     "train_stochastic",
     "tree",
+    "tree_score",
 ]
 
 __version__: str
@@ -197,6 +200,21 @@ def random_chain(
     longest: int | None,
     seed: int,
 ) -> Model: ...
+def random_dependency(
+    sizes: tuple[int, int, bool, int | None],
+    trees: tuple[bool, bool],
+    scores: tuple[float, float, bool],
+    seed: int,
+) -> Model: ...
+def dependency(
+    arcs: NDArray[Any],
+    roots: NDArray[Any],
+    lengths: list[int],
+    labelled: bool,
+    projective: bool,
+    single_root: bool,
+) -> Model: ...
+def tree_score(model: Model, sentence: int, heads: list[int], labels: list[int]) -> float: ...
 def random_pairwise(
     sizes: tuple[int, int, bool, int],
     interactions: tuple[str, int, bool],

@@ -7,6 +7,7 @@ from numpy.typing import DTypeLike
 
 from . import _zhat
 from ._arguments import integer, precision, real, text
+from .dependency import DependencyTree
 from .mixed import MixedModel
 from .model import FactorGraph
 from .pairwise import random_graph as pairwise
@@ -17,6 +18,7 @@ from .space import SpaceModel
 __all__ = [
     "bayes",
     "chain",
+    "dependency",
     "gaussian_mixture",
     "ising",
     "pairwise",
@@ -184,6 +186,35 @@ def semi_markov(
         seed,
     )
     return SemiMarkov._wrap(native, batch is None)
+
+
+def dependency(
+    words: int = 20,
+    batch: int | None = None,
+    *,
+    ragged: bool = False,
+    labels: int | None = None,
+    projective: bool = True,
+    single_root: bool = False,
+    strength: float = 1.0,
+    zeros: float = 0.0,
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> DependencyTree:
+    """Dependency trees of a sentence, or of a `batch` of sentences, with normal scores of arcs.
+
+    With `ragged`, sentences have different lengths. A fraction `zeros` of the scores is −inf, but never all
+    trees.
+
+    >>> dependency(words=7, single_root=True)
+    DependencyTree(7 words, projective trees with a single root, float64)
+    """
+    count = None if labels is None else integer("labels", labels)
+    size = 1 if batch is None else integer("batch", batch)
+    scores = real("strength", strength), real("zeros", zeros), np.dtype(dtype) == np.float64
+    sizes = (integer("words", words), size, ragged, count)
+    native = _zhat.random_dependency(sizes, (projective, single_root), scores, _seed(seed))
+    return DependencyTree._wrap(native, batch is None)
 
 
 def gaussian_mixture(

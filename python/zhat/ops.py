@@ -1,7 +1,7 @@
 """Differentiable operations: a value, and a tape for its gradient.
 
-They work for every kind of model with a method that differentiates it: chains and semi-Markov chains. Other
-kinds raise `InputError`.
+They work for every kind of model with a method that differentiates it: chains, semi-Markov chains and
+dependency trees. Other kinds raise `InputError`.
 
 Each operation returns `(value, tape)`, and `tape.vjp(cotangent)` is the gradient of cotangent · value, summed
 over a batch, with respect to every parameter. In neural networks, `tape.vjp` is the backward pass of a layer;
@@ -130,7 +130,7 @@ def log_partition_and_gradient(
     """
     how = run(0, threads, memory, time, progress)
     weights = _cotangent(_checked(model), cotangent)
-    options = settings({"checkpoint": bool(checkpoint)})
+    options = settings(_checkpoint(checkpoint))
     values, raw = _zhat.log_partition_and_gradient(model._native, weights.tolist(), options, how)
     return model._numbers(values), model._factor_marginals(raw)
 
@@ -172,7 +172,7 @@ def cross_entropy(
     The transitions may have different forms.
     """
     how = run(0, threads, memory, time, progress)
-    return _forward("cross_entropy", (p, q), "exact", {"checkpoint": bool(checkpoint)}, how)
+    return _forward("cross_entropy", (p, q), "exact", _checkpoint(checkpoint), how)
 
 
 def kl(
@@ -196,7 +196,7 @@ def kl(
     >>> by_p, by_q = tape.vjp()
     """
     how = run(0, threads, memory, time, progress)
-    return _forward("kl", (p, q), "exact", {"checkpoint": bool(checkpoint)}, how)
+    return _forward("kl", (p, q), "exact", _checkpoint(checkpoint), how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,6 +334,11 @@ def _given(model: Differentiable, scores: ArrayLike | None) -> NDArray[np.float6
     if isinstance(model, (Chain, SemiMarkov)) and given.shape != model.emissions.shape:
         raise InputError(f"scores: found shape {given.shape}, expected {model.emissions.shape}")
     return given
+
+
+def _checkpoint(checkpoint: bool) -> dict[str, object]:
+    """The option, if it is used; not every method has it."""
+    return {"checkpoint": True} if checkpoint else {}
 
 
 def _forward(

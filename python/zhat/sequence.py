@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _zhat
-from ._arguments import FilePath, integer, integers, scores
-from ._model import Model
+from ._arguments import integer, integers, scores
+from ._batch import Batched
 from .answer import Layout
 from .errors import InputError
 from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
@@ -19,35 +18,8 @@ from .sequence_answer import ChainGradient, Path, PathSamples, Segmentation
 Self = TypeVar("Self", bound="_Sequences")
 
 
-class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples]):
+class _Sequences(Batched):
     """Common base class of chains and semi-Markov chains."""
-
-    _single: bool
-
-    @classmethod
-    def _wrap(cls: type[Self], native: _zhat.Model, single: bool | None = None) -> Self:
-        model = cls.__new__(cls)
-        model._native = native
-        model._single = len(model.lengths) == 1 if single is None else single
-        return model
-
-    @property
-    def _items(self) -> int | None:  # type: ignore[override]
-        return None if self._single else len(self.lengths)
-
-    @property
-    def batch(self) -> int | None:
-        """The number of sequences of a batch; `None` if the model is a single sequence."""
-        return self._items
-
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """The number of positions of each sequence."""
-        return tuple(self._native.lengths)
-
-    @cached_property
-    def _parameters(self) -> dict[str, Any]:
-        return {name: array for name, array in self._native.parameters().items() if name != "lengths"}
 
     @property
     def n_states(self) -> int:
@@ -99,20 +71,7 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         >>> chain.condition({0: 0}).map().value.states.tolist()
         [0, 0]
         """
-        if not isinstance(evidence, Mapping):
-            raise InputError(f"evidence: expected a dict of positions and states, found {evidence!r}")
-        items = [(*self._place(key), integer("evidence", state)) for key, state in evidence.items()]
-        return self._wrap(self._native.condition(items), self._single)
-
-    def _place(self, key: Any) -> tuple[int, int]:
-        if self._single:
-            return 0, integer("evidence", key)
-        try:
-            sequence, position = key
-        except (TypeError, ValueError):
-            message = f"evidence: expected a pair of sequence and position, found {key!r}"
-            raise InputError(message) from None
-        return integer("evidence", sequence), integer("evidence", position)
+        return self._conditioned(evidence)
 
     def log_partition_and_gradient(
         self, cotangent: ArrayLike = 1.0, *, checkpoint: bool = False, **how: Any
@@ -123,20 +82,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         model: Any = self
         return ops.log_partition_and_gradient(model, cotangent, checkpoint=checkpoint, **how)
 
-    def save(self, path: FilePath) -> None:
-        """Writes the model to a `.zhat` file; a single short chain can also be written to a `.uai` file."""
-        self._native.save(path)
-
-    def info(self, *, memory: int | str | None = None, time: float | str | None = None) -> dict[str, Any]:
-        """Sizes, and under `methods` whether each method and query fits the budget, its cost and guarantee.
-
-        `can` says whether the method fits the budget: 80% of the free memory and ten minutes by default.
-        """
-        return self._info(memory, time)
-
-    def _numbers(self, raw: Any) -> Any:
-        return float(raw[0]) if self._single else raw
-
     def _marginals(self, raw: Any) -> NDArray[Any]:
         return np.asarray(self._unbatched(raw["marginals"]))
 
@@ -145,12 +90,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
         if arrays.get("segments") is not None and arrays["segments"].ndim == 4:
             arrays["segments"] = self._unbatched(arrays["segments"])
         return ChainGradient(**arrays)
-
-    def _best(self, raw: Any) -> Any:
-        return self._unbatched([self._found(states, score) for states, score in raw])
-
-    def _ranked(self, raw: Any) -> Any:
-        return self._unbatched([[self._found(states, score) for states, score in each] for each in raw])
 
     def _found(self, states: NDArray[np.int64], score: float) -> Any:
         return Path(states, score)
@@ -168,9 +107,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
             return Layout(("position", "state"))
         return Layout(("sequence", "position", "state"), lengths=self.lengths)
 
-    def _unbatched(self, items: Any) -> Any:
-        return items[0] if self._single else items
-
     def _figures(self) -> dict[str, str]:
         shortest, longest = min(self.lengths), max(self.lengths)
         positions = f"{longest} positions" if shortest == longest else f"{shortest} to {longest} positions"
@@ -185,20 +121,6 @@ class _Sequences(Model[Any, NDArray[Any], ChainGradient, Any, Any, PathSamples])
             "transitions": transitions,
             "precision": str(self.dtype),
         }
-
-    def __eq__(self, other: object) -> bool:
-        """Whether two models are equal in all numbers and in being a batch."""
-        if not isinstance(other, _Sequences):
-            return NotImplemented
-        return self._single == other._single and self._native == other._native
-
-    def __hash__(self) -> int:
-        """A hash that equal models share."""
-        return hash((self.lengths, self.n_states))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles the model as the bytes of a `.zhat` file."""
-        return _restore, (type(self), self._native.to_bytes(), self._single)
 
 
 class Chain(_Sequences, kind="chain"):
@@ -397,7 +319,3 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
     def _samples(self, raw: Any) -> PathSamples:
         drawn, weights = self._drawn(raw)
         return PathSamples(None, drawn, weights)
-
-
-def _restore(kind: type[Self], data: bytes, single: bool) -> Self:
-    return kind._wrap(_zhat.Model.from_bytes(data), single)

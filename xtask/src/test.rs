@@ -92,11 +92,12 @@ fn run_rust() -> Outcome {
 
 /// The tests that run every vector kernel: those of the kernels themselves, and of the methods whose inner
 /// loops they are.
-const ARITHMETIC: [&str; 10] = [
+const ARITHMETIC: [&str; 11] = [
     "agreement::",
     "chain_paths::",
     "chain_relaxed::",
     "chains::",
+    "dependency::",
     "divergences::",
     "lattice::",
     "lifted::",

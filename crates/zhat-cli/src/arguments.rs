@@ -474,6 +474,36 @@ pub enum Generate {
         #[arg(long, default_value_t = 5)]
         longest: usize,
     },
+    /// Sentences with scores of dependency arcs between their words; write to a .zhat file with -o
+    Dependency {
+        /// Number of words
+        #[arg(long, default_value_t = 20)]
+        words: usize,
+        /// Number of sentences
+        #[arg(long, default_value_t = 1)]
+        batch: usize,
+        /// Random lengths between 1 and --words; the first sentence always has --words
+        #[arg(long)]
+        ragged: bool,
+        /// Number of labels of an arc; without it, arcs have no labels
+        #[arg(long)]
+        labels: Option<usize>,
+        /// Admit all trees, not only projective ones
+        #[arg(long)]
+        any_tree: bool,
+        /// Admit only trees in which exactly one word depends on the root
+        #[arg(long)]
+        single_root: bool,
+        /// Standard deviation of the scores
+        #[arg(long, default_value_t = 1.0)]
+        strength: f64,
+        /// Fraction of scores that are -inf; at least one tree remains
+        #[arg(long, default_value_t = 0.0)]
+        zeros: f64,
+        /// Floating-point precision of the scores
+        #[arg(long, value_enum, default_value_t = Precision::F64)]
+        precision: Precision,
+    },
     /// Variables with many states on a grid or random tree, with pairwise interactions; write to a .zhat file
     /// with -o
     Pairwise {

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use zhat::internal::units;
 use zhat::io;
-use zhat::model::Family;
 use zhat::model::generate::{
-    self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness, TransitionForm,
+    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, SequenceMrfShape, Sharpness,
+    TransitionForm,
 };
+use zhat::model::{Family, TreeShape};
 use zhat::{Error, Model, Result};
 
 use crate::arguments::{
@@ -66,6 +67,24 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
             Precision::F32 => generate::semi_markov::<f32>(&chain_shape(chain), longest, seed)?.into(),
             Precision::F64 => generate::semi_markov::<f64>(&chain_shape(chain), longest, seed)?.into(),
         },
+        Generate::Dependency {
+            words,
+            batch,
+            ragged,
+            labels,
+            any_tree,
+            single_root,
+            strength,
+            zeros,
+            precision,
+        } => {
+            let trees = TreeShape { projective: !any_tree, single_root };
+            let shape = SentenceShape { words, batch, ragged, labels, trees, strength, zeros };
+            match precision {
+                Precision::F32 => generate::dependency::<f32>(&shape, seed)?.into(),
+                Precision::F64 => generate::dependency::<f64>(&shape, seed)?.into(),
+            }
+        }
         Generate::Pairwise {
             rows,
             columns,

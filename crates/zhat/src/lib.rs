@@ -44,6 +44,7 @@ mod pages {
         Bounds "docs/bounds.md";
         Chains "docs/chains.md";
         FactorGraphs "docs/factor-graphs.md";
+        DependencyTrees "docs/dependency-trees.md";
         Evidence "docs/howto/evidence.md";
         Guarantees "docs/guarantees.md";
         Index "docs/index.md";

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Row, Settings};
-use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
-use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
+use zhat::model::generate::{
+    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, SequenceMrfShape, Sharpness,
+};
+use zhat::model::{Domain, Kind, MixedModel, Statistic, Term, TreeShape};
 use zhat::options::Range;
 use zhat::{Chain, Error, Model, Query, Run, SemiMarkov};
 
@@ -57,6 +59,19 @@ fn large(kind: Kind) -> Vec<Model> {
             let shape = ChainShape { states: 200, steps: 500, batch: 2, ..ChainShape::default() };
             let model: SemiMarkov<f64> = generate::semi_markov(&shape, 30, 1).unwrap();
             vec![model.into()]
+        }
+        "dependency-tree" => {
+            let sentences = |words, batch, projective, strength| -> Model {
+                let trees = TreeShape { projective, single_root: true };
+                let shape = SentenceShape { words, batch, trees, strength, ..SentenceShape::default() };
+                generate::dependency::<f64>(&shape, 1).unwrap().into()
+            };
+            vec![
+                sentences(120, 40, true, 1.0),
+                sentences(250, 2, true, 300.0),
+                sentences(200, 20, false, 1.0),
+                sentences(200, 2, false, 300.0),
+            ]
         }
         "pairwise-graph" => {
             let shape = PairwiseShape { rows: 12, columns: 12, states: 500, ..PairwiseShape::default() };
@@ -110,6 +125,10 @@ fn small(kind: Kind) -> Model {
         }
         "chain" => generate::chain::<f64>(&shape, 1).unwrap().into(),
         "semi-markov" => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
+        "dependency-tree" => {
+            let shape = SentenceShape { words: 4, batch: 2, ..SentenceShape::default() };
+            generate::dependency::<f64>(&shape, 1).unwrap().into()
+        }
         "pairwise-graph" => {
             let shape = PairwiseShape { rows: 2, columns: 2, states: 3, ..PairwiseShape::default() };
             generate::pairwise::<f64>(&shape, 1).unwrap().into()

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::model::{
-    Chain, FactorGraph, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
-    Transitions,
+    Chain, DependencyTree, FactorGraph, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov,
+    SequenceMrf, Transitions, TreeShape,
     generate::{self, GraphShape},
 };
 use std::time::Duration;
@@ -39,7 +39,14 @@ fn small(kind: Kind) -> Model {
             let theta = Interactions::Full(vec![vec![0.5, -0.5, 0.25, 1.0]]);
             SequenceMrf::new(5, vec![0.25, 0.0], theta).unwrap().into()
         }
-        _ => SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into(),
+        "semi-markov" => SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into(),
+        "dependency-tree" => {
+            let shape = TreeShape { projective: false, single_root: true };
+            DependencyTree::new(vec![0.5; 9].into(), vec![0.0; 3].into(), vec![3], None, shape)
+                .unwrap()
+                .into()
+        }
+        other => panic!("no small model of kind {other}"),
     }
 }
 

@@ -210,3 +210,16 @@ pub(crate) mod transfer_matrix {
     pub const ENTRY: f64 = 8e-9;
     pub const LOGARITHMIC: f64 = 2.5e-9;
 }
+
+/// Dependency trees.
+pub(crate) mod spanning_trees {
+    /// Seconds per T³ of a group of sentences in Eisner's algorithm, divided by the sentences in a group; per T³ of an
+    /// elimination; per T² of a contraction of cycles.
+    pub const PER_SPLIT: f64 = 1.5e-10;
+    pub const PER_ELIMINATION: f64 = 1e-9;
+    pub const PER_CONTRACTION: f64 = 1e-8;
+    /// Seconds per step of a random walk, per score, and per query.
+    pub const PER_STEP: f64 = 1e-8;
+    pub const PER_ARC: f64 = 1e-8;
+    pub const PER_CALL: f64 = 2e-5;
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod any;
 pub(crate) mod chain;
+mod dependency;
 mod factor_graph;
 pub mod generate;
 mod mixed;
@@ -14,6 +15,7 @@ pub(crate) mod table;
 pub use crate::values::Values;
 pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary, equal};
 pub use chain::{Chain, Observed, Transitions};
+pub use dependency::{DependencyTree, TreeShape};
 pub use factor_graph::{Factor, FactorGraph, Names, NetworkType};
 pub(crate) use mixed::Component;
 pub use mixed::{Domain, Family, MixedModel, MixedSizes, Statistic, Term};
@@ -22,12 +24,13 @@ pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
 
 /// The readers of the library's kinds.
-pub const READERS: [Reader; 7] = [
+pub const READERS: [Reader; 8] = [
     Reader { kind: FactorGraph::KIND, read: factor_graph::any::read },
     Reader { kind: Chain::KIND, read: chain::any::read },
     Reader { kind: SemiMarkov::KIND, read: semi_markov::any::read },
     Reader { kind: PairwiseGraph::KIND, read: pairwise::any::read },
     Reader { kind: MixedModel::KIND, read: mixed::any::read },
     Reader { kind: space::SpaceModel::KIND, read: space::file::read },
+    Reader { kind: DependencyTree::KIND, read: dependency::any::read },
     Reader { kind: SequenceMrf::KIND, read: sequence_mrf::any::read },
 ];

@@ -11,6 +11,7 @@ mod lanes;
 mod product;
 mod real;
 mod rounding;
+pub(crate) mod semiring;
 pub mod simd;
 mod skinny;
 mod strips;

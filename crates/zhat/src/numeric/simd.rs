@@ -107,3 +107,35 @@ macro_rules! dispatched {
 }
 
 pub(crate) use dispatched;
+
+/// Work that is compiled for every level by [`run`]. Its functions must be `#[inline(always)]`, otherwise they keep
+/// the portable instructions.
+pub(crate) trait Kernel {
+    /// The result.
+    type Output;
+    /// The work; `FMA` says whether fused multiply-add is fast.
+    fn run<const FMA: bool>(self) -> Self::Output;
+}
+
+/// Runs a kernel with the instructions of the level in use.
+pub(crate) fn run<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn avx2<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run::<true>()
+        }
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+        fn avx512<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run::<true>()
+        }
+        match level() {
+            // SAFETY: `level` is never above what `Level::detected` found on this CPU.
+            Level::Avx512 => return unsafe { avx512(kernel) },
+            // SAFETY: as above.
+            Level::Avx2 => return unsafe { avx2(kernel) },
+            Level::Portable => {}
+        }
+    }
+    kernel.run::<false>()
+}

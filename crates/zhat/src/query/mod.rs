@@ -24,6 +24,7 @@ mod any;
 mod differentiable;
 mod forecast;
 pub(crate) mod sequence;
+pub(crate) mod tree;
 mod values;
 
 pub use any::{AnyAnswer, AnyValue, Draws, IntoValue, StateList, Tensors};
@@ -34,6 +35,7 @@ pub use sequence::{
     ChainGradient, NodeMarginals, Path, PathSamples, RelaxedSamples, Segmentation, SemiMarkovGradient,
     TransitionGradient,
 };
+pub use tree::{DependencyGradient, HeadMarginals, Tree};
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 
 use crate::answer::Answer;

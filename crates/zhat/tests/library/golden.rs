@@ -7,7 +7,8 @@ use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
 use zhat::model::{
-    Domain, Interactions, MixedModel, NetworkType, Segments, SequenceMrf, Statistic, Term, Transitions,
+    DependencyTree, Domain, Interactions, MixedModel, NetworkType, Segments, SequenceMrf, Statistic, Term,
+    Transitions, TreeShape,
 };
 use zhat::random::Streams;
 use zhat::space::{Scores, Subtrees};
@@ -75,6 +76,15 @@ fn semi_markov() -> SemiMarkov<f32> {
     SemiMarkov::new(chain, Segments::Places(places.into()), 2).unwrap()
 }
 
+/// Two sentences of different lengths, with labels and a forbidden arc.
+fn dependency() -> DependencyTree<f32> {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let mut arcs = numbers(36);
+    arcs[3] = f32::NEG_INFINITY;
+    let shape = TreeShape { projective: false, single_root: true };
+    DependencyTree::new(arcs.into(), numbers(12).into(), vec![3, 2], Some(2), shape).unwrap()
+}
+
 /// Statistics of a discrete variable and of continuous variables.
 fn mixed() -> MixedModel {
     let domains = vec![Domain::States(3), Domain::Interval(-1.5, 2.0), Domain::Interval(0.125, 0.75)];
@@ -110,14 +120,15 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
-fn version_1() -> [(PathBuf, Model); 8] {
+fn version_1() -> [(PathBuf, Model); 9] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 8] = [
+    let files: [(&str, Model); 9] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
+        ("v1-dependency.zhat", dependency().into()),
         ("v1-mixed.zhat", mixed().into()),
         ("v1-space.zhat", space().into()),
         ("v1-sequence-mrf.zhat", sequence_mrf().into()),

@@ -15,6 +15,7 @@ mod chain_paths;
 mod chain_relaxed;
 mod chains;
 mod conditioning;
+mod dependency;
 mod divergences;
 mod golden;
 mod guarantees;

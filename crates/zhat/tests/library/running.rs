@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use zhat::catalogue::{self, Choice, Row, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
-use zhat::model::generate::{self, ChainShape, GraphShape, Grid, PairwiseShape, SequenceMrfShape, Sharpness};
-use zhat::model::{Domain, Kind, MixedModel, Statistic, Term};
+use zhat::model::generate::{
+    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, SequenceMrfShape, Sharpness,
+};
+use zhat::model::{Domain, Kind, MixedModel, Statistic, Term, TreeShape};
 use zhat::query::AnyAnswer;
 use zhat::sampling::{ImportanceProposal, ImportanceSampling};
 use zhat::{
@@ -87,6 +89,21 @@ fn medium(kind: Kind) -> Vec<Model> {
             generate::semi_markov::<f64>(&shape, 6, 1).unwrap().into(),
             generate::semi_markov::<f32>(&shape, 3, 2).unwrap().into(),
         ],
+        "dependency-tree" => {
+            let trees = |projective| TreeShape { projective, single_root: !projective };
+            let shape = |projective| SentenceShape {
+                words: 15,
+                batch: 11,
+                ragged: true,
+                labels: Some(2),
+                trees: trees(projective),
+                ..SentenceShape::default()
+            };
+            vec![
+                generate::dependency::<f64>(&shape(true), 1).unwrap().into(),
+                generate::dependency::<f32>(&shape(false), 2).unwrap().into(),
+            ]
+        }
         "pairwise-graph" => {
             let shape = PairwiseShape { rows: 4, columns: 5, states: 60, ..PairwiseShape::default() };
             let tree = PairwiseShape { tree: true, ..shape };

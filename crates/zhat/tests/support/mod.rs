@@ -7,6 +7,7 @@ pub mod oracle;
 pub mod sequences;
 pub mod statistics;
 pub mod structures;
+pub mod trees;
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
-//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `pairwise-graph`,
-//! `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or `bayes`) and
+//! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `dependency-tree`,
+//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or `bayes`) and
 //! optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with
 //! n variables and m factors:
 //!
@@ -29,6 +29,15 @@
 //! | tensor | type | content |
 //! |---|---|---|
 //! | `segments` | F \[L, N\] or \[B, T, L, N\] | segment scores by length and state, shared or per start |
+//!
+//! Tensors of dependency trees with B sentences of up to T words, with metadata `projective` and `single_root` (`true` or
+//! `false`); with L labels the last two have one more axis \[…, L\]:
+//!
+//! | tensor | type | content |
+//! |---|---|---|
+//! | `lengths` | U64 \[B\] | number of words of each sentence |
+//! | `arcs` | F \[B, T, T\] | scores by head and dependent; the diagonal is ignored |
+//! | `roots` | F \[B, T\] | scores of arcs from the root |
 //!
 //! Tensors of a pairwise graph with V variables of N states and E edges:
 //!

@@ -1,4 +1,4 @@
-//! Dynamic programming on chains and semi-Markov chains: exact and randomized methods.
+//! Dynamic programming on chains, semi-Markov chains and trees: exact and randomized methods.
 
 pub(crate) mod forward_backward;
 // The public trait `SequenceModel` has hidden methods that take lattices. Only this crate can call them.
@@ -6,6 +6,7 @@ pub(crate) mod forward_backward;
 pub(crate) mod lattice;
 pub(crate) mod randomized;
 mod sequence;
+pub(crate) mod tree;
 
 pub use forward_backward::{ForwardBackward, RelaxedTape};
 pub use randomized::{
@@ -13,3 +14,4 @@ pub use randomized::{
     StateChoice, StateProposal, States, Support,
 };
 pub use sequence::SequenceModel;
+pub use tree::SpanningTrees;

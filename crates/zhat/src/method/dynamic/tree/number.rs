@@ -1,0 +1,149 @@
+//! Positive numbers for the elimination of words: sums, products and quotients, never differences.
+
+/// A number of a semifield.
+pub trait Number: Copy + Send + Sync {
+    /// Zero.
+    const ZERO: Self;
+    /// a + b.
+    fn plus(self, other: Self) -> Self;
+    /// a·b.
+    fn times(self, other: Self) -> Self;
+    /// a / b; b is not zero.
+    fn over(self, other: Self) -> Self;
+    /// True for zero.
+    fn is_zero(self) -> bool;
+}
+
+impl Number for f64 {
+    const ZERO: f64 = 0.0;
+
+    #[inline(always)]
+    fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+    #[inline(always)]
+    fn times(self, other: f64) -> f64 {
+        self * other
+    }
+    #[inline(always)]
+    fn over(self, other: f64) -> f64 {
+        self / other
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self == 0.0
+    }
+}
+
+/// A number with its derivative in one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct WithSlope {
+    pub value: f64,
+    pub slope: f64,
+}
+
+impl Number for WithSlope {
+    const ZERO: WithSlope = WithSlope { value: 0.0, slope: 0.0 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        WithSlope { value: self.value + other.value, slope: self.slope + other.slope }
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        let slope = self.slope * other.value + self.value * other.slope;
+        WithSlope { value: self.value * other.value, slope }
+    }
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        let value = self.value / other.value;
+        WithSlope { value, slope: (self.slope - value * other.slope) / other.value }
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.value == 0.0
+    }
+}
+
+/// exp(log)·εᵒʳᵈᵉʳ for an infinitely small ε, with the derivative of its logarithm in one direction. A sum keeps the
+/// lowest order, so it is the limit as ε → 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Leading {
+    pub order: i32,
+    pub log: f64,
+    pub slope: f64,
+}
+
+impl Number for Leading {
+    const ZERO: Leading = Leading { order: i32::MAX, log: f64::NEG_INFINITY, slope: 0.0 };
+
+    fn plus(self, other: Self) -> Self {
+        let (large, small) =
+            if (self.order, -self.log) <= (other.order, -other.log) { (self, other) } else { (other, self) };
+        if small.is_zero() || small.order > large.order {
+            return large;
+        }
+        let ratio = (small.log - large.log).exp();
+        let share = ratio / (1.0 + ratio);
+        let slope = large.slope + share * (small.slope - large.slope);
+        Leading { order: large.order, log: large.log + ratio.ln_1p(), slope }
+    }
+    fn times(self, other: Self) -> Self {
+        if self.is_zero() || other.is_zero() {
+            return Leading::ZERO;
+        }
+        let (order, slope) = (self.order + other.order, self.slope + other.slope);
+        Leading { order, log: self.log + other.log, slope }
+    }
+    fn over(self, other: Self) -> Self {
+        if self.is_zero() {
+            return Leading::ZERO;
+        }
+        let (order, slope) = (self.order - other.order, self.slope - other.slope);
+        Leading { order, log: self.log - other.log, slope }
+    }
+    fn is_zero(self) -> bool {
+        self.log == f64::NEG_INFINITY
+    }
+}
+
+impl Leading {
+    /// The limit of the number, which has an order of 0 or more.
+    pub fn limit(self) -> f64 {
+        if self.order == 0 { self.log.exp() } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(log: f64, order: i32) -> Leading {
+        Leading { order, log, slope: 0.0 }
+    }
+
+    #[test]
+    fn the_lowest_order_is_kept() {
+        let sum = number(1.0, 1).plus(number(2.0, 0));
+        assert_eq!((sum.order, sum.log), (0, 2.0));
+        let sum = number(1.0, 1).plus(number(1.0, 1));
+        assert!(sum.order == 1 && (sum.log - (1.0 + 2f64.ln())).abs() < 1e-15);
+        let ratio = number(1.0, 1).over(number(3.0, 1));
+        assert!((ratio.limit() - (-2f64).exp()).abs() < 1e-15);
+        assert_eq!(number(1.0, 1).limit(), 0.0);
+        assert!(Leading::ZERO.times(number(1.0, 0)).is_zero() && Leading::ZERO.plus(Leading::ZERO).is_zero());
+    }
+
+    #[test]
+    fn slopes_agree_with_differences() {
+        // f(t) = (a·b + c) / (a + c) with a = e^{t}, b = e^{2t}, c = e^{-t} at t = 0.3.
+        let f = |t: f64| ((3.0 * t).exp() + (-t).exp()) / (t.exp() + (-t).exp());
+        let difference = (f(0.3 + 1e-6) - f(0.3 - 1e-6)) / 2e-6;
+        let exp = |k: f64| WithSlope { value: (k * 0.3).exp(), slope: k * (k * 0.3).exp() };
+        let found = exp(1.0).times(exp(2.0)).plus(exp(-1.0)).over(exp(1.0).plus(exp(-1.0)));
+        assert!((found.slope - difference).abs() < 1e-8);
+        let log = |k: f64| Leading { order: 0, log: k * 0.3, slope: k };
+        let found = log(1.0).times(log(2.0)).plus(log(-1.0)).over(log(1.0).plus(log(-1.0)));
+        assert!((found.slope * found.log.exp() - difference).abs() < 1e-8);
+    }
+}

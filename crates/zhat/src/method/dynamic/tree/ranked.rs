@@ -1,0 +1,288 @@
+//! Best trees and samples.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use rayon::prelude::*;
+
+use super::projective::{Forest, pick_best, pick_random};
+use super::sentence::Sentence;
+use super::spanning::Sampler;
+use super::{SpanningTrees, answer, edmonds, projective};
+use crate::answer::Answer;
+use crate::error::{Error, Result};
+use crate::model::DependencyTree;
+use crate::numeric::Real;
+use crate::numeric::semiring::{Best, LANES, Linear, Log};
+use crate::query::sequence::PathSamples;
+use crate::query::tree::Tree;
+use crate::query::{KBest, Map, Query, Sample};
+use crate::random::{Stream, Streams};
+use crate::run::{Clock, Run};
+
+/// Trees that are drawn with one random stream.
+const BLOCK: usize = 64;
+
+/// An arc into a word: its head and label.
+type Choice = (usize, usize);
+
+/// A set of trees: the arcs into the first words are fixed, and some arcs into the next word are excluded.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    fixed: Vec<Choice>,
+    excluded: Vec<Choice>,
+}
+
+impl Part {
+    fn allows(&self, head: usize, d: usize, label: usize) -> bool {
+        match d.cmp(&self.fixed.len()) {
+            Ordering::Less => self.fixed[d] == (head, label),
+            Ordering::Equal => !self.excluded.contains(&(head, label)),
+            Ordering::Greater => true,
+        }
+    }
+}
+
+/// The best tree of a part.
+struct Candidate {
+    tree: Tree,
+    part: Part,
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Candidate {}
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Candidate {
+    /// Better trees are greater; of equal ones the first in lexicographic order of heads and labels.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let score = self.tree.score.total_cmp(&other.tree.score);
+        score
+            .then_with(|| (&other.tree.heads, &other.tree.labels).cmp(&(&self.tree.heads, &self.tree.labels)))
+    }
+}
+
+/// The best trees of several parts of the trees of sentence b; `None` where a part is empty.
+fn best_of<F: Real>(
+    model: &DependencyTree<F>,
+    b: usize,
+    parts: &[Part],
+    clock: &Clock<'_>,
+) -> Result<Vec<Option<Tree>>> {
+    let shape = model.shape();
+    let sentences: Vec<Sentence> = parts
+        .iter()
+        .map(|part| Sentence::best(model, b, &|head, d, label| part.allows(head, d, label)))
+        .collect();
+    let mut heads: Vec<Option<Vec<usize>>> = Vec::with_capacity(parts.len());
+    if shape.projective {
+        for group in sentences.chunks(LANES) {
+            let lanes: Vec<Option<&Sentence>> = group.iter().map(Some).collect();
+            let forest = Forest::<Best>::new(&lanes, shape.single_root, clock)?;
+            let tree = |lane: usize| {
+                (forest.total(lane) > f64::NEG_INFINITY).then(|| forest.tree(lane, &mut pick_best))
+            };
+            heads.extend((0..group.len()).map(tree));
+        }
+    } else {
+        for own in &sentences {
+            clock.check()?;
+            heads.push(edmonds::best_tree(own, shape.single_root));
+        }
+    }
+    let tree = |(part, heads): (&Part, Option<Vec<usize>>)| {
+        heads.map(|heads| with_labels(model, b, heads, |head, d, label| part.allows(head, d, label)))
+    };
+    Ok(parts.iter().zip(heads).map(tree).collect())
+}
+
+/// A tree with the best allowed label of every arc.
+fn with_labels<F: Real>(
+    model: &DependencyTree<F>,
+    b: usize,
+    heads: Vec<usize>,
+    allows: impl Fn(usize, usize, usize) -> bool,
+) -> Tree {
+    let best = |(d, &head): (usize, &usize)| {
+        let scores = model.arc_from(b, head, d).iter().enumerate().filter(|(l, _)| allows(head, d, *l));
+        let better = |best: (usize, f64), (l, x): (usize, &F)| {
+            if x.to_f64() > best.1 { (l, x.to_f64()) } else { best }
+        };
+        scores.fold((0, f64::NEG_INFINITY), better).0
+    };
+    let labels: Vec<usize> = match model.labels() {
+        None => Vec::new(),
+        Some(_) => heads.iter().enumerate().map(best).collect(),
+    };
+    Tree { score: model.score(b, &heads, &labels), heads, labels }
+}
+
+/// The k best trees of sentence b.
+fn best_trees<F: Real>(
+    model: &DependencyTree<F>,
+    b: usize,
+    k: usize,
+    clock: &Clock<'_>,
+) -> Result<Vec<Tree>> {
+    let mut candidates = BinaryHeap::new();
+    let everything = Part::default();
+    if let Some(tree) = best_of(model, b, std::slice::from_ref(&everything), clock)?.remove(0) {
+        candidates.push(Candidate { tree, part: everything });
+    }
+    let mut found = Vec::new();
+    while found.len() < k {
+        let Some(Candidate { tree, part }) = candidates.pop() else { break };
+        clock.check()?;
+        if found.len() + 1 < k {
+            let choice = |d: usize| (tree.heads[d], tree.labels.get(d).copied().unwrap_or(0));
+            let first = part.fixed.len();
+            let parts: Vec<Part> = (first..tree.heads.len())
+                .map(|d| Part {
+                    fixed: (0..d).map(choice).collect(),
+                    excluded: match d == first {
+                        true => part.excluded.iter().copied().chain([choice(d)]).collect(),
+                        false => vec![choice(d)],
+                    },
+                })
+                .collect();
+            for (tree, part) in best_of(model, b, &parts, clock)?.into_iter().zip(parts) {
+                candidates.extend(tree.map(|tree| Candidate { tree, part }));
+            }
+        }
+        found.push(tree);
+    }
+    Ok(found)
+}
+
+/// Applies `work` to every sentence.
+fn each_sentence<T: Send>(batch: usize, work: impl Fn(usize) -> Result<T> + Sync + Send) -> Result<Vec<T>> {
+    (0..batch).into_par_iter().map(work).collect()
+}
+
+impl<F: Real> Map<DependencyTree<F>> for SpanningTrees {
+    /// A sentence without a tree gets an empty one, with a score of −∞.
+    fn map(&self, model: &DependencyTree<F>, run: &Run) -> Result<Answer<Vec<Tree>>> {
+        answer(self, model, Query::Map, run, |clock| {
+            let best = each_sentence(model.batch(), |b| Ok(best_trees(model, b, 1, clock)?.pop()))?;
+            if best.iter().all(Option::is_none) {
+                return Err(Error::ZeroPartition);
+            }
+            let none = || Tree { heads: Vec::new(), labels: Vec::new(), score: f64::NEG_INFINITY };
+            Ok(best.into_iter().map(|tree| tree.unwrap_or_else(none)).collect())
+        })
+    }
+}
+
+impl<F: Real> KBest<DependencyTree<F>> for SpanningTrees {
+    fn k_best(&self, model: &DependencyTree<F>, k: usize, run: &Run) -> Result<Answer<Vec<Vec<Tree>>>> {
+        answer(self, model, Query::KBest(k), run, |clock| {
+            let ranked = each_sentence(model.batch(), |b| best_trees(model, b, k, clock))?;
+            let none = k > 0 && ranked.iter().all(Vec::is_empty);
+            if none { Err(Error::ZeroPartition) } else { Ok(ranked) }
+        })
+    }
+}
+
+impl<F: Real> Sample<DependencyTree<F>> for SpanningTrees {
+    /// A sentence without a tree has no samples.
+    fn sample(
+        &self,
+        model: &DependencyTree<F>,
+        count: usize,
+        run: &Run,
+    ) -> Result<Answer<PathSamples<Tree>>> {
+        answer(self, model, Query::Sample(count), run, |clock| {
+            let streams = Streams::new(run.seed(), "spanning-trees sample");
+            let samples = each_sentence(model.batch(), |b| {
+                let source = Source::new(model, b, clock)?;
+                let blocks: Vec<Vec<Tree>> = (0..count.div_ceil(BLOCK))
+                    .into_par_iter()
+                    .map(|block| {
+                        clock.check()?;
+                        let mut random = streams.block(((b as u64) << 32) | block as u64);
+                        let some = BLOCK.min(count - block * BLOCK);
+                        let drawn = (0..some).map(|_| source.draw(model, b, &mut random, clock));
+                        Ok(drawn.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+                    })
+                    .collect::<Result<_>>()?;
+                Ok(blocks.into_iter().flatten().collect::<Vec<Tree>>())
+            })?;
+            if count > 0 && samples.iter().all(Vec::is_empty) {
+                return Err(Error::ZeroPartition);
+            }
+            Ok(PathSamples { samples, log_weights: None })
+        })
+    }
+}
+
+/// A distribution over the trees of a sentence.
+enum Source {
+    /// No tree has positive weight.
+    None,
+    Projective(Forest<Linear>),
+    /// The same where weights underflow.
+    ProjectiveLog(Forest<Log>),
+    Any(Box<Sampler>),
+}
+
+impl Source {
+    fn new<F: Real>(model: &DependencyTree<F>, b: usize, clock: &Clock<'_>) -> Result<Self> {
+        let (sentence, shape) = (Sentence::new(model, b, None), model.shape());
+        if sentence.offset == f64::NEG_INFINITY {
+            return Ok(Source::None);
+        }
+        if !shape.projective {
+            let sums = super::spanning::sums(&sentence, shape.single_root, false, false, clock)?;
+            let any = sums.log_partition > f64::NEG_INFINITY;
+            return match any {
+                true => Ok(Source::Any(Box::new(Sampler::new(sentence, shape.single_root, clock)?))),
+                false => Ok(Source::None),
+            };
+        }
+        let linear = Forest::<Linear>::new(&[Some(&sentence)], shape.single_root, clock)?;
+        if linear.total(0) >= projective::SAFE {
+            return Ok(Source::Projective(linear));
+        }
+        let log = Forest::<Log>::new(&[Some(&sentence)], shape.single_root, clock)?;
+        Ok(if log.total(0) > f64::NEG_INFINITY { Source::ProjectiveLog(log) } else { Source::None })
+    }
+
+    fn draw<F: Real>(
+        &self,
+        model: &DependencyTree<F>,
+        b: usize,
+        random: &mut Stream,
+        clock: &Clock<'_>,
+    ) -> Result<Option<Tree>> {
+        let mut buffer = Vec::new();
+        let heads = match self {
+            Source::None => return Ok(None),
+            Source::Projective(forest) => {
+                forest.tree(0, &mut |terms| pick_random(random, false, &mut buffer, terms))
+            }
+            Source::ProjectiveLog(forest) => {
+                forest.tree(0, &mut |terms| pick_random(random, true, &mut buffer, terms))
+            }
+            Source::Any(sampler) => sampler.draw(random, clock)?,
+        };
+        let label = |(d, &head): (usize, &usize)| {
+            let scores: Vec<f64> = model.arc_from(b, head, d).iter().map(|x| x.to_f64()).collect();
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            scores.iter().map(|x| (x - top).exp()).collect::<Vec<f64>>()
+        };
+        let labels: Vec<usize> = match model.labels() {
+            None => Vec::new(),
+            Some(_) => {
+                heads.iter().enumerate().map(label).map(|weights| random.categorical(&weights)).collect()
+            }
+        };
+        Ok(Some(Tree { score: model.score(b, &heads, &labels), heads, labels }))
+    }
+}

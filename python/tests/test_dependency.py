@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import zhat
+
+
+def is_tree(heads: tuple[int, ...], projective: bool, single_root: bool) -> bool:
+    """Whether every word reaches the root, by following heads, under the conditions."""
+
+    def above(word: int) -> list[int]:
+        path = [word]
+        while heads[path[-1]] and len(path) <= len(heads):
+            path.append(heads[path[-1]] - 1)
+        return path
+
+    if any(len(above(word)) > len(heads) for word in range(len(heads))):
+        return False
+    if single_root and heads.count(0) != 1:
+        return False
+    arcs = [(head - 1, d) for d, head in enumerate(heads) if head]
+    return not projective or all(h in above(k) for h, d in arcs for k in range(min(h, d) + 1, max(h, d)))
+
+
+def trees(words: int, projective: bool, single_root: bool) -> list[tuple[int, ...]]:
+    every = itertools.product(range(words + 1), repeat=words)
+    return [heads for heads in every if is_tree(heads, projective, single_root)]
+
+
+def score(arcs: NDArray[Any], roots: NDArray[Any], heads: tuple[int, ...]) -> float:
+    return float(sum(arcs[head - 1, d] if head else roots[d] for d, head in enumerate(heads)))
+
+
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_queries_agree_with_enumeration(projective: bool, single_root: bool, dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    arcs, roots = rng.normal(size=(4, 4)).astype(dtype), rng.normal(size=4).astype(dtype)
+    arcs[2, 0] = -np.inf
+    model = zhat.DependencyTree(arcs, roots, projective=projective, single_root=single_root)
+    all_trees = trees(4, projective, single_root)
+    scores = np.array([score(arcs, roots, heads) for heads in all_trees])
+    log_z = float(np.log(np.exp(scores).sum()))
+    p = np.exp(scores - log_z)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    assert model.log_partition().value == pytest.approx(log_z, abs=tolerance)
+    expected = np.zeros((4, 5))
+    for heads, own in zip(all_trees, p, strict=True):
+        for d, head in enumerate(heads):
+            expected[d, head] += own
+    marginals = model.marginals().value
+    assert marginals.dtype == dtype
+    assert marginals == pytest.approx(expected, abs=tolerance)
+    gradient = model.factor_marginals().value
+    assert gradient.roots == pytest.approx(expected[:, 0], abs=tolerance)
+    assert gradient.arcs == pytest.approx(expected[:, 1:].T, abs=tolerance)
+    assert model.entropy().value == pytest.approx(-(p[p > 0] * np.log(p[p > 0])).sum(), abs=tolerance)
+    best = model.map().value
+    assert tuple(best.heads) == all_trees[int(scores.argmax())]
+    assert best.labels is None
+    assert model.score(best.heads) == pytest.approx(best.score)
+    ranked = [tree.score for tree in model.k_best(5).value]
+    assert ranked == pytest.approx(sorted(scores, reverse=True)[:5], abs=tolerance)
+    drawn = model.sample(200, seed=3).value
+    assert {tuple(heads) for heads in drawn.heads.tolist()} <= set(all_trees)
+    value, tape = zhat.ops.log_partition(model)
+    assert value == pytest.approx(log_z, abs=tolerance)
+    assert tape.vjp(2.0).arcs == pytest.approx(2 * gradient.arcs, abs=tolerance)
+
+
+def test_batches_have_lengths_and_labels() -> None:
+    rng = np.random.default_rng(2)
+    arcs, roots = rng.normal(size=(3, 4, 4, 2)), rng.normal(size=(3, 4, 2))
+    batch = zhat.DependencyTree(arcs, roots, labelled=True, lengths=[4, 2, 1])
+    assert repr(batch) == "DependencyTree(3 sentences of 1 to 4 words, projective trees, 2 labels, float64)"
+    values = batch.log_partition().value
+    for b, n in enumerate(batch.lengths):
+        one = zhat.DependencyTree(arcs[b, :n, :n], roots[b, :n], labelled=True)
+        assert one.log_partition().value == pytest.approx(values[b])
+        tree = one.map().value
+        assert tree.heads.tolist() == batch.map().value[b].heads.tolist()
+        assert tree.labels is not None
+        assert one.score(tree.heads, tree.labels) == pytest.approx(tree.score)
+    assert batch.marginals().value.shape == (3, 4, 5)
+    assert batch.factor_marginals().value.arcs.shape == arcs.shape
+    samples = batch.sample(3).value
+    assert [own.shape for own in samples.heads] == [(3, 4), (3, 2), (3, 1)]
+    assert [own.shape for own in samples.labels] == [(3, 4), (3, 2), (3, 1)]
+    known = batch.condition({(0, 1): 0}).map().value[0]
+    assert known.heads[1] == 0
+    frame = samples.to_pandas()
+    assert list(frame.columns) == ["sentence", "sample", "word", "head", "label"]
+    assert len(frame) == 3 * (4 + 2 + 1)
+
+
+def test_files_copies_and_pictures(tmp_path: Path) -> None:
+    model = zhat.generate.dependency(words=5, single_root=True, dtype=np.float32, seed=4)
+    model.save(tmp_path / "trees.zhat")
+    read = zhat.read(tmp_path / "trees.zhat")
+    assert read == model
+    assert (read.projective, read.single_root, read.dtype) == (True, True, np.float32)
+    assert pickle.loads(pickle.dumps(model)) == model == copy.deepcopy(model)
+    assert model != zhat.generate.dependency(words=5, single_root=True, dtype=np.float32, seed=5)
+    picture = model.map().value._repr_html_()
+    assert picture.count("<path d=") == 5 + 1  # one arc per word, and the arrow head
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    axes = model.marginals().plot()
+    assert {axes.get_xlabel(), axes.get_ylabel()} == {"word", "head"}
+    pyplot.close("all")
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(zhat.InputError, match=r"arcs: found shape \(2, 3\)"):
+        zhat.DependencyTree(np.zeros((2, 3)))
+    with pytest.raises(zhat.InputError, match=r"roots: found shape \(3,\), expected \(2,\)"):
+        zhat.DependencyTree(np.zeros((2, 2)), np.zeros(3))
+    with pytest.raises(zhat.InputError, match="arcs: number 1 is NaN"):
+        zhat.DependencyTree([[0, np.nan], [0, 0]])
+    with pytest.raises(zhat.InputError, match="lengths"):
+        zhat.DependencyTree(np.zeros((2, 2, 2)), lengths=[2])
+    with pytest.raises(zhat.InputError, match="has 3 words"):
+        zhat.DependencyTree(np.zeros((2, 2, 2)), lengths=[2, 3])
+    with pytest.raises(zhat.InputError, match="heads"):
+        zhat.DependencyTree(np.zeros((2, 2))).score([1, 1])
+    with pytest.raises(zhat.InputError, match="its own head"):
+        zhat.DependencyTree(np.zeros((2, 2))).condition({0: 1})
+    with pytest.raises(zhat.ZeroPartitionError):
+        zhat.DependencyTree(np.full((2, 2), -np.inf), [0.0, -np.inf], single_root=True).log_partition()
