@@ -10,8 +10,8 @@ use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::sequence::{shape_error, typed};
 
-/// Sentences from arrays of one precision that are used in place: `arcs` (B, T, T) and `roots` (B, T), or with labels
-/// (B, T, T, L) and (B, T, L).
+/// Sentences from arrays of one precision that are used in place: `arcs` (B, T, T) and `roots` (B, T), or
+/// with labels (B, T, T, L) and (B, T, L).
 #[pyfunction]
 pub fn dependency(
     py: Python<'_>,

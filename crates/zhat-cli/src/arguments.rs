@@ -537,8 +537,8 @@ pub enum Generate {
     },
     /// A density of a standard family on a box, or a Gaussian mixture; write to a .zhat file with -o
     Continuous {
-        /// Family of the density: gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto, beta,
-        /// laplace, poisson, dirichlet, or mixture
+        /// Family of the density: gaussian, exponential, gamma, chi-squared, weibull, log-normal, pareto,
+        /// beta, laplace, poisson, dirichlet, or mixture
         #[arg(long, default_value = "gaussian")]
         family: String,
         /// Parameters, such as shape,rate for gamma; for a mixture the number of components

@@ -22,12 +22,12 @@ pub struct Axes<'a> {
 /// The colour of text and axes.
 pub const INK: RGBColor = RGBColor(40, 44, 52);
 
-/// The colours of curves: the palette of Okabe and Ito, which colour-blind readers can tell apart, without its
-/// yellow, which is too light for lines on white. `python/zhat/palette.py` has the same values.
+/// The colours of curves: the palette of Okabe and Ito, which colour-blind readers can tell apart, without
+/// its yellow, which is too light for lines on white. `python/zhat/palette.py` has the same values.
 const CATEGORIES: [u32; 7] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xe69f00, 0x000000];
 
-/// The colours of heat maps from 0 (dark) to 1 (light) at equal distances: the perceptually uniform map cividis.
-/// `python/zhat/palette.py` has the same values.
+/// The colours of heat maps from 0 (dark) to 1 (light) at equal distances: the perceptually uniform map
+/// cividis. `python/zhat/palette.py` has the same values.
 const SEQUENTIAL: [u32; 9] =
     [0x00224e, 0x1a386f, 0x434e6c, 0x61656f, 0x7d7c78, 0x9b9476, 0xbcae6c, 0xdec958, 0xfee838];
 

@@ -125,9 +125,9 @@ impl Guarantee {
         }
     }
 
-    /// The value divided by `unit`, as printed. A certified bound is printed as a bound (`≥ 337.95`, `between 1
-    /// and 2`); any other value has as many digits as its error supports. `rounding` is the allowance from the
-    /// diagnostics.
+    /// The value divided by `unit`, as printed. A certified bound is printed as a bound (`≥ 337.95`, `between
+    /// 1 and 2`); any other value has as many digits as its error supports. `rounding` is the allowance from
+    /// the diagnostics.
     pub fn stated(&self, value: f64, rounding: f64, unit: f64) -> String {
         // The quotient is rounded, so two units in the last place are added on the safe side.
         let scaled = |end: f64, away: fn(f64) -> f64| if unit == 1.0 { end } else { away(away(end / unit)) };

@@ -1,6 +1,6 @@
-//! zhat computes the partition function log Z = log Σₓ exp score(x) of structured probabilistic models and the
-//! quantities derived from it: marginals, entropy, samples, the best states and gradients. It computes them
-//! exactly where possible, and otherwise returns a result with a stated guarantee.
+//! zhat computes the partition function log Z = log Σₓ exp score(x) of structured probabilistic models and
+//! the quantities derived from it: marginals, entropy, samples, the best states and gradients. It computes
+//! them exactly where possible, and otherwise returns a result with a stated guarantee.
 //!
 //! The library has three main concepts:
 //!

@@ -213,8 +213,8 @@ pub(crate) mod transfer_matrix {
 
 /// Dependency trees.
 pub(crate) mod spanning_trees {
-    /// Seconds per T³ of a group of sentences in Eisner's algorithm, divided by the sentences in a group; per T³ of an
-    /// elimination; per T² of a contraction of cycles.
+    /// Seconds per T³ of a group of sentences in Eisner's algorithm, divided by the sentences in a group; per
+    /// T³ of an elimination; per T² of a contraction of cycles.
     pub const PER_SPLIT: f64 = 1.5e-10;
     pub const PER_ELIMINATION: f64 = 1e-9;
     pub const PER_CONTRACTION: f64 = 1e-8;

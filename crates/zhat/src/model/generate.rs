@@ -138,8 +138,8 @@ impl Default for GraphShape {
     }
 }
 
-/// A factor graph with random scopes and N(0, strength²) log-values. One hidden state of the whole model keeps a
-/// positive weight, whatever the fraction of zeros.
+/// A factor graph with random scopes and N(0, strength²) log-values. One hidden state of the whole model
+/// keeps a positive weight, whatever the fraction of zeros.
 ///
 /// # Errors
 /// If a factor has more variables than the model, `zeros` is no fraction, or the tables do not fit in memory.

@@ -1,5 +1,5 @@
-//! Matrix products: the only wrapper of the `gemm` crates. Those for single and double precision are used directly,
-//! because `gemm` itself also compiles the products of complex numbers.
+//! Matrix products: the only wrapper of the `gemm` crates. Those for single and double precision are used
+//! directly, because `gemm` itself also compiles the products of complex numbers.
 
 use gemm_common::Parallelism;
 
@@ -49,8 +49,8 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// dst ← alpha·dst + beta·lhs·rhs: rows, columns and inner size; dst, its column and row stride, whether it is
-/// read; lhs and rhs with their strides; alpha, beta; three flags for complex numbers; parallelism.
+/// dst ← alpha·dst + beta·lhs·rhs: rows, columns and inner size; dst, its column and row stride, whether it
+/// is read; lhs and rhs with their strides; alpha, beta; three flags for complex numbers; parallelism.
 type Kernel<T> = unsafe fn(
     usize,
     usize,

@@ -1,9 +1,9 @@
 //! Semirings: one dynamic program answers a query for each of them.
 //!
-//! A sum over structures of products of weights becomes log Z, its derivative in a direction, or the score of the best
-//! structure if the sum and the product are those of another semiring (J. Goodman, *Semiring parsing*, Computational
-//! Linguistics 25, 1999). Values are vectors of [`LANES`] numbers, one for each of several sentences, so that every
-//! operation is one instruction.
+//! A sum over structures of products of weights becomes log Z, its derivative in a direction, or the score of
+//! the best structure if the sum and the product are those of another semiring (J. Goodman, *Semiring
+//! parsing*, Computational Linguistics 25, 1999). Values are vectors of [`LANES`] numbers, one for each of
+//! several sentences, so that every operation is one instruction.
 
 use super::elementary::double::{exp_one, larger, ln_one, multiply_add};
 
@@ -184,8 +184,8 @@ impl Semiring for Best {
     }
 }
 
-/// The values of a semiring with their derivatives in one direction. The second lane is the derivative of the value
-/// ([`Linear`]) or of its logarithm ([`Log`]).
+/// The values of a semiring with their derivatives in one direction. The second lane is the derivative of the
+/// value ([`Linear`]) or of its logarithm ([`Log`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dual<S>(S);
 

@@ -108,8 +108,8 @@ macro_rules! dispatched {
 
 pub(crate) use dispatched;
 
-/// Work that is compiled for every level by [`run`]. Its functions must be `#[inline(always)]`, otherwise they keep
-/// the portable instructions.
+/// Work that is compiled for every level by [`run`]. Its functions must be `#[inline(always)]`, otherwise
+/// they keep the portable instructions.
 pub(crate) trait Kernel {
     /// The result.
     type Output;

@@ -9,7 +9,8 @@ pub struct HeadMarginals<F> {
     pub values: Vec<F>,
 }
 
-/// The gradient with respect to the scores of a batch of dependency trees; for log Z the probabilities of all arcs.
+/// The gradient with respect to the scores of a batch of dependency trees; for log Z the probabilities of all
+/// arcs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DependencyGradient<F> {
     /// With respect to the arcs, in their shape.

@@ -27,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::query::{AnyAnswer, AnyValue};
 
-/// The version of the JSON output: the key `schema` of every object. It changes with every change that breaks a
-/// reader.
+/// The version of the JSON output: the key `schema` of every object. It changes with every change that breaks
+/// a reader.
 pub const SCHEMA: u32 = 1;
 
 /// An answer to be printed.

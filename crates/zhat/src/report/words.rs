@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::answer::{Diagnostics, Guarantee};
 use crate::{decimal, units};
 
-/// The guarantee of a value, with the rounding allowance of an exact answer. The ends of bounds are left out if
-/// they are printed in place of the value.
+/// The guarantee of a value, with the rounding allowance of an exact answer. The ends of bounds are left out
+/// if they are printed in place of the value.
 pub fn guarantee(guarantee: &Guarantee, value: Option<f64>, diagnostics: &Diagnostics) -> String {
     match guarantee {
         Guarantee::Bounds { low, high, .. }

@@ -1,4 +1,5 @@
-//! Dependency trees by enumeration: every choice of heads and labels, tested for being a tree by its definition.
+//! Dependency trees by enumeration: every choice of heads and labels, tested for being a tree by its
+//! definition.
 
 use zhat::Real;
 use zhat::model::{DependencyTree, TreeShape};

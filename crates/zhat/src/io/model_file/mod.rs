@@ -1,9 +1,9 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
 //! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `dependency-tree`,
-//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or `bayes`) and
-//! optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a factor graph with
-//! n variables and m factors:
+//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or
+//! `bayes`) and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a
+//! factor graph with n variables and m factors:
 //!
 //! | tensor | type | content |
 //! |---|---|---|
@@ -30,8 +30,8 @@
 //! |---|---|---|
 //! | `segments` | F \[L, N\] or \[B, T, L, N\] | segment scores by length and state, shared or per start |
 //!
-//! Tensors of dependency trees with B sentences of up to T words, with metadata `projective` and `single_root` (`true` or
-//! `false`); with L labels the last two have one more axis \[…, L\]:
+//! Tensors of dependency trees with B sentences of up to T words, with metadata `projective` and
+//! `single_root` (`true` or `false`); with L labels the last two have one more axis \[…, L\]:
 //!
 //! | tensor | type | content |
 //! |---|---|---|

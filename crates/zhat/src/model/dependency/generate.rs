@@ -21,7 +21,8 @@ pub struct SentenceShape {
     pub trees: TreeShape,
     /// The standard deviation of the scores.
     pub strength: f64,
-    /// The fraction of scores that is −∞; the tree in which every word depends on the word before it always remains.
+    /// The fraction of scores that is −∞; the tree in which every word depends on the word before it always
+    /// remains.
     pub zeros: f64,
 }
 
@@ -42,8 +43,8 @@ impl Default for SentenceShape {
 /// Sentences with N(0, strength²) scores.
 ///
 /// # Errors
-/// If `words`, `batch` or `labels` is 0, `zeros` is not between 0 and 1, `strength` is not finite, or the scores do not
-/// fit in memory.
+/// If `words`, `batch` or `labels` is 0, `zeros` is not between 0 and 1, `strength` is not finite, or the
+/// scores do not fit in memory.
 ///
 /// ```
 /// use zhat::model::generate::{dependency, SentenceShape};

@@ -1,13 +1,14 @@
 //! Dependency trees: every word has one head, which is another word or the root.
 //!
-//! A batch of B sentences. Sentence b has T_b words; a tree y gives word d the head h(d), a word or the root, such
-//! that every word is reached from the root. With L labels, the arc into word d also has a label l(d), and
+//! A batch of B sentences. Sentence b has T_b words; a tree y gives word d the head h(d), a word or the root,
+//! such that every word is reached from the root. With L labels, the arc into word d also has a label l(d),
+//! and
 //!
 //!   score_b(y) = Σ_{d: h(d) = root} root_b(d, l(d)) + Σ_{d: h(d) ≠ root} arc_b(h(d), d, l(d)),
 //!
-//! where all terms are log scores and −∞ is allowed. Trees may be restricted to *projective* ones (every subtree covers
-//! consecutive words) and to those with a *single root* (exactly one word has the root as its head). Every query has
-//! one answer per sentence.
+//! where all terms are log scores and −∞ is allowed. Trees may be restricted to *projective* ones (every
+//! subtree covers consecutive words) and to those with a *single root* (exactly one word has the root as its
+//! head). Every query has one answer per sentence.
 
 pub(in crate::model) mod any;
 pub(in crate::model) mod generate;
@@ -53,13 +54,14 @@ pub struct DependencyTree<F: Real = f64> {
 impl<F: Real> DependencyTree<F> {
     /// A batch of sentences.
     ///
-    /// `arcs` are B×T×T, by sentence, head and dependent, and `roots` are B×T; with `labels` both have one more axis,
-    /// of that length. B = `lengths.len()`, and T ≥ 1 is the same for all sentences. Only the first `lengths[b]` words of
-    /// sentence b are used, and the diagonal of the arcs is not. Nothing is copied.
+    /// `arcs` are B×T×T, by sentence, head and dependent, and `roots` are B×T; with `labels` both have one
+    /// more axis, of that length. B = `lengths.len()`, and T ≥ 1 is the same for all sentences. Only the
+    /// first `lengths[b]` words of sentence b are used, and the diagonal of the arcs is not. Nothing is
+    /// copied.
     ///
     /// # Errors
-    /// If there is no sentence or no label, an array has the wrong length, a sentence has no word or more than T, a
-    /// score is NaN or +∞, or a sum of scores could overflow.
+    /// If there is no sentence or no label, an array has the wrong length, a sentence has no word or more
+    /// than T, a score is NaN or +∞, or a sum of scores could overflow.
     pub fn new(
         arcs: Values<F>,
         roots: Values<F>,
@@ -172,8 +174,8 @@ impl<F: Real> DependencyTree<F> {
         if head == 0 { self.root(b, dependent) } else { self.arc(b, head - 1, dependent) }
     }
 
-    /// The score of a tree: the head of each word (0 for the root, i + 1 for word i) and, if arcs have labels, the label
-    /// of each arc.
+    /// The score of a tree: the head of each word (0 for the root, i + 1 for word i) and, if arcs have
+    /// labels, the label of each arc.
     pub fn score(&self, b: usize, heads: &[usize], labels: &[usize]) -> f64 {
         let label = |d: usize| labels.get(d).copied().unwrap_or(0);
         let arcs = heads.iter().enumerate();
@@ -190,13 +192,14 @@ impl<F: Real> DependencyTree<F> {
         self.magnitude
     }
 
-    /// The model conditioned on the heads of some words. In an observation, `position` is the dependent and `state` its
-    /// head: 0 for the root, i + 1 for word i.
+    /// The model conditioned on the heads of some words. In an observation, `position` is the dependent and
+    /// `state` its head: 0 for the root, i + 1 for word i.
     ///
     /// log Z of the result is the log weight of the evidence.
     ///
     /// # Errors
-    /// If a sentence, word or head is out of range, a word is its own head, or the head of a word is given twice.
+    /// If a sentence, word or head is out of range, a word is its own head, or the head of a word is given
+    /// twice.
     pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
         if evidence.is_empty() {
             return Ok(self.clone());

@@ -75,8 +75,8 @@ fn plan(prepared: &Prepared, i_bound: Option<usize>, sweeps: f64, run: &Run) -> 
     let budget = run.memory() as f64 - graph.preparation_bytes();
     let limit = |log2: usize| Limit { variables: usize::MAX, log2_entries: log2 as f64 };
     let sweeps = |is_split: bool| if is_split { sweeps } else { 0.5 };
-    // A plan is given up when its first buckets alone take too long: large graphs are planned in a fraction of
-    // a second.
+    // A plan is given up when its first buckets alone take too long: large graphs are planned in a fraction
+    // of a second.
     let too_large = |entries: f64, is_split: bool| sweeps(is_split) * entries * PER_ENTRY > horizon;
     let fits = |plan: &Plan| {
         bytes(plan, graph, processors) <= budget && seconds(plan, sweeps(plan.is_split())) <= horizon

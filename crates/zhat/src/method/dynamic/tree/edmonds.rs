@@ -1,10 +1,12 @@
 //! The best tree, projective or not, by contraction of cycles.
 //!
-//! Every word takes its best head. While the heads form a cycle, the cycle is contracted to one node, whose arcs from outside
-//! cost the difference to the arc that they replace. Time O(T³) in the worst case, O(T²) per contraction. With a single
-//! root, trees with fewer roots are better than any others: arcs are compared by the number of roots first.
+//! Every word takes its best head. While the heads form a cycle, the cycle is contracted to one node, whose
+//! arcs from outside cost the difference to the arc that they replace. Time O(T³) in the worst case, O(T²)
+//! per contraction. With a single root, trees with fewer roots are better than any others: arcs are compared
+//! by the number of roots first.
 //!
-//! References: Y. Chu, T. Liu, *On the shortest arborescence of a directed graph*, Scientia Sinica 14 (1965); J. Edmonds,
+//! References: Y. Chu, T. Liu, *On the shortest arborescence of a directed graph*, Scientia Sinica 14 (1965);
+//! J. Edmonds,
 //! *Optimum branchings*, J. Research of the NBS 71B (1967).
 
 use super::sentence::Sentence;
@@ -59,7 +61,8 @@ pub fn best_tree(sentence: &Sentence, single_root: bool) -> Option<Vec<usize>> {
     (!single_root || roots == 1).then_some(heads)
 }
 
-/// The arcs of the best tree of a graph whose node 0 is the root, one into every other node of the original graph.
+/// The arcs of the best tree of a graph whose node 0 is the root, one into every other node of the original
+/// graph.
 fn branching(arcs: &[Vec<Option<Arc>>]) -> Option<Vec<Arc>> {
     let count = arcs.len();
     let mut into: Vec<Option<(usize, Arc)>> = vec![None; count];

@@ -5,12 +5,12 @@
 //!   arc(i → j) = S(i, j)·w(i → j),                 arc(j → i) = S(i, j)·w(j → i),
 //!   right(i, j) = Σ_k arc(i → k)·right(k, j),      left(i, j) = Σ_k left(i, k)·arc(j → k),
 //!
-//! where right(i, j) is the sum over trees of the words i … j with root i, and left(i, j) those with root j. Every sum
-//! runs along rows: a square array holds an item (i, j) at row i and again, for sums over its first word, at row j. The
-//! outside pass gives the derivative of Z with respect to every item.
+//! where right(i, j) is the sum over trees of the words i … j with root i, and left(i, j) those with root j.
+//! Every sum runs along rows: a square array holds an item (i, j) at row i and again, for sums over its first
+//! word, at row j. The outside pass gives the derivative of Z with respect to every item.
 //!
-//! Time O(T³) and memory O(T²) per group of sentences. Reference: J. Eisner, *Three new probabilistic models for
-//! dependency parsing*, COLING 1996.
+//! Time O(T³) and memory O(T²) per group of sentences. Reference: J. Eisner, *Three new probabilistic models
+//! for dependency parsing*, COLING 1996.
 
 use crate::error::Result;
 use crate::numeric::semiring::{LANES, Semiring};
@@ -41,8 +41,8 @@ pub struct Chart<S: Semiring> {
     pub left: Vec<S::Value>,
     /// arc(h → d) at (h, d).
     pub arcs: Vec<S::Value>,
-    /// The sum over trees of the words up to j whose last root is j, without dependents of j to its right. For a single
-    /// root: w(root → j)·left(0, j).
+    /// The sum over trees of the words up to j whose last root is j, without dependents of j to its right.
+    /// For a single root: w(root → j)·left(0, j).
     pub root_arcs: Vec<S::Value>,
     /// The sum over trees of the first j words, any number of roots; T + 1 entries.
     pub prefixes: Vec<S::Value>,

@@ -1,21 +1,23 @@
 //! Sums over all trees, projective or not, by elimination of words without subtraction.
 //!
-//! From word d, step to head h with probability p(d, h) ∝ w(h → d); the root is absorbing. Eliminating word v from this
-//! walk gives p(d, h) += p(d, v)·p(v, h) / s_v with s_v = Σ_{h ≠ v} p(v, h), and Z is the product of all s_v and of the
-//! normalisers of p: the matrix-tree theorem by the elimination of Grassmann, Taksar and Heyman, which only adds and
-//! multiplies positive numbers. The head of word v is the step after the walk's last visit to v, so
+//! From word d, step to head h with probability p(d, h) ∝ w(h → d); the root is absorbing. Eliminating word v
+//! from this walk gives p(d, h) += p(d, v)·p(v, h) / s_v with s_v = Σ_{h ≠ v} p(v, h), and Z is the product
+//! of all s_v and of the normalisers of p: the matrix-tree theorem by the elimination of Grassmann, Taksar
+//! and Heyman, which only adds and multiplies positive numbers. The head of word v is the step after the
+//! walk's last visit to v, so
 //!
 //!   P(head of v = h) ∝ p(v, h)·P(the walk from h reaches the root before v),
 //!
-//! also without subtraction, so that small probabilities are as accurate as large ones. These probabilities for one v come
-//! from the elimination of all other words, by back substitution. Eliminating one half of the words, and then the other
-//! half, and so on recursively, gives all v in O(T³).
+//! also without subtraction, so that small probabilities are as accurate as large ones. These probabilities
+//! for one v come from the elimination of all other words, by back substitution. Eliminating one half of the
+//! words, and then the other half, and so on recursively, gives all v in O(T³).
 //!
-//! With a single root, arcs from the root have weights of order ε → 0: of all trees, those with one root remain.
+//! With a single root, arcs from the root have weights of order ε → 0: of all trees, those with one root
+//! remain.
 //!
-//! References: W. Grassmann, M. Taksar, D. Heyman, *Regenerative analysis and steady state distributions for Markov
-//! chains*, Operations Research 33 (1985); D. Wilson, *Generating random spanning trees more quickly than the cover time*,
-//! STOC 1996.
+//! References: W. Grassmann, M. Taksar, D. Heyman, *Regenerative analysis and steady state distributions for
+//! Markov chains*, Operations Research 33 (1985); D. Wilson, *Generating random spanning trees more quickly
+//! than the cover time*, STOC 1996.
 
 use std::ops::Range;
 
@@ -62,8 +64,8 @@ impl<N: Number> Walk<N> {
         self.row(d)[h.map_or(self.words.len(), |h| h - self.words.start)]
     }
 
-    /// Eliminates a word at either end of the words that are left in `left`; `None` if it cannot be left, so that there
-    /// is no tree.
+    /// Eliminates a word at either end of the words that are left in `left`; `None` if it cannot be left, so
+    /// that there is no tree.
     fn eliminate(&mut self, word: usize, left: &Range<usize>) -> Option<Eliminated<N>> {
         let (start, width) = (self.words.start, self.width());
         let inside = left.start - start..left.end - start;
@@ -101,7 +103,8 @@ impl<N: Number> Walk<N> {
         Walk { rows: rows.collect(), words }
     }
 
-    /// Eliminates all words except those of `kept`, a prefix or a suffix of the words; appends the eliminated words.
+    /// Eliminates all words except those of `kept`, a prefix or a suffix of the words; appends the eliminated
+    /// words.
     fn keep(
         &self,
         kept: Range<usize>,
@@ -126,8 +129,8 @@ impl<N: Number> Walk<N> {
         Ok(walk.map(|_| eliminated.into_iter().map(|word| word.leaving).collect()))
     }
 
-    /// Calls `visit` with every word v, and for all words h the probability that the walk from h reaches the root before
-    /// v (zero for v itself). `None` if there is no tree.
+    /// Calls `visit` with every word v, and for all words h the probability that the walk from h reaches the
+    /// root before v (zero for v itself). `None` if there is no tree.
     pub fn each_word(&self, clock: &Clock<'_>, visit: &mut impl FnMut(usize, &[N])) -> Result<Option<()>> {
         self.descend(&mut Vec::new(), &mut vec![N::ZERO; self.words.end], clock, visit)
     }

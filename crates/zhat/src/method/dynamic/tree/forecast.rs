@@ -37,7 +37,8 @@ impl<F: Real> Forecasts<DependencyTree<F>> for SpanningTrees {
             _ => 0.0,
         };
         let seconds = PER_CALL + (sums + states) / threads.min(batch.max(1.0)) + PER_ARC * squares * labels;
-        // Arrays of results: of the size of the model, or of the probabilities of every sentence in double precision.
+        // Arrays of results: of the size of the model, or of the probabilities of every sentence in double
+        // precision.
         let results = match query {
             Query::LogPartition | Query::Map => 0.0,
             Query::KBest(k) => k as f64 * batch * n * (n + 1.0) * 16.0,

@@ -1,19 +1,22 @@
 //! Exact inference on dependency trees.
 //!
-//! Z = Σ_y exp score(y) over the trees y of a sentence. Projective trees are summed by Eisner's dynamic program, all trees by
-//! the elimination of words. Both use only sums and products of positive numbers, in the linear domain where that is safe and in
-//! the log domain otherwise, so scores of any size and zeros are handled. The probabilities of arcs are the gradient of log Z;
-//! entropy and divergences follow from them, and the gradients of these from their derivatives in one direction. The best tree
-//! is found by Eisner's program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the k best by Lawler's
-//! partition: all trees but the best are divided by the first word whose arc differs. Samples are exact.
+//! Z = Σ_y exp score(y) over the trees y of a sentence. Projective trees are summed by Eisner's dynamic
+//! program, all trees by the elimination of words. Both use only sums and products of positive numbers, in
+//! the linear domain where that is safe and in the log domain otherwise, so scores of any size and zeros are
+//! handled. The probabilities of arcs are the gradient of log Z; entropy and divergences follow from them,
+//! and the gradients of these from their derivatives in one direction. The best tree is found by Eisner's
+//! program with maxima, or by contraction of cycles (Chu, Liu and Edmonds); the k best by Lawler's partition:
+//! all trees but the best are divided by the first word whose arc differs. Samples are exact.
 //!
-//! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be projective (O(T²) to
-//! O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double precision. If a sentence of a batch has no
-//! tree, its log Z and entropy are −∞ and its gradient is zero; if none has a tree, the result is the error `zero-partition`.
+//! Time O(T³) per sentence, for every query but the k best (O(k·T⁴)) and samples of trees that need not be
+//! projective (O(T²) to O(T³) typically). Memory O(T²) per sentence in work. All arithmetic is in double
+//! precision. If a sentence of a batch has no tree, its log Z and entropy are −∞ and its gradient is zero; if
+//! none has a tree, the result is the error `zero-partition`.
 //!
-//! References: J. Eisner, *Three new probabilistic models for dependency parsing*, COLING 1996; T. Koo, A. Globerson, X. Carreras,
-//! M. Collins, *Structured prediction models via the matrix-tree theorem*, EMNLP 2007; E. Lawler, *A procedure for computing the
-//! K best solutions to discrete optimization problems*, Management Science 18 (1972). See `elimination` for sums over all trees.
+//! References: J. Eisner, *Three new probabilistic models for dependency parsing*, COLING 1996; T. Koo, A.
+//! Globerson, X. Carreras, M. Collins, *Structured prediction models via the matrix-tree theorem*, EMNLP
+//! 2007; E. Lawler, *A procedure for computing the K best solutions to discrete optimization problems*,
+//! Management Science 18 (1972). See `elimination` for sums over all trees.
 //!
 //! ```
 //! use zhat::dynamic::SpanningTrees;
@@ -55,7 +58,8 @@ use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "spanning-trees";
 
-/// Exact inference on dependency trees: Eisner's algorithm for projective trees, elimination of words for all trees.
+/// Exact inference on dependency trees: Eisner's algorithm for projective trees, elimination of words for all
+/// trees.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -75,7 +79,8 @@ enum Depth {
 /// A direction in the space of scores: sentence, head, dependent and label to a number.
 type Direction<'a> = dyn Fn(usize, usize, usize, usize) -> f64 + Sync + 'a;
 
-/// The sums of every sentence, in the order of the batch. With a direction, the derivatives of the probabilities.
+/// The sums of every sentence, in the order of the batch. With a direction, the derivatives of the
+/// probabilities.
 fn all_sums<F: Real>(
     model: &DependencyTree<F>,
     depth: Depth,
@@ -116,7 +121,8 @@ fn all_sums<F: Real>(
     Ok(sums.into_iter().map(|(_, own)| own).collect())
 }
 
-/// Adds factor·P(arc, label) to a gradient; with `slopes` the derivatives of these probabilities in the direction instead.
+/// Adds factor·P(arc, label) to a gradient; with `slopes` the derivatives of these probabilities in the
+/// direction instead.
 fn add_arcs<F: Real>(
     model: &DependencyTree<F>,
     sums: &[Sums],
@@ -198,8 +204,9 @@ fn some_tree(log_partition: impl IntoIterator<Item = f64>) -> Result<()> {
     if any { Ok(()) } else { Err(Error::ZeroPartition) }
 }
 
-/// A bound on the rounding error of log Z. Every item is a sum of up to T products of at most T factors, each with a relative error
-/// of half an epsilon; weights have the error of `exp` and of the scores that they are computed from.
+/// A bound on the rounding error of log Z. Every item is a sum of up to T products of at most T factors, each
+/// with a relative error of half an epsilon; weights have the error of `exp` and of the scores that they are
+/// computed from.
 fn rounding<F: Real>(model: &DependencyTree<F>) -> f64 {
     let words = model.lengths().iter().copied().max().unwrap_or(0) as f64;
     let labels = model.per_arc() as f64;
@@ -349,7 +356,8 @@ fn divergence<F: Real>(
     Ok(found)
 }
 
-/// The cross-entropy −E_p[log q], or KL = E_p[log p − log q]; +∞ if q forbids a tree of p, −∞ if p has no tree.
+/// The cross-entropy −E_p[log q], or KL = E_p[log p − log q]; +∞ if q forbids a tree of p, −∞ if p has no
+/// tree.
 fn divergences<F: Real>(
     p: &DependencyTree<F>,
     q: &DependencyTree<F>,
@@ -378,8 +386,8 @@ fn divergences<F: Real>(
     (0..p.batch()).map(of).collect()
 }
 
-/// Whether q has weight zero for an arc that some tree of p has. This is decided by weights that are positive, in the log domain:
-/// a probability may underflow.
+/// Whether q has weight zero for an arc that some tree of p has. This is decided by weights that are
+/// positive, in the log domain: a probability may underflow.
 fn forbids<F: Real>(
     p: &DependencyTree<F>,
     q: &DependencyTree<F>,

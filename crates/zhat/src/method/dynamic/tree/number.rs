@@ -65,8 +65,8 @@ impl Number for WithSlope {
     }
 }
 
-/// exp(log)·εᵒʳᵈᵉʳ for an infinitely small ε, with the derivative of its logarithm in one direction. A sum keeps the
-/// lowest order, so it is the limit as ε → 0.
+/// exp(log)·εᵒʳᵈᵉʳ for an infinitely small ε, with the derivative of its logarithm in one direction. A sum
+/// keeps the lowest order, so it is the limit as ε → 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Leading {
     pub order: i32,

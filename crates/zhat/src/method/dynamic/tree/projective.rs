@@ -1,7 +1,8 @@
 //! Sums over projective trees for groups of sentences, in the linear domain where that is safe.
 //!
-//! Weights are normalised, so inside and outside values are at most 1, and a value that underflows is below 2⁻¹⁰²². Of a sum
-//! Z ≥ 2⁻⁹⁰⁰ this is a relative error of less than 2⁻¹⁰⁰ for any length. Sentences with a smaller sum are done again in the log domain.
+//! Weights are normalised, so inside and outside values are at most 1, and a value that underflows is below
+//! 2⁻¹⁰²². Of a sum Z ≥ 2⁻⁹⁰⁰ this is a relative error of less than 2⁻¹⁰⁰ for any length. Sentences with a
+//! smaller sum are done again in the log domain.
 
 use super::eisner::{Chart, Weights, inside, outside};
 use super::sentence::{Sentence, Sums};
@@ -115,8 +116,8 @@ pub fn weights<S: Domain>(sentences: &[Option<&Sentence>], single_root: bool) ->
     Weights { words, lengths, arcs, roots, single_root }
 }
 
-/// log Z of up to [`LANES`] sentences and, if `marginals`, the probabilities of arcs; with `slopes` their derivatives in the
-/// direction of the sentences.
+/// log Z of up to [`LANES`] sentences and, if `marginals`, the probabilities of arcs; with `slopes` their
+/// derivatives in the direction of the sentences.
 pub fn sums(
     sentences: &[Sentence],
     single_root: bool,
@@ -212,7 +213,8 @@ impl<S: Domain<Value = Lane>> Forest<S> {
         self.total[lane]
     }
 
-    /// The heads of a tree: each sum chooses one of its terms by `pick`, which gets the factors of every term.
+    /// The heads of a tree: each sum chooses one of its terms by `pick`, which gets the factors of every
+    /// term.
     pub fn tree(&self, lane: usize, pick: &mut impl FnMut(Terms<'_>) -> usize) -> Vec<usize> {
         let (n, t) = (self.weights.words, self.weights.lengths[lane]);
         let Chart { right, left, arcs, root_arcs, prefixes } = &self.chart;

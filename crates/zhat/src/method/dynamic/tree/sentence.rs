@@ -1,10 +1,11 @@
-//! A sentence, prepared: scores summed over labels and normalised for every word, and the sums over its trees.
+//! A sentence, prepared: scores summed over labels and normalised for every word, and the sums over its
+//! trees.
 
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 
-/// The log weights of the arcs of a sentence. The weights of all arcs into a word sum to one, so every sum over trees is a
-/// probability: that of independent choices of heads forming a tree.
+/// The log weights of the arcs of a sentence. The weights of all arcs into a word sum to one, so every sum
+/// over trees is a probability: that of independent choices of heads forming a tree.
 pub struct Sentence {
     /// T.
     pub words: usize,
@@ -12,9 +13,11 @@ pub struct Sentence {
     pub arcs: Vec<f64>,
     /// The arcs from the root, T.
     pub roots: Vec<f64>,
-    /// Σ_d of the normalisers: log Z is this plus the logarithm of the sum over trees. −∞ if a word has no head.
+    /// Σ_d of the normalisers: log Z is this plus the logarithm of the sum over trees. −∞ if a word has no
+    /// head.
     pub offset: f64,
-    /// The derivatives of the log weights in a direction, in the order of `arcs` and of `roots`; empty if not wanted.
+    /// The derivatives of the log weights in a direction, in the order of `arcs` and of `roots`; empty if not
+    /// wanted.
     pub arc_slopes: Vec<f64>,
     pub root_slopes: Vec<f64>,
 }
@@ -54,8 +57,8 @@ pub fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 impl Sentence {
-    /// Sentence `b`; `direction(head, dependent, label)` is the direction of the derivatives, with head 0 for the root
-    /// and i + 1 for word i.
+    /// Sentence `b`; `direction(head, dependent, label)` is the direction of the derivatives, with head 0 for
+    /// the root and i + 1 for word i.
     pub fn new<F: Real>(
         model: &DependencyTree<F>,
         b: usize,

@@ -1,9 +1,10 @@
 //! Sums over all trees of a sentence and samples from them, by elimination of words.
 //!
-//! The linear domain is used where it is safe. Z is linear in every number of an elimination, and its derivative is a
-//! probability, because weights are normalised. A number that underflows, and is therefore below 2⁻¹⁰²², changes Z by less than
-//! that, which is nothing for Z ≥ 2⁻⁹⁰⁰. Other sentences are done again with logarithms. In the linear domain ε is 2⁻⁵⁰⁰: trees with
-//! more than one root add at most ε² to a sum of εZ ≥ 2⁻⁹⁰⁰.
+//! The linear domain is used where it is safe. Z is linear in every number of an elimination, and its
+//! derivative is a probability, because weights are normalised. A number that underflows, and is therefore
+//! below 2⁻¹⁰²², changes Z by less than that, which is nothing for Z ≥ 2⁻⁹⁰⁰. Other sentences are done again
+//! with logarithms. In the linear domain ε is 2⁻⁵⁰⁰: trees with more than one root add at most ε² to a sum of
+//! εZ ≥ 2⁻⁹⁰⁰.
 
 use super::elimination::Walk;
 use super::number::{Leading, Number, WithSlope};
@@ -81,7 +82,8 @@ impl Weight for Leading {
     }
 }
 
-/// log Z and, if `marginals`, the probabilities of arcs; with `slopes` their derivatives in the direction of the sentence.
+/// log Z and, if `marginals`, the probabilities of arcs; with `slopes` their derivatives in the direction of
+/// the sentence.
 pub fn sums(
     sentence: &Sentence,
     single_root: bool,
@@ -148,9 +150,9 @@ fn sums_in<N: Weight>(
     Ok(visited.map(|()| sums))
 }
 
-/// Draws trees from a sentence that has one. Reference: D. Wilson (1996). The number of steps of the walk is independent of
-/// the tree (J. Propp, D. Wilson, *How to get a perfectly random sample from a generic Markov chain*, J. Algorithms 27,
-/// 1998), so a walk that takes too long may be given up for another way to draw.
+/// Draws trees from a sentence that has one. Reference: D. Wilson (1996). The number of steps of the walk is
+/// independent of the tree (J. Propp, D. Wilson, *How to get a perfectly random sample from a generic Markov
+/// chain*, J. Algorithms 27, 1998), so a walk that takes too long may be given up for another way to draw.
 pub struct Sampler {
     sentence: Sentence,
     /// The cumulative probabilities of the heads of each word, (T + 1) each: the words, then the root.

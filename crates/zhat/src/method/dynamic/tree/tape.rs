@@ -43,7 +43,8 @@ impl SpanningTrees {
         Ok((values, Tape::new(vjp)))
     }
 
-    /// The gradient of H = log Z − E[s] is −Cov·s: minus the derivative of the marginals in the direction of the scores.
+    /// The gradient of H = log Z − E[s] is −Cov·s: minus the derivative of the marginals in the direction of
+    /// the scores.
     fn record_entropy<F: Real>(&self, model: &DependencyTree<F>, run: &Run) -> Result<Recording<F>> {
         let clock = run.start(NAME);
         let sums = run.install(|| all_sums(model, Depth::Marginals, None, &clock))?;
@@ -60,8 +61,8 @@ impl SpanningTrees {
         Ok((values, Tape::new(vjp)))
     }
 
-    /// With respect to p, the gradient of −E_p[log q] is −Cov_p·s_q, and that of E_p[log p] is Cov_p·s_p; with respect to q, the
-    /// gradient of both divergences is μ_q − μ_p.
+    /// With respect to p, the gradient of −E_p[log q] is −Cov_p·s_q, and that of E_p[log p] is Cov_p·s_p;
+    /// with respect to q, the gradient of both divergences is μ_q − μ_p.
     fn record_divergence<F: Real>(
         &self,
         p: &DependencyTree<F>,
