@@ -49,6 +49,7 @@ mod tape;
 use crate::options::options;
 use serde::{Deserialize, Serialize};
 
+pub(in crate::method::dynamic) use recorded::check_numbers;
 pub use relaxed::RelaxedTape;
 
 pub(crate) const NAME: &str = "forward-backward";

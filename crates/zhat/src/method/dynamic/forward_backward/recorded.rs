@@ -263,7 +263,7 @@ pub(super) fn some_weight(log_partition: &[f64]) -> Result<()> {
 }
 
 /// Checks that a cotangent has one finite number per value.
-pub(super) fn check_numbers<F: Real>(cotangent: &[F], expected: usize) -> Result<()> {
+pub(in crate::method::dynamic) fn check_numbers<F: Real>(cotangent: &[F], expected: usize) -> Result<()> {
     if cotangent.len() != expected || cotangent.iter().any(|x| !x.to_f64().is_finite()) {
         let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
         return Err(Error::argument("cotangent", message));

@@ -5,6 +5,7 @@ use super::{
     some_tree, zero_gradient,
 };
 use crate::error::{Error, Result};
+use crate::method::dynamic::forward_backward::check_numbers;
 use crate::model::DependencyTree;
 use crate::numeric::Real;
 use crate::query::tree::DependencyGradient;
@@ -13,15 +14,6 @@ use crate::run::Run;
 
 /// One value per sentence, and the tape of its gradient.
 type Recording<F> = (Vec<f64>, Tape<DependencyGradient<F>>);
-
-/// Checks that a cotangent has one finite number per sentence.
-fn check(cotangent: &[f64], expected: usize) -> Result<()> {
-    if cotangent.len() != expected || cotangent.iter().any(|x| !x.is_finite()) {
-        let message = format!("found {} numbers, expected {expected} finite ones", cotangent.len());
-        return Err(Error::argument("cotangent", message));
-    }
-    Ok(())
-}
 
 /// The cotangent of the sentences whose value is finite; zero for the others.
 fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
@@ -35,7 +27,7 @@ impl SpanningTrees {
         let values: Vec<f64> = sums.iter().map(|own| own.log_partition).collect();
         let model = model.clone();
         let vjp = move |cotangent: &[f64]| {
-            check(cotangent, model.batch())?;
+            check_numbers(cotangent, model.batch())?;
             let mut gradient = zero_gradient(&model);
             add_arcs(&model, &sums, cotangent, None, &mut gradient);
             Ok(vec![gradient])
@@ -52,7 +44,7 @@ impl SpanningTrees {
         let values = entropies(model, &sums);
         let (model, run, own) = (model.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {
-            check(cotangent, model.batch())?;
+            check_numbers(cotangent, model.batch())?;
             let mut gradient = zero_gradient(&model);
             let direction = scores(&model);
             add_slopes(&model, &direction, &of_finite(cotangent, &own, -1.0), &run, &mut gradient)?;
@@ -82,7 +74,7 @@ impl SpanningTrees {
         let values = divergences(p, q, &of_p, &of_q, kl, &clock)?;
         let (p, q, run, own) = (p.clone(), q.clone(), run.clone(), values.clone());
         let vjp = move |cotangent: &[f64]| {
-            check(cotangent, p.batch())?;
+            check_numbers(cotangent, p.batch())?;
             let (mut to_p, mut to_q) = (zero_gradient(&p), zero_gradient(&q));
             let (by_p, by_q) = (scores(&p), scores(&q));
             let direction = |b: usize, head: usize, d: usize, l: usize| {
