@@ -5,6 +5,7 @@ pub(crate) mod chain;
 mod dependency;
 mod factor_graph;
 pub mod generate;
+pub(crate) mod hypertree;
 mod mixed;
 mod pairwise;
 mod semi_markov;
@@ -17,6 +18,7 @@ pub use any::{AnyModel, Batch, Evidence, Kind, Model, Reader, StateForm, Summary
 pub use chain::{Chain, Observed, Transitions};
 pub use dependency::{DependencyTree, TreeShape};
 pub use factor_graph::{Factor, FactorGraph, Names, NetworkType};
+pub use hypertree::{Closure, Hypertree, Rule, Rules, Spans, Symbols, TreeNames, UnaryRule, UnaryRules};
 pub(crate) use mixed::Component;
 pub use mixed::{Domain, Family, MixedModel, MixedSizes, Statistic, Term};
 pub use pairwise::{PairwiseGradient, PairwiseGraph, VariableMarginals};
@@ -24,7 +26,7 @@ pub use semi_markov::{Segments, SemiMarkov};
 pub use sequence_mrf::{Interactions, SequenceMrf};
 
 /// The readers of the library's kinds.
-pub const READERS: [Reader; 8] = [
+pub const READERS: [Reader; 9] = [
     Reader { kind: FactorGraph::KIND, read: factor_graph::any::read },
     Reader { kind: Chain::KIND, read: chain::any::read },
     Reader { kind: SemiMarkov::KIND, read: semi_markov::any::read },
@@ -32,5 +34,6 @@ pub const READERS: [Reader; 8] = [
     Reader { kind: MixedModel::KIND, read: mixed::any::read },
     Reader { kind: space::SpaceModel::KIND, read: space::file::read },
     Reader { kind: DependencyTree::KIND, read: dependency::any::read },
+    Reader { kind: Hypertree::KIND, read: hypertree::any::read },
     Reader { kind: SequenceMrf::KIND, read: sequence_mrf::any::read },
 ];

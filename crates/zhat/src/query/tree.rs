@@ -29,3 +29,84 @@ pub struct Tree {
     /// Its log weight.
     pub score: f64,
 }
+
+/// A node of a binary tree over words. A tree is the list of its nodes, each followed by its left and then by
+/// its right part; a node that is followed by one with the same words is rewritten by a unary rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Constituent {
+    /// Its first word.
+    pub first: usize,
+    /// Its last word.
+    pub last: usize,
+    /// Its symbol.
+    pub symbol: usize,
+}
+
+/// A tree over the words of a sentence and its score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParseTree {
+    /// Its nodes, each before its parts, the left part before the right one.
+    pub nodes: Vec<Constituent>,
+    /// Its log weight.
+    pub score: f64,
+}
+
+/// The expected number of nodes with each symbol over each span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpanMarginals<F> {
+    /// B, T, T and S.
+    pub shape: [usize; 4],
+    /// By sentence, first word, last word and symbol; zero where there is no span. Without unary rules these
+    /// are probabilities.
+    pub values: Vec<F>,
+}
+
+/// The gradient with respect to the scores of a [`Hypertree`](crate::model::Hypertree); for log Z the expected
+/// number of times that each is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HypertreeGradient<F> {
+    /// With respect to the words, B×T×P.
+    pub words: Vec<F>,
+    /// With respect to the roots, in their shape.
+    pub roots: Vec<F>,
+    /// With respect to the spans, in their form.
+    pub spans: SpanGradient<F>,
+    /// With respect to the rules, in their form.
+    pub rules: RuleGradient<F>,
+    /// With respect to the unary rules, one number each.
+    pub unary: Vec<F>,
+}
+
+/// The gradient with respect to scores of spans.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SpanGradient<F> {
+    /// There are no such scores.
+    None,
+    /// In the shape of the scores.
+    Scores(Vec<F>),
+    /// With respect to embeddings.
+    Factored {
+        /// Of spans, B×T×T×D.
+        spans: Vec<F>,
+        /// Of symbols, N×D.
+        symbols: Vec<F>,
+    },
+}
+
+/// The gradient with respect to scores of rules.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RuleGradient<F> {
+    /// There are no such scores.
+    None,
+    /// In the shape of dense scores, or one number per listed rule.
+    Scores(Vec<F>),
+    /// With respect to the three factors.
+    LowRank {
+        /// In the shape of the factors of heads.
+        heads: Vec<F>,
+        /// In the shape of the factors of left parts.
+        left: Vec<F>,
+        /// In the shape of the factors of right parts.
+        right: Vec<F>,
+    },
+}

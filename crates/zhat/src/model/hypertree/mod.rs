@@ -1,0 +1,493 @@
+//! Binary trees over the words of sentences: weighted context-free grammars and span models.
+//!
+//! A batch of B sentences. A tree over sentence b has one node for every word and for every division of a span
+//! into two; each node has one of S symbols. The first N symbols can be divided (*heads*), and the last P
+//! symbols cover single words (*tags*); the two ranges may overlap. With i ≤ j the first and the last word of
+//! a node,
+//!
+//!   score_b(y) = root_b(symbol of the whole) + Σ_words word_b(i, symbol)
+//!              + Σ_divided nodes [span_b(i, j, symbol) + rule(symbol → left right)] + Σ_unary steps unary(k → a),
+//!
+//! where all terms are log scores and −∞ is allowed. Every query has one answer per sentence.
+
+pub(in crate::model) mod any;
+pub(in crate::model) mod generate;
+mod names;
+mod rules;
+mod unary;
+
+use super::Values;
+use super::chain::{LARGEST_TOTAL, check_scores};
+use crate::error::{Error, Result};
+use crate::model::Observed;
+use crate::numeric::Real;
+use crate::query::tree::Constituent;
+
+pub use names::TreeNames;
+pub use rules::{Rule, Rules};
+pub use unary::{Closure, UnaryRule, UnaryRules};
+
+/// The numbers of symbols of a [`Hypertree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbols {
+    /// S, all symbols.
+    pub all: usize,
+    /// N: the first N symbols can be divided.
+    pub heads: usize,
+    /// P: the last P symbols cover single words.
+    pub tags: usize,
+}
+
+impl Symbols {
+    /// N symbols that can be divided, followed by P others that cover single words.
+    pub fn disjoint(heads: usize, tags: usize) -> Self {
+        Symbols { all: heads + tags, heads, tags }
+    }
+
+    /// N symbols that can be divided and can cover single words.
+    pub fn same(symbols: usize) -> Self {
+        Symbols { all: symbols, heads: symbols, tags: symbols }
+    }
+
+    /// The first symbol that covers single words.
+    pub fn first_tag(&self) -> usize {
+        self.all - self.tags
+    }
+}
+
+/// The scores of spans of at least two words, by their first and last word.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spans<F: Real = f64> {
+    /// No scores.
+    None,
+    /// B×T×T: entry (b, i, j) with i < j is the score of words i … j; the others are not used.
+    PerSpan(Values<F>),
+    /// B×T×T×N: a score for every span and symbol.
+    PerSymbol(Values<F>),
+    /// spanᵢⱼ · symbolₖ: the scores of spans and symbols are never stored.
+    Factored {
+        /// The embeddings of spans, B×T×T×D.
+        spans: Values<F>,
+        /// The embeddings of symbols, N×D.
+        symbols: Values<F>,
+    },
+}
+
+impl<F: Real> Spans<F> {
+    /// The name of the form, for tables and messages.
+    pub fn form(&self) -> &'static str {
+        match self {
+            Spans::None => "none",
+            Spans::PerSpan(_) => "per span",
+            Spans::PerSymbol(_) => "per span and symbol",
+            Spans::Factored { .. } => "factored",
+        }
+    }
+
+    /// The number of stored values.
+    pub fn len(&self) -> usize {
+        match self {
+            Spans::None => 0,
+            Spans::PerSpan(values) | Spans::PerSymbol(values) => values.len(),
+            Spans::Factored { spans, symbols } => spans.len() + symbols.len(),
+        }
+    }
+
+    /// True if there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True if the score depends on the symbol.
+    pub fn by_symbol(&self) -> bool {
+        matches!(self, Spans::PerSymbol(_) | Spans::Factored { .. })
+    }
+}
+
+/// A batch of sentences with scores of words, spans and rules.
+///
+/// ```
+/// use zhat::model::{Hypertree, Rules, Symbols};
+/// // Three words, one symbol, every rule allowed: two binary trees.
+/// let model = Hypertree::new(Symbols::same(1), vec![0.0; 3].into(), vec![3], Rules::Any)?;
+/// assert_eq!((model.batch(), model.positions()), (1, 3));
+/// # Ok::<(), zhat::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypertree<F: Real = f64> {
+    symbols: Symbols,
+    words: Values<F>,
+    roots: Values<F>,
+    spans: Spans<F>,
+    rules: Rules<F>,
+    unary: Option<UnaryRules<F>>,
+    lengths: Vec<usize>,
+    positions: usize,
+    names: Option<std::sync::Arc<TreeNames>>,
+    magnitudes: Magnitudes,
+}
+
+/// The largest absolute value of each kind of score.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Magnitudes {
+    words: f64,
+    roots: f64,
+    spans: f64,
+    rules: f64,
+    unary: f64,
+}
+
+fn fail<T>(message: String) -> Result<T> {
+    Err(Error::Model(message))
+}
+
+impl<F: Real> Hypertree<F> {
+    /// A batch of sentences with the scores of words, B×T×P with B = `lengths.len()` and the same T ≥ 1 for
+    /// all sentences, and rules. Only the first `lengths[b]` words of sentence b are used. All symbols that
+    /// can be divided are possible roots, with score 0. Nothing is copied.
+    ///
+    /// # Errors
+    /// If there is no symbol or no sentence, an array has the wrong length, a sentence has no word or more
+    /// than T, a symbol of a rule is out of range, a score is NaN or +∞, or a sum of scores could overflow.
+    pub fn new(symbols: Symbols, words: Values<F>, lengths: Vec<usize>, rules: Rules<F>) -> Result<Self> {
+        let Symbols { all, heads, tags } = symbols;
+        if heads == 0 || heads > all || tags == 0 || tags > all || all > heads + tags {
+            return fail(format!(
+                "symbols: {heads} heads and {tags} tags do not make {all} symbols; every symbol is one of the \
+                 first (heads) or of the last (tags)"
+            ));
+        }
+        if lengths.is_empty() {
+            return fail("lengths: a batch has at least one sentence".into());
+        }
+        let row = tags.saturating_mul(lengths.len());
+        if words.is_empty() || !words.len().is_multiple_of(row) {
+            return fail(format!(
+                "words: {} numbers are not B × T × P for {} sentences and {tags} tags",
+                words.len(),
+                lengths.len()
+            ));
+        }
+        let positions = words.len() / row;
+        if let Some(b) = lengths.iter().position(|&length| length == 0 || length > positions) {
+            let found = lengths[b];
+            return fail(format!("lengths: sentence {b} has {found} words, expected 1 to {positions}"));
+        }
+        let mut magnitudes =
+            Magnitudes { rules: rules.check(symbols, lengths.len())?, ..Magnitudes::default() };
+        for (b, &length) in lengths.iter().enumerate() {
+            let first = b * positions * tags;
+            let largest = check_scores("words", &words, first..first + length * tags)?;
+            magnitudes.words = magnitudes.words.max(largest);
+        }
+        let roots = vec![F::ZERO; heads].into();
+        let model = Hypertree {
+            symbols,
+            words,
+            roots,
+            spans: Spans::None,
+            rules,
+            unary: None,
+            lengths,
+            positions,
+            names: None,
+            magnitudes,
+        };
+        model.checked()
+    }
+
+    /// The same with scores of roots: N, or B×N for one set per sentence.
+    ///
+    /// # Errors
+    /// If the array has the wrong length, a score is NaN or +∞, or a sum of scores could overflow.
+    pub fn with_roots(mut self, roots: Values<F>) -> Result<Self> {
+        let heads = self.symbols.heads;
+        if roots.len() != heads && roots.len() != heads * self.batch() {
+            return fail(format!(
+                "roots: found {} numbers, expected N = {heads} or B × N = {}",
+                roots.len(),
+                heads * self.batch()
+            ));
+        }
+        self.magnitudes.roots = check_scores("roots", &roots, 0..roots.len())?;
+        self.roots = roots;
+        self.checked()
+    }
+
+    /// The same with scores of spans.
+    ///
+    /// # Errors
+    /// If an array has the wrong length, a score is NaN or +∞, an embedding is not finite, or a sum of scores
+    /// could overflow.
+    pub fn with_spans(mut self, spans: Spans<F>) -> Result<Self> {
+        let (cells, heads) = (self.batch() * self.positions * self.positions, self.symbols.heads);
+        let expect = |name: &str, found: usize, expected: usize, form: &str| match found == expected {
+            true => Ok(()),
+            false => fail(format!("{name}: found {found} numbers, expected {form} = {expected}")),
+        };
+        self.magnitudes.spans = match &spans {
+            Spans::None => 0.0,
+            Spans::PerSpan(values) => {
+                expect("spans", values.len(), cells, "B × T × T")?;
+                self.check_used("spans", values, 1)?
+            }
+            Spans::PerSymbol(values) => {
+                expect("spans", values.len(), cells.saturating_mul(heads), "B × T × T × N")?;
+                self.check_used("spans", values, heads)?
+            }
+            Spans::Factored { spans, symbols } => {
+                let size = symbols.len() / heads;
+                if size == 0 || !symbols.len().is_multiple_of(heads) {
+                    return fail(format!(
+                        "symbol embeddings: {} numbers are not N × D for {heads} symbols",
+                        symbols.len()
+                    ));
+                }
+                expect("span embeddings", spans.len(), cells.saturating_mul(size), "B × T × T × D")?;
+                let of_spans = self.check_used("span embeddings", spans, size)?;
+                let of_symbols = check_scores("symbol embeddings", symbols, 0..symbols.len())?;
+                for (name, values) in [("span embeddings", spans), ("symbol embeddings", symbols)] {
+                    if let Some(at) = values.iter().position(|x| *x == F::NEG_INFINITY) {
+                        return fail(format!("{name}: number {at} is not finite"));
+                    }
+                }
+                of_spans * of_symbols * size as f64
+            }
+        };
+        self.spans = spans;
+        self.checked()
+    }
+
+    /// The same with unary rules k → a, whose heads can be divided. A node may be rewritten by any number of
+    /// them before it is divided or covers a word.
+    ///
+    /// # Errors
+    /// If a symbol is out of range, a rule is given twice, a score is NaN or +∞, or the sum over repeated
+    /// rules diverges; the message names the cycle.
+    pub fn with_unary(mut self, rules: Vec<UnaryRule>, scores: Values<F>) -> Result<Self> {
+        self.magnitudes.unary = check_scores("unary", &scores, 0..scores.len())?;
+        let name = |k: usize| self.symbol_name(k);
+        self.unary = match rules.is_empty() {
+            true => None,
+            false => Some(UnaryRules::new(rules, scores, self.symbols, &name)?),
+        };
+        self.checked()
+    }
+
+    /// The same with names of symbols and words, for printed trees.
+    ///
+    /// # Errors
+    /// If the number of names is not that of the symbols, or that of the words of a sentence.
+    pub fn with_names(mut self, names: TreeNames) -> Result<Self> {
+        names.check(self.symbols, &self.lengths)?;
+        self.names = Some(std::sync::Arc::new(names));
+        Ok(self)
+    }
+
+    fn check_used(&self, name: &str, values: &[F], per_span: usize) -> Result<f64> {
+        let mut largest = 0.0f64;
+        for (b, &length) in self.lengths.iter().enumerate() {
+            for i in 0..length {
+                let row = (b * self.positions + i) * self.positions;
+                let used = (row + i + 1) * per_span..(row + length) * per_span;
+                largest = largest.max(check_scores(name, values, used)?);
+            }
+        }
+        Ok(largest)
+    }
+
+    fn checked(self) -> Result<Self> {
+        let Magnitudes { words, roots, spans, rules, unary } = self.magnitudes;
+        let largest = words.max(roots).max(spans).max(rules).max(unary);
+        if self.magnitude() > LARGEST_TOTAL || largest > F::MAX.to_f64() / 64.0 {
+            return fail("the scores are too large: their sum would overflow".into());
+        }
+        Ok(self)
+    }
+
+    /// B, the number of sentences.
+    pub fn batch(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// T, the number of words in the arrays.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// The number of words of each sentence.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The numbers of symbols.
+    pub fn symbols(&self) -> Symbols {
+        self.symbols
+    }
+
+    /// The scores of words, B×T×P.
+    pub fn words(&self) -> &[F] {
+        &self.words
+    }
+
+    /// The scores of the tags of word i of sentence b, P.
+    pub fn word(&self, b: usize, i: usize) -> &[F] {
+        let (at, tags) = (b * self.positions + i, self.symbols.tags);
+        &self.words[at * tags..(at + 1) * tags]
+    }
+
+    /// The scores of roots, N or B×N.
+    pub fn roots(&self) -> &[F] {
+        &self.roots
+    }
+
+    /// The scores of the roots of sentence b, N.
+    pub fn root(&self, b: usize) -> &[F] {
+        let heads = self.symbols.heads;
+        let first = if self.roots.len() == heads { 0 } else { b * heads };
+        &self.roots[first..first + heads]
+    }
+
+    /// The scores of spans.
+    pub fn spans(&self) -> &Spans<F> {
+        &self.spans
+    }
+
+    /// The score of words i … j of sentence b, i < j, as a node with this symbol.
+    pub fn span(&self, b: usize, i: usize, j: usize, symbol: usize) -> f64 {
+        let at = (b * self.positions + i) * self.positions + j;
+        match &self.spans {
+            Spans::None => 0.0,
+            Spans::PerSpan(values) => values[at].to_f64(),
+            Spans::PerSymbol(values) => values[at * self.symbols.heads + symbol].to_f64(),
+            Spans::Factored { spans, symbols } => {
+                let size = symbols.len() / self.symbols.heads;
+                let (span, symbol) = (&spans[at * size..][..size], &symbols[symbol * size..][..size]);
+                span.iter().zip(symbol).map(|(x, y)| x.to_f64() * y.to_f64()).sum()
+            }
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules<F> {
+        &self.rules
+    }
+
+    /// The unary rules, if there are any.
+    pub fn unary(&self) -> Option<&UnaryRules<F>> {
+        self.unary.as_ref()
+    }
+
+    /// The names of symbols and words, if they are known.
+    pub fn names(&self) -> Option<&TreeNames> {
+        self.names.as_deref()
+    }
+
+    /// The name of a symbol, or its number.
+    pub fn symbol_name(&self, symbol: usize) -> String {
+        match &self.names {
+            Some(names) => names.symbols[symbol].clone(),
+            None => symbol.to_string(),
+        }
+    }
+
+    /// The score of a tree over sentence b, its nodes in the order of [`Constituent`]; −∞ if they are no
+    /// tree.
+    pub fn score(&self, b: usize, nodes: &[Constituent]) -> f64 {
+        let mut rest = nodes;
+        let whole = nodes.first().is_some_and(|root| (root.first, root.last + 1) == (0, self.lengths[b]));
+        let total = if whole { self.subtree(b, &mut rest) } else { None };
+        match (total, nodes.first()) {
+            (Some(total), Some(root)) if rest.is_empty() && root.symbol < self.symbols.heads => {
+                self.root(b)[root.symbol].to_f64() + total
+            }
+            _ => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The score of the tree at the front of `rest`, which is removed.
+    fn subtree(&self, b: usize, rest: &mut &[Constituent]) -> Option<f64> {
+        let (&node, tail) = rest.split_first()?;
+        *rest = tail;
+        let Constituent { first, last, symbol } = node;
+        let child = tail.first().filter(|child| child.first == first && child.last <= last);
+        match child {
+            Some(child) if child.last == last => {
+                let step = self.unary.as_ref()?.score(symbol, child.symbol)?;
+                Some(step + self.subtree(b, rest)?)
+            }
+            Some(left) if left.last < last && symbol < self.symbols.heads => {
+                let (left, own) = (*left, self.span(b, first, last, symbol));
+                let of_left = self.subtree(b, rest)?;
+                let right = *rest.first()?;
+                if (right.first, right.last) != (left.last + 1, last) {
+                    return None;
+                }
+                let rule = self.rules.score(self.symbols, b, symbol, left.symbol, right.symbol);
+                Some(own + rule + of_left + self.subtree(b, rest)?)
+            }
+            _ if first == last && (self.symbols.first_tag()..self.symbols.all).contains(&symbol) => {
+                Some(self.word(b, first)[symbol - self.symbols.first_tag()].to_f64())
+            }
+            _ => None,
+        }
+    }
+
+    /// The number of stored scores.
+    pub fn values(&self) -> usize {
+        let unary = self.unary.as_ref().map_or(0, |unary| unary.scores().len());
+        self.words.len() + self.roots.len() + self.spans.len() + self.rules.len() + unary
+    }
+
+    /// The memory of the scores, in bytes.
+    pub fn bytes(&self) -> usize {
+        let rules = if let Rules::Sparse { rules, .. } = &self.rules { size_of_val(&rules[..]) } else { 0 };
+        self.values() * size_of::<F>() + rules
+    }
+
+    /// An upper bound on |score| of any possible tree without repeated unary rules.
+    pub fn magnitude(&self) -> f64 {
+        let Magnitudes { words, roots, spans, rules, unary } = self.magnitudes;
+        let longest = self.lengths.iter().copied().max().unwrap_or(0) as f64;
+        let chain = unary * self.unary.as_ref().map_or(0, |unary| unary.involved()) as f64;
+        roots + longest * (words + spans + rules + 2.0 * chain)
+    }
+
+    /// The model conditioned on the tags of some words. In an observation, `state` is a symbol.
+    ///
+    /// log Z of the result is the log weight of the evidence.
+    ///
+    /// # Errors
+    /// If a sentence, word or symbol is out of range, or the tag of a word is given twice.
+    pub fn condition(&self, evidence: &[Observed]) -> Result<Self> {
+        let mut words = self.words.to_vec();
+        let tags = self.symbols.tags;
+        for (n, &Observed { sequence, position, state }) in evidence.iter().enumerate() {
+            let fail = |message: String| Err(Error::argument("evidence", message));
+            let Some(&length) = self.lengths.get(sequence) else {
+                return fail(format!("there is no sentence {sequence}; the batch has {}", self.batch()));
+            };
+            if position >= length {
+                return fail(format!(
+                    "sentence {sequence} has {length} words, so there is no word {position}"
+                ));
+            }
+            if state < self.symbols.first_tag() || state >= self.symbols.all {
+                return fail(format!(
+                    "symbol {state} covers no single word; such symbols are {} to {}",
+                    self.symbols.first_tag(),
+                    self.symbols.all - 1
+                ));
+            }
+            let same = |other: &Observed| (other.sequence, other.position) == (sequence, position);
+            if evidence[..n].iter().any(same) {
+                return fail(format!("the tag of word {position} of sentence {sequence} is given twice"));
+            }
+            let row = &mut words[(sequence * self.positions + position) * tags..][..tags];
+            let kept = row[state - self.symbols.first_tag()];
+            row.fill(F::NEG_INFINITY);
+            row[state - self.symbols.first_tag()] = kept;
+        }
+        Ok(Hypertree { words: words.into(), ..self.clone() })
+    }
+}
