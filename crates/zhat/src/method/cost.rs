@@ -223,3 +223,18 @@ pub(crate) mod spanning_trees {
     pub const PER_ARC: f64 = 1e-8;
     pub const PER_CALL: f64 = 2e-5;
 }
+
+/// Trees over words.
+pub(crate) mod inside_outside {
+    /// Seconds per multiplication of a matrix product in double precision, of one with maxima and of one with
+    /// derivatives.
+    pub const PER_PRODUCT: f64 = 5e-11;
+    pub const PER_MAXIMUM: f64 = 1e-9;
+    pub const PER_DUAL: f64 = 2e-10;
+    /// Seconds per term of other sums, and of sums over listed rules.
+    pub const PER_TERM: f64 = 3e-10;
+    pub const PER_LISTED: f64 = 2e-9;
+    /// Seconds per weight, and per sentence.
+    pub const PER_EXP: f64 = 3e-9;
+    pub const PER_CALL: f64 = 3e-5;
+}

@@ -23,6 +23,16 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub(crate) fn columns_count(&self) -> usize {
+        self.columns
+    }
+
     /// A view of some of the columns; nothing is copied.
     ///
     /// # Panics
@@ -46,6 +56,17 @@ impl<'a, T> Matrix<'a, T> {
             row_stride: self.column_stride,
             column_stride: self.row_stride,
         }
+    }
+}
+
+impl<T: Copy> Matrix<'_, T> {
+    /// The element in a row and column.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline(always)]
+    pub(crate) fn at(&self, row: usize, column: usize) -> T {
+        self.data[row * self.row_stride + column * self.column_stride]
     }
 }
 

@@ -35,7 +35,10 @@ pub use sequence::{
     ChainGradient, NodeMarginals, Path, PathSamples, RelaxedSamples, Segmentation, SemiMarkovGradient,
     TransitionGradient,
 };
-pub use tree::{DependencyGradient, HeadMarginals, Tree};
+pub use tree::{
+    Constituent, DependencyGradient, HeadMarginals, HypertreeGradient, ParseTree, RuleGradient, SpanGradient,
+    SpanMarginals, Tree,
+};
 pub use values::{Beliefs, BestState, FactorBeliefs, Law, Samples};
 
 use crate::answer::Answer;

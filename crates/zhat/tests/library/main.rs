@@ -19,6 +19,7 @@ mod dependency;
 mod divergences;
 mod golden;
 mod guarantees;
+mod hypertree;
 mod importance;
 mod importance_bounds;
 mod k_best;

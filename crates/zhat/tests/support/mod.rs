@@ -4,6 +4,7 @@
 pub mod double_double;
 pub mod input;
 pub mod oracle;
+pub mod parses;
 pub mod sequences;
 pub mod statistics;
 pub mod structures;

@@ -1,6 +1,7 @@
 //! Dynamic programming on chains, semi-Markov chains and trees: exact and randomized methods.
 
 pub(crate) mod forward_backward;
+pub(crate) mod grammar;
 // The public trait `SequenceModel` has hidden methods that take lattices. Only this crate can call them.
 #[allow(private_interfaces)]
 pub(crate) mod lattice;
@@ -9,6 +10,7 @@ mod sequence;
 pub(crate) mod tree;
 
 pub use forward_backward::{ForwardBackward, RelaxedTape};
+pub use grammar::InsideOutside;
 pub use randomized::{
     Chosen, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, SparseTape,
     StateChoice, StateProposal, States, Support,

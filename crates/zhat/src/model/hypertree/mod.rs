@@ -24,6 +24,7 @@ use crate::numeric::Real;
 use crate::query::tree::Constituent;
 
 pub use names::TreeNames;
+pub(crate) use rules::part as rules_part;
 pub use rules::{Rule, Rules};
 pub use unary::{Closure, UnaryRule, UnaryRules};
 
@@ -394,42 +395,113 @@ impl<F: Real> Hypertree<F> {
     /// The score of a tree over sentence b, its nodes in the order of [`Constituent`]; −∞ if they are no
     /// tree.
     pub fn score(&self, b: usize, nodes: &[Constituent]) -> f64 {
-        let mut rest = nodes;
-        let whole = nodes.first().is_some_and(|root| (root.first, root.last + 1) == (0, self.lengths[b]));
-        let total = if whole { self.subtree(b, &mut rest) } else { None };
-        match (total, nodes.first()) {
-            (Some(total), Some(root)) if rest.is_empty() && root.symbol < self.symbols.heads => {
-                self.root(b)[root.symbol].to_f64() + total
+        self.checked_score(b, nodes).unwrap_or(f64::NEG_INFINITY)
+    }
+
+    fn checked_score(&self, b: usize, nodes: &[Constituent]) -> Option<f64> {
+        let root = nodes.first().filter(|root| (root.first, root.last + 1) == (0, self.lengths[b]))?;
+        let mut total = self.root(b).get(root.symbol)?.to_f64();
+        // Divided nodes whose right part comes later, with the left part.
+        let mut open: Vec<(Constituent, Constituent)> = Vec::new();
+        for (at, &node) in nodes.iter().enumerate() {
+            let Constituent { first, last, symbol } = node;
+            let next = nodes.get(at + 1);
+            match next.filter(|next| next.first == first && next.last <= last) {
+                Some(child) if child.last == last => {
+                    total += self.unary.as_ref()?.score(symbol, child.symbol)?;
+                }
+                Some(left) if symbol < self.symbols.heads => {
+                    total += self.span(b, first, last, symbol);
+                    open.push((node, *left));
+                }
+                Some(_) => return None,
+                None => {
+                    let tag = symbol.checked_sub(self.symbols.first_tag()).filter(|_| first == last)?;
+                    total += self.word(b, first).get(tag)?.to_f64();
+                    let Some((whole, left)) = open.pop() else {
+                        return next.is_none().then_some(total);
+                    };
+                    let right =
+                        next.filter(|right| (right.first, right.last) == (left.last + 1, whole.last))?;
+                    total += self.rules.score(self.symbols, b, whole.symbol, left.symbol, right.symbol);
+                }
             }
-            _ => f64::NEG_INFINITY,
+        }
+        None
+    }
+
+    /// The same model with rules of another form and the same scores.
+    pub(crate) fn with_rules(&self, rules: Rules<F>) -> Self {
+        Hypertree { rules, ..self.clone() }
+    }
+
+    /// The model of one sentence.
+    pub(crate) fn only(&self, b: usize) -> Self {
+        let (cells, heads) = (self.positions * self.positions, self.symbols.heads);
+        let one = |values: &Values<F>, length: usize| -> Values<F> {
+            values[b * length..(b + 1) * length].to_vec().into()
+        };
+        let spans = match &self.spans {
+            Spans::None => Spans::None,
+            Spans::PerSpan(values) => Spans::PerSpan(one(values, cells)),
+            Spans::PerSymbol(values) => Spans::PerSymbol(one(values, cells * heads)),
+            Spans::Factored { spans, symbols } => Spans::Factored {
+                spans: one(spans, cells * (symbols.len() / heads)),
+                symbols: symbols.clone(),
+            },
+        };
+        Hypertree {
+            words: one(&self.words, self.positions * self.symbols.tags),
+            roots: self.root(b).to_vec().into(),
+            rules: self.rules.only(self.symbols, b),
+            spans,
+            lengths: vec![self.lengths[b]],
+            names: None,
+            ..self.clone()
         }
     }
 
-    /// The score of the tree at the front of `rest`, which is removed.
-    fn subtree(&self, b: usize, rest: &mut &[Constituent]) -> Option<f64> {
-        let (&node, tail) = rest.split_first()?;
-        *rest = tail;
-        let Constituent { first, last, symbol } = node;
-        let child = tail.first().filter(|child| child.first == first && child.last <= last);
-        match child {
-            Some(child) if child.last == last => {
-                let step = self.unary.as_ref()?.score(symbol, child.symbol)?;
-                Some(step + self.subtree(b, rest)?)
+    /// The trees of positive weight: scores of −∞ stay, and all others become equal. Unary rules get weights
+    /// whose sums converge.
+    pub(crate) fn support(&self) -> Hypertree<f64> {
+        let flat = |values: &[F], score: f64| -> Values<f64> {
+            let of = |x: &F| if x.to_f64() > f64::NEG_INFINITY { score } else { f64::NEG_INFINITY };
+            values.iter().map(of).collect::<Vec<f64>>().into()
+        };
+        let spans = match &self.spans {
+            Spans::None | Spans::Factored { .. } => Spans::None,
+            Spans::PerSpan(values) => Spans::PerSpan(flat(values, 0.0)),
+            Spans::PerSymbol(values) => Spans::PerSymbol(flat(values, 0.0)),
+        };
+        let rules = match &self.rules {
+            Rules::Any => Rules::Any,
+            Rules::Dense(values) => Rules::Dense(flat(values, 0.0)),
+            Rules::Sparse { rules, scores } => {
+                Rules::Sparse { rules: rules.clone(), scores: flat(scores, 0.0) }
             }
-            Some(left) if left.last < last && symbol < self.symbols.heads => {
-                let (left, own) = (*left, self.span(b, first, last, symbol));
-                let of_left = self.subtree(b, rest)?;
-                let right = *rest.first()?;
-                if (right.first, right.last) != (left.last + 1, last) {
-                    return None;
-                }
-                let rule = self.rules.score(self.symbols, b, symbol, left.symbol, right.symbol);
-                Some(own + rule + of_left + self.subtree(b, rest)?)
-            }
-            _ if first == last && (self.symbols.first_tag()..self.symbols.all).contains(&symbol) => {
-                Some(self.word(b, first)[symbol - self.symbols.first_tag()].to_f64())
-            }
-            _ => None,
+            Rules::LowRank { rank, heads, left, right } => Rules::LowRank {
+                rank: *rank,
+                heads: flat(heads, 0.0),
+                left: flat(left, 0.0),
+                right: flat(right, 0.0),
+            },
+        };
+        let unary = self.unary.as_ref().and_then(|unary| {
+            let score = -(2.0 * unary.rules().len() as f64).ln();
+            let scores = flat(unary.scores(), score);
+            UnaryRules::new(unary.rules().to_vec(), scores, self.symbols, &|k| k.to_string()).ok()
+        });
+        Hypertree {
+            symbols: self.symbols,
+            words: flat(&self.words, 0.0),
+            roots: flat(&self.roots, 0.0),
+            spans,
+            rules,
+            unary,
+            lengths: self.lengths.clone(),
+            positions: self.positions,
+            names: None,
+            magnitudes: self.magnitudes,
         }
     }
 

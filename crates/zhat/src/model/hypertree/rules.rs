@@ -188,9 +188,27 @@ impl<F: Real> Rules<F> {
         }
     }
 
-    /// Dense rules for the same model; `None` if they are sparse or dense already.
-    pub fn expanded(&self, symbols: Symbols, batch: usize) -> Option<Values<F>> {
-        self.rank()?;
+    /// The rules of one sentence.
+    pub(super) fn only(&self, symbols: Symbols, b: usize) -> Self {
+        let Symbols { all, heads: count, .. } = symbols;
+        let one = |values: &Values<F>, length: usize| match values.len() > length {
+            true => part(values, length, b).to_vec().into(),
+            false => values.clone(),
+        };
+        match self {
+            Rules::Dense(values) => Rules::Dense(one(values, count * all * all)),
+            Rules::LowRank { rank, heads, left, right } => Rules::LowRank {
+                rank: *rank,
+                heads: one(heads, count * rank),
+                left: one(left, all * rank),
+                right: one(right, all * rank),
+            },
+            other => other.clone(),
+        }
+    }
+
+    /// The same rules as a dense table, N×S×S or B×N×S×S.
+    pub fn expanded(&self, symbols: Symbols, batch: usize) -> Values<F> {
         let Symbols { all, heads, .. } = symbols;
         let sets = if self.per_sentence(symbols) { batch } else { 1 };
         let mut values = Vec::with_capacity(sets * heads * all * all);
@@ -202,7 +220,7 @@ impl<F: Real> Rules<F> {
                 }
             }
         }
-        Some(values.into())
+        values.into()
     }
 }
 

@@ -1,0 +1,562 @@
+//! The inside and outside passes over the spans of a group of sentences, for any form of rules and any kind of
+//! numbers.
+//!
+//! For a span (i, j) and a symbol k, inside(i, j, k) is the sum over trees of the words i … j whose root is k.
+//! A row of inside values is stored divided by its largest, with the logarithm of that beside it. outside is
+//! the derivative of log Z with respect to such a row; their product is the expected number of nodes.
+//!
+//! Two conditions show that nothing was lost by underflow. Either every value is large enough, or, after the
+//! outside pass, the sum of all derivatives times the largest possible loss is small. Groups that meet neither
+//! are done again with [`Wide`](super::number::Wide) numbers.
+
+use rayon::prelude::*;
+
+use super::cells::{Cells, Part, Span};
+use super::number::Number;
+use super::source::{Source, SpanScores};
+use crate::error::Result;
+use crate::model::Closure;
+use crate::run::Clock;
+
+/// A relative error of 2⁻³⁰ by underflow is none in single precision, and of 2⁻⁶⁰ none in double precision.
+fn negligible<G: Number>() -> f64 {
+    G::EPSILON * 2f64.powi(-8)
+}
+
+/// How a form of rules sums over the divisions of spans.
+pub trait Core<G: Number>: Send + Sync + Sized {
+    /// What the outside pass stores.
+    type Back: Send;
+
+    /// The length of the rows of spans.
+    fn size(&self) -> usize;
+    /// What is added to the score of each head; empty for nothing.
+    fn shifts(&self) -> &[f64];
+    /// An upper bound on the number of products in a sum, and on the factors by which they exceed 1.
+    fn terms(&self) -> f64;
+
+    /// Called when the rows of words are known.
+    fn words_known(&mut self, chart: &Chart<G>);
+    /// The sums of spans of one width, and the logarithm of what they must be multiplied by.
+    fn sums(&mut self, chart: &Chart<G>, list: &[Span], rows: &mut [G], bases: &mut [f64]);
+    /// Called when the rows of spans of one width are known.
+    fn spans_known(&mut self, chart: &Chart<G>, width: usize);
+    /// The inside values of the heads of a span.
+    fn heads(&self, row: &[G]) -> Vec<G>;
+
+    /// Starts an outside pass.
+    fn back(&self, chart: &Chart<G>) -> Self::Back;
+    /// Adds the derivative with respect to the heads of a whole sentence.
+    fn from_root(&self, back: &mut Self::Back, row: &[G], derivative: &[G], to: &mut [G]);
+    /// The derivatives with respect to the rows of spans of one width, by all wider spans.
+    fn gather(&self, back: &mut Self::Back, chart: &Chart<G>, list: &[Span], rows: &mut [G]);
+    /// Takes the derivatives with respect to the sums of spans of one width.
+    fn spread(&self, back: &mut Self::Back, chart: &Chart<G>, list: &[Span], sums: &[G]);
+    /// The derivatives with respect to the rows of words.
+    fn gather_words(&self, back: &mut Self::Back, chart: &Chart<G>, rows: &mut [G]);
+    /// The sum of all other derivatives of a sentence, for the bound on what is lost.
+    fn other_derivatives(&self, back: &Self::Back, chart: &Chart<G>, sentence: usize) -> f64;
+}
+
+/// The inside values of a group of sentences.
+pub struct Chart<G> {
+    pub cells: Cells,
+    /// The number of symbols.
+    pub symbols: usize,
+    /// The length of the rows of spans.
+    pub size: usize,
+    /// The symbols of the rows of words: so many from the first.
+    pub tags: usize,
+    pub first_tag: usize,
+    /// One row per word, after unary rules, and the logarithm of its scale.
+    pub words: Vec<G>,
+    pub word_scales: Vec<f64>,
+    /// One row per span, after unary rules, and the logarithm of its scale.
+    pub spans: Vec<G>,
+    pub span_scales: Vec<f64>,
+    /// ln of the factor between the sums of a span and its row.
+    norms: Vec<f64>,
+    /// The same rows before unary rules; empty if there are none.
+    bare_words: Vec<G>,
+    bare_spans: Vec<G>,
+    /// The weights of roots, one row per sentence, and the logarithm of their scale.
+    roots: Vec<G>,
+    root_scales: Vec<f64>,
+    /// Z of each sentence, without its scale.
+    totals: Vec<G>,
+    /// log Z of each sentence.
+    pub log_partition: Vec<f64>,
+    /// Whether every value of a sentence is large enough to be accurate.
+    pub large: Vec<bool>,
+    pub unary: Option<Unary<G>>,
+}
+
+/// The sums over unary rules.
+pub struct Unary<G> {
+    /// k, a and the weight of all ways from k to a.
+    entries: Vec<(usize, usize, G)>,
+    /// The symbols that occur.
+    involved: Vec<usize>,
+}
+
+impl<G: Number> Unary<G> {
+    pub fn new(closure: &Closure, slopes: &[f64]) -> Self {
+        let mut involved: Vec<usize> = closure.entries.iter().map(|entry| entry.0).collect();
+        involved.dedup();
+        let slope = |i: usize| slopes.get(i).copied().unwrap_or(0.0);
+        let entry = |(i, &(k, a, log)): (usize, &(usize, usize, f64))| (k, a, G::exp(log, slope(i)));
+        Unary { entries: closure.entries.iter().enumerate().map(entry).collect(), involved }
+    }
+
+    /// The symbols that a symbol can become, and the weight of all ways to them.
+    pub fn from(&self, symbol: usize) -> impl Iterator<Item = (usize, G)> + '_ {
+        let first = self.entries.partition_point(|entry| entry.0 < symbol);
+        let own = self.entries[first..].iter().take_while(move |entry| entry.0 == symbol);
+        own.map(|&(_, a, weight)| (a, weight))
+    }
+
+    /// The weight of all ways from one symbol to another.
+    pub fn weight(&self, symbol: usize, to: usize) -> Option<G> {
+        self.from(symbol).find(|(a, _)| *a == to).map(|(_, weight)| weight)
+    }
+
+    /// Row k of the result is Σ_a C(k, a)·rowₐ, or its transpose, for symbols from `first`.
+    fn apply(&self, row: &mut [G], first: usize, transposed: bool) {
+        let place = |k: usize| (first..first + row.len()).contains(&k).then(|| k - first);
+        let before: Vec<G> = row.to_vec();
+        let known: Vec<usize> = self.involved.iter().filter_map(|&k| place(k)).collect();
+        let size = (first, row.len());
+        known.into_iter().for_each(|k| row[k] = G::ZERO);
+        for &(k, a, weight) in &self.entries {
+            let (to, from) = if transposed { (a, k) } else { (k, a) };
+            let inside = |k: usize| (size.0..size.0 + size.1).contains(&k);
+            if inside(to) && inside(from) {
+                row[to - first] = row[to - first].plus(weight.times(before[from - first]));
+            }
+        }
+    }
+}
+
+/// exp(logs − shift) with slopes, and the shift: the largest logarithm, or 0 if all are −∞.
+fn exp_shifted<G: Number>(logs: &mut [f64], slopes: &[f64], out: &mut [G]) -> f64 {
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if top == f64::NEG_INFINITY {
+        out.fill(G::ZERO);
+        return top;
+    }
+    logs.iter_mut().for_each(|x| *x -= top);
+    exp_all(logs, slopes, out);
+    top
+}
+
+/// exp(logs) with slopes, which may be empty.
+pub fn exp_all<G: Number>(logs: &[f64], slopes: &[f64], out: &mut [G]) {
+    if slopes.is_empty() {
+        return G::exp_row(logs, out);
+    }
+    for ((out, &log), &slope) in out.iter_mut().zip(logs).zip(slopes) {
+        *out = G::exp(log, slope);
+    }
+}
+
+/// Rows that are worked on in parallel only if they are long.
+pub fn for_rows<T: Send, U: Send>(
+    rows: &mut [T],
+    size: usize,
+    others: &mut [U],
+    work: impl Fn(usize, &mut [T], &mut U) + Sync,
+) {
+    if rows.len() < 1 << 13 || size == 0 {
+        for (i, (row, other)) in rows.chunks_mut(size.max(1)).zip(others).enumerate() {
+            work(i, row, other);
+        }
+        return;
+    }
+    let all = rows.par_chunks_mut(size).zip(others.par_iter_mut()).enumerate();
+    all.for_each(|(i, (row, other))| work(i, row, other));
+}
+
+/// What is known about a row after it is divided by its largest number.
+#[derive(Clone, Copy, Default)]
+struct Normal {
+    /// ln of what its numbers were multiplied by, with the opposite sign.
+    norm: f64,
+    /// Whether all its numbers were large enough.
+    large: bool,
+}
+
+/// Multiplies a row of sums by exp(scores) and divides it by its largest number.
+fn normalise<G: Number>(row: &mut [G], scores: Option<(&[f64], &[f64])>, smallest: f64) -> Normal {
+    // Entries of weight 0 need not be large.
+    let small = |x: &G| x.to_f64() < smallest;
+    let lost = |row: &[G], logs: &[f64]| {
+        G::TINY > 0.0 && row.iter().zip(logs).any(|(x, log)| *log > f64::NEG_INFINITY && small(x))
+    };
+    let (mut large, mut norm) = match scores {
+        Some((logs, slopes)) => {
+            let large = !lost(row, logs);
+            let mut weights = vec![G::ZERO; row.len()];
+            let top = exp_shifted(&mut logs.to_vec(), slopes, &mut weights);
+            row.iter_mut().zip(weights).for_each(|(x, weight)| *x = x.times(weight));
+            (large, top)
+        }
+        None => (G::TINY == 0.0 || !row.iter().any(small), 0.0),
+    };
+    let largest = row.iter().fold(G::ZERO, |top, &x| if x.exceeds(top) { x } else { top });
+    if largest.is_zero() || norm == f64::NEG_INFINITY {
+        row.fill(G::ZERO);
+        return Normal { norm: f64::NEG_INFINITY, large: false };
+    }
+    norm += largest.ln();
+    row.iter_mut().for_each(|x| *x = x.over_constant(largest));
+    if let Some((logs, _)) = scores {
+        large &= !lost(row, logs);
+    }
+    Normal { norm, large }
+}
+
+/// The multipliers of the spans of one width: their scores and the shifts of rules, by span.
+pub struct Multipliers {
+    scores: SpanScores,
+    slopes: Vec<f64>,
+    shifts: Vec<f64>,
+    size: usize,
+}
+
+impl Multipliers {
+    pub fn new(source: &Source<'_>, list: &[Span], shifts: &[f64], size: usize) -> Self {
+        let places: Vec<(usize, usize, usize)> =
+            list.iter().map(|span| (source.sentences[span.sentence], span.first, span.last)).collect();
+        let (scores, slopes) = source.spans(&places);
+        Multipliers { scores, slopes, shifts: shifts.to_vec(), size }
+    }
+
+    /// Scores and slopes of span `at`; `None` if all are 0.
+    fn of(&self, at: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (own, size) = (at * self.size, self.size);
+        let (mut scores, slopes) = match &self.scores {
+            SpanScores::None if self.shifts.is_empty() => return None,
+            SpanScores::None => (vec![0.0; size], Vec::new()),
+            SpanScores::Each(scores) => {
+                (vec![scores[at]; size], self.slopes.get(at).map_or(Vec::new(), |&slope| vec![slope; size]))
+            }
+            SpanScores::Rows(scores) => {
+                let slopes = self.slopes.get(own..own + size).unwrap_or(&[]);
+                (scores[own..own + size].to_vec(), slopes.to_vec())
+            }
+        };
+        scores.iter_mut().zip(&self.shifts).for_each(|(score, shift)| *score += shift);
+        Some((scores, slopes))
+    }
+}
+
+impl<G: Number> Chart<G> {
+    /// The row of a part of a sentence, the first symbol of the row, and the logarithm of its scale.
+    pub fn row(&self, part: Part) -> (&[G], usize, f64) {
+        match part {
+            Part::Word(at) => {
+                (&self.words[at * self.tags..(at + 1) * self.tags], self.first_tag, self.word_scales[at])
+            }
+            Part::Span(at) => (self.span(at), 0, self.span_scales[at]),
+        }
+    }
+
+    /// The row of a span.
+    pub fn span(&self, at: usize) -> &[G] {
+        &self.spans[at * self.size..(at + 1) * self.size]
+    }
+
+    /// The same before unary rules.
+    pub fn bare_row(&self, part: Part) -> &[G] {
+        let (rows, at, size) = match part {
+            Part::Word(at) if !self.bare_words.is_empty() => (&self.bare_words, at, self.tags),
+            Part::Span(at) if !self.bare_spans.is_empty() => (&self.bare_spans, at, self.size),
+            _ => return self.row(part).0,
+        };
+        &rows[at * size..(at + 1) * size]
+    }
+
+    /// The logarithm of the scale of a part.
+    pub fn scale(&self, part: Part) -> f64 {
+        match part {
+            Part::Word(at) => self.word_scales[at],
+            Part::Span(at) => self.span_scales[at],
+        }
+    }
+
+    /// The logarithm by which the sums of a span are relative to its divisions.
+    pub fn base(&self, at: usize) -> f64 {
+        self.span_scales[at] - self.norms[at]
+    }
+
+    /// The divisions of a span, each with its factor, relative to the largest, whose logarithm is returned too.
+    pub fn divisions(&self, span: Span) -> (Vec<(Part, Part, G)>, f64) {
+        let Span { sentence, first, last } = span;
+        let parts = (first..last).map(|m| {
+            let (left, right) = (self.cells.part(sentence, first, m), self.cells.part(sentence, m + 1, last));
+            (left, right, self.scale(left) + self.scale(right))
+        });
+        let all: Vec<(Part, Part, f64)> = parts.collect();
+        let top = all.iter().fold(f64::NEG_INFINITY, |top, part| top.max(part.2));
+        if top == f64::NEG_INFINITY {
+            return (Vec::new(), top);
+        }
+        let factor = |(left, right, log): (Part, Part, f64)| (left, right, G::exp(log - top, 0.0));
+        (all.into_iter().filter(|part| part.2 > f64::NEG_INFINITY).map(factor).collect(), top)
+    }
+
+    /// The derivative of log Z of each sentence in the direction.
+    pub fn means(&self) -> Vec<f64> {
+        self.totals.iter().map(|total| total.log_slope()).collect()
+    }
+
+    /// The weights of roots of a sentence.
+    pub fn root(&self, sentence: usize) -> &[G] {
+        let size = self.roots.len() / self.cells.sentences();
+        &self.roots[sentence * size..(sentence + 1) * size]
+    }
+
+    /// The inside values of the possible roots of a sentence, one per head.
+    pub fn root_values<C: Core<G>>(&self, core: &C, sentence: usize) -> Vec<G> {
+        let heads = self.roots.len() / self.cells.sentences();
+        match self.cells.whole(sentence) {
+            Part::Span(at) => core.heads(self.span(at)),
+            part => {
+                let (row, first, _) = self.row(part);
+                let of = |k: usize| k.checked_sub(first).and_then(|at| row.get(at)).copied();
+                (0..heads).map(|k| of(k).unwrap_or(G::ZERO)).collect()
+            }
+        }
+    }
+}
+
+/// The inside pass.
+pub fn inside<G: Number, C: Core<G>>(
+    source: &Source<'_>,
+    core: &mut C,
+    cells: Cells,
+    unary: Option<Unary<G>>,
+    clock: &Clock<'_>,
+) -> Result<Chart<G>> {
+    let symbols = source.scores.symbols();
+    let (tags, first_tag) =
+        if unary.is_some() { (symbols.all, 0) } else { (symbols.tags, symbols.first_tag()) };
+    let (size, heads, sentences) = (core.size(), symbols.heads, cells.sentences());
+    let smallest = G::TINY * core.terms() / negligible::<G>();
+    let (words, spans) = (cells.word_count(), cells.span_count());
+    let mut chart = Chart {
+        symbols: symbols.all,
+        size,
+        tags,
+        first_tag,
+        words: vec![G::ZERO; words * tags],
+        word_scales: vec![0.0; words],
+        spans: Vec::with_capacity(spans * size),
+        span_scales: Vec::with_capacity(spans),
+        norms: Vec::with_capacity(spans),
+        bare_words: Vec::new(),
+        bare_spans: Vec::new(),
+        roots: vec![G::ZERO; sentences * heads],
+        root_scales: vec![0.0; sentences],
+        totals: vec![G::ZERO; sentences],
+        log_partition: vec![f64::NEG_INFINITY; sentences],
+        large: vec![true; sentences],
+        unary,
+        cells,
+    };
+    // Words.
+    let places: Vec<(usize, usize)> = chart.cells.all_words().collect();
+    let offset = symbols.first_tag() - first_tag;
+    let mut found = vec![Normal::default(); words];
+    for_rows(&mut chart.words, tags, &mut found, |at, row, found| {
+        let (sentence, i) = places[at];
+        let b = source.sentences[sentence];
+        let (logs, slopes) = source.with_slopes(symbols.tags, |scores, out| scores.word(b, i, out));
+        let own = &mut row[offset..offset + symbols.tags];
+        own.fill(G::ONE);
+        *found = normalise(own, Some((&logs, &slopes)), smallest);
+    });
+    if let Some(unary) = &chart.unary {
+        chart.bare_words = chart.words.clone();
+        chart.words.chunks_exact_mut(tags.max(1)).for_each(|row| unary.apply(row, 0, false));
+    }
+    for (at, &(sentence, _)) in places.iter().enumerate() {
+        chart.word_scales[at] = found[at].norm;
+        chart.large[sentence] &= found[at].large && chart.unary.is_none();
+    }
+    core.words_known(&chart);
+    // Spans, from the narrowest to the widest.
+    for width in 1..chart.cells.longest() {
+        clock.check()?;
+        let list = chart.cells.list(width);
+        let (mut rows, mut bases) = (vec![G::ZERO; list.len() * size], vec![f64::NEG_INFINITY; list.len()]);
+        core.sums(&chart, &list, &mut rows, &mut bases);
+        let multipliers = Multipliers::new(source, &list, core.shifts(), size);
+        let mut found = vec![Normal::default(); list.len()];
+        for_rows(&mut rows, size, &mut found, |at, row, found| {
+            let own = multipliers.of(at);
+            *found =
+                normalise(row, own.as_ref().map(|(scores, slopes)| (&scores[..], &slopes[..])), smallest);
+        });
+        if let Some(unary) = &chart.unary {
+            chart.bare_spans.extend_from_slice(&rows);
+            for_rows(&mut rows, size, &mut vec![(); list.len()], |_, row, ()| unary.apply(row, 0, false));
+        }
+        chart.spans.extend(rows);
+        for ((span, base), found) in list.iter().zip(bases).zip(found) {
+            let scale = if found.norm == f64::NEG_INFINITY { f64::NEG_INFINITY } else { base + found.norm };
+            chart.span_scales.push(scale);
+            chart.norms.push(found.norm);
+            chart.large[span.sentence] &= found.large;
+        }
+        core.spans_known(&chart, width);
+    }
+    for sentence in 0..sentences {
+        let b = source.sentences[sentence];
+        let (mut logs, slopes) = source.with_slopes(heads, |scores, out| scores.root(b, out));
+        let own = &mut chart.roots[sentence * heads..(sentence + 1) * heads];
+        chart.root_scales[sentence] = exp_shifted(&mut logs, &slopes, own);
+        let values = chart.root_values(core, sentence);
+        let total = G::dot(chart.root(sentence), &values);
+        chart.totals[sentence] = total;
+        let scale = chart.scale(chart.cells.whole(sentence)) + chart.root_scales[sentence];
+        chart.log_partition[sentence] = if total.is_zero() || scale == f64::NEG_INFINITY {
+            f64::NEG_INFINITY
+        } else {
+            total.ln() + scale
+        };
+        chart.large[sentence] &= total.to_f64() >= smallest;
+        chart.large[sentence] |= G::TINY == 0.0;
+    }
+    Ok(chart)
+}
+
+/// What the outside pass reports.
+pub trait Report<G> {
+    /// Rows of spans of one width: the derivatives before unary rules, times the factors of the sentences.
+    fn spans(&mut self, chart: &Chart<G>, list: &[Span], rows: &[G]);
+    /// Rows of all words: the derivatives before unary rules.
+    fn words(&mut self, chart: &Chart<G>, rows: &[G]);
+    /// The expected number of times that a sentence has each root.
+    fn roots(&mut self, sentence: usize, counts: &[G]);
+    /// The derivatives with respect to rows after unary rules, for the expected numbers of unary rules.
+    fn after_unary(&mut self, _: &Chart<G>, _: &[Part], _: &[G], _: &[G]) {}
+}
+
+/// The outside pass with a factor for each sentence; those of factor 0 are left out. Returns the pass of the
+/// core and, for each sentence, a bound on the relative error of Z by underflow.
+pub fn outside<G: Number, C: Core<G>>(
+    source: &Source<'_>,
+    core: &C,
+    chart: &Chart<G>,
+    factors: &[f64],
+    report: &mut impl Report<G>,
+    clock: &Clock<'_>,
+) -> Result<(C::Back, Vec<f64>)> {
+    let (size, cells) = (chart.size, &chart.cells);
+    let mut back = core.back(chart);
+    let mut sums = vec![0.0f64; cells.sentences()];
+    let absolute =
+        |row: &[G]| -> f64 { if G::TINY == 0.0 { 0.0 } else { row.iter().map(|x| x.to_f64().abs()).sum() } };
+    // The derivative of log Z with respect to the heads of the whole sentence, and the roots.
+    let mut from_roots: Vec<Vec<G>> = Vec::with_capacity(cells.sentences());
+    for (sentence, &factor) in factors.iter().enumerate() {
+        if factor == 0.0 || chart.log_partition[sentence] == f64::NEG_INFINITY {
+            from_roots.push(Vec::new());
+            continue;
+        }
+        let total = chart.totals[sentence];
+        let own = |&weight: &G| weight.over(total).times(G::from_f64(factor));
+        let derivative: Vec<G> = chart.root(sentence).iter().map(own).collect();
+        let values = chart.root_values(core, sentence);
+        let counts: Vec<G> = derivative.iter().zip(&values).map(|(&x, &y)| x.times(y)).collect();
+        report.roots(sentence, &counts);
+        from_roots.push(derivative);
+    }
+    for width in (1..cells.longest()).rev() {
+        clock.check()?;
+        let (list, first) = (cells.list(width), cells.of_width(width).start);
+        let mut rows = vec![G::ZERO; list.len() * size];
+        core.gather(&mut back, chart, &list, &mut rows);
+        for (at, (span, row)) in list.iter().zip(rows.chunks_exact_mut(size)).enumerate() {
+            let whole = span.first == 0 && span.last + 1 == cells.length(span.sentence);
+            if whole && !from_roots[span.sentence].is_empty() {
+                core.from_root(&mut back, chart.span(first + at), &from_roots[span.sentence], row);
+            }
+            // Sentences that are left out must not be multiplied by infinite factors.
+            if from_roots[span.sentence].is_empty() || chart.span_scales[first + at] == f64::NEG_INFINITY {
+                row.fill(G::ZERO);
+            }
+            sums[span.sentence] += absolute(row);
+        }
+        if let Some(unary) = &chart.unary {
+            let parts: Vec<Part> = (first..first + list.len()).map(Part::Span).collect();
+            let after = rows.clone();
+            for_rows(&mut rows, size, &mut vec![(); list.len()], |_, row, ()| unary.apply(row, 0, true));
+            report.after_unary(chart, &parts, &after, &rows);
+        }
+        report.spans(chart, &list, &rows);
+        // From rows to sums: the multipliers, relative to the norm.
+        let multipliers = Multipliers::new(source, &list, core.shifts(), size);
+        let mut of_row = vec![0.0f64; list.len()];
+        for_rows(&mut rows, size, &mut of_row, |at, row, sum| {
+            let norm = chart.norms[first + at];
+            if from_roots[list[at].sentence].is_empty() || norm == f64::NEG_INFINITY {
+                return row.fill(G::ZERO);
+            }
+            match multipliers.of(at) {
+                Some((mut scores, slopes)) => {
+                    scores.iter_mut().for_each(|score| *score -= norm);
+                    let mut weights = vec![G::ZERO; row.len()];
+                    exp_all(&scores, &slopes, &mut weights);
+                    row.iter_mut().zip(weights).for_each(|(x, weight)| *x = x.times(weight));
+                }
+                None => {
+                    let weight = G::exp(-norm, 0.0);
+                    row.iter_mut().for_each(|x| *x = x.times(weight));
+                }
+            }
+            *sum = absolute(row);
+        });
+        list.iter().zip(of_row).for_each(|(span, sum)| sums[span.sentence] += sum);
+        core.spread(&mut back, chart, &list, &rows);
+    }
+    let mut rows = vec![G::ZERO; cells.word_count() * chart.tags];
+    core.gather_words(&mut back, chart, &mut rows);
+    for (sentence, derivative) in from_roots.iter().enumerate() {
+        if let (Part::Word(at), false) = (cells.whole(sentence), derivative.is_empty()) {
+            let row = &mut rows[at * chart.tags..(at + 1) * chart.tags];
+            for (k, &x) in derivative.iter().enumerate().skip(chart.first_tag) {
+                let to = k - chart.first_tag;
+                if to < row.len() {
+                    row[to] = row[to].plus(x);
+                }
+            }
+        }
+    }
+    for (at, (sentence, _)) in cells.all_words().enumerate() {
+        let row = &mut rows[at * chart.tags..(at + 1) * chart.tags];
+        if from_roots[sentence].is_empty() {
+            row.fill(G::ZERO);
+        }
+        sums[sentence] += absolute(row);
+    }
+    if let Some(unary) = &chart.unary {
+        let parts: Vec<Part> = (0..cells.word_count()).map(Part::Word).collect();
+        let after = rows.clone();
+        rows.chunks_exact_mut(chart.tags.max(1)).for_each(|row| unary.apply(row, 0, true));
+        report.after_unary(chart, &parts, &after, &rows);
+    }
+    report.words(chart, &rows);
+    let loss = |sentence: usize| {
+        let all = sums[sentence] + core.other_derivatives(&back, chart, sentence);
+        G::TINY * core.terms() * all
+    };
+    let losses = (0..cells.sentences()).map(loss).collect();
+    Ok((back, losses))
+}
+
+/// Whether a bound on the loss by underflow is small enough.
+pub fn accurate<G: Number>(loss: f64) -> bool {
+    G::TINY == 0.0 || loss <= negligible::<G>()
+}

@@ -1,0 +1,254 @@
+//! Entropy and divergences: derivatives of log Z in the direction of scores.
+//!
+//! E_p[s_q] = d/dε log Z(s_p + ε·s_q), so H(p) = log Z_p − E_p[s_p] and −E_p[log q] = log Z_q − E_p[s_q].
+
+use std::borrow::Cow;
+
+use super::number::Number;
+use super::pass::Purpose;
+use super::solve::{Solutions, solve};
+use super::{InsideOutside, answer, rounding, some_partition};
+use crate::answer::Answer;
+use crate::error::{Error, Result};
+use crate::model::{Hypertree, Rules, Spans, Values};
+use crate::numeric::Real;
+use crate::query::tree::{HypertreeGradient, RuleGradient, SpanGradient};
+use crate::query::{Divergence, Query};
+use crate::run::{Clock, Run};
+
+/// A model whose score is a sum of stored scores: rules of rank 2 and more become dense.
+pub fn additive<F: Real>(model: &Hypertree<F>) -> Cow<'_, Hypertree<F>> {
+    match model.rules() {
+        Rules::LowRank { rank, .. } if *rank > 1 => Cow::Owned(dense(model)),
+        _ => Cow::Borrowed(model),
+    }
+}
+
+/// The same model with dense rules.
+pub fn dense<F: Real>(model: &Hypertree<F>) -> Hypertree<F> {
+    model.with_rules(Rules::Dense(model.rules().expanded(model.symbols(), model.batch())))
+}
+
+/// Two models whose rules have the same form.
+pub fn of_one_form<'a, F: Real>(
+    p: &'a Hypertree<F>,
+    q: &'a Hypertree<F>,
+) -> (Cow<'a, Hypertree<F>>, Cow<'a, Hypertree<F>>) {
+    let (p, q) = (additive(p), additive(q));
+    let same = match (p.rules(), q.rules()) {
+        (Rules::Any, Rules::Any) | (Rules::Dense(_), Rules::Dense(_)) => true,
+        (Rules::LowRank { .. }, Rules::LowRank { .. }) => true,
+        (Rules::Sparse { rules: a, .. }, Rules::Sparse { rules: b, .. }) => a == b,
+        _ => false,
+    };
+    if same { (p, q) } else { (Cow::Owned(dense(&p)), Cow::Owned(dense(&q))) }
+}
+
+/// H = log Z − E[score]; −∞ for sentences without a tree.
+pub fn entropies<F: Real>(solutions: &Solutions<F>, model: &Hypertree<F>) -> Result<Vec<f64>> {
+    let log_z = some_partition(solutions, model)?;
+    let means = solutions.means(model.batch());
+    let of = |(log_z, mean): (&f64, f64)| if log_z.is_finite() { (log_z - mean).max(0.0) } else { *log_z };
+    Ok(log_z.iter().zip(means).map(of).collect())
+}
+
+/// An error if p and q cannot be compared.
+pub fn check_shapes<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>) -> Result<()> {
+    let rules = |model: &Hypertree<F>| model.unary().map(|unary| unary.rules().to_vec());
+    if (p.lengths(), p.positions(), p.symbols()) != (q.lengths(), q.positions(), q.symbols())
+        || rules(p) != rules(q)
+    {
+        let message =
+            "the models differ in lengths, symbols or unary rules; a divergence needs them the same";
+        return Err(Error::model(message));
+    }
+    Ok(())
+}
+
+impl<F: Real + Number> Divergence<Hypertree<F>> for InsideOutside {
+    fn cross_entropy(&self, p: &Hypertree<F>, q: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
+        divergence(self, p, q, false, run)
+    }
+
+    fn kl(&self, p: &Hypertree<F>, q: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
+        divergence(self, p, q, true, run)
+    }
+}
+
+fn divergence<F: Real + Number>(
+    method: &InsideOutside,
+    p: &Hypertree<F>,
+    q: &Hypertree<F>,
+    kl: bool,
+    run: &Run,
+) -> Result<Answer<Vec<f64>>> {
+    check_shapes(p, q)?;
+    let mut found = answer(method, p, Query::Entropy, run, |clock| {
+        let (p, q) = of_one_form(p, q);
+        divergences(&p, &q, kl, clock)
+    })?;
+    found.diagnostics.rounding =
+        4.0 * (found.diagnostics.rounding + rounding(q)) * (1.0 + p.magnitude() + q.magnitude());
+    Ok(found)
+}
+
+/// −E_p[log q], or KL = E_p[log p − log q]; +∞ if q forbids a tree of p, −∞ if p has no tree.
+pub fn divergences<F: Real + Number>(
+    p: &Hypertree<F>,
+    q: &Hypertree<F>,
+    kl: bool,
+    clock: &Clock<'_>,
+) -> Result<Vec<f64>> {
+    let direction: &[(f64, &Hypertree<F>)] = if kl { &[(1.0, p), (-1.0, q)] } else { &[(-1.0, q)] };
+    let of_p = solve(p, direction, Purpose::Sums, None, clock)?;
+    let (log_p, means) = (some_partition(&of_p, p)?, of_p.means(p.batch()));
+    let log_q = solve(q, &[], Purpose::Sums, None, clock)?.log_partition(q.batch());
+    let forbidden = forbidden(p, q, clock)?;
+    let of = |b: usize| {
+        if log_p[b] == f64::NEG_INFINITY {
+            return f64::NEG_INFINITY;
+        }
+        if forbidden[b] || log_q[b] == f64::NEG_INFINITY {
+            return f64::INFINITY;
+        }
+        let value = means[b] + log_q[b];
+        if kl { (value - log_p[b]).max(0.0) } else { value }
+    };
+    Ok((0..p.batch()).map(of).collect())
+}
+
+/// Whether q has weight zero for something that some tree of p uses, for each sentence.
+fn forbidden<F: Real>(p: &Hypertree<F>, q: &Hypertree<F>, clock: &Clock<'_>) -> Result<Vec<bool>> {
+    let zero = |x: &F| *x == F::NEG_INFINITY;
+    let suspects =
+        |of_p: &[F], of_q: &[F]| -> bool { of_p.iter().zip(of_q).any(|(p, q)| !zero(p) && zero(q)) };
+    let lists = |model: &Hypertree<F>| -> Vec<Values<F>> {
+        let mut lists: Vec<Values<F>> = vec![model.words().to_vec().into(), model.roots().to_vec().into()];
+        lists.extend(match model.rules() {
+            Rules::Dense(values) | Rules::Sparse { scores: values, .. } => vec![values.clone()],
+            Rules::LowRank { heads, left, right, .. } => vec![heads.clone(), left.clone(), right.clone()],
+            Rules::Any => Vec::new(),
+        });
+        lists.extend(match model.spans() {
+            Spans::PerSpan(values) | Spans::PerSymbol(values) => Some(values.clone()),
+            _ => None,
+        });
+        lists.extend(model.unary().map(|unary| unary.scores().to_vec().into()));
+        lists
+    };
+    let (of_p, of_q) = (lists(p), lists(q));
+    // Arrays with one set for the batch or one per sentence, or spans in another form, are compared by trees.
+    let same = of_p.len() == of_q.len() && of_p.iter().zip(&of_q).all(|(a, b)| a.len() == b.len());
+    if same && !of_p.iter().zip(&of_q).any(|(p, q)| suspects(p, q)) {
+        return Ok(vec![false; p.batch()]);
+    }
+    if !same {
+        return Err(Error::model(
+            "the models differ in the form of their rules or spans, or in what is given per sentence; a \
+             divergence needs them the same",
+        ));
+    }
+    // All positive weights equal, so that no expected number underflows.
+    let support = p.support();
+    let mut found = Vec::with_capacity(p.batch());
+    for b in 0..p.batch() {
+        let own = support.only(b);
+        let solutions = solve(&own, &[], Purpose::Sums, Some(&[1.0]), clock)?;
+        let gradient = solutions.gradient(&own, &own, &[1.0], clock)?;
+        let used = arrays(&gradient);
+        let (of_p, of_q) = (lists(&p.only(b)), lists(&q.only(b)));
+        let each = of_p.iter().zip(&of_q).zip(used);
+        let bad = |((p, q), used): ((&Values<F>, &Values<F>), &[f64])| {
+            p.iter().zip(q.iter()).zip(used).any(|((p, q), used)| *used > 0.0 && !zero(p) && zero(q))
+        };
+        found.push(each.into_iter().any(bad));
+    }
+    Ok(found)
+}
+
+/// The arrays of a gradient in the order of those of a model.
+fn arrays<F>(gradient: &HypertreeGradient<F>) -> Vec<&[F]> {
+    let mut arrays: Vec<&[F]> = vec![&gradient.words, &gradient.roots];
+    match &gradient.rules {
+        RuleGradient::None => {}
+        RuleGradient::Scores(values) => arrays.push(values),
+        RuleGradient::LowRank { heads, left, right } => arrays.extend([&heads[..], left, right]),
+    }
+    if let SpanGradient::Scores(values) = &gradient.spans {
+        arrays.push(values);
+    }
+    if !gradient.unary.is_empty() {
+        arrays.push(&gradient.unary);
+    }
+    arrays
+}
+
+/// a − b for gradients of the same form.
+pub fn subtract<F: Real>(a: &mut HypertreeGradient<F>, b: &HypertreeGradient<F>) {
+    let each = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(to, &x)| *to = *to - x);
+    each(&mut a.words, &b.words);
+    each(&mut a.roots, &b.roots);
+    each(&mut a.unary, &b.unary);
+    match (&mut a.spans, &b.spans) {
+        (SpanGradient::Scores(to), SpanGradient::Scores(from)) => each(to, from),
+        (SpanGradient::Factored { spans, symbols }, SpanGradient::Factored { spans: s, symbols: k }) => {
+            each(spans, s);
+            each(symbols, k);
+        }
+        _ => {}
+    }
+    match (&mut a.rules, &b.rules) {
+        (RuleGradient::Scores(to), RuleGradient::Scores(from)) => each(to, from),
+        (
+            RuleGradient::LowRank { heads, left, right },
+            RuleGradient::LowRank { heads: u, left: v, right: w },
+        ) => {
+            each(heads, u);
+            each(left, v);
+            each(right, w);
+        }
+        _ => {}
+    }
+}
+
+/// The gradient with respect to a model from that with respect to the model that [`additive`] or
+/// [`of_one_form`] made of it: dense rules become factors again.
+pub fn to_form<F: Real>(model: &Hypertree<F>, gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {
+    let (Rules::LowRank { rank, heads, left, right }, RuleGradient::Scores(scores)) =
+        (model.rules(), &gradient.rules)
+    else {
+        return match (model.rules(), &gradient.rules) {
+            (Rules::Any, RuleGradient::Scores(_)) => {
+                HypertreeGradient { rules: RuleGradient::None, ..gradient }
+            }
+            (Rules::Sparse { rules, .. }, RuleGradient::Scores(scores)) if scores.len() != rules.len() => {
+                let all = model.symbols().all;
+                let own =
+                    |rule: &crate::model::Rule| scores[(rule.head * all + rule.left) * all + rule.right];
+                let rules = RuleGradient::Scores(rules.iter().map(own).collect());
+                HypertreeGradient { rules, ..gradient }
+            }
+            _ => gradient,
+        };
+    };
+    let crate::model::Symbols { all, heads: count, .. } = model.symbols();
+    let square = count * all * all;
+    let mut to = [vec![0.0f64; heads.len()], vec![0.0; left.len()], vec![0.0; right.len()]];
+    for (at, &x) in scores.iter().enumerate().filter(|(_, x)| x.to_f64() != 0.0) {
+        let (b, k, a, c) = (at / square, at / (all * all) % count, at / all % all, at % all);
+        let total = model.rules().score(model.symbols(), b, k, a, c);
+        let first = |values: &[F], rows: usize, row: usize| {
+            (if values.len() > rows * rank { b * rows * rank } else { 0 }) + row * rank
+        };
+        let (u, v, w) = (first(heads, count, k), first(left, all, a), first(right, all, c));
+        for r in 0..*rank {
+            let log = heads[u + r].to_f64() + left[v + r].to_f64() + right[w + r].to_f64() - total;
+            let share = if log > f64::NEG_INFINITY { x.to_f64() * log.exp() } else { 0.0 };
+            to[0][u + r] += share;
+            to[1][v + r] += share;
+            to[2][w + r] += share;
+        }
+    }
+    let [heads, left, right] = to.map(|values| values.into_iter().map(F::from_f64).collect());
+    HypertreeGradient { rules: RuleGradient::LowRank { heads, left, right }, ..gradient }
+}

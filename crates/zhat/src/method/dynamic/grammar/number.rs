@@ -1,0 +1,491 @@
+//! The numbers of a chart: one dynamic program, six kinds of numbers.
+//!
+//! With `f32` and `f64` it sums weights by matrix products. [`Wide`] does the same where weights exceed their
+//! range, [`Dual`] adds the derivative in one direction, and [`Max`] finds the score of the best tree.
+
+use crate::numeric::simd::{self, Kernel};
+use crate::numeric::{Elementwise, Matrix, Real, multiply, multiply_here};
+
+/// A number of a commutative semiring.
+pub trait Number: Copy + Send + Sync + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+    /// The mass that a product or a sum may lose by underflow; 0 if none.
+    const TINY: f64;
+    /// Half of this is the relative error of an operation.
+    const EPSILON: f64;
+
+    /// a + b.
+    fn plus(self, other: Self) -> Self;
+    /// a·b.
+    fn times(self, other: Self) -> Self;
+    /// a / b; b is not zero.
+    fn over(self, other: Self) -> Self;
+    /// a / b for a constant b, whose derivative does not count.
+    fn over_constant(self, other: Self) -> Self {
+        self.over(other)
+    }
+    /// True if a > b, for numbers that are not negative.
+    fn exceeds(self, other: Self) -> bool;
+    /// exp(log) with this derivative of the logarithm, which numbers without derivatives ignore.
+    fn exp(log: f64, slope: f64) -> Self;
+    /// ln of a number that is not negative.
+    fn ln(self) -> f64;
+    /// The number as a double; it may underflow or overflow.
+    fn to_f64(self) -> f64;
+    /// A double, of any sign.
+    fn from_f64(x: f64) -> Self;
+    /// What is asked for, as a double: the derivative of a dual number, otherwise the number.
+    fn result(self) -> f64 {
+        self.to_f64()
+    }
+    /// The derivative of its logarithm; 0 for numbers without derivatives.
+    fn log_slope(self) -> f64 {
+        0.0
+    }
+    /// True for zero.
+    fn is_zero(self) -> bool;
+
+    /// C ← A·B, or C ← C + A·B, in all threads if `parallel`.
+    fn multiply(a: Matrix<Self>, b: Matrix<Self>, c: &mut [Self], accumulate: bool, parallel: bool) {
+        let _ = parallel;
+        plain_product(a, b, c, accumulate);
+    }
+
+    /// outᵢ ← exp(logsᵢ).
+    fn exp_row(logs: &[f64], out: &mut [Self]) {
+        for (out, &log) in out.iter_mut().zip(logs) {
+            *out = Self::exp(log, 0.0);
+        }
+    }
+
+    /// outᵢ ← outᵢ + factor·aᵢ·bᵢ.
+    fn add_products(out: &mut [Self], factor: Self, a: &[Self], b: &[Self]) {
+        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *out = out.plus(factor.times(a).times(b));
+        }
+    }
+
+    /// outᵢ ← outᵢ + factor·aᵢ.
+    fn add_scaled(out: &mut [Self], factor: Self, a: &[Self]) {
+        for (out, &a) in out.iter_mut().zip(a) {
+            *out = out.plus(factor.times(a));
+        }
+    }
+
+    /// Σᵢ aᵢ·bᵢ.
+    fn dot(a: &[Self], b: &[Self]) -> Self {
+        a.iter().zip(b).fold(Self::ZERO, |sum, (&a, &b)| sum.plus(a.times(b)))
+    }
+}
+
+/// The product by its definition, row by row of B.
+fn plain_product<G: Number>(a: Matrix<G>, b: Matrix<G>, c: &mut [G], accumulate: bool) {
+    let (rows, columns, inner) = (a.rows(), b.columns_count(), a.columns_count());
+    if !accumulate {
+        c.fill(G::ZERO);
+    }
+    for i in 0..rows {
+        let row = &mut c[i * columns..(i + 1) * columns];
+        for k in 0..inner {
+            let factor = a.at(i, k);
+            if factor.is_zero() {
+                continue;
+            }
+            for (j, out) in row.iter_mut().enumerate() {
+                *out = out.plus(factor.times(b.at(k, j)));
+            }
+        }
+    }
+}
+
+/// outᵢ ← outᵢ + factor·aᵢ·bᵢ.
+struct AddProducts<'a, F>(&'a mut [F], F, &'a [F], &'a [F]);
+
+impl<F: Real> Kernel for AddProducts<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddProducts(out, factor, a, b) = self;
+        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *out += factor * a * b;
+        }
+    }
+}
+
+/// outᵢ ← outᵢ + factor·aᵢ.
+struct AddScaled<'a, F>(&'a mut [F], F, &'a [F]);
+
+impl<F: Real> Kernel for AddScaled<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddScaled(out, factor, a) = self;
+        for (out, &a) in out.iter_mut().zip(a) {
+            *out += factor * a;
+        }
+    }
+}
+
+macro_rules! float {
+    ($float:ty) => {
+        impl Number for $float {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const TINY: f64 = <$float>::MIN_POSITIVE as f64;
+            const EPSILON: f64 = <$float>::EPSILON as f64;
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                self / other
+            }
+            #[inline(always)]
+            fn exceeds(self, other: Self) -> bool {
+                self > other
+            }
+            fn exp(log: f64, _: f64) -> Self {
+                log.exp() as $float
+            }
+            fn ln(self) -> f64 {
+                f64::from(self).ln()
+            }
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+            fn from_f64(x: f64) -> Self {
+                x as $float
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+            fn multiply(a: Matrix<Self>, b: Matrix<Self>, c: &mut [Self], accumulate: bool, parallel: bool) {
+                if parallel { multiply(a, b, c, accumulate) } else { multiply_here(a, b, c, accumulate) }
+            }
+            fn exp_row(logs: &[f64], out: &mut [Self]) {
+                for (out, &log) in out.iter_mut().zip(logs) {
+                    *out = log as $float;
+                }
+                <$float as Real>::exp_in_place(out);
+            }
+            fn add_products(out: &mut [Self], factor: Self, a: &[Self], b: &[Self]) {
+                simd::run(AddProducts(out, factor, a, b));
+            }
+            fn add_scaled(out: &mut [Self], factor: Self, a: &[Self]) {
+                simd::run(AddScaled(out, factor, a));
+            }
+            fn dot(a: &[Self], b: &[Self]) -> Self {
+                <$float as Elementwise>::dot(a, b) as $float
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);
+
+/// mantissa·2^(256·exponent): sums and products neither underflow nor overflow.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide {
+    mantissa: f64,
+    exponent: i32,
+}
+
+/// ln 2²⁵⁶.
+const STEP: f64 = 256.0 * std::f64::consts::LN_2;
+/// 2²⁵⁶ and 2¹²⁸, the distance and the middle of two exponents.
+const UP: f64 = 1.157_920_892_373_162e77;
+const MIDDLE: f64 = 3.402_823_669_209_385e38;
+
+impl Wide {
+    /// Keeps the mantissa within 2^±128.
+    #[inline(always)]
+    fn normal(mut mantissa: f64, mut exponent: i32) -> Self {
+        if mantissa == 0.0 {
+            return Wide::ZERO;
+        }
+        if mantissa.abs() >= MIDDLE {
+            (mantissa, exponent) = (mantissa / UP, exponent + 1);
+        } else if mantissa.abs() < 1.0 / MIDDLE {
+            (mantissa, exponent) = (mantissa * UP, exponent - 1);
+        }
+        Wide { mantissa, exponent }
+    }
+}
+
+impl Number for Wide {
+    const ZERO: Self = Wide { mantissa: 0.0, exponent: 0 };
+    const ONE: Self = Wide { mantissa: 1.0, exponent: 0 };
+    const TINY: f64 = 0.0;
+    const EPSILON: f64 = f64::EPSILON;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        if self.mantissa == 0.0 {
+            return other;
+        }
+        if other.mantissa == 0.0 {
+            return self;
+        }
+        // Numbers two steps apart differ by more than 2²⁵⁶.
+        match self.exponent - other.exponent {
+            0 => Wide::normal(self.mantissa + other.mantissa, self.exponent),
+            1 => Wide::normal(self.mantissa + other.mantissa / UP, self.exponent),
+            -1 => Wide::normal(self.mantissa / UP + other.mantissa, other.exponent),
+            difference if difference > 0 => self,
+            _ => other,
+        }
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Wide::normal(self.mantissa * other.mantissa, self.exponent + other.exponent)
+    }
+
+    fn over(self, other: Self) -> Self {
+        Wide::normal(self.mantissa / other.mantissa, self.exponent - other.exponent)
+    }
+
+    fn exceeds(self, other: Self) -> bool {
+        match (self.is_zero(), other.is_zero(), self.exponent - other.exponent) {
+            (true, _, _) => false,
+            (_, true, _) | (_, _, 2..) => true,
+            (_, _, difference @ -1..=1) => {
+                self.mantissa * (256.0 * f64::from(difference)).exp2() > other.mantissa
+            }
+            _ => false,
+        }
+    }
+
+    fn exp(log: f64, _: f64) -> Self {
+        if log == f64::NEG_INFINITY {
+            return Wide::ZERO;
+        }
+        let steps = (log / STEP).round();
+        Wide { mantissa: (log - steps * STEP).exp(), exponent: steps as i32 }
+    }
+
+    fn ln(self) -> f64 {
+        self.mantissa.ln() + f64::from(self.exponent) * STEP
+    }
+
+    fn to_f64(self) -> f64 {
+        match self.exponent {
+            0 => self.mantissa,
+            // Powers beyond those of a double are infinite or zero.
+            exponent => self.mantissa * (f64::from(exponent) * 256.0).exp2(),
+        }
+    }
+
+    fn from_f64(x: f64) -> Self {
+        Wide::normal(x, 0)
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.mantissa == 0.0
+    }
+}
+
+/// A number with its derivative in one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Dual<G> {
+    value: G,
+    slope: G,
+}
+
+impl<G: Number> Number for Dual<G> {
+    const ZERO: Self = Dual { value: G::ZERO, slope: G::ZERO };
+    const ONE: Self = Dual { value: G::ONE, slope: G::ZERO };
+    const TINY: f64 = G::TINY;
+    const EPSILON: f64 = G::EPSILON;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Dual { value: self.value.plus(other.value), slope: self.slope.plus(other.slope) }
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        let slope = self.slope.times(other.value).plus(self.value.times(other.slope));
+        Dual { value: self.value.times(other.value), slope }
+    }
+
+    fn over(self, other: Self) -> Self {
+        let value = self.value.over(other.value);
+        let minus = value.times(other.slope).times(G::from_f64(-1.0));
+        Dual { value, slope: self.slope.plus(minus).over(other.value) }
+    }
+
+    fn over_constant(self, other: Self) -> Self {
+        Dual { value: self.value.over(other.value), slope: self.slope.over(other.value) }
+    }
+
+    fn exceeds(self, other: Self) -> bool {
+        self.value.exceeds(other.value)
+    }
+
+    fn exp(log: f64, slope: f64) -> Self {
+        let value = G::exp(log, 0.0);
+        // The direction is that of scores, which are 0 where weights are 0.
+        let slope = if value.is_zero() { G::ZERO } else { value.times(G::from_f64(slope)) };
+        Dual { value, slope }
+    }
+
+    fn ln(self) -> f64 {
+        self.value.ln()
+    }
+
+    fn to_f64(self) -> f64 {
+        self.value.to_f64()
+    }
+
+    fn from_f64(x: f64) -> Self {
+        Dual { value: G::from_f64(x), slope: G::ZERO }
+    }
+
+    fn result(self) -> f64 {
+        self.slope.to_f64()
+    }
+
+    fn log_slope(self) -> f64 {
+        if self.value.is_zero() { 0.0 } else { self.slope.over(self.value).to_f64() }
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.value.is_zero() && self.slope.is_zero()
+    }
+
+    /// Three products of values and derivatives.
+    fn multiply(a: Matrix<Self>, b: Matrix<Self>, c: &mut [Self], accumulate: bool, parallel: bool) {
+        let (rows, inner, columns) = (a.rows(), a.columns_count(), b.columns_count());
+        if rows * inner * columns < 4096 {
+            return plain_product(a, b, c, accumulate);
+        }
+        let plane = |matrix: Matrix<Self>, part: fn(Self) -> G| -> Vec<G> {
+            let places = (0..matrix.rows()).flat_map(|i| (0..matrix.columns_count()).map(move |j| (i, j)));
+            places.map(|(i, j)| part(matrix.at(i, j))).collect()
+        };
+        let (value, slope): (fn(Self) -> G, fn(Self) -> G) = (|x| x.value, |x| x.slope);
+        let planes = [plane(a, value), plane(a, slope), plane(b, value), plane(b, slope)];
+        let view = |i: usize| match i {
+            0 | 1 => Matrix::row_major(&planes[i], rows, inner),
+            _ => Matrix::row_major(&planes[i], inner, columns),
+        };
+        let (mut values, mut slopes) = (vec![G::ZERO; c.len()], vec![G::ZERO; c.len()]);
+        G::multiply(view(0), view(2), &mut values, false, parallel);
+        G::multiply(view(1), view(2), &mut slopes, false, parallel);
+        G::multiply(view(0), view(3), &mut slopes, true, parallel);
+        for ((c, value), slope) in c.iter_mut().zip(values).zip(slopes) {
+            let own = Dual { value, slope };
+            *c = if accumulate { c.plus(own) } else { own };
+        }
+    }
+}
+
+/// A score: the sum of two is the better one, and their product is the sum of the scores.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Max(pub f64);
+
+impl Number for Max {
+    const ZERO: Self = Max(f64::NEG_INFINITY);
+    const ONE: Self = Max(0.0);
+    const TINY: f64 = 0.0;
+    const EPSILON: f64 = f64::EPSILON;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        Max(self.0 + other.0)
+    }
+
+    fn over(self, other: Self) -> Self {
+        Max(self.0 - other.0)
+    }
+
+    fn exceeds(self, other: Self) -> bool {
+        self.0 > other.0
+    }
+
+    fn exp(log: f64, _: f64) -> Self {
+        Max(log)
+    }
+
+    fn ln(self) -> f64 {
+        self.0
+    }
+
+    fn to_f64(self) -> f64 {
+        self.0.exp()
+    }
+
+    fn from_f64(x: f64) -> Self {
+        Max(x.ln())
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self.0 == f64::NEG_INFINITY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_numbers_neither_underflow_nor_overflow() {
+        let x = Wide::exp(-3e5, 0.0);
+        let y = Wide::exp(2.5e5, 0.0);
+        assert!((x.times(y).ln() + 5e4).abs() < 1e-9);
+        assert!((x.plus(x).ln() - (-3e5 + 2f64.ln())).abs() < 1e-9);
+        assert!((x.plus(y).ln() - 2.5e5).abs() < 1e-9);
+        let mut product = Wide::ONE;
+        for _ in 0..1000 {
+            product = product.times(Wide::from_f64(1e-20));
+        }
+        assert!((product.ln() - 1000.0 * 1e-20f64.ln()).abs() < 1e-8);
+        // Neighbouring exponents.
+        for (a, b) in [(100.0f64, 80.0f64), (-88.0, -90.0), (88.0, 89.5), (0.0, -177.0)] {
+            let sum = Wide::exp(a, 0.0).plus(Wide::exp(b, 0.0)).ln();
+            assert!((sum - (a + (b - a).exp().ln_1p())).abs() < 1e-12, "{a} {b}");
+        }
+        let minus = Wide::from_f64(-2.5).times(Wide::from_f64(2.0)).plus(Wide::from_f64(1.0));
+        assert_eq!(minus.to_f64(), -4.0);
+        assert!(Wide::from_f64(1.0).plus(Wide::from_f64(-1.0)).is_zero());
+        assert_eq!(Wide::exp(f64::NEG_INFINITY, 0.0).ln(), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn products_of_dual_numbers_follow_the_product_rule() {
+        let numbers = |seed: usize, count: usize| -> Vec<Dual<f64>> {
+            let x = |i: usize| ((seed + 7 * i) as f64).sin();
+            (0..count).map(|i| Dual { value: x(i), slope: x(3 * i + 1) }).collect()
+        };
+        let (a, b) = (numbers(1, 20 * 15), numbers(2, 15 * 18));
+        let (mut fast, mut slow) = (numbers(3, 20 * 18), numbers(3, 20 * 18));
+        let (left, right) = (Matrix::row_major(&a, 20, 15), Matrix::row_major(&b, 15, 18));
+        Dual::multiply(left, right, &mut fast, true, false);
+        plain_product(left, right, &mut slow, true);
+        for (x, y) in fast.iter().zip(&slow) {
+            assert!((x.value - y.value).abs() < 1e-12 && (x.slope - y.slope).abs() < 1e-12);
+        }
+    }
+}

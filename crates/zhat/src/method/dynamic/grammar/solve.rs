@@ -1,0 +1,236 @@
+//! Charts of all sentences of a batch, with numbers that are wide enough for each.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::counts::{Counts, add, zero_gradient};
+use super::number::{Dual, Max, Number, Wide};
+use super::pass::{Pass, Purpose, Task, pass};
+use super::source::Direction;
+use crate::error::Result;
+use crate::model::Hypertree;
+use crate::numeric::Real;
+use crate::query::tree::HypertreeGradient;
+use crate::run::Clock;
+
+/// Sentences that share a chart.
+const GROUP: usize = 64;
+
+/// The chart of some sentences.
+pub struct Solution<F: Real> {
+    pub sentences: Vec<usize>,
+    /// Those for which the chart is accurate; the others are in another solution.
+    pub active: Vec<bool>,
+    pub pass: Box<dyn Pass<F>>,
+    /// Their expected numbers, if they were asked for and are known already.
+    counts: Option<Counts<F>>,
+}
+
+/// The charts of a batch.
+pub struct Solutions<F: Real>(pub Vec<Solution<F>>);
+
+/// The charts of all sentences. With `factors`, the gradient of Σ_b factor_b·log Z_b is asked for next.
+pub fn solve<F: Real + Number>(
+    model: &Hypertree<F>,
+    direction: &Direction<'_, F>,
+    purpose: Purpose,
+    factors: Option<&[f64]>,
+    clock: &Clock<'_>,
+) -> Result<Solutions<F>> {
+    // Sentences of similar length share a chart, if they share the rules.
+    let mut order: Vec<usize> = (0..model.batch()).collect();
+    order.sort_by_key(|&b| model.lengths()[b]);
+    let alone = model.rules().per_sentence(model.symbols());
+    let groups: Vec<&[usize]> = order.chunks(if alone { 1 } else { GROUP }).collect();
+    let done = AtomicUsize::new(0);
+    let work = |group: &&[usize]| -> Result<Vec<Solution<F>>> {
+        clock.step("sentences", done.fetch_add(group.len(), Ordering::Relaxed), model.batch())?;
+        solve_group(model, direction, purpose, factors, group, groups.len() == 1, clock)
+    };
+    let found: Vec<Vec<Solution<F>>> = match groups.len() {
+        1 => groups.iter().map(work).collect::<Result<_>>()?,
+        _ => groups.par_iter().map(work).collect::<Result<_>>()?,
+    };
+    Ok(Solutions(found.into_iter().flatten().collect()))
+}
+
+/// The numbers to try, one after the other.
+type Stage<F> = fn(&Task<'_, F>, Purpose, bool, &Clock<'_>) -> Result<Box<dyn Pass<F>>>;
+
+fn solve_group<F: Real + Number>(
+    model: &Hypertree<F>,
+    direction: &Direction<'_, F>,
+    purpose: Purpose,
+    factors: Option<&[f64]>,
+    group: &[usize],
+    parallel: bool,
+    clock: &Clock<'_>,
+) -> Result<Vec<Solution<F>>> {
+    let double = size_of::<F>() == size_of::<f64>();
+    let stages: &[Stage<F>] = match (purpose, direction.is_empty(), double) {
+        (Purpose::Best, ..) => &[pass::<Max, F>],
+        (_, true, true) => &[pass::<f64, F>, pass::<Wide, F>],
+        (_, true, false) => &[pass::<F, F>, pass::<f64, F>, pass::<Wide, F>],
+        (_, false, _) => &[pass::<Dual<f64>, F>, pass::<Dual<Wide>, F>],
+    };
+    let (mut pending, mut solutions) = (group.to_vec(), Vec::new());
+    for (stage, make) in stages.iter().enumerate() {
+        let sentences = std::mem::take(&mut pending);
+        if sentences.is_empty() {
+            break;
+        }
+        let task = Task { model, direction, sentences: &sentences };
+        let found = make(&task, purpose, parallel, clock)?;
+        let last = stage + 1 == stages.len();
+        let (mut active, mut counts) = (found.large().to_vec(), None);
+        if active.contains(&false) && !last {
+            let fine = match factors {
+                None => found.certify(&task, clock)?,
+                Some(factors) => {
+                    let own: Vec<f64> = sentences.iter().map(|&b| factors[b]).collect();
+                    let (known, fine) = found.counts(&task, &own, clock)?;
+                    let impossible = |i: usize| found.log_partition()[i] == f64::NEG_INFINITY;
+                    let fine: Vec<bool> =
+                        fine.into_iter().enumerate().map(|(i, fine)| fine && !impossible(i)).collect();
+                    let usable = (0..sentences.len()).all(|i| fine[i] || impossible(i));
+                    counts = usable.then_some(known);
+                    fine
+                }
+            };
+            active.iter_mut().zip(fine).for_each(|(large, fine)| *large |= fine);
+        }
+        if last {
+            active.fill(true);
+        }
+        pending = sentences.iter().zip(&active).filter(|(_, fine)| !**fine).map(|(&b, _)| b).collect();
+        solutions.push(Solution { sentences, active, pass: found, counts });
+    }
+    Ok(solutions)
+}
+
+impl<F: Real> Solution<F> {
+    fn task<'a>(&'a self, model: &'a Hypertree<F>, direction: &'a Direction<'a, F>) -> Task<'a, F> {
+        Task { model, direction, sentences: &self.sentences }
+    }
+
+    /// The factors of its sentences; 0 for those that it is not accurate for.
+    fn factors(&self, factors: &[f64]) -> Vec<f64> {
+        let own = self.sentences.iter().zip(&self.active);
+        own.map(|(&b, &active)| if active { factors[b] } else { 0.0 }).collect()
+    }
+}
+
+impl<F: Real> Solutions<F> {
+    /// One number per sentence, in the order of the batch.
+    fn each(&self, batch: usize, of: impl Fn(&Solution<F>) -> Vec<f64>) -> Vec<f64> {
+        let mut values = vec![f64::NEG_INFINITY; batch];
+        for solution in &self.0 {
+            let own = of(solution);
+            for ((&b, &active), value) in solution.sentences.iter().zip(&solution.active).zip(own) {
+                if active {
+                    values[b] = value;
+                }
+            }
+        }
+        values
+    }
+
+    /// log Z of every sentence.
+    pub fn log_partition(&self, batch: usize) -> Vec<f64> {
+        self.each(batch, |solution| solution.pass.log_partition().to_vec())
+    }
+
+    /// The derivative of log Z of every sentence in the direction.
+    pub fn means(&self, batch: usize) -> Vec<f64> {
+        self.each(batch, |solution| solution.pass.means().to_vec())
+    }
+
+    /// The solution of a sentence and its place in it.
+    pub fn find(&self, b: usize) -> Option<(&Solution<F>, usize)> {
+        self.0.iter().find_map(|solution| {
+            let at = solution.sentences.iter().position(|&other| other == b)?;
+            solution.active[at].then_some((solution, at))
+        })
+    }
+
+    /// The gradient of Σ_b factor_b·log Z_b, for the factors that [`solve`] was given. Embeddings of spans are
+    /// those of the model `through`, whose gradient it is.
+    pub fn gradient(
+        mut self,
+        model: &Hypertree<F>,
+        through: &Hypertree<F>,
+        factors: &[f64],
+        clock: &Clock<'_>,
+    ) -> Result<HypertreeGradient<F>> {
+        let mut gradient = zero_gradient(through);
+        for solution in &mut self.0 {
+            let known = solution.counts.take();
+            let counts = match known {
+                Some(known) => known,
+                None => {
+                    let task = solution.task(model, &[]);
+                    solution.pass.counts(&task, &solution.factors(factors), clock)?.0
+                }
+            };
+            add(through, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
+        }
+        Ok(filled(through, gradient))
+    }
+
+    /// The same for any factors and direction.
+    pub fn vjp(
+        &self,
+        model: &Hypertree<F>,
+        direction: &Direction<'_, F>,
+        factors: &[f64],
+        clock: &Clock<'_>,
+    ) -> Result<HypertreeGradient<F>> {
+        let mut gradient = zero_gradient(model);
+        for solution in &self.0 {
+            let task = solution.task(model, direction);
+            let (counts, _) = solution.pass.counts(&task, &solution.factors(factors), clock)?;
+            add(model, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
+        }
+        Ok(filled(model, gradient))
+    }
+
+    /// The expected numbers of nodes, B×T×T×S.
+    pub fn nodes(&self, model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Vec<F>> {
+        let cells = model.batch() * model.positions() * model.positions();
+        let mut values = vec![F::ZERO; cells * model.symbols().all];
+        let ones = vec![1.0; model.batch()];
+        for solution in &self.0 {
+            let task = solution.task(model, &[]);
+            solution.pass.nodes(&task, &solution.factors(&ones), &mut values, clock)?;
+        }
+        Ok(values)
+    }
+
+    /// A tree of a sentence.
+    pub fn tree(
+        &self,
+        model: &Hypertree<F>,
+        b: usize,
+        pick: &mut dyn super::derive::Pick,
+    ) -> Option<Vec<crate::query::tree::Constituent>> {
+        let (solution, at) = self.find(b)?;
+        solution.pass.tree(&solution.task(model, &[]), at, pick)
+    }
+}
+
+/// Factors of rules that no sentence contributed to are zero.
+fn filled<F: Real>(model: &Hypertree<F>, mut gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {
+    use crate::model::Rules;
+    use crate::query::tree::RuleGradient;
+    if let (
+        RuleGradient::LowRank { heads, left, right },
+        Rules::LowRank { heads: u, left: v, right: w, .. },
+    ) = (&mut gradient.rules, model.rules())
+    {
+        heads.resize(u.len(), F::ZERO);
+        left.resize(v.len(), F::ZERO);
+        right.resize(w.len(), F::ZERO);
+    }
+    gradient
+}

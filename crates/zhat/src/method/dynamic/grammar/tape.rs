@@ -1,0 +1,119 @@
+//! Gradients of log Z, entropy and divergences.
+
+use super::divergence::{additive, check_shapes, divergences, entropies, of_one_form, subtract, to_form};
+use super::number::Number;
+use super::pass::Purpose;
+use super::solve::solve;
+use super::{InsideOutside, NAME};
+use crate::error::Result;
+use crate::method::dynamic::forward_backward::check_numbers;
+use crate::model::Hypertree;
+use crate::numeric::Real;
+use crate::query::tree::HypertreeGradient;
+use crate::query::{Differentiable, Forecasts, Operation, Query, Tape, not_differentiable};
+use crate::run::Run;
+
+/// One value per sentence, and the tape of its gradient.
+type Recording<F> = (Vec<f64>, Tape<HypertreeGradient<F>>);
+
+/// The cotangent of the sentences whose value is finite; zero for the others.
+fn of_finite(cotangent: &[f64], values: &[f64], factor: f64) -> Vec<f64> {
+    cotangent.iter().zip(values).map(|(c, value)| if value.is_finite() { factor * c } else { 0.0 }).collect()
+}
+
+fn record_log_partition<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+    let clock = run.start(NAME);
+    let solutions = run.install(|| solve(model, &[], Purpose::Sums, None, &clock))?;
+    let values = solutions.log_partition(model.batch());
+    let (model, run) = (model.clone(), run.clone());
+    let vjp = move |cotangent: &[f64]| {
+        check_numbers(cotangent, model.batch())?;
+        let clock = run.start(NAME);
+        Ok(vec![run.install(|| solutions.vjp(&model, &[], cotangent, &clock))?])
+    };
+    Ok((values, Tape::new(vjp)))
+}
+
+/// The gradient of H = log Z − E[s] is −Cov·s: minus the derivative of the expected numbers in the direction of
+/// the scores.
+fn record_entropy<F: Real + Number>(model: &Hypertree<F>, run: &Run) -> Result<Recording<F>> {
+    let clock = run.start(NAME);
+    let model = model.clone();
+    let values = run.install(|| {
+        let own = additive(&model);
+        entropies(&solve(&own, &[(1.0, &own)], Purpose::Sums, None, &clock)?, &own)
+    })?;
+    let (run, known) = (run.clone(), values.clone());
+    let vjp = move |cotangent: &[f64]| {
+        check_numbers(cotangent, model.batch())?;
+        let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, -1.0));
+        run.install(|| {
+            let own = additive(&model);
+            let direction = [(1.0, &*own)];
+            let solutions = solve(&own, &direction, Purpose::Sums, None, &clock)?;
+            Ok(vec![to_form(&model, solutions.vjp(&own, &direction, &factors, &clock)?)])
+        })
+    };
+    Ok((values, Tape::new(vjp)))
+}
+
+/// With respect to p, the gradient of −E_p[log q] is −Cov_p·s_q, and that of E_p[log p] is Cov_p·s_p; with
+/// respect to q, the gradient of both divergences is μ_q − μ_p.
+fn record_divergence<F: Real + Number>(
+    p: &Hypertree<F>,
+    q: &Hypertree<F>,
+    kl: bool,
+    run: &Run,
+) -> Result<Recording<F>> {
+    check_shapes(p, q)?;
+    let clock = run.start(NAME);
+    let (p, q) = (p.clone(), q.clone());
+    let values = run.install(|| {
+        let (p, q) = of_one_form(&p, &q);
+        divergences(&p, &q, kl, &clock)
+    })?;
+    let (run, known) = (run.clone(), values.clone());
+    let vjp = move |cotangent: &[f64]| {
+        check_numbers(cotangent, p.batch())?;
+        let (clock, factors) = (run.start(NAME), of_finite(cotangent, &known, 1.0));
+        run.install(|| {
+            let (own_p, own_q) = of_one_form(&p, &q);
+            let both = [(-1.0, &*own_q), (1.0, &*own_p)];
+            let direction = if kl { &both[..] } else { &both[..1] };
+            let solutions = solve(&own_p, direction, Purpose::Sums, None, &clock)?;
+            let to_p = solutions.vjp(&own_p, direction, &factors, &clock)?;
+            let counts_of = |model: &Hypertree<F>| {
+                let solutions = solve(model, &[], Purpose::Sums, Some(&factors), &clock)?;
+                solutions.gradient(model, &own_q, &factors, &clock)
+            };
+            let mut to_q = counts_of(&own_q)?;
+            subtract(&mut to_q, &counts_of(&own_p)?);
+            Ok(vec![to_form(&p, to_p), to_form(&q, to_q)])
+        })
+    };
+    Ok((values, Tape::new(vjp)))
+}
+
+impl<F: Real + Number> Differentiable<Hypertree<F>> for InsideOutside {
+    const OPERATIONS: &'static [Operation] = &Operation::ALL;
+
+    fn differentiate(
+        &self,
+        operation: Operation,
+        models: &[&Hypertree<F>],
+        run: &Run,
+    ) -> Result<Recording<F>> {
+        if let Some(first) = models.first() {
+            let query =
+                if operation == Operation::LogPartition { Query::FactorMarginals } else { Query::Entropy };
+            run.require_memory(NAME, self.forecast(first, query, run).bytes)?;
+        }
+        match (operation, models) {
+            (Operation::LogPartition, [model]) => record_log_partition(model, run),
+            (Operation::Entropy, [model]) => record_entropy(model, run),
+            (Operation::CrossEntropy, [p, q]) => record_divergence(p, q, false, run),
+            (Operation::Kl, [p, q]) => record_divergence(p, q, true, run),
+            _ => Err(not_differentiable(NAME, operation, models.len())),
+        }
+    }
+}
