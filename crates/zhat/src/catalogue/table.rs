@@ -3,12 +3,13 @@
 
 use super::row::{Row, row};
 use crate::method::bounds::{self, mean_field, minibucket};
-use crate::method::dynamic::{forward_backward, randomized, tree};
+use crate::method::dynamic::{forward_backward, grammar, randomized, tree};
 use crate::method::messages::{self, pairwise};
 use crate::method::{cycle, exact, quadrature, sampling, space};
 use crate::model::space::SpaceModel;
 use crate::model::{
-    Chain, DependencyTree, FactorGraph, MixedModel, Model, PairwiseGraph, SemiMarkov, SequenceMrf, Summary,
+    Chain, DependencyTree, FactorGraph, Hypertree, MixedModel, Model, PairwiseGraph, SemiMarkov, SequenceMrf,
+    Summary,
 };
 use crate::run::Run;
 use crate::units;
@@ -47,6 +48,7 @@ pub(super) fn table() -> Vec<Row> {
         ),
         row!("forward-backward", Chain<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages for a whole batch at once"),
         row!("forward-backward", SemiMarkov<f32 | f64>, forward_backward::ForwardBackward, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "forward and backward messages into and out of segments"),
+        row!("inside-outside", Hypertree<f32 | f64>, grammar::InsideOutside, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "sums over the trees of a grammar or span model: inside and outside passes by matrix products, in rank space for low-rank rules"),
         row!("spanning-trees", DependencyTree<f32 | f64>, tree::SpanningTrees, [LogPartition, Marginals, FactorMarginals, Entropy, Map, KBest, Sample, Divergence, Differentiable], "sums over dependency trees: Eisner's algorithm for projective trees, elimination of words for all trees"),
         row!(
             "anytime-bounds",

@@ -1,11 +1,13 @@
 //! Trees over words against enumeration.
 
-use zhat::dynamic::InsideOutside;
+use zhat::dynamic::{InsideOutside, TreeChoice};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SpanForm};
 use zhat::model::{Hypertree, Observed, Rule, Rules, Spans, Symbols, UnaryRule, Values};
 use zhat::query::{Differentiable, Operation};
 use zhat::query::{HypertreeGradient, RuleGradient, SpanGradient};
-use zhat::{Divergence, Entropy, Error, FactorMarginals, KBest, LogPartition, Map, Marginals, Run, Sample};
+use zhat::{
+    Divergence, Entropy, Error, FactorMarginals, Guarantee, KBest, LogPartition, Map, Marginals, Run, Sample,
+};
 
 use crate::support::parses::Parses;
 use crate::support::statistics::multinomial_tail;
@@ -133,11 +135,9 @@ where
         let mut scores = own.scores.clone();
         scores.sort_by(|a, b| b.total_cmp(a));
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + magnitude) + 4.0 * tolerance;
-        let rank = model.rules().rank().unwrap_or(1);
         assert_eq!(model.score(b, &best.value[b].nodes), best.value[b].score, "{label}");
-        if rank == 1 {
-            assert!(near(best.value[b].score, scores[0]), "{label} {} {}", best.value[b].score, scores[0]);
-        }
+        assert_eq!(*best.guarantee.item(b), Guarantee::Exact, "{label}");
+        assert!(near(best.value[b].score, scores[0]), "{label} {} {}", best.value[b].score, scores[0]);
         assert_eq!(ranked[b].len(), scores.len().min(7), "{label}");
         for (tree, score) in ranked[b].iter().zip(&scores) {
             assert!(near(tree.score, *score), "{label} {} {score}", tree.score);
@@ -478,4 +478,40 @@ fn bad_models_are_refused() {
     assert!(model.clone().with_roots(vec![0.0; 3].into()).unwrap_err().to_string().contains("roots"));
     let spans = Spans::PerSpan(vec![0.0; 3].into());
     assert!(model.with_spans(spans).unwrap_err().to_string().contains("B × T × T = 4"));
+}
+
+#[test]
+fn the_choice_of_the_best_tree_is_stated() {
+    let run = Run::default();
+    let (mut different, mut unfinished) = (0, 0);
+    for seed in 0..40 {
+        let symbols = Symbols { all: 3, heads: 2, tags: 2 };
+        let (rules, spans) = (RuleForm::LowRank(4), SpanForm::PerSymbol);
+        let shape = HypertreeShape { words: 4, symbols, rules, spans, strength: 1.5, ..Default::default() };
+        let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+        let parses = Parses::new(&model, 0);
+        let top = parses.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let best = method().map(&model, &run).unwrap();
+        assert_eq!(best.guarantee, Guarantee::Exact);
+        assert!((best.value[0].score - top).abs() < 1e-12);
+        let derivation = method().tree(TreeChoice::Derivation).map(&model, &run).unwrap();
+        assert!(matches!(derivation.guarantee, Guarantee::Heuristic { .. }));
+        different += usize::from(derivation.value[0].nodes != best.value[0].nodes);
+        // The best derivation has one r for every divided node.
+        let expected = method().tree(TreeChoice::Expected).map(&model, &run).unwrap();
+        let nodes = |tree: &[zhat::query::Constituent]| -> f64 {
+            tree.iter().map(|node| parses.nodes(node.first, node.last, node.symbol)).sum()
+        };
+        let most = parses.trees.iter().map(|tree| nodes(tree)).fold(0.0, f64::max);
+        assert!(nodes(&expected.value[0].nodes) >= most - 1e-9);
+        let short = method().steps(1).map(&model, &run).unwrap();
+        match short.guarantee {
+            Guarantee::Bounds { low, high, confidence } => {
+                unfinished += 1;
+                assert!(low <= top && top <= high && confidence == 1.0);
+            }
+            other => assert_eq!(other, Guarantee::Exact),
+        }
+    }
+    assert!(different > 0 && unfinished > 20, "{different} {unfinished}");
 }

@@ -353,3 +353,17 @@ impl<M: ?Sized> IntoValue<M> for PathSamples<ParseTree> {
         AnyValue::Samples(each.collect())
     }
 }
+
+impl<M: ?Sized> IntoValue<M> for Vec<ParseTree> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::States(self.into_iter().map(BestState::from).collect())
+    }
+}
+
+impl<M: ?Sized> IntoValue<M> for Vec<Vec<ParseTree>> {
+    fn into_value(self, _: &M) -> AnyValue {
+        AnyValue::Ranked(
+            self.into_iter().map(|found| found.into_iter().map(BestState::from).collect()).collect(),
+        )
+    }
+}

@@ -1,6 +1,6 @@
 //! Forecasts of memory and time.
 
-use super::InsideOutside;
+use super::{InsideOutside, TreeChoice};
 use crate::answer::Promise;
 use crate::method::cost::inside_outside::{
     PER_CALL, PER_DUAL, PER_EXP, PER_LISTED, PER_MAXIMUM, PER_PRODUCT, PER_TERM,
@@ -106,6 +106,13 @@ impl<F: Real> Forecasts<Hypertree<F>> for InsideOutside {
             + expanded
             + doubles
             + 65536.0;
-        Forecast { bytes, seconds, promise: Promise::Exact }
+        let hidden = model.rules().rank().is_some_and(|rank| rank > 1);
+        let promise = match (query, self.tree) {
+            (Query::Map, TreeChoice::Expected) => Promise::Heuristic,
+            (Query::Map, TreeChoice::Derivation) if hidden => Promise::Heuristic,
+            (Query::Map, TreeChoice::Best) if hidden => Promise::Bounds,
+            _ => Promise::Exact,
+        };
+        Forecast { bytes, seconds, promise }
     }
 }

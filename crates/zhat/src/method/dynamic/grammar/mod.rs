@@ -3,7 +3,8 @@
 //! Z = Σ_y exp score(y) over the binary trees y of a sentence, by the inside pass; expected numbers of nodes,
 //! rules and words are the gradient of log Z, by the outside pass. Entropy and divergences are derivatives of
 //! log Z in a direction, and their gradients those of the expected numbers, by the same passes on numbers with
-//! derivatives. The best tree is found by the same pass with maxima; samples are drawn from the root to the
+//! derivatives. The best tree is found by the same pass with maxima
+//! and, with low-rank rules, by search; samples are drawn from the root to the
 //! words, and are exact.
 //!
 //! Time per sentence of T words with N heads and P tags: T³·N² + T²·N³ + T·N²·P for dense rules, T³ times the
@@ -31,12 +32,14 @@ mod counts;
 mod dense;
 mod derive;
 mod divergence;
+mod expected;
 mod forecast;
 mod listed;
 mod number;
 mod pass;
 mod rank;
 mod ranked;
+mod search;
 mod solve;
 mod source;
 mod states;
@@ -52,20 +55,49 @@ use crate::answer::{Answer, Diagnostics};
 use crate::error::{Error, Result};
 use crate::model::Hypertree;
 use crate::numeric::Real;
-use crate::options::options;
+use crate::options::{Range, options};
 use crate::query::tree::{HypertreeGradient, SpanMarginals};
 use crate::query::{Entropy, FactorMarginals, Forecasts, LogPartition, Marginals, Query};
 use crate::run::{Clock, Run};
 
 pub(crate) const NAME: &str = "inside-outside";
 
+/// The tree that `map` returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TreeChoice {
+    /// The tree of largest weight. With low-rank rules it is searched for; if the search does not end, the
+    /// tree of the best derivation is returned with a bound.
+    #[default]
+    Best,
+    /// With low-rank rules, the tree of the best derivation, in which every rule uses one of its R terms.
+    Derivation,
+    /// The tree with the largest expected number of nodes that a tree of the model has, too.
+    Expected,
+}
+
 /// Exact inference on trees over words.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct InsideOutside {}
+pub struct InsideOutside {
+    /// The tree that `map` returns.
+    pub tree: TreeChoice,
+    /// The steps of the search for the best tree of a sentence with low-rank rules.
+    pub steps: usize,
+}
 
-options!(InsideOutside {});
+impl Default for InsideOutside {
+    fn default() -> Self {
+        InsideOutside { tree: TreeChoice::Best, steps: 100_000 }
+    }
+}
+
+options!(InsideOutside { tree: TreeChoice, steps: usize => STEPS });
+
+/// The permitted numbers of steps of a search.
+const STEPS: Range = Range::whole(1, 1_000_000_000);
 
 /// Returns an error if no sentence has a tree.
 fn some_tree(log_partition: &[f64]) -> Result<()> {

@@ -3,43 +3,116 @@
 use rayon::prelude::*;
 
 use super::derive::{AtRandom, Largest};
-use super::divergence::additive;
+use super::divergence::{additive, dense};
+use super::expected::most_expected;
 use super::number::Number;
 use super::pass::Purpose;
 use super::ranked::k_best;
+use super::search::{Found, search};
 use super::solve::solve;
-use super::{InsideOutside, answer, some_tree};
-use crate::answer::Answer;
+use super::{InsideOutside, TreeChoice, answer, some_tree};
+use crate::answer::{Answer, Guarantee};
 use crate::error::{Error, Result};
 use crate::model::Hypertree;
 use crate::numeric::Real;
+use crate::options::Options;
 use crate::query::sequence::PathSamples;
 use crate::query::tree::{Constituent, ParseTree};
 use crate::query::{KBest, Map, Query, Sample};
 use crate::random::Streams;
-use crate::run::Run;
+use crate::run::{Clock, Run};
 
 /// Trees that are drawn with one random stream.
 const BLOCK: usize = 64;
 
-/// The answer for a sentence without a tree.
-fn no_tree() -> ParseTree {
-    ParseTree { nodes: Vec::new(), score: f64::NEG_INFINITY }
-}
-
 impl<F: Real + Number> Map<Hypertree<F>> for InsideOutside {
     /// A sentence without a tree gets an empty one, with a score of −∞.
     fn map(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<ParseTree>>> {
-        answer(self, model, Query::Map, run, |clock| {
-            let solutions = solve(model, &[], Purpose::Best, None, clock)?;
-            some_tree(&solutions.log_partition(model.batch()))?;
-            let tree = |b: usize| {
-                let nodes = solutions.tree(model, b, &mut Largest)?;
-                Some(ParseTree { score: model.score(b, &nodes), nodes })
+        self.check()?;
+        let found = answer(self, model, Query::Map, run, |clock| {
+            let found = match self.tree {
+                TreeChoice::Expected => expected_trees(model, clock)?,
+                TreeChoice::Best if hidden_rank(model) => searched_trees(model, self.steps, clock)?,
+                _ => derived_trees(model, hidden_rank(model), clock)?,
             };
-            Ok((0..model.batch()).map(|b| tree(b).unwrap_or_else(no_tree)).collect())
-        })
+            some_tree(&found.iter().map(|(tree, _)| tree.score).collect::<Vec<f64>>()).map(|()| found)
+        })?;
+        let (trees, guarantees): (Vec<ParseTree>, Vec<Guarantee>) = found.value.into_iter().unzip();
+        let guarantee = match guarantees.iter().all(|own| *own == guarantees[0]) {
+            true => guarantees[0].clone(),
+            false => Guarantee::each(guarantees),
+        };
+        Ok(Answer { value: trees, guarantee, diagnostics: found.diagnostics })
     }
+}
+
+/// Whether a rule is a sum of several terms, so that the best tree cannot be read from a chart.
+fn hidden_rank<F: Real>(model: &Hypertree<F>) -> bool {
+    model.rules().rank().is_some_and(|rank| rank > 1)
+}
+
+/// One tree per sentence, with its guarantee.
+type Trees = Vec<(ParseTree, Guarantee)>;
+
+fn scored<F: Real>(model: &Hypertree<F>, b: usize, nodes: Option<Vec<Constituent>>) -> ParseTree {
+    match nodes {
+        Some(nodes) if !nodes.is_empty() => ParseTree { score: model.score(b, &nodes), nodes },
+        _ => ParseTree { nodes: Vec::new(), score: f64::NEG_INFINITY },
+    }
+}
+
+/// The best trees from charts of maxima; with low-rank rules those of the best derivations.
+fn derived_trees<F: Real + Number>(model: &Hypertree<F>, hidden: bool, clock: &Clock<'_>) -> Result<Trees> {
+    let solutions = solve(model, &[], Purpose::Best, None, clock)?;
+    let reason = "the tree of the best derivation, in which every rule uses one of its R terms; another tree may \
+                  have a larger weight in total";
+    let guarantee = if hidden { Guarantee::Heuristic { reason: reason.into() } } else { Guarantee::Exact };
+    let tree = |b: usize| (scored(model, b, solutions.tree(model, b, &mut Largest)), guarantee.clone());
+    Ok((0..model.batch()).map(tree).collect())
+}
+
+/// The trees with the largest expected numbers of correct nodes.
+fn expected_trees<F: Real + Number>(model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Trees> {
+    let solutions = solve(model, &[], Purpose::Symbols, None, clock)?;
+    let log_z = solutions.log_partition(model.batch());
+    let nodes = solutions.nodes(model, clock)?;
+    let reason =
+        "the tree with the largest expected number of correct nodes, which need not be the best tree";
+    let tree = |b: usize| {
+        let own = (log_z[b] > f64::NEG_INFINITY).then(|| most_expected(model, b, &nodes));
+        (scored(model, b, own), Guarantee::Heuristic { reason: reason.into() })
+    };
+    Ok((0..model.batch()).map(tree).collect())
+}
+
+/// The best trees with low-rank rules, by search; where it does not end, the tree of the best derivation and a
+/// bound.
+fn searched_trees<F: Real + Number>(model: &Hypertree<F>, steps: usize, clock: &Clock<'_>) -> Result<Trees> {
+    if model.unary().is_some() {
+        let own = dense(model);
+        let trees = derived_trees(&own, false, clock)?;
+        let again = |(b, (tree, guarantee)): (usize, (ParseTree, Guarantee))| {
+            (scored(model, b, Some(tree.nodes)), guarantee)
+        };
+        return Ok(trees.into_iter().enumerate().map(again).collect());
+    }
+    let found: Vec<Found> =
+        (0..model.batch()).into_par_iter().map(|b| search(model, b, steps, clock)).collect::<Result<_>>()?;
+    let derivations = match found.iter().all(|own| own.best.is_some()) {
+        true => None,
+        false => Some(solve(model, &[], Purpose::Best, None, clock)?),
+    };
+    let allowance = super::rounding(model);
+    let tree = |(b, own): (usize, Found)| match (own.best, &derivations) {
+        (Some(nodes), _) => (scored(model, b, Some(nodes)), Guarantee::Exact),
+        (None, other) => {
+            let nodes = other.as_ref().and_then(|other| other.tree(model, b, &mut Largest));
+            let tree = scored(model, b, nodes);
+            let guarantee = Guarantee::bounds(tree.score, own.bound.max(tree.score), 1.0, allowance);
+            (tree, guarantee)
+        }
+    };
+    Ok(found.into_iter().enumerate().map(tree).collect())
 }
 
 impl<F: Real + Number> KBest<Hypertree<F>> for InsideOutside {
