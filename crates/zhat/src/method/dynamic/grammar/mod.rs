@@ -28,6 +28,7 @@
 
 mod cells;
 mod chart;
+mod choices;
 mod counts;
 mod dense;
 mod derive;
@@ -37,6 +38,7 @@ mod forecast;
 mod listed;
 mod number;
 mod pass;
+mod randomized;
 mod rank;
 mod ranked;
 mod search;
@@ -46,6 +48,7 @@ mod states;
 mod tape;
 
 pub use self::number::Number;
+pub use self::randomized::{RandomizedInside, SpanProposal};
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //! range, [`Dual`] adds the derivative in one direction, and [`Max`] finds the score of the best tree.
 
 use crate::numeric::simd::{self, Kernel};
-use crate::numeric::{Elementwise, Matrix, Real, multiply, multiply_here};
+use crate::numeric::{Matrix, Real, multiply, multiply_here};
 
 /// A number of a commutative semiring.
 pub trait Number: Copy + Send + Sync + 'static {
@@ -131,6 +131,30 @@ impl<F: Real> Kernel for AddScaled<'_, F> {
     }
 }
 
+/// Σᵢ aᵢ·bᵢ.
+struct Dot<'a, F>(&'a [F], &'a [F]);
+
+impl<F: Real> Kernel for Dot<'_, F> {
+    type Output = F;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> F {
+        const LANES: usize = 16;
+        let Dot(a, b) = self;
+        let mut sums = [F::ZERO; LANES];
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        for (a, b) in a.iter().zip(b) {
+            for ((sum, &a), &b) in sums.iter_mut().zip(a).zip(b) {
+                *sum += a * b;
+            }
+        }
+        for ((sum, &a), &b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+            *sum += a * b;
+        }
+        sums.into_iter().sum()
+    }
+}
+
 macro_rules! float {
     ($float:ty) => {
         impl Number for $float {
@@ -187,7 +211,7 @@ macro_rules! float {
                 simd::run(AddScaled(out, factor, a));
             }
             fn dot(a: &[Self], b: &[Self]) -> Self {
-                <$float as Elementwise>::dot(a, b) as $float
+                simd::run(Dot(a, b))
             }
         }
     };
