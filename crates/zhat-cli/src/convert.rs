@@ -4,8 +4,9 @@ use zhat::{Result, io};
 
 use crate::arguments::ConvertArguments;
 use crate::output::Exit;
+use crate::query;
 
 pub fn run(arguments: &ConvertArguments) -> Result<Exit> {
-    io::write_model(&io::read_model(&arguments.from)?, &arguments.to)?;
+    io::write_model(&query::read(&arguments.from, arguments.input.as_deref())?, &arguments.to)?;
     Ok(Exit::Answered)
 }

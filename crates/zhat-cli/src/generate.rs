@@ -85,6 +85,11 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
                 Precision::F64 => generate::dependency::<f64>(&shape, seed)?.into(),
             }
         }
+        Generate::Hypertree(ref sentences) => match sentences.precision {
+            Precision::F32 => generate::hypertree::<f32>(&sentences.shape(), seed)?.into(),
+            Precision::F64 => generate::hypertree::<f64>(&sentences.shape(), seed)?.into(),
+        },
+        Generate::Grammar(ref grammar) => generate::grammar(&grammar.shape(), seed)?.into(),
         Generate::Pairwise {
             rows,
             columns,

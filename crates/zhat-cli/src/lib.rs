@@ -20,6 +20,7 @@ mod reference;
 mod repro;
 mod signals;
 mod tips;
+mod tree_arguments;
 
 use std::ffi::OsString;
 use std::io::Write;
