@@ -95,7 +95,8 @@ fn scored(model: &Model, item: usize, best: &BestState) -> Value {
     if has_names(model) {
         object["names"] = names(model, &best.state);
     }
-    if let Some(tree) = tree(model, item, &best.state) {
+    let state = if best.score == f64::NEG_INFINITY { &[] } else { &best.state[..] };
+    if let Some(tree) = tree(model, item, state) {
         object["tree"] = tree;
     }
     object
