@@ -142,9 +142,11 @@ fn constituency(entries: &[TreeEntry]) -> Drawing {
     };
     for (i, entry) in entries.iter().enumerate() {
         if let Some(parent) = parents[i] {
+            // The line to a word bends at the next level, so that it stays within its column.
+            let bend = y(parent) + LEVEL - FONT;
             let _ = writeln!(
                 drawing.elements,
-                "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"#888\"/>",
+                "<path d=\"M{:.1} {:.1} L{:.1} {bend:.1} V{:.1}\" fill=\"none\" stroke=\"#888\"/>",
                 x[parent],
                 y(parent) + 5.0,
                 x[i],
@@ -198,7 +200,7 @@ fn dependency(words: &[String], heads: &[usize], labels: &[String]) -> Drawing {
         let peak = height as f64 * ARC;
         // A cubic curve reaches three quarters of the height of its control points.
         let control = base - peak / 0.75;
-        // The ends at a word are moved apart: heads outward, dependents inward.
+        // The ends at a word are kept apart: an arc leaves its head on the side of its dependent.
         let shift = if word == high { 4.0 } else { -4.0 };
         let (from, to) = if word == high { (x[low], x[high]) } else { (x[high], x[low]) };
         let (from, to) = (from + shift, to - shift / 4.0);

@@ -142,6 +142,29 @@ fn drawings_are_well_formed() {
     }
 }
 
+/// Names in the same row of a drawing do not overlap.
+#[test]
+fn drawn_names_are_apart() {
+    let long = "(Sentence (A (averylongsymbol a) b) (B (C c) (anotherlongsymbol (D d) (E e))) .)";
+    for text in [SENTENCE, long] {
+        let svg = show(&read(text), TreeForm::Svg).unwrap();
+        let attribute = |line: &str, name: &str| -> f64 {
+            let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let mut rows: Vec<(f64, f64, f64)> = Vec::new();
+        for line in svg.lines().filter(|line| line.starts_with("<text")) {
+            let name = line.split('>').nth(1).unwrap().split('<').next().unwrap();
+            let (x, half) = (attribute(line, " x"), 4.25 * name.len() as f64);
+            rows.push((attribute(line, " y"), x - half, x + half));
+        }
+        rows.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        for pair in rows.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            assert!(pair[0].2 + 2.0 < pair[1].1, "{text}: {pair:?}");
+        }
+    }
+}
+
 #[test]
 fn forms_are_checked_before_a_query() {
     assert_eq!(TreeForm::named("conllu").unwrap(), TreeForm::Conllu);
