@@ -13,6 +13,11 @@ V  -> 'saw'
 const VERB: &str = "(S (NP I) (VP (VP (V saw) (NP stars)) (PP with (NP stars))))";
 const NOUN: &str = "(S (NP I) (VP (V saw) (NP (NP stars) with (NP stars))))";
 
+/// The command with the grammar and the sentence.
+fn query<'a>(command: &[&'a str]) -> Vec<&'a str> {
+    [command, &["stars.cfg", "--input", "s.txt"]].concat()
+}
+
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12 * b.abs().max(1.0)
 }
@@ -43,11 +48,6 @@ fn trees_are_printed_without_hidden_symbols() {
     let folder = Folder::new("grammar-trees");
     folder.write("stars.cfg", STARS);
     folder.write("s.txt", "I saw stars with stars\n");
-    let query = |command: &[&str]| {
-        let mut args = command.to_vec();
-        args.extend(["stars.cfg", "--input", "s.txt"]);
-        args
-    };
     let z = folder.json(&query(&["logz"]));
     assert!(close(z["value"].as_f64().unwrap(), 0.027f64.ln()), "{z}");
     assert_eq!(folder.ok(&query(&["map", "--trees", "bracketed"])), format!("{VERB}\n"));

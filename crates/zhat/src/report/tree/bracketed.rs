@@ -32,6 +32,18 @@ pub(super) fn ends(entries: &[TreeEntry]) -> Vec<usize> {
     ends
 }
 
+/// The entry that each is a part of.
+pub(super) fn parents(entries: &[TreeEntry]) -> Vec<Option<usize>> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut parent = |i: usize| {
+        while open.pop_if(|k| entries[*k].level >= entries[i].level).is_some() {}
+        let above = open.last().copied();
+        open.push(i);
+        above
+    };
+    (0..entries.len()).map(&mut parent).collect()
+}
+
 /// `(S (NP (D the) (N dog)) (VP barks))`.
 pub(super) fn one_line(entries: &[TreeEntry]) -> String {
     let mut text = String::new();
@@ -58,13 +70,7 @@ pub(super) fn indented(entries: &[TreeEntry], line: usize) -> String {
     let ends = ends(entries);
     // The columns of each entry on one line: its name, a space before each part, and brackets.
     let mut widths: Vec<usize> = entries.iter().map(|entry| escaped(&entry.name).width()).collect();
-    let mut above: Vec<Option<usize>> = vec![None; entries.len()];
-    let mut open: Vec<usize> = Vec::new();
-    for (i, entry) in entries.iter().enumerate() {
-        while open.pop_if(|k| entries[*k].level >= entry.level).is_some() {}
-        above[i] = open.last().copied();
-        open.push(i);
-    }
+    let above = parents(entries);
     for i in (0..entries.len()).rev() {
         widths[i] += if entries[i].is_word { 0 } else { 2 };
         if let Some(parent) = above[i] {

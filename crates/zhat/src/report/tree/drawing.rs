@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::bracketed::ends;
+use super::bracketed::{ends, parents};
 use crate::model::{NamedTree, TreeEntry};
 
 /// The size of letters, the width of a narrow letter, and the empty space around a drawing.
@@ -117,13 +117,7 @@ fn constituency(entries: &[TreeEntry]) -> Drawing {
         MARGIN + FONT + LEVEL * level as f64
     };
     let mut x: Vec<f64> = vec![0.0; entries.len()];
-    let mut parents: Vec<Option<usize>> = vec![None; entries.len()];
-    let mut open: Vec<usize> = Vec::new();
-    for i in 0..entries.len() {
-        while open.pop_if(|k| ends[*k] <= i).is_some() {}
-        parents[i] = open.last().copied();
-        open.push(i);
-    }
+    let parents = parents(entries);
     // The first and the last part of each entry.
     let mut parts: Vec<Option<(f64, f64)>> = vec![None; entries.len()];
     for i in (0..entries.len()).rev() {
