@@ -16,8 +16,8 @@ use crate::arguments::{
     ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision, SharpnessArgument,
     SpaceArguments,
 };
+use crate::load;
 use crate::output::Exit;
-use crate::query;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
     let model = model(&arguments.what, arguments.seed)?;
@@ -153,7 +153,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
 
 fn random_space(kind: &str, space: &SpaceArguments, seed: u64) -> Result<Model> {
     let model = generate::space(kind, space.size, &space.scores, space.strength, seed)?;
-    query::condition(&model.into(), Vec::new(), &space.given)
+    load::condition(&model.into(), Vec::new(), &space.given)
 }
 
 fn chain_shape(arguments: &ChainArguments) -> ChainShape {

@@ -6,11 +6,11 @@ use zhat::internal::units;
 use zhat::{Error, Forecast, Model, Query, Result, Run};
 
 use crate::arguments::InfoArguments;
+use crate::load;
 use crate::output::{self, Exit};
-use crate::query;
 
 pub fn run(arguments: &InfoArguments) -> Result<Exit> {
-    let model = query::described(&arguments.model)?;
+    let model = load::described(&arguments.model)?;
     let run = match arguments.memory {
         Some(memory) => Run::default().with_memory(memory),
         None => Run::default(),

@@ -11,6 +11,7 @@ mod learn;
 mod lm;
 mod lm_arguments;
 mod lm_baselines;
+mod load;
 mod methods;
 mod output;
 mod picture;

@@ -1,12 +1,10 @@
 //! `zhat logz`, `marginals`, `entropy`, `map`, `sample`, `kl` and `cross-entropy`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Plan, Settings};
 use zhat::io::{self, uai};
-use zhat::model::{Evidence, Input};
 use zhat::query::{AnyAnswer, AnyValue, Law};
 use zhat::random::Streams;
 use zhat::report::Report;
@@ -15,73 +13,12 @@ use zhat::{Error, FactorGraph, Model, Promise, Query, Result, Run};
 
 use crate::arguments::{
     BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
-    ModelArguments, PlainQueryArguments, QueryArguments, SampleArguments,
+    PlainQueryArguments, QueryArguments, SampleArguments,
 };
+use crate::load::{applied, load, require_input};
 use crate::output::{self, Exit};
 use crate::tree_arguments::TreeFormArgument;
 use crate::{progress, signals};
-
-/// Reads a model, and applies it to the data of `--input`.
-pub fn read(path: &Path, input: Option<&Path>) -> Result<Model> {
-    let stdin = Path::new("-");
-    if path == stdin && input == Some(stdin) {
-        return Err(Error::argument("--input", "the model is read from stdin, so the data need a file"));
-    }
-    let model = io::read_model(path)?;
-    match input {
-        Some(input) => applied(&model, &io::read_input(input)?),
-        None => Ok(model),
-    }
-}
-
-/// The model of these data.
-fn applied(model: &Model, input: &Input) -> Result<Model> {
-    model.with_input(input).map_err(|error| match error {
-        Error::Argument { name, message } if name == "input" => Error::argument("--input", message),
-        other => other,
-    })
-}
-
-/// Reads a model that is to be queried, and conditions it on the given evidence.
-pub fn load(arguments: &ModelArguments) -> Result<Model> {
-    let model = described(arguments)?;
-    require_input(&model)?;
-    Ok(model)
-}
-
-fn require_input(model: &Model) -> Result<()> {
-    match model.needs_input() {
-        Some(data) => Err(Error::Model(format!("a {} needs {data}: give them with --input", model.kind()))),
-        None => Ok(()),
-    }
-}
-
-/// Reads a model and conditions it on the given evidence; it may still need data.
-pub fn described(arguments: &ModelArguments) -> Result<Model> {
-    let model = read(&arguments.model, arguments.input.as_deref())?;
-    let mut evidence = Vec::new();
-    if let Some(path) = &arguments.evidence {
-        let graph = model.get::<FactorGraph>().ok_or_else(|| {
-            let message = "evidence files are for factor graphs; for other models use --given";
-            Error::argument("--evidence", message)
-        })?;
-        let states = uai::read_evidence(path, graph)?;
-        evidence.extend(states.into_iter().map(|(variable, state)| Evidence::State { variable, state }));
-    }
-    condition(&model, evidence, &arguments.given)
-}
-
-/// The model conditioned on evidence and on the items of `--given`.
-pub fn condition(model: &Model, mut evidence: Vec<Evidence>, given: &[String]) -> Result<Model> {
-    for item in given {
-        let parsed = model.parse_evidence(item).map_err(|error| match error {
-            Error::Argument { message, .. } => Error::argument("--given", message),
-            other => other,
-        })?;
-        evidence.push(parsed);
-    }
-    model.condition(&evidence)
-}
 
 /// Parses `name=value` options of a method; a value that is not valid JSON is taken as text.
 pub fn settings(items: &[String]) -> Result<Settings> {
