@@ -4,8 +4,9 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::tree::{TreeForm, show};
 use super::{Report, SCHEMA};
-use crate::model::Model;
+use crate::model::{Model, TreeKind};
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::{Data, Tensor};
 
@@ -69,13 +70,15 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
                 }
                 (batch, found) => {
                     let item = batch.map_or("item", |batch| batch.item);
-                    let items: Vec<Value> = found.iter().map(|best| scored(model, best)).collect();
+                    let items = found.iter().enumerate().map(|(b, best)| scored(model, b, best));
+                    let items: Vec<Value> = items.collect();
                     map.serialize_entry(&format!("{item}s"), &items)
                 }
             }
         }
         AnyValue::Ranked(found) => {
-            let lists = found.iter().map(|list| list.iter().map(|best| scored(model, best)).collect());
+            let lists = found.iter().enumerate();
+            let lists = lists.map(|(b, list)| list.iter().map(|best| scored(model, b, best)).collect());
             let mut lists: Vec<Vec<Value>> = lists.collect();
             match model.batch() {
                 Some(batch) => map.serialize_entry(&format!("{}s", batch.item), &lists),
@@ -87,12 +90,25 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
     }
 }
 
-fn scored(model: &Model, best: &BestState) -> Value {
+fn scored(model: &Model, item: usize, best: &BestState) -> Value {
     let mut object = json!({"value": number(best.score), model.state_form().name: state(model, &best.state)});
     if has_names(model) {
         object["names"] = names(model, &best.state);
     }
+    let state = if best.score == f64::NEG_INFINITY { &[] } else { &best.state[..] };
+    if let Some(tree) = tree(model, item, state) {
+        object["tree"] = tree;
+    }
     object
+}
+
+/// A tree with symbols in brackets; null for a sentence without a tree, `None` for other models.
+pub(super) fn tree(model: &Model, item: usize, state: &[usize]) -> Option<Value> {
+    if model.tree_kind() != Some(TreeKind::Constituency) {
+        return None;
+    }
+    let tree = model.named_tree(item, state);
+    Some(tree.and_then(|tree| show(&tree, TreeForm::Bracketed)).map_or(Value::Null, Value::from))
 }
 
 /// True if a single model's variables or states have names.
