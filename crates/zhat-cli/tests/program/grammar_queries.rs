@@ -24,7 +24,6 @@ fn close(a: f64, b: f64) -> bool {
 
 /// Z of n words of S → S S (0.4), S → a (0.6) is Catalan(n − 1) · 0.4ⁿ⁻¹ · 0.6ⁿ.
 #[test]
-#[ignore = "no method answers queries on hypertrees yet"]
 fn log_z_is_that_of_the_catalan_numbers() {
     let folder = Folder::new("grammar-catalan");
     folder.write("catalan.cfg", "S -> S S [0.4] | 'a' [0.6]\n");
@@ -43,7 +42,6 @@ fn log_z_is_that_of_the_catalan_numbers() {
 }
 
 #[test]
-#[ignore = "no method answers queries on hypertrees yet"]
 fn trees_are_printed_without_hidden_symbols() {
     let folder = Folder::new("grammar-trees");
     folder.write("stars.cfg", STARS);
@@ -71,7 +69,6 @@ fn trees_are_printed_without_hidden_symbols() {
 
 /// A sentence without a tree in a batch with one.
 #[test]
-#[ignore = "no method answers queries on hypertrees yet"]
 fn a_sentence_without_a_tree_is_told() {
     let folder = Folder::new("grammar-none");
     folder.write("stars.cfg", STARS);
@@ -91,7 +88,6 @@ fn a_sentence_without_a_tree_is_told() {
 
 /// Unary rules, whose sums over repetitions are part of Z.
 #[test]
-#[ignore = "no method answers queries on hypertrees yet"]
 fn unary_rules_are_summed_and_printed() {
     let folder = Folder::new("grammar-unary");
     folder.write("unary.cfg", "S -> A 0.5 | S S\nA -> S 0.5 | 'a' 0.25\n");

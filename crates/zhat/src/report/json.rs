@@ -139,6 +139,9 @@ fn tensors<M: SerializeMap>(report: &Report<'_>, found: &Tensors, map: &mut M) -
             let plural = format!("{}s", headings.first().unwrap_or(&"row"));
             map.serialize_entry(&plural, &Ragged(model, one, report.shown_rows(one.rows())))?;
         }
+        ([one], Some(batch)) if one.name() == "marginals" && one.shape().len() == 4 => {
+            map.serialize_entry(&format!("{}s", batch.item), &SpanItems(batch.lengths, one))?;
+        }
         ([one], Some(batch)) if one.name() == "marginals" => {
             map.serialize_entry(&format!("{}s", batch.item), &Items(batch.lengths, one))?;
         }
@@ -201,6 +204,27 @@ impl Serialize for Ragged<'_> {
             rows.serialize_element(&object)?;
         }
         rows.end()
+    }
+}
+
+/// The items of a batch whose numbers belong to spans: B×T×T×S. Spans without a positive number are left out.
+struct SpanItems<'a>(&'a [usize], &'a Tensor<'static>);
+
+impl Serialize for SpanItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let SpanItems(lengths, tensor) = *self;
+        let positions = tensor.shape()[1];
+        let mut items = serializer.serialize_seq(Some(lengths.len()))?;
+        for (b, &length) in lengths.iter().enumerate() {
+            let places = (0..length).flat_map(|i| (i..length).map(move |j| (i, j)));
+            let span = |(i, j): (usize, usize)| {
+                let row = tensor.row((b * positions + i) * positions + j);
+                row.iter().any(|x| *x > 0.0).then(|| json!({"first": i, "last": j, "p": row}))
+            };
+            let spans: Vec<Value> = places.filter_map(span).collect();
+            items.serialize_element(&json!({"length": length, "spans": spans}))?;
+        }
+        items.end()
     }
 }
 

@@ -25,8 +25,9 @@ pub struct Dense<G> {
     /// The weights, N×S×S.
     weights: Vec<G>,
     shifts: Vec<f64>,
-    /// W(k, a, b) for heads a and b, N×N².
+    /// W(k, a, b) for heads a and b, N×N², and its transpose.
     heads: Vec<G>,
+    by_pair: Vec<G>,
     /// For tags t and heads a: W(k, t, a), by t, k and a, and W(k, a, t), by k, a and t.
     tag_head: Vec<G>,
     head_tag: Vec<G>,
@@ -83,12 +84,15 @@ impl<G: Number> Dense<G> {
                 tag_tag.extend_from_slice(part(k, t, first, q));
             }
         }
+        let square = n * n;
+        let by_pair = (0..square * n).map(|at| heads[at % n * square + at / n]).collect();
         Dense {
             symbols,
             tags,
             longest,
             shifts,
             heads,
+            by_pair,
             tag_head,
             head_tag,
             tag_tag,
@@ -194,10 +198,7 @@ impl<G: Number> Core<G> for Dense<G> {
                     Part::Word(_) => &self.word_tag,
                     Part::Span(_) => &self.word_head[side],
                 };
-                let table = table[word * n * width..(word + 1) * n * width].chunks_exact(width);
-                for (x, of_head) in row.iter_mut().zip(table) {
-                    *x = x.plus(weight.times(G::dot(of_head, own)));
-                }
+                G::add_dots(row, weight, &table[word * n * width..(word + 1) * n * width], own);
             }
         });
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
@@ -206,13 +207,7 @@ impl<G: Number> Core<G> for Dense<G> {
         {
             let pairs = self.pairs(chart, list);
             let pairs = Matrix::row_major(&pairs, list.len(), n * n);
-            G::multiply(
-                pairs,
-                Matrix::row_major(&self.heads, n, n * n).transposed(),
-                rows,
-                true,
-                self.parallel,
-            );
+            G::multiply(pairs, Matrix::row_major(&self.by_pair, n * n, n), rows, true, self.parallel);
         }
     }
 
@@ -262,11 +257,7 @@ impl<G: Number> Core<G> for Dense<G> {
                 };
                 let range = word * n * width..(word + 1) * n * width;
                 let (table, derivative) = (&table[range.clone()], &mut derivative[range]);
-                for (k, &x) in sums.iter().enumerate() {
-                    let (x, row) = (x.times(weight), k * width..(k + 1) * width);
-                    G::add_scaled(to, x, &table[row.clone()]);
-                    G::add_scaled(&mut derivative[row], x, own);
-                }
+                G::spread_dots((to, derivative), weight, sums, table, own);
             }
         }
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);

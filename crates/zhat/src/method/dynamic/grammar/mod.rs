@@ -152,9 +152,16 @@ fn some_partition<F: Real>(solutions: &Solutions<F>, model: &Hypertree<F>) -> Re
 
 impl<F: Real + Number> LogPartition<Hypertree<F>> for InsideOutside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        answer(self, model, Query::LogPartition, run, |clock| {
-            some_partition(&solve(model, &[], Purpose::Sums, None, clock)?, model)
-        })
+        let found = answer(self, model, Query::LogPartition, run, |clock| {
+            let solutions = solve(model, &[], Purpose::Sums, None, clock)?;
+            Ok((some_partition(&solutions, model)?, solutions.no_parse(model)))
+        })?;
+        let warning = found.value.1.clone();
+        let mut found = found.map(|(values, _)| values);
+        if let Some(warning) = warning {
+            found.diagnostics = found.diagnostics.note("warning", warning);
+        }
+        Ok(found)
     }
 }
 
