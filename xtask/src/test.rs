@@ -92,13 +92,14 @@ fn run_rust() -> Outcome {
 
 /// The tests that run every vector kernel: those of the kernels themselves, and of the methods whose inner
 /// loops they are.
-const ARITHMETIC: [&str; 11] = [
+const ARITHMETIC: [&str; 12] = [
     "agreement::",
     "chain_paths::",
     "chain_relaxed::",
     "chains::",
     "dependency::",
     "divergences::",
+    "hypertree::",
     "lattice::",
     "lifted::",
     "messages::",

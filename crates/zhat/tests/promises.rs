@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Row, Settings};
 use zhat::model::generate::{
-    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, SequenceMrfShape, Sharpness,
+    self, ChainShape, GraphShape, Grid, HypertreeShape, PairwiseShape, RuleForm, SentenceShape,
+    SequenceMrfShape, Sharpness, SpanForm,
 };
-use zhat::model::{Domain, Kind, MixedModel, Statistic, Term, TreeShape};
+use zhat::model::{Domain, Kind, MixedModel, Statistic, Symbols, Term, TreeShape};
 use zhat::options::Range;
 use zhat::{Chain, Error, Model, Query, Run, SemiMarkov};
 
@@ -59,6 +60,28 @@ fn large(kind: Kind) -> Vec<Model> {
             let shape = ChainShape { states: 200, steps: 500, batch: 2, ..ChainShape::default() };
             let model: SemiMarkov<f64> = generate::semi_markov(&shape, 30, 1).unwrap();
             vec![model.into()]
+        }
+        "hypertree" => {
+            let trees = |words, batch, symbols, rules, spans, strength| -> Model {
+                let shape = HypertreeShape {
+                    words,
+                    batch,
+                    symbols,
+                    rules,
+                    spans,
+                    strength,
+                    ..HypertreeShape::default()
+                };
+                generate::hypertree::<f64>(&shape, 1).unwrap().into()
+            };
+            let disjoint = Symbols::disjoint;
+            vec![
+                trees(40, 8, disjoint(30, 60), RuleForm::Dense, SpanForm::None, 1.0),
+                trees(30, 2, disjoint(20, 30), RuleForm::Dense, SpanForm::PerSymbol, 300.0),
+                trees(40, 4, disjoint(200, 300), RuleForm::Sparse(5000), SpanForm::None, 1.0),
+                trees(40, 4, disjoint(500, 800), RuleForm::LowRank(64), SpanForm::PerSymbol, 1.0),
+                trees(60, 8, disjoint(2000, 3000), RuleForm::LowRank(64), SpanForm::PerSpan, 1.0),
+            ]
         }
         "dependency-tree" => {
             let sentences = |words, batch, projective, strength| -> Model {
@@ -125,6 +148,10 @@ fn small(kind: Kind) -> Model {
         }
         "chain" => generate::chain::<f64>(&shape, 1).unwrap().into(),
         "semi-markov" => generate::semi_markov::<f64>(&shape, 2, 1).unwrap().into(),
+        "hypertree" => {
+            let shape = HypertreeShape { words: 4, batch: 2, ..HypertreeShape::default() };
+            generate::hypertree::<f64>(&shape, 1).unwrap().into()
+        }
         "dependency-tree" => {
             let shape = SentenceShape { words: 4, batch: 2, ..SentenceShape::default() };
             generate::dependency::<f64>(&shape, 1).unwrap().into()

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::model::{
-    Chain, DependencyTree, FactorGraph, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov,
-    SequenceMrf, Transitions, TreeShape,
+    Chain, DependencyTree, FactorGraph, Hypertree, Interactions, MixedModel, PairwiseGraph, Rules, Segments,
+    SemiMarkov, SequenceMrf, Symbols, Transitions, TreeShape,
     generate::{self, GraphShape},
 };
 use std::time::Duration;
@@ -40,6 +40,9 @@ fn small(kind: Kind) -> Model {
             SequenceMrf::new(5, vec![0.25, 0.0], theta).unwrap().into()
         }
         "semi-markov" => SemiMarkov::new(chain, Segments::Lengths(vec![0.0; 4].into()), 2).unwrap().into(),
+        "hypertree" => {
+            Hypertree::new(Symbols::same(2), vec![0.5; 6].into(), vec![3], Rules::Any).unwrap().into()
+        }
         "dependency-tree" => {
             let shape = TreeShape { projective: false, single_root: true };
             DependencyTree::new(vec![0.5; 9].into(), vec![0.0; 3].into(), vec![3], None, shape)

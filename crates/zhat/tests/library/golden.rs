@@ -7,8 +7,8 @@ use std::sync::Once;
 
 use zhat::io::{model_file, read_model, write_model};
 use zhat::model::{
-    DependencyTree, Domain, Interactions, MixedModel, NetworkType, Segments, SequenceMrf, Statistic, Term,
-    Transitions, TreeShape,
+    DependencyTree, Domain, Grammar, Hypertree, Interactions, MixedModel, NetworkType, Rule, Rules, Segments,
+    SequenceMrf, Spans, Statistic, Symbols, Term, Transitions, TreeNames, TreeShape, UnaryRule, Values,
 };
 use zhat::random::Streams;
 use zhat::space::{Scores, Subtrees};
@@ -85,6 +85,44 @@ fn dependency() -> DependencyTree<f32> {
     DependencyTree::new(arcs.into(), numbers(12).into(), vec![3, 2], Some(2), shape).unwrap()
 }
 
+/// Two sentences of different lengths with listed rules, a unary rule, scores of spans and names.
+fn hypertree() -> Hypertree<f32> {
+    let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
+    let rule = |head, left, right| Rule { head, left, right };
+    let rules = Rules::sparse(vec![rule(0, 1, 2), rule(0, 0, 1), rule(1, 2, 2)], &numbers(3)).unwrap();
+    let symbols = Symbols { all: 3, heads: 2, tags: 2 };
+    let mut spans = numbers(36);
+    spans[4] = f32::NEG_INFINITY;
+    let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<String>>();
+    let names = TreeNames {
+        symbols: words(&["S", "A", "B"]),
+        hidden: vec![1],
+        words: vec![words(&["one", "two", "\u{3b6}"]), words(&["(", ")"])],
+    };
+    Hypertree::new(symbols, numbers(12).into(), vec![3, 2], rules)
+        .and_then(|model| model.with_roots(numbers(4).into()))
+        .and_then(|model| model.with_spans(Spans::PerSymbol(spans.into())))
+        .and_then(|model| model.with_unary(vec![UnaryRule { head: 0, child: 2 }], vec![-0.5].into()))
+        .and_then(|model| model.with_names(names))
+        .unwrap()
+}
+
+/// Rules of low rank, one set per sentence, and embeddings of spans.
+fn hypertree_low_rank() -> Hypertree {
+    let numbers = |count: u8| -> Values<f64> {
+        (0..count).map(|i| f64::from(i) / 8.0 - 1.0).collect::<Vec<_>>().into()
+    };
+    let rules = Rules::LowRank { rank: 2, heads: numbers(8), left: numbers(12), right: numbers(6) };
+    Hypertree::new(Symbols::disjoint(2, 1), numbers(4), vec![2, 1], rules)
+        .and_then(|model| model.with_spans(Spans::Factored { spans: numbers(24), symbols: numbers(6) }))
+        .unwrap()
+}
+
+/// A grammar with weights, words and a comment.
+fn grammar() -> Grammar {
+    Grammar::parse("# two rules\nS -> S S [0.25] | 'a' [0.75]\n", "golden.cfg").unwrap()
+}
+
 /// Statistics of a discrete variable and of continuous variables.
 fn mixed() -> MixedModel {
     let domains = vec![Domain::States(3), Domain::Interval(-1.5, 2.0), Domain::Interval(0.125, 0.75)];
@@ -120,15 +158,18 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
-fn version_1() -> [(PathBuf, Model); 9] {
+fn version_1() -> [(PathBuf, Model); 12] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 9] = [
+    let files: [(&str, Model); 12] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
         ("v1-dependency.zhat", dependency().into()),
+        ("v1-hypertree.zhat", hypertree().into()),
+        ("v1-hypertree-low-rank.zhat", hypertree_low_rank().into()),
+        ("v1-grammar.zhat", grammar().into()),
         ("v1-mixed.zhat", mixed().into()),
         ("v1-space.zhat", space().into()),
         ("v1-sequence-mrf.zhat", sequence_mrf().into()),

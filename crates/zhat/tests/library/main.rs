@@ -36,6 +36,7 @@ mod pairwise;
 mod positive_weight;
 mod quadrature;
 mod randomized;
+mod randomized_inside;
 mod randomized_misses;
 mod randomized_segments;
 mod reference_models;

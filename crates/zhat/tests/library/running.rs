@@ -8,7 +8,8 @@ use std::time::Duration;
 use zhat::catalogue::{self, Choice, Row, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
 use zhat::model::generate::{
-    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, SequenceMrfShape, Sharpness,
+    self, ChainShape, GraphShape, Grid, HypertreeShape, PairwiseShape, RuleForm, SentenceShape,
+    SequenceMrfShape, Sharpness, SpanForm,
 };
 use zhat::model::{Domain, Kind, MixedModel, Statistic, Term, TreeShape};
 use zhat::query::AnyAnswer;
@@ -89,6 +90,22 @@ fn medium(kind: Kind) -> Vec<Model> {
             generate::semi_markov::<f64>(&shape, 6, 1).unwrap().into(),
             generate::semi_markov::<f32>(&shape, 3, 2).unwrap().into(),
         ],
+        "hypertree" => {
+            let shape = |rules, spans| HypertreeShape {
+                words: 12,
+                batch: 5,
+                ragged: true,
+                rules,
+                spans,
+                ..HypertreeShape::default()
+            };
+            vec![
+                generate::hypertree::<f64>(&shape(RuleForm::Dense, SpanForm::None), 1).unwrap().into(),
+                generate::hypertree::<f32>(&shape(RuleForm::LowRank(4), SpanForm::PerSymbol), 2)
+                    .unwrap()
+                    .into(),
+            ]
+        }
         "dependency-tree" => {
             let trees = |projective| TreeShape { projective, single_root: !projective };
             let shape = |projective| SentenceShape {
