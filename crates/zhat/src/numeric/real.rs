@@ -37,6 +37,7 @@ pub trait Real:
     /// The nearest number of this precision.
     fn from_f64(x: f64) -> Self;
     /// Converts to a double.
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.into()
     }
@@ -68,6 +69,7 @@ impl Real for f64 {
     const EPSILON: f64 = f64::EPSILON;
     const NAME: &'static str = "f64";
 
+    #[inline(always)]
     fn from_f64(x: f64) -> f64 {
         x
     }
@@ -95,6 +97,7 @@ impl Real for f32 {
     const EPSILON: f32 = f32::EPSILON;
     const NAME: &'static str = "f32";
 
+    #[inline(always)]
     fn from_f64(x: f64) -> f32 {
         x as f32
     }

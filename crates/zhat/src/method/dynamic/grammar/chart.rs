@@ -386,10 +386,13 @@ pub fn inside<G: Number, C: Core<G>>(
     for_rows(&mut chart.words, tags, &mut found, |at, row, found| {
         let (sentence, i) = places[at];
         let b = source.sentences[sentence];
-        let (logs, slopes) = source.with_slopes(symbols.tags, |scores, out| scores.word(b, i, out));
+        let (mut logs, slopes) = source.with_slopes(symbols.tags, |scores, out| scores.word(b, i, out));
         let own = &mut row[offset..offset + symbols.tags];
-        own.fill(G::ONE);
-        *found = normalise(own, Some((&logs, &slopes)), smallest);
+        let norm = exp_shifted(&mut logs, &slopes, own);
+        // The largest weight is 1.
+        let lost = |(x, log): (&G, &f64)| x.to_f64() < smallest && *log > f64::NEG_INFINITY;
+        let large = norm > f64::NEG_INFINITY && (G::TINY == 0.0 || !own.iter().zip(&logs).any(lost));
+        *found = Normal { norm, large };
     });
     if let Some(choices) = &chart.choices {
         if choices.full {

@@ -24,6 +24,7 @@ pub trait Number: Copy + Send + Sync + 'static {
     /// a / b; b is not zero.
     fn over(self, other: Self) -> Self;
     /// a / b for a constant b, whose derivative does not count.
+    #[inline(always)]
     fn over_constant(self, other: Self) -> Self {
         self.over(other)
     }
@@ -38,6 +39,7 @@ pub trait Number: Copy + Send + Sync + 'static {
     /// A double, of any sign.
     fn from_f64(x: f64) -> Self;
     /// What is asked for, as a double: the derivative of a dual number, otherwise the number.
+    #[inline(always)]
     fn result(self) -> f64 {
         self.to_f64()
     }
@@ -252,15 +254,19 @@ macro_rules! float {
             fn exceeds(self, other: Self) -> bool {
                 self > other
             }
+            #[inline(always)]
             fn exp(log: f64, _: f64) -> Self {
                 log.exp() as $float
             }
+            #[inline(always)]
             fn ln(self) -> f64 {
                 f64::from(self).ln()
             }
+            #[inline(always)]
             fn to_f64(self) -> f64 {
                 self.into()
             }
+            #[inline(always)]
             fn from_f64(x: f64) -> Self {
                 x as $float
             }

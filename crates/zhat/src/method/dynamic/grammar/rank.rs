@@ -75,12 +75,14 @@ fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize
     }
     let mut values = vec![G::ZERO; rows * rank];
     values.par_chunks_mut(rank * BLOCK).enumerate().for_each(|(block, out)| {
+        let mut logs = vec![0.0; rank];
         for (i, out) in out.chunks_exact_mut(rank).enumerate() {
-            let (mut logs, slopes) =
-                source.with_slopes(rank, |scores, out| scores.factor(b, which, block * BLOCK + i, out));
-            logs.iter_mut()
-                .zip(&top)
-                .for_each(|(x, &top)| *x -= if top > f64::NEG_INFINITY { top } else { 0.0 });
+            let k = block * BLOCK + i;
+            source.scores.factor(b, which, k, &mut logs);
+            let slopes = source.slopes(rank, |scores, out| scores.factor(b, which, k, out));
+            for (x, &top) in logs.iter_mut().zip(&top) {
+                *x -= if top > f64::NEG_INFINITY { top } else { 0.0 };
+            }
             exp_all(&logs, &slopes, out);
         }
     });

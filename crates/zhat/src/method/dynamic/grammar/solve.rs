@@ -205,15 +205,16 @@ impl<F: Real> Solutions<F> {
         clock: &Clock<'_>,
     ) -> Result<HypertreeGradient<F>> {
         let mut gradient = zero_gradient(through);
-        for solution in &mut self.0 {
+        let counts = |solution: &mut Solution<F>| {
             let known = solution.counts.take();
-            let counts = match known {
-                Some(known) => known,
-                None => {
-                    let task = solution.task(model, &[]);
-                    solution.pass.counts(&task, &solution.factors(factors), clock)?.0
-                }
-            };
+            let task = solution.task(model, &[]);
+            known.map_or_else(|| Ok(solution.pass.counts(&task, &solution.factors(factors), clock)?.0), Ok)
+        };
+        let all: Vec<Counts<F>> = match self.0.len() {
+            1 => self.0.iter_mut().map(counts).collect::<Result<_>>()?,
+            _ => self.0.par_iter_mut().map(counts).collect::<Result<_>>()?,
+        };
+        for (solution, counts) in self.0.iter().zip(all) {
             add(through, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
         }
         Ok(filled(through, gradient))
@@ -228,9 +229,15 @@ impl<F: Real> Solutions<F> {
         clock: &Clock<'_>,
     ) -> Result<HypertreeGradient<F>> {
         let mut gradient = zero_gradient(model);
-        for solution in &self.0 {
+        let counts = |solution: &Solution<F>| {
             let task = solution.task(model, direction);
-            let (counts, _) = solution.pass.counts(&task, &solution.factors(factors), clock)?;
+            Ok(solution.pass.counts(&task, &solution.factors(factors), clock)?.0)
+        };
+        let all: Vec<Counts<F>> = match self.0.len() {
+            1 => self.0.iter().map(counts).collect::<Result<_>>()?,
+            _ => self.0.par_iter().map(counts).collect::<Result<_>>()?,
+        };
+        for (solution, counts) in self.0.iter().zip(all) {
             add(model, &solution.sentences, solution.pass.cells(), counts, &mut gradient);
         }
         Ok(filled(model, gradient))

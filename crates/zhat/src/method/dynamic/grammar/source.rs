@@ -131,7 +131,8 @@ impl Source<'_> {
         (scores, slopes)
     }
 
-    fn slopes(&self, length: usize, read: impl Fn(&dyn Scores, &mut [f64])) -> Vec<f64> {
+    /// The slopes alone; empty without a direction.
+    pub fn slopes(&self, length: usize, read: impl Fn(&dyn Scores, &mut [f64])) -> Vec<f64> {
         if self.direction.is_empty() {
             return Vec::new();
         }
