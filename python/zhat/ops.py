@@ -1,7 +1,7 @@
 """Differentiable operations: a value, and a tape for its gradient.
 
-They work for every kind of model with a method that differentiates it: chains, semi-Markov chains and
-dependency trees. Other kinds raise `InputError`.
+They work for every kind of model with a method that differentiates it: chains, semi-Markov chains,
+dependency trees and trees over words. Other kinds raise `InputError`.
 
 Each operation returns `(value, tape)`, and `tape.vjp(cotangent)` is the gradient of cotangent · value, summed
 over a batch, with respect to every parameter. In neural networks, `tape.vjp` is the backward pass of a layer;

@@ -194,19 +194,32 @@ struct Items<'a>(&'a [usize], &'a Tensor<'static>);
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Item<'a> {
+        struct Item<P> {
             length: usize,
-            p: Vec<Part<'a>>,
+            p: P,
         }
         let Items(lengths, tensor) = *self;
-        let (steps, states) = match tensor.shape() {
-            [_, steps, states] => (*steps, *states),
-            _ => (1, 0),
+        let (steps, ends, states) = match *tensor.shape() {
+            [_, steps, states] => (steps, None, states),
+            [_, first, last, states] => (first, Some(last), states),
+            _ => (1, None, 0),
         };
+        let part = |row: usize| Part(tensor, row * states, (row + 1) * states);
         let mut items = serializer.serialize_seq(Some(lengths.len()))?;
         for (b, &length) in lengths.iter().enumerate() {
-            let row = |t: usize| Part(tensor, (b * steps + t) * states, (b * steps + t + 1) * states);
-            items.serialize_element(&Item { length, p: (0..length).map(row).collect() })?;
+            match ends {
+                None => {
+                    let row = |t: usize| part(b * steps + t);
+                    items.serialize_element(&Item { length, p: (0..length).map(row).collect::<Vec<_>>() })?;
+                }
+                // Spans, by their first and last word.
+                Some(ends) => {
+                    let row = |i: usize| -> Vec<Part<'_>> {
+                        (0..length).map(|j| part((b * steps + i) * ends + j)).collect()
+                    };
+                    items.serialize_element(&Item { length, p: (0..length).map(row).collect::<Vec<_>>() })?;
+                }
+            }
         }
         items.end()
     }
