@@ -208,7 +208,9 @@ def _shown(path: Any) -> str:
     """A path, segmentation or tree in one line."""
     if hasattr(path, "bracketed"):
         return str(path.bracketed())
-    return _first(next(getattr(path, name) for name in ("states", "segments", "heads") if hasattr(path, name)))
+    return _first(
+        next(getattr(path, name) for name in ("states", "segments", "heads") if hasattr(path, name))
+    )
 
 
 def _one_html(path: Path | Segmentation, what: str, states: NDArray[np.int64]) -> _html.Markup:

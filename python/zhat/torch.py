@@ -25,7 +25,7 @@ class Model:
     """A model whose parameters are tensors: `zhat.torch.Model(zhat.Chain, emissions=…, transitions=…)`.
 
     `kind` builds the model from keyword arguments. Arguments that are tensors of real numbers have gradients;
-    all others are passed on, tensors of integers as arrays. The first tensor sets the precision of the values.
+    all others are passed on, tensors of integers as arrays. The first tensor sets the precision of values.
     """
 
     def __init__(self, kind: Callable[..., Any], **parameters: Any) -> None:
