@@ -209,7 +209,7 @@ def _shown(path: Any) -> str:
     if hasattr(path, "bracketed"):
         return str(path.bracketed())
     return _first(
-        next(getattr(path, name) for name in ("states", "segments", "heads") if hasattr(path, name))
+        next(getattr(path, name) for name in ("segments", "heads", "states") if hasattr(path, name))
     )
 
 
