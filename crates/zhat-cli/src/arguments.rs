@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use zhat::catalogue;
 
 use crate::lm_arguments::LmArguments;
+use crate::tree_arguments::{GrammarArguments, HypertreeArguments, TreeFormArgument};
 
 /// Partition functions of structured probabilistic models: log Z, marginals, samples and gradients with
 /// stated guarantees.
@@ -84,8 +85,12 @@ pub enum Command {
 /// Which model, given what.
 #[derive(Args, Debug)]
 pub struct ModelArguments {
-    /// The model: a .uai, .bif or .zhat file, plain or compressed (.gz, .zst), or - for stdin
+    /// The model: a .uai, .bif or .zhat file or a text grammar, plain or compressed (.gz, .zst), or - for stdin
     pub model: PathBuf,
+    /// The data of a model that needs some, plain or compressed, or - for stdin. For a grammar: one sentence
+    /// per line, words separated by white space
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
     /// Evidence file in the UAI format
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
@@ -184,6 +189,10 @@ pub struct MapArguments {
     /// Number of best states to find, best first [default: 1]
     #[arg(short = 'k', long, value_name = "K", conflicts_with = "format")]
     pub best: Option<usize>,
+    /// Print trees in this form; all but the indented one print nothing else [default: indented for trees
+    /// with symbols]
+    #[arg(long, value_enum, value_name = "FORM", conflicts_with_all = ["json", "format"])]
+    pub trees: Option<TreeFormArgument>,
 }
 
 #[derive(Args, Debug)]
@@ -193,6 +202,9 @@ pub struct SampleArguments {
     /// Number of samples
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
     pub count: usize,
+    /// Print trees in this form instead of CSV; all but the indented one print nothing else
+    #[arg(long, value_enum, value_name = "FORM", conflicts_with = "json")]
+    pub trees: Option<TreeFormArgument>,
 }
 
 #[derive(Args, Debug)]
@@ -201,6 +213,9 @@ pub struct DivergenceArguments {
     pub p: PathBuf,
     /// The chain model q, of the same shape
     pub q: PathBuf,
+    /// The data of both models, if they need some: for grammars, one sentence per line
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArguments,
 }
@@ -360,8 +375,13 @@ pub struct InfoArguments {
 pub struct ConvertArguments {
     /// The model to read; the format is detected from the content
     pub from: PathBuf,
-    /// The file to write; the extension selects the format: .zhat, .uai or .bif (- for UAI on stdout)
+    /// The file to write; the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar (- for
+    /// UAI on stdout)
     pub to: PathBuf,
+    /// The data of a model that needs some: for a grammar, one sentence per line. The model of these data is
+    /// written
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -396,7 +416,8 @@ pub struct DemoArguments {
 pub struct GenerateArguments {
     #[command(subcommand)]
     pub what: Generate,
-    /// The file to write; the extension selects the format: .zhat, .uai or .bif (- for UAI on stdout)
+    /// The file to write; the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar (- for
+    /// UAI or the text of a grammar on stdout)
     #[arg(short, long, value_name = "FILE", global = true, default_value = "-")]
     pub output: PathBuf,
     /// Random seed; the same seed gives the same model
@@ -504,6 +525,10 @@ pub enum Generate {
         #[arg(long, value_enum, default_value_t = Precision::F64)]
         precision: Precision,
     },
+    /// Sentences with scores of words, spans and rules of binary trees; write to a .zhat file with -o
+    Hypertree(HypertreeArguments),
+    /// A probabilistic context-free grammar as text
+    Grammar(GrammarArguments),
     /// Variables with many states on a grid or random tree, with pairwise interactions; write to a .zhat file
     /// with -o
     Pairwise {

@@ -16,8 +16,8 @@ use crate::arguments::{
     ChainArguments, Form, Generate, GenerateArguments, GridArguments, Precision, SharpnessArgument,
     SpaceArguments,
 };
+use crate::load;
 use crate::output::Exit;
-use crate::query;
 
 pub fn run(arguments: &GenerateArguments) -> Result<Exit> {
     let model = model(&arguments.what, arguments.seed)?;
@@ -85,6 +85,11 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
                 Precision::F64 => generate::dependency::<f64>(&shape, seed)?.into(),
             }
         }
+        Generate::Hypertree(ref sentences) => match sentences.precision {
+            Precision::F32 => generate::hypertree::<f32>(&sentences.shape(), seed)?.into(),
+            Precision::F64 => generate::hypertree::<f64>(&sentences.shape(), seed)?.into(),
+        },
+        Generate::Grammar(ref grammar) => generate::grammar(&grammar.shape(), seed)?.into(),
         Generate::Pairwise {
             rows,
             columns,
@@ -148,7 +153,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
 
 fn random_space(kind: &str, space: &SpaceArguments, seed: u64) -> Result<Model> {
     let model = generate::space(kind, space.size, &space.scores, space.strength, seed)?;
-    query::condition(&model.into(), Vec::new(), &space.given)
+    load::condition(&model.into(), Vec::new(), &space.given)
 }
 
 fn chain_shape(arguments: &ChainArguments) -> ChainShape {

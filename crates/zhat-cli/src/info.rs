@@ -6,11 +6,11 @@ use zhat::internal::units;
 use zhat::{Error, Forecast, Model, Query, Result, Run};
 
 use crate::arguments::InfoArguments;
+use crate::load;
 use crate::output::{self, Exit};
-use crate::query;
 
 pub fn run(arguments: &InfoArguments) -> Result<Exit> {
-    let model = query::load(&arguments.model)?;
+    let model = load::described(&arguments.model)?;
     let run = match arguments.memory {
         Some(memory) => Run::default().with_memory(memory),
         None => Run::default(),
@@ -36,7 +36,9 @@ pub fn run(arguments: &InfoArguments) -> Result<Exit> {
         return Ok(Exit::Answered);
     }
     let mut text = output::facts(&summary.lines);
-    if arguments.all {
+    if let Some(data) = model.needs_input() {
+        text.push_str(&format!("\nQueries need {data}; with --input, their methods are listed here\n"));
+    } else if arguments.all {
         let row = |(row, query, forecast): &(&Row, Query, Forecast)| {
             let mut cells = vec![row.method.into(), query.name().into()];
             cells.extend(cost(forecast));

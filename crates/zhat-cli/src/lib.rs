@@ -11,6 +11,7 @@ mod learn;
 mod lm;
 mod lm_arguments;
 mod lm_baselines;
+mod load;
 mod methods;
 mod output;
 mod picture;
@@ -20,6 +21,7 @@ mod reference;
 mod repro;
 mod signals;
 mod tips;
+mod tree_arguments;
 
 use std::ffi::OsString;
 use std::io::Write;

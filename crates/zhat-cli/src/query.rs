@@ -5,45 +5,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zhat::catalogue::{self, Choice, Plan, Settings};
 use zhat::io::{self, uai};
-use zhat::model::Evidence;
 use zhat::query::{AnyAnswer, AnyValue, Law};
 use zhat::random::Streams;
 use zhat::report::Report;
+use zhat::report::tree::TreeForm;
 use zhat::{Error, FactorGraph, Model, Promise, Query, Result, Run};
 
 use crate::arguments::{
     BudgetArguments, DivergenceArguments, LogPartitionArguments, MapArguments, MarginalsArguments,
-    ModelArguments, PlainQueryArguments, QueryArguments, SampleArguments,
+    PlainQueryArguments, QueryArguments, SampleArguments,
 };
+use crate::load::{applied, load, require_input};
 use crate::output::{self, Exit};
+use crate::tree_arguments::TreeFormArgument;
 use crate::{progress, signals};
-
-/// Reads a model and conditions it on the given evidence.
-pub fn load(arguments: &ModelArguments) -> Result<Model> {
-    let model = io::read_model(&arguments.model)?;
-    let mut evidence = Vec::new();
-    if let Some(path) = &arguments.evidence {
-        let graph = model.get::<FactorGraph>().ok_or_else(|| {
-            let message = "evidence files are for factor graphs; for other models use --given";
-            Error::argument("--evidence", message)
-        })?;
-        let states = uai::read_evidence(path, graph)?;
-        evidence.extend(states.into_iter().map(|(variable, state)| Evidence::State { variable, state }));
-    }
-    condition(&model, evidence, &arguments.given)
-}
-
-/// The model conditioned on evidence and on the items of `--given`.
-pub fn condition(model: &Model, mut evidence: Vec<Evidence>, given: &[String]) -> Result<Model> {
-    for item in given {
-        let parsed = model.parse_evidence(item).map_err(|error| match error {
-            Error::Argument { message, .. } => Error::argument("--given", message),
-            other => other,
-        })?;
-        evidence.push(parsed);
-    }
-    model.condition(&evidence)
-}
 
 /// Parses `name=value` options of a method; a value that is not valid JSON is taken as text.
 pub fn settings(items: &[String]) -> Result<Settings> {
@@ -106,6 +81,15 @@ struct Answered {
     first: usize,
     /// The rows of marginals to print.
     rows: Option<Vec<usize>>,
+    /// The form of printed trees.
+    trees: Option<TreeForm>,
+}
+
+/// The parts of an answer that are printed, and how.
+#[derive(Default)]
+struct Shown {
+    rows: Option<Vec<usize>>,
+    trees: Option<TreeForm>,
 }
 
 pub fn log_partition(arguments: &LogPartitionArguments) -> Result<Exit> {
@@ -139,7 +123,8 @@ pub fn marginals(arguments: &MarginalsArguments) -> Result<Exit> {
         [] => None,
         names => Some(variables(&model, names)?),
     };
-    answer_of(plain, model, query, style, &settings(&plain.run.set)?, run, rows)
+    let shown = Shown { rows, ..Shown::default() };
+    answer_of(plain, model, query, style, &settings(&plain.run.set)?, run, shown)
 }
 
 /// The variables with these names.
@@ -156,8 +141,24 @@ fn variables(model: &Model, names: &[String]) -> Result<Vec<usize>> {
 
 pub fn map(arguments: &MapArguments) -> Result<Exit> {
     let query = arguments.best.map_or(Query::Map, Query::KBest);
-    answer(&arguments.query.plain, query, Style::of(&arguments.query))
+    let (plain, style) = (&arguments.query.plain, Style::of(&arguments.query));
+    let (run, model) = (budgeted(&plain.run.budget), load(&plain.model)?);
+    let shown = Shown { trees: tree_form(arguments.trees, &model)?, ..Shown::default() };
+    answer_of(plain, model, query, style, &settings(&plain.run.set)?, run, shown)
 }
+
+/// The form of printed trees, if the states of the model have it.
+fn tree_form(form: Option<TreeFormArgument>, model: &Model) -> Result<Option<TreeForm>> {
+    let Some(form) = form.map(TreeForm::from) else { return Ok(None) };
+    form.check(model.tree_kind()).map_err(|error| match error {
+        Error::Argument { message, .. } => Error::argument("--trees", message),
+        other => other,
+    })?;
+    Ok(Some(form))
+}
+
+/// Most trees in one drawing.
+const MOST_DRAWN: usize = 1000;
 
 /// Maximum numbers per batch of draws, and maximum rows per batch.
 const BATCH: usize = 1 << 23;
@@ -172,11 +173,20 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
     let settings = settings(&plain.run.set)?;
     let run = budgeted(&plain.run.budget);
     let mut model = load(&plain.model)?;
+    let trees = tree_form(arguments.trees, &model)?;
+    let drawn = count.saturating_mul(model.batch().map_or(1, |batch| batch.lengths.len()));
+    if trees == Some(TreeForm::Svg) && drawn > MOST_DRAWN {
+        return Err(Error::argument(
+            "--trees",
+            format!("{drawn} trees are too many to draw; at most {MOST_DRAWN}"),
+        ));
+    }
     let choice = Choice::parse(&plain.run.method);
     let batch = (BATCH / model.state_size().max(1)).clamp(1, BATCH_ROWS).min(count);
     let plan = catalogue::choose(&model, Query::Sample(batch), &choice, &settings, &run)?;
     if batch == count || plan.forecast.promise != Promise::Exact {
-        return answer_of(plain, model, Query::Sample(count), style, &settings, run, None);
+        let shown = Shown { trees, ..Shown::default() };
+        return answer_of(plain, model, Query::Sample(count), style, &settings, run, shown);
     }
     let seeds = Streams::new(run.seed(), "batches of samples");
     let clock = run.start("sample");
@@ -194,8 +204,8 @@ pub fn sample(arguments: &SampleArguments) -> Result<Exit> {
             let _attention = signals::attention();
             plan.answer(&model, query, &settings, &progress::attend(own.clone()))
         };
-        let answered =
-            Answered { model, name: query.name(), plan: None, answer: answer?, run: own, first, rows: None };
+        let (name, answer) = (query.name(), answer?);
+        let answered = Answered { model, name, plan: None, answer, run: own, first, rows: None, trees };
         output::print(&text_of(&answered, style)?)?;
         if signals::received() {
             return Ok(Exit::Interrupted);
@@ -218,7 +228,7 @@ fn answer_with(
 ) -> Result<Exit> {
     let run = budgeted(&arguments.run.budget);
     let model = load(&arguments.model)?;
-    answer_of(arguments, model, query, style, &settings, run, None)
+    answer_of(arguments, model, query, style, &settings, run, Shown::default())
 }
 
 fn answer_of(
@@ -228,7 +238,7 @@ fn answer_of(
     style: Style,
     settings: &Settings,
     run: Run,
-    rows: Option<Vec<usize>>,
+    Shown { rows, trees }: Shown,
 ) -> Result<Exit> {
     if style == Style::Uai && model.get::<FactorGraph>().is_none() {
         let message = format!(
@@ -243,7 +253,16 @@ fn answer_of(
         plan.answer(&model, query, settings, &progress::attend(run.clone()))
     };
     show(
-        &Answered { model, name: query.name(), plan: Some(plan), answer: answer?, run, first: 0, rows },
+        &Answered {
+            model,
+            name: query.name(),
+            plan: Some(plan),
+            answer: answer?,
+            run,
+            first: 0,
+            rows,
+            trees,
+        },
         style,
     )
 }
@@ -262,6 +281,9 @@ fn text_of(answered: &Answered, style: Style) -> Result<String> {
         .with_member("plan", json!(answered.plan.as_ref().map(output::forecast)));
     if let Some(rows) = &answered.rows {
         report = report.with_rows(rows.clone());
+    }
+    if let Some(form) = answered.trees {
+        report = report.with_trees(form)?;
     }
     match style {
         Style::Plain => Ok(report.text()),
@@ -303,7 +325,12 @@ fn explain_law(answer: &AnyAnswer) {
 pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let run = budgeted(&arguments.run.budget);
     let attended = progress::attend(run.clone());
-    let (p, q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
+    let (mut p, mut q) = (io::read_model(&arguments.p)?, io::read_model(&arguments.q)?);
+    if let Some(input) = &arguments.input {
+        let input = io::read_input(input)?;
+        (p, q) = (applied(&p, &input)?, applied(&q, &input)?);
+    }
+    require_input(&p).and_then(|()| require_input(&q))?;
     let compares: Vec<&catalogue::Row> =
         catalogue::all().into_iter().filter(|row| row.compares(&p, &q)).collect();
     if compares.is_empty() {
@@ -332,5 +359,5 @@ pub fn divergence(arguments: &DivergenceArguments, kl: bool) -> Result<Exit> {
     let answer = row.compare(&p, &q, kl, &settings(&arguments.run.set)?, &attended)?;
     let name = if kl { "kl" } else { "cross_entropy" };
     let style = if arguments.run.budget.json { Style::Json } else { Style::Plain };
-    show(&Answered { model: p, name, plan: None, answer, run, first: 0, rows: None }, style)
+    show(&Answered { model: p, name, plan: None, answer, run, first: 0, rows: None, trees: None }, style)
 }

@@ -46,6 +46,7 @@ mod pages {
         FactorGraphs "docs/factor-graphs.md";
         DependencyTrees "docs/dependency-trees.md";
         Evidence "docs/howto/evidence.md";
+        Grammars "docs/grammars.md";
         Guarantees "docs/guarantees.md";
         Index "docs/index.md";
         Learning "docs/learning.md";

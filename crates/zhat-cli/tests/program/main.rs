@@ -5,6 +5,8 @@ mod support;
 
 mod answers;
 mod failures;
+mod grammar_queries;
+mod grammars;
 mod language;
 mod methods;
 mod mixed;

@@ -80,10 +80,13 @@ pub struct Plan {
 /// taken at once.
 ///
 /// # Errors
-/// If no method answers the query for this model, the named method does not exist, or an option is invalid;
-/// `Error::OverBudget` if no method fits the budget.
+/// If the model needs data first ([`AnyModel::with_input`](crate::model::AnyModel::with_input)), no method
+/// answers the query for this model, the named method does not exist, or an option is invalid; `Error::OverBudget` if no method fits the budget.
 pub fn choose(model: &Model, query: Query, choice: &Choice, settings: &Settings, run: &Run) -> Result<Plan> {
     let begun = Instant::now();
+    if let Some(data) = model.needs_input() {
+        return Err(Error::argument("input", format!("a {} needs {data}", model.kind())));
+    }
     // Forecasts get at most half of the time budget.
     let run = run.until(run.time().and_then(|time| begun.checked_add(time / 2)));
     let plan = choose_from(model, query, choice, settings, &run)?;

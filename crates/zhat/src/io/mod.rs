@@ -19,11 +19,11 @@ pub(crate) use cell::cell;
 pub(crate) use whole::write_atomically;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::model::{FactorGraph, Model};
+use crate::model::{FactorGraph, Grammar, Input, Model};
 use crate::platform;
 
 /// The output formats of models, chosen by the file name extension.
@@ -31,6 +31,8 @@ use crate::platform;
 pub enum Format {
     /// [`bif`].
     Bif,
+    /// The text of a [`Grammar`].
+    Grammar,
     /// [`uai`].
     Uai,
     /// [`model_file`].
@@ -41,15 +43,16 @@ impl Format {
     /// The output format for a file of this name.
     ///
     /// # Errors
-    /// If the extension is not `bif`, `uai` or `zhat`.
+    /// If the extension is not `bif`, `uai`, `zhat`, or `cfg`, `pcfg` or `grammar` for the text of a grammar.
     pub fn of(path: &Path) -> Result<Format> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("bif") => Ok(Format::Bif),
+            Some("cfg" | "pcfg" | "grammar") => Ok(Format::Grammar),
             Some("uai") => Ok(Format::Uai),
             Some("zhat") => Ok(Format::Zhat),
             _ => Err(Error::argument(
                 path.display().to_string(),
-                "the extension selects the format: .zhat, .uai or .bif",
+                "the extension selects the format: .zhat, .uai or .bif, or .cfg for a grammar",
             )),
         }
     }
@@ -105,6 +108,7 @@ fn read_model_from(mut source: Box<dyn Read + Send>, name: &str, length: u64) ->
     }
     match format {
         Format::Bif => Ok(bif::parse_model(&bytes, name)?.into()),
+        Format::Grammar => Ok(Grammar::parse(&utf8(bytes, name)?, name)?.into()),
         Format::Uai => Ok(uai::parse_model(&bytes, name)?.into()),
         Format::Zhat => model_file::parse(&bytes, name),
     }
@@ -119,19 +123,81 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
     let mut tokens = tokens::Tokens::new(start, name);
     match tokens.next() {
         None => Err(message(0, "the file is empty; expected a model".into())),
-        Some(b"MARKOV" | b"BAYES") => Ok(Format::Uai),
         Some(token) if bif::looks_like(token) => Ok(Format::Bif),
+        Some(_) if looks_like_grammar(start) => Ok(Format::Grammar),
+        Some(b"MARKOV" | b"BAYES") => Ok(Format::Uai),
         Some(token) => Err(message(
             tokens.line(),
             format!(
-                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file), network (a .bif file) or a .zhat file",
+                "unknown format: it starts with `{}`; expected MARKOV or BAYES (a .uai file), network (a .bif file), S -> … (a grammar) or a .zhat file",
                 tokens::shown(token)
             ),
         )),
     }
 }
 
-/// Writes a model in the format given by the file name extension, or as UAI to the standard output for `-`.
+/// True if the first line that is not a comment is a rule or `%start`, or there are only comments.
+fn looks_like_grammar(start: &[u8]) -> bool {
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    let mut lines = start.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    match lines.find(|line| !line.is_empty() && !line.starts_with(b"#")) {
+        // The last character of the bytes may be incomplete.
+        Some(line) => {
+            let line = match std::str::from_utf8(line) {
+                Ok(line) => line,
+                Err(error) if error.error_len().is_none() => {
+                    std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or_default()
+                }
+                Err(_) => return false,
+            };
+            line.contains("->") || line.contains('→') || line.starts_with("%start")
+        }
+        None => true,
+    }
+}
+
+/// The text of a file.
+fn utf8(bytes: Vec<u8>, name: &str) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        let message = "the text is not UTF-8".into();
+        Error::Parse { source_name: name.into(), line, message }
+    })
+}
+
+/// Reads the data that a model is applied to, such as the sentences of a grammar, from a file, plain or
+/// compressed (.gz, .zst); `-` is the standard input.
+///
+/// # Errors
+/// If the file cannot be read, is not UTF-8, or has more bytes than a quarter of the free memory.
+pub fn read_input(path: &Path) -> Result<Input> {
+    let (name, mut source): (String, Box<dyn Read + Send>) = match path == Path::new("-") {
+        true => ("standard input".into(), Box::new(std::io::stdin())),
+        false => (
+            path.display().to_string(),
+            Box::new(File::open(path).map_err(|source| Error::io(path, source))?),
+        ),
+    };
+    let fail = |source| Error::io(Path::new(&name), source);
+    let mut bytes = Vec::new();
+    source.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).map_err(fail)?;
+    if let Some(decompress) = compression::of(&bytes) {
+        let whole = std::io::Cursor::new(std::mem::take(&mut bytes)).chain(source);
+        source = decompress(Box::new(whole)).map_err(fail)?;
+    }
+    let budget = platform::available_memory() / 4;
+    source.take(budget).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 >= budget {
+        return Err(Error::argument(name, "has more bytes than a quarter of the free memory"));
+    }
+    let text = utf8(bytes, &name)?;
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    Ok(Input { text, source_name: name })
+}
+
+/// Writes a model in the format given by the file name extension, or to the standard output for `-`: a grammar
+/// as its text, other models as UAI.
 ///
 /// The table formats are for factor graphs; a single short chain is converted to a factor graph.
 ///
@@ -139,9 +205,26 @@ fn sniff(start: &[u8], name: &str) -> Result<Format> {
 /// If the extension is unknown, the model cannot be written in the format, or the file cannot be written.
 pub fn write_model(model: &Model, path: &Path) -> Result<()> {
     let to_stdout = path == Path::new("-");
-    let format = if to_stdout { Format::Uai } else { Format::of(path)? };
-    if format == Format::Zhat {
-        return write_atomically(path, |out| model_file::write(model, out));
+    let grammar = model.get::<Grammar>();
+    let format = match (to_stdout, grammar) {
+        (true, Some(_)) => Format::Grammar,
+        (true, None) => Format::Uai,
+        (false, _) => Format::of(path)?,
+    };
+    match (format, grammar) {
+        (Format::Zhat, _) => return write_atomically(path, |out| model_file::write(model, out)),
+        (Format::Grammar, None) => {
+            let message = format!("a {} is no grammar; a .zhat file takes any model", model.kind());
+            return Err(Error::argument(path.display().to_string(), message));
+        }
+        (Format::Grammar, Some(grammar)) => {
+            let text = grammar.text().as_bytes();
+            return match to_stdout {
+                true => std::io::stdout().write_all(text).map_err(|source| Error::io(path, source)),
+                false => write_atomically(path, |out| out.write_all(text)),
+            };
+        }
+        _ => {}
     }
     let converted;
     let graph = match model.get::<FactorGraph>() {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::FactorGraph;
 use super::chain::Observed;
 use super::space::Condition;
+use super::tree::{NamedTree, TreeKind};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, TensorMap};
 
@@ -51,6 +52,15 @@ pub enum Evidence {
     Position(Observed),
     /// The structures of a space satisfy a condition.
     Condition(Condition),
+}
+
+/// Data that a model is applied to, such as the sentences of a grammar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The data as text.
+    pub text: String,
+    /// The file name for messages; empty for text in memory.
+    pub source_name: String,
 }
 
 /// The items of a batch; each has its own answer.
@@ -147,6 +157,20 @@ pub trait AnyModel: Any + Debug + Send + Sync {
         Err(no_evidence(self.kind()))
     }
 
+    /// What the model has to be given by [`AnyModel::with_input`] before it has answers: `sentences`.
+    fn needs_input(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The model of given data, such as the trees of sentences for a grammar.
+    ///
+    /// # Errors
+    /// If the model takes no data, or they do not fit the model.
+    fn with_input(&self, input: &Input) -> Result<Model> {
+        let _ = input;
+        Err(Error::argument("input", format!("a {} takes no input", self.kind())))
+    }
+
     /// The model as a factor graph.
     ///
     /// # Errors
@@ -184,6 +208,18 @@ pub trait AnyModel: Any + Debug + Send + Sync {
     /// A state as one line, for models whose states are not shown as a table of variables.
     fn show_state(&self, state: &[usize]) -> Option<String> {
         let _ = state;
+        None
+    }
+
+    /// The kind of tree that a state is, if states are trees.
+    fn tree_kind(&self) -> Option<TreeKind> {
+        None
+    }
+
+    /// A state of an item of the batch as a tree with names; `None` if states are not trees or the state is
+    /// empty.
+    fn named_tree(&self, item: usize, state: &[usize]) -> Option<NamedTree> {
+        let _ = (item, state);
         None
     }
 

@@ -3,6 +3,7 @@
 pub use super::chain::generate::*;
 pub use super::chain::reference::*;
 pub use super::dependency::generate::*;
+pub use super::grammar::generate::*;
 pub use super::hypertree::generate::*;
 pub use super::mixed::generate::*;
 pub use super::pairwise::generate::*;

@@ -4,8 +4,9 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::tree::{TreeForm, show};
 use super::{Report, SCHEMA};
-use crate::model::Model;
+use crate::model::{Model, TreeKind};
 use crate::query::{AnyValue, BestState, Query, Tensors};
 use crate::tensor::{Data, Tensor};
 
@@ -69,13 +70,15 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
                 }
                 (batch, found) => {
                     let item = batch.map_or("item", |batch| batch.item);
-                    let items: Vec<Value> = found.iter().map(|best| scored(model, best)).collect();
+                    let items = found.iter().enumerate().map(|(b, best)| scored(model, b, best));
+                    let items: Vec<Value> = items.collect();
                     map.serialize_entry(&format!("{item}s"), &items)
                 }
             }
         }
         AnyValue::Ranked(found) => {
-            let lists = found.iter().map(|list| list.iter().map(|best| scored(model, best)).collect());
+            let lists = found.iter().enumerate();
+            let lists = lists.map(|(b, list)| list.iter().map(|best| scored(model, b, best)).collect());
             let mut lists: Vec<Vec<Value>> = lists.collect();
             match model.batch() {
                 Some(batch) => map.serialize_entry(&format!("{}s", batch.item), &lists),
@@ -87,12 +90,25 @@ fn value<M: SerializeMap>(report: &Report<'_>, map: &mut M) -> Result<(), M::Err
     }
 }
 
-fn scored(model: &Model, best: &BestState) -> Value {
+fn scored(model: &Model, item: usize, best: &BestState) -> Value {
     let mut object = json!({"value": number(best.score), model.state_form().name: state(model, &best.state)});
     if has_names(model) {
         object["names"] = names(model, &best.state);
     }
+    let state = if best.score == f64::NEG_INFINITY { &[] } else { &best.state[..] };
+    if let Some(tree) = tree(model, item, state) {
+        object["tree"] = tree;
+    }
     object
+}
+
+/// A tree with symbols in brackets; null for a sentence without a tree, `None` for other models.
+pub(super) fn tree(model: &Model, item: usize, state: &[usize]) -> Option<Value> {
+    if model.tree_kind() != Some(TreeKind::Constituency) {
+        return None;
+    }
+    let tree = model.named_tree(item, state);
+    Some(tree.and_then(|tree| show(&tree, TreeForm::Bracketed)).map_or(Value::Null, Value::from))
 }
 
 /// True if a single model's variables or states have names.
@@ -122,6 +138,9 @@ fn tensors<M: SerializeMap>(report: &Report<'_>, found: &Tensors, map: &mut M) -
             let (headings, _) = model.headings(one.name());
             let plural = format!("{}s", headings.first().unwrap_or(&"row"));
             map.serialize_entry(&plural, &Ragged(model, one, report.shown_rows(one.rows())))?;
+        }
+        ([one], Some(batch)) if one.name() == "marginals" && one.shape().len() == 4 => {
+            map.serialize_entry(&format!("{}s", batch.item), &SpanItems(batch.lengths, one))?;
         }
         ([one], Some(batch)) if one.name() == "marginals" => {
             map.serialize_entry(&format!("{}s", batch.item), &Items(batch.lengths, one))?;
@@ -188,38 +207,46 @@ impl Serialize for Ragged<'_> {
     }
 }
 
+/// The items of a batch whose numbers belong to spans: B×T×T×S. Spans without a positive number are left out.
+struct SpanItems<'a>(&'a [usize], &'a Tensor<'static>);
+
+impl Serialize for SpanItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let SpanItems(lengths, tensor) = *self;
+        let positions = tensor.shape()[1];
+        let mut items = serializer.serialize_seq(Some(lengths.len()))?;
+        for (b, &length) in lengths.iter().enumerate() {
+            let places = (0..length).flat_map(|i| (i..length).map(move |j| (i, j)));
+            let span = |(i, j): (usize, usize)| {
+                let row = tensor.row((b * positions + i) * positions + j);
+                row.iter().any(|x| *x > 0.0).then(|| json!({"first": i, "last": j, "p": row}))
+            };
+            let spans: Vec<Value> = places.filter_map(span).collect();
+            items.serialize_element(&json!({"length": length, "spans": spans}))?;
+        }
+        items.end()
+    }
+}
+
 /// The items of a batch, each without its padding.
 struct Items<'a>(&'a [usize], &'a Tensor<'static>);
 
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Item<P> {
+        struct Item<'a> {
             length: usize,
-            p: P,
+            p: Vec<Part<'a>>,
         }
         let Items(lengths, tensor) = *self;
-        let (steps, ends, states) = match *tensor.shape() {
-            [_, steps, states] => (steps, None, states),
-            [_, first, last, states] => (first, Some(last), states),
-            _ => (1, None, 0),
+        let (steps, states) = match tensor.shape() {
+            [_, steps, states] => (*steps, *states),
+            _ => (1, 0),
         };
-        let part = |row: usize| Part(tensor, row * states, (row + 1) * states);
         let mut items = serializer.serialize_seq(Some(lengths.len()))?;
         for (b, &length) in lengths.iter().enumerate() {
-            match ends {
-                None => {
-                    let row = |t: usize| part(b * steps + t);
-                    items.serialize_element(&Item { length, p: (0..length).map(row).collect::<Vec<_>>() })?;
-                }
-                // Spans, by their first and last word.
-                Some(ends) => {
-                    let row = |i: usize| -> Vec<Part<'_>> {
-                        (0..length).map(|j| part((b * steps + i) * ends + j)).collect()
-                    };
-                    items.serialize_element(&Item { length, p: (0..length).map(row).collect::<Vec<_>>() })?;
-                }
-            }
+            let row = |t: usize| Part(tensor, (b * steps + t) * states, (b * steps + t + 1) * states);
+            items.serialize_element(&Item { length, p: (0..length).map(row).collect() })?;
         }
         items.end()
     }

@@ -19,6 +19,8 @@ pub(crate) mod json;
 mod samples;
 pub(crate) mod table;
 mod text;
+pub mod tree;
+mod trees;
 pub(crate) mod words;
 
 use serde_json::Value;
@@ -26,6 +28,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::query::{AnyAnswer, AnyValue};
+use tree::TreeForm;
 
 /// The version of the JSON output: the key `schema` of every object. It changes with every change that breaks
 /// a reader.
@@ -40,12 +43,13 @@ pub struct Report<'a> {
     members: Vec<(&'static str, Value)>,
     first_sample: usize,
     rows: Option<Vec<usize>>,
+    trees: Option<TreeForm>,
 }
 
 impl<'a> Report<'a> {
     /// The answer to a query about a model.
     pub fn new(query: &'a str, model: &'a Model, answer: &'a AnyAnswer) -> Self {
-        Report { query, model, answer, members: Vec::new(), first_sample: 0, rows: None }
+        Report { query, model, answer, members: Vec::new(), first_sample: 0, rows: None, trees: None }
     }
 
     /// Adds a member to the JSON object, such as the seed or the plan.
@@ -60,6 +64,16 @@ impl<'a> Report<'a> {
         self
     }
 
+    /// Prints states as trees of this form. Forms other than the indented one print nothing but the trees.
+    ///
+    /// # Errors
+    /// If the states of the model are not trees, or have no such form.
+    pub fn with_trees(mut self, form: TreeForm) -> Result<Self> {
+        form.check(self.model.tree_kind())?;
+        self.trees = Some(form);
+        Ok(self)
+    }
+
     /// The rows to show, of so many.
     fn shown_rows(&self, count: usize) -> Vec<usize> {
         self.rows.clone().unwrap_or_else(|| (0..count).collect())
@@ -72,7 +86,11 @@ impl<'a> Report<'a> {
     }
 
     /// Text: a number or a table, and below it the guarantee, the method and its figures. Samples are CSV.
+    /// Trees with symbols are printed as nested brackets.
     pub fn text(&self) -> String {
+        if let Some(text) = trees::text(self) {
+            return text;
+        }
         match &self.answer.value {
             AnyValue::Samples(draws) => samples::csv(self, draws),
             _ => text::text(self),

@@ -5,9 +5,11 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::Report;
-use super::json::{has_names, names, number, state};
+use super::json::{has_names, names, number, state, tree};
 use super::text::state_words;
+use super::trees::one_line;
 use crate::io::cell;
+use crate::model::TreeKind;
 use crate::query::{Draws, Law};
 
 /// The log weights of samples, if they are weighted.
@@ -36,7 +38,9 @@ pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
         let item = batch.iter().flat_map(|batch| [batch.item.to_owned(), "sample".into()]);
         let weighted = items.iter().any(|draws| weights(draws).is_some());
         let weight = weighted.then(|| "log_weight".to_owned());
-        let names = if one_cell {
+        let names = if model.tree_kind() == Some(TreeKind::Constituency) {
+            vec!["tree".to_owned()]
+        } else if one_cell {
             vec![form.name.to_owned()]
         } else {
             (0..places).map(|i| model.place_name(i)).collect()
@@ -48,7 +52,9 @@ pub(super) fn csv(report: &Report<'_>, items: &[Draws]) -> String {
         for (i, state) in draws.states.iter().enumerate() {
             let item = batch.iter().flat_map(|_| [b.to_string(), (report.first_sample + i).to_string()]);
             let weight = weights.map(|weights| weights[i].to_string());
-            let cells: Vec<String> = if one_cell {
+            let cells: Vec<String> = if let Some(tree) = one_line(model, b, state) {
+                vec![tree]
+            } else if one_cell {
                 vec![state_words(model, state)]
             } else {
                 let name = |i: usize| state.get(i).map_or_else(String::new, |&s| model.state_name(i, s));
@@ -71,6 +77,9 @@ pub(super) fn json_lines(report: &Report<'_>, items: &[Draws]) -> serde_json::Re
                 None => json!({}),
             };
             object[model.state_form().name] = state(model, drawn);
+            if let Some(tree) = tree(model, b, drawn) {
+                object["tree"] = tree;
+            }
             if named {
                 object["names"] = names(model, drawn);
             }

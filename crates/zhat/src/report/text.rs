@@ -126,8 +126,9 @@ fn rows(report: &Report<'_>, tensor: &Tensor<'_>) -> String {
         .shown_rows(tensor.rows())
         .into_iter()
         .map(|row| (row, if tensor.ends().is_some() { vec![row] } else { index(&shape[..leading], row) }))
-        // Skip the padding after the end of an item.
-        .filter(|(_, index)| match (lengths, index.as_slice()) {
+        // Skip the padding after the end of an item, and spans that no tree has.
+        .filter(|(row, index)| match (lengths, index.as_slice()) {
+            (Some(_), [_, _, _]) if model.tree_kind().is_some() => tensor.row(*row).iter().any(|x| *x > 0.0),
             (Some(lengths), [item, position, ..]) => *position < lengths[*item],
             _ => true,
         })
@@ -147,7 +148,12 @@ fn rows(report: &Report<'_>, tensor: &Tensor<'_>) -> String {
     }
     let row = |(row, index): &(usize, Vec<usize>)| {
         let values = tensor.row(*row);
-        let shown = if values.len() <= MOST_ENTRIES {
+        // Of the symbols of a span most have probability 0.
+        let tree = index.len() == 3 && model.tree_kind().is_some();
+        let of_interest = if tree { values.iter().filter(|x| **x > 0.0).count() } else { values.len() };
+        let shown: Vec<usize> = if tree && of_interest <= MOST_ENTRIES {
+            (0..values.len()).filter(|&e| values[e] > 0.0).collect()
+        } else if values.len() <= MOST_ENTRIES {
             (0..values.len()).collect()
         } else {
             largest(&values, LARGEST_ENTRIES)
@@ -158,8 +164,8 @@ fn rows(report: &Report<'_>, tensor: &Tensor<'_>) -> String {
             format!("{label}{colon}{}", number(values[e]))
         };
         let mut entries: Vec<String> = shown.iter().map(entry).collect();
-        if shown.len() < values.len() {
-            entries.push(format!("… and {} less likely", values.len() - shown.len()));
+        if shown.len() < of_interest {
+            entries.push(format!("… and {} less likely", of_interest - shown.len()));
         }
         let mut cells = model.row_label(tensor.name(), index);
         cells.push(entries.join("  "));

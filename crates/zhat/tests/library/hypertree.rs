@@ -1,6 +1,6 @@
 //! Trees over words against enumeration.
 
-use zhat::dynamic::{InsideOutside, TreeChoice};
+use zhat::dynamic::{InsideOutside, RandomizedInside, Selection, SpanProposal, States, TreeChoice};
 use zhat::model::generate::{self, HypertreeShape, RuleForm, SpanForm};
 use zhat::model::{Hypertree, Observed, Rule, Rules, Spans, Symbols, UnaryRule, Values};
 use zhat::query::{Differentiable, Operation};
@@ -514,4 +514,110 @@ fn the_choice_of_the_best_tree_is_stated() {
         }
     }
     assert!(different > 0 && unfinished > 20, "{different} {unfinished}");
+}
+
+/// z of the mean of exp(log Ẑ − log Z) over seeds.
+fn z_score(logs: &[f64], log_z: f64) -> (f64, f64) {
+    let ratios: Vec<f64> = logs.iter().map(|x| (x - log_z).exp()).collect();
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (mean - 1.0) / (variance / n).sqrt().max(1e-12))
+}
+
+#[test]
+fn randomized_inside_is_unbiased() {
+    for (i, rules) in RULES.into_iter().enumerate() {
+        for (zeros, proposal) in
+            [(0.0, SpanProposal::Uniform), (0.5, SpanProposal::Local), (0.3, SpanProposal::TwoPass)]
+        {
+            let symbols = Symbols { all: 7, heads: 6, tags: 5 };
+            let rules = if matches!(rules, RuleForm::Sparse(_)) { RuleForm::Sparse(150) } else { rules };
+            let spans = [SpanForm::PerSymbol, SpanForm::None, SpanForm::Factored(2)][i % 3];
+            let shape = HypertreeShape { words: 4, symbols, rules, spans, zeros, ..Default::default() };
+            let mut model: Hypertree<f64> = generate::hypertree(&shape, 3 + i as u64).unwrap();
+            if i % 2 == 1 {
+                model = with_unary(model, 1);
+            }
+            let Ok(exact) = method().log_partition(&model, &Run::default()) else { continue };
+            for selection in [Selection::Threshold, Selection::Draws] {
+                let randomized = RandomizedInside::default()
+                    .states(States::Count(3))
+                    .proposal(proposal)
+                    .selection(selection)
+                    .top(Some(1))
+                    .replicates(1);
+                let one = |seed: u64| {
+                    let run = Run::default().with_seed(seed);
+                    randomized.log_partition(&model, &run).unwrap().value[0]
+                };
+                let logs: Vec<f64> = (0..500).map(one).collect();
+                let (mean, z) = z_score(&logs, exact.value[0]);
+                assert!(z.abs() < 4.5, "{rules:?} {zeros} {proposal:?} {selection:?}: {mean} z {z}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_symbols_give_the_exact_answers() {
+    let run = Run::default();
+    for (shape, seed) in shapes() {
+        let model: Hypertree<f64> = generate::hypertree(&shape, seed).unwrap();
+        let randomized = RandomizedInside::default().replicates(2);
+        let Ok(exact) = method().log_partition(&model, &run) else {
+            assert!(matches!(randomized.log_partition(&model, &run).unwrap_err(), Error::ZeroPartition));
+            continue;
+        };
+        let found = randomized.log_partition(&model, &run).unwrap();
+        // Shares of replicates have the rounding of log Z.
+        let relative = 1e-9 + 1e-15 * model.magnitude();
+        let near = |a: f64, b: f64| a == b || (a - b).abs() < relative * (1.0 + b.abs());
+        assert!(found.value.iter().zip(&exact.value).all(|(a, b)| near(*a, *b)), "{shape:?} {seed}");
+        let entropy = randomized.entropy(&model, &run).unwrap().value;
+        let expected = method().entropy(&model, &run).unwrap().value;
+        let tolerance = 1e-9 * (1.0 + model.magnitude());
+        assert!(entropy.iter().zip(&expected).all(|(a, b)| a == b || (a - b).abs() < tolerance));
+        let gradient = flat(randomized.factor_marginals(&model, &run).unwrap().value);
+        let expected = flat(method().factor_marginals(&model, &run).unwrap().value);
+        assert!(gradient.iter().zip(&expected).all(|(a, b)| near(*a, *b)), "{shape:?} {seed}");
+        let nodes = randomized.marginals(&model, &run).unwrap().value.values;
+        let expected = method().marginals(&model, &run).unwrap().value.values;
+        assert!(nodes.iter().zip(&expected).all(|(a, b)| near(*a, *b)), "{shape:?} {seed}");
+    }
+}
+
+#[test]
+fn gradients_of_chosen_symbols_agree_with_finite_differences() {
+    let run = Run::default().with_seed(4);
+    for rules in [RuleForm::LowRank(2), RuleForm::Dense, RuleForm::Sparse(60), RuleForm::Any] {
+        let symbols = Symbols { all: 5, heads: 4, tags: 4 };
+        let shape =
+            HypertreeShape { words: 4, symbols, rules, spans: SpanForm::PerSymbol, ..Default::default() };
+        let model: Hypertree<f64> = generate::hypertree(&shape, 8).unwrap();
+        // The proposal must not move with the scores.
+        let randomized = RandomizedInside::default()
+            .states(States::Count(2))
+            .proposal(SpanProposal::Uniform)
+            .replicates(3);
+        let value = |model: &Hypertree<f64>| {
+            randomized.differentiate(Operation::LogPartition, &[model], &run).unwrap().0[0]
+        };
+        let (_, tape) = randomized.differentiate(Operation::LogPartition, &[&model], &run).unwrap();
+        let gradient = flat(tape.vjp(&[1.0]).unwrap().remove(0));
+        let (scores, step) = (parameters(&model), 1e-5);
+        for at in (0..scores.len()).step_by(2) {
+            let moved = |by: f64| {
+                let mut scores = scores.clone();
+                scores[at] += by;
+                value(&with_parameters(&model, &scores))
+            };
+            let expected = (moved(step) - moved(-step)) / (2.0 * step);
+            assert!((gradient[at] - expected).abs() < 1e-6, "{rules:?} {at}: {} {expected}", gradient[at]);
+        }
+        let drawn = randomized.sample(&model, 30, &run).unwrap().value;
+        let weights = drawn.log_weights.unwrap();
+        assert!(drawn.samples[0].len() == 30 && weights[0].len() == 30);
+        assert!(drawn.samples[0].iter().all(|tree| model.score(0, &tree.nodes) == tree.score));
+    }
 }

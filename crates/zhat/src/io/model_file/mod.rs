@@ -1,7 +1,7 @@
 //! The `.zhat` model file: [safetensors](https://github.com/huggingface/safetensors) with metadata.
 //!
 //! Metadata: `zhat` (the version, `1`) and `kind` (`factor-graph`, `chain`, `semi-markov`, `dependency-tree`,
-//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`). A factor graph also has `form` (`markov` or
+//! `pairwise-graph`, `mixed-model`, `space`, `sequence-mrf`, `grammar`). A factor graph also has `form` (`markov` or
 //! `bayes`) and optionally `names` (JSON: `{"variables": [...], "states": [[...], ...]}`). Tensors of a
 //! factor graph with n variables and m factors:
 //!
@@ -85,7 +85,9 @@
 //! | `left`, `right` | F32 \[C, D\], \[K, C, D\] | U and Wˡ; or instead |
 //! | `interactions` | F32 \[K, C, C\] | θˡ |
 //!
-//! A language model is such a model with words, see `learn::language::file`. Its log Z is that of a cycle as
+//! A grammar has no tensors; the metadata `text` is its text, in the format of [`crate::model::Grammar`].
+//!
+//! A language model is a cyclic sequence model with words, see `learn::language::file`. Its log Z is that of a cycle as
 //! long as its training text.
 
 use std::io::Write;

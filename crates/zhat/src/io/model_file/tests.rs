@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::generate::{self, ChainShape, GraphShape, TransitionForm};
 use crate::model::{
-    FactorGraph, Family, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
+    FactorGraph, Family, Grammar, Interactions, MixedModel, PairwiseGraph, Segments, SemiMarkov, SequenceMrf,
     Transitions,
 };
 
@@ -55,6 +55,8 @@ fn models() -> Vec<Model> {
     for interactions in [embeddings, Interactions::Full(vec![vec![f32::NEG_INFINITY; 9]])] {
         models.push(SequenceMrf::new(4, vec![0.5, 1.0, f64::NEG_INFINITY], interactions).unwrap().into());
     }
+    let grammar = "S -> S 'x' S 0.4 | 'a' [0.6]  # \"quotes\"";
+    models.push(Grammar::parse(grammar, "").unwrap().into());
     models.extend(crate::model::space::file::examples().into_iter().map(Model::from));
     models
 }

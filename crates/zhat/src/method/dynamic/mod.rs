@@ -10,7 +10,7 @@ mod sequence;
 pub(crate) mod tree;
 
 pub use forward_backward::{ForwardBackward, RelaxedTape};
-pub use grammar::{InsideOutside, TreeChoice};
+pub use grammar::{InsideOutside, RandomizedInside, SpanProposal, TreeChoice};
 pub use randomized::{
     Chosen, RandomizedForward, Selection, SparseCotangent, SparsePath, SparseSamples, SparseTape,
     StateChoice, StateProposal, States, Support,

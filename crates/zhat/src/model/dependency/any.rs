@@ -4,6 +4,7 @@ use super::{DependencyTree, TreeShape};
 use crate::error::Result;
 use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
 use crate::model::chain::any::{parse_position, positions};
+use crate::model::tree::{NamedTree, TreeKind};
 use crate::numeric::Real;
 use crate::query::sequence::PathSamples;
 use crate::query::tree::{DependencyGradient, HeadMarginals, Tree};
@@ -130,6 +131,22 @@ impl<F: Precision> AnyModel for DependencyTree<F> {
 
     fn place_name(&self, i: usize) -> String {
         format!("w{i}")
+    }
+
+    fn tree_kind(&self) -> Option<TreeKind> {
+        Some(TreeKind::Dependency)
+    }
+
+    fn named_tree(&self, _: usize, state: &[usize]) -> Option<NamedTree> {
+        let columns = self.state_form().columns.len();
+        let column = |column: usize| state.iter().skip(column).step_by(columns).copied();
+        let labels = match columns {
+            1 => Vec::new(),
+            _ => column(1).map(|label| label.to_string()).collect(),
+        };
+        let heads: Vec<usize> = column(0).collect();
+        let words = (0..heads.len()).map(|i| self.place_name(i)).collect();
+        (!heads.is_empty()).then_some(NamedTree::Dependency { words, heads, labels })
     }
 
     fn headings(&self, tensor: &str) -> (Vec<&'static str>, &'static str) {

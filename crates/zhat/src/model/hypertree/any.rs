@@ -6,6 +6,7 @@ use super::{Hypertree, Rule, Rules, Spans, Symbols, TreeNames, UnaryRule};
 use crate::error::Result;
 use crate::model::any::{self, AnyModel, Batch, Evidence, Kind, Model, StateForm, Summary};
 use crate::model::chain::any::{parse_position, positions};
+use crate::model::tree::{NamedTree, TreeKind};
 use crate::numeric::Real;
 use crate::query::sequence::PathSamples;
 use crate::query::tree::{HypertreeGradient, ParseTree, RuleGradient, SpanGradient, SpanMarginals};
@@ -212,6 +213,14 @@ impl<F: Precision> AnyModel for Hypertree<F> {
 
     fn state_form(&self) -> StateForm {
         StateForm { name: "nodes", columns: &["first", "last", "symbol"] }
+    }
+
+    fn tree_kind(&self) -> Option<TreeKind> {
+        Some(TreeKind::Constituency)
+    }
+
+    fn named_tree(&self, item: usize, state: &[usize]) -> Option<NamedTree> {
+        NamedTree::constituency(state, item, self.names())
     }
 
     fn headings(&self, tensor: &str) -> (Vec<&'static str>, &'static str) {

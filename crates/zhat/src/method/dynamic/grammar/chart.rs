@@ -12,6 +12,7 @@
 use rayon::prelude::*;
 
 use super::cells::{Cells, Part, Span};
+use super::choices::GroupChoices;
 use super::number::Number;
 use super::source::{Source, SpanScores};
 use crate::error::Result;
@@ -89,6 +90,11 @@ pub struct Chart<G> {
     /// Whether every value of a sentence is large enough to be accurate.
     pub large: Vec<bool>,
     pub unary: Option<Unary<G>>,
+    /// The symbols that were chosen at random.
+    pub choices: Option<GroupChoices>,
+    /// The rows before the weights of choices, if all symbols are needed.
+    pub plain_words: Vec<G>,
+    pub plain_spans: Vec<G>,
 }
 
 /// The sums over unary rules.
@@ -276,6 +282,11 @@ impl<G: Number> Chart<G> {
         &rows[at * size..(at + 1) * size]
     }
 
+    /// The choices, if only the values of chosen symbols are needed.
+    pub fn few(&self) -> Option<&GroupChoices> {
+        self.choices.as_ref().filter(|choices| !choices.full)
+    }
+
     /// The logarithm of the scale of a part.
     pub fn scale(&self, part: Part) -> f64 {
         match part {
@@ -336,6 +347,7 @@ pub fn inside<G: Number, C: Core<G>>(
     core: &mut C,
     cells: Cells,
     unary: Option<Unary<G>>,
+    choices: Option<GroupChoices>,
     clock: &Clock<'_>,
 ) -> Result<Chart<G>> {
     let symbols = source.scores.symbols();
@@ -362,6 +374,9 @@ pub fn inside<G: Number, C: Core<G>>(
         log_partition: vec![f64::NEG_INFINITY; sentences],
         large: vec![true; sentences],
         unary,
+        choices,
+        plain_words: Vec::new(),
+        plain_spans: Vec::new(),
         cells,
     };
     // Words.
@@ -376,6 +391,14 @@ pub fn inside<G: Number, C: Core<G>>(
         own.fill(G::ONE);
         *found = normalise(own, Some((&logs, &slopes)), smallest);
     });
+    if let Some(choices) = &chart.choices {
+        if choices.full {
+            chart.plain_words = chart.words.clone();
+        }
+        for (&(sentence, i), row) in places.iter().zip(chart.words.chunks_exact_mut(tags.max(1))) {
+            choices.weigh(Span { sentence, first: i, last: i }, offset, row);
+        }
+    }
     if let Some(unary) = &chart.unary {
         chart.bare_words = chart.words.clone();
         chart.words.chunks_exact_mut(tags.max(1)).for_each(|row| unary.apply(row, 0, false));
@@ -394,10 +417,20 @@ pub fn inside<G: Number, C: Core<G>>(
         let multipliers = Multipliers::new(source, &list, core.shifts(), size);
         let mut found = vec![Normal::default(); list.len()];
         for_rows(&mut rows, size, &mut found, |at, row, found| {
-            let own = multipliers.of(at);
+            let mut own = multipliers.of(at);
+            if let Some(choices) = chart.few() {
+                own = Some(choices.only_chosen(list[at], own, size));
+            }
             *found =
                 normalise(row, own.as_ref().map(|(scores, slopes)| (&scores[..], &slopes[..])), smallest);
         });
+        if let Some(choices) = &chart.choices {
+            if choices.full {
+                chart.plain_spans.extend_from_slice(&rows);
+            }
+            let weigh = |at: usize, row: &mut [G], _: &mut ()| choices.weigh(list[at], 0, row);
+            for_rows(&mut rows, size, &mut vec![(); list.len()], weigh);
+        }
         if let Some(unary) = &chart.unary {
             chart.bare_spans.extend_from_slice(&rows);
             for_rows(&mut rows, size, &mut vec![(); list.len()], |_, row, ()| unary.apply(row, 0, false));
@@ -433,7 +466,7 @@ pub fn inside<G: Number, C: Core<G>>(
 
 /// What the outside pass reports.
 pub trait Report<G> {
-    /// Rows of spans of one width: the derivatives before unary rules, times the factors of the sentences.
+    /// Rows of spans of one width: the derivatives with respect to rows before unary rules, times the factors of the sentences.
     fn spans(&mut self, chart: &Chart<G>, list: &[Span], rows: &[G]);
     /// Rows of all words: the derivatives before unary rules.
     fn words(&mut self, chart: &Chart<G>, rows: &[G]);
@@ -496,6 +529,10 @@ pub fn outside<G: Number, C: Core<G>>(
             report.after_unary(chart, &parts, &after, &rows);
         }
         report.spans(chart, &list, &rows);
+        if let Some(choices) = &chart.choices {
+            let weigh = |at: usize, row: &mut [G], _: &mut ()| choices.weigh(list[at], 0, row);
+            for_rows(&mut rows, size, &mut vec![(); list.len()], weigh);
+        }
         // From rows to sums: the multipliers, relative to the norm.
         let multipliers = Multipliers::new(source, &list, core.shifts(), size);
         let mut of_row = vec![0.0f64; list.len()];

@@ -126,6 +126,39 @@ impl<G> Report<G> for Nothing {
     fn roots(&mut self, _: usize, _: &[G]) {}
 }
 
+/// Inside times outside of all symbols.
+pub struct Importance<'a> {
+    pub found: &'a mut dyn FnMut(usize, usize, usize, Vec<f64>),
+    /// The first tag in the rows of words, and the number of tags.
+    pub offset: usize,
+    pub tags: usize,
+}
+
+fn log_products<G: Number>(rows: &[G], values: &[G]) -> Vec<f64> {
+    rows.iter().zip(values).map(|(&x, &y)| x.times(y).ln()).collect()
+}
+
+impl<G: Number> Report<G> for Importance<'_> {
+    fn roots(&mut self, _: usize, _: &[G]) {}
+
+    fn spans(&mut self, chart: &Chart<G>, list: &[Span], rows: &[G]) {
+        for (span, row) in list.iter().zip(rows.chunks_exact(chart.size)) {
+            if let Part::Span(at) = chart.cells.part(span.sentence, span.first, span.last) {
+                let plain = &chart.plain_spans[at * chart.size..(at + 1) * chart.size];
+                (self.found)(span.sentence, span.first, span.last, log_products(row, plain));
+            }
+        }
+    }
+
+    fn words(&mut self, chart: &Chart<G>, rows: &[G]) {
+        for (at, (sentence, i)) in chart.cells.all_words().enumerate() {
+            let own = at * chart.tags + self.offset..at * chart.tags + self.offset + self.tags;
+            let logs = log_products(&rows[own.clone()], &chart.plain_words[own]);
+            (self.found)(sentence, i, i, logs);
+        }
+    }
+}
+
 /// The expected numbers of nodes: B×T×T×S.
 pub struct Nodes<'a, F> {
     pub values: &'a mut [F],

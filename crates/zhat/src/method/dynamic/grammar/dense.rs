@@ -25,10 +25,12 @@ pub struct Dense<G> {
     /// The weights, N×S×S.
     weights: Vec<G>,
     shifts: Vec<f64>,
-    /// W(k, a, b) for heads a and b, N×N².
+    /// W(k, a, b) for heads a and b, N×N², and its transpose.
     heads: Vec<G>,
-    /// For tags t and heads b: W(k, t, b) and W(k, b, t), both as Q×(N·N) by t, k and b.
-    tag_head: [Vec<G>; 2],
+    by_pair: Vec<G>,
+    /// For tags t and heads a: W(k, t, a), by t, k and a, and W(k, a, t), by k, a and t.
+    tag_head: Vec<G>,
+    head_tag: Vec<G>,
     /// W(k, t, u) for two tags, as Q×(N·Q) by t, k and u.
     tag_tag: Vec<G>,
     /// The products of these with the words: words×(N·N) for words on the left and on the right, and
@@ -52,52 +54,61 @@ impl<G: Number> Dense<G> {
         let symbols = source.scores.symbols();
         let Symbols { all, heads: n, tags } = symbols;
         let tags = if unary { (0, all) } else { (all - tags, tags) };
-        let square = all * all;
-        let b = source.sentences[0];
-        let (mut logs, slopes) =
-            source.with_slopes(n * square, |scores, out| out.copy_from_slice(&scores.rules(b)));
-        let mut shifts = vec![0.0; n];
-        for (row, shift) in logs.chunks_exact_mut(square).zip(&mut shifts) {
-            let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (square, b) = (all * all, source.sentences[0]);
+        let (mut weights, mut shifts) = (vec![G::ZERO; n * square], vec![0.0; n]);
+        for_rows(&mut weights, square, &mut shifts, |k, row, shift| {
+            let (mut logs, slopes) = source.with_slopes(square, |scores, out| scores.rules_of(b, k, out));
+            let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             if top > f64::NEG_INFINITY {
-                row.iter_mut().for_each(|x| *x -= top);
+                logs.iter_mut().for_each(|x| *x -= top);
                 *shift = top;
             }
-        }
-        let mut weights = vec![G::ZERO; n * square];
-        exp_all(&logs, &slopes, &mut weights);
-        drop(logs);
+            exp_all(&logs, &slopes, row);
+        });
         let (first, q) = tags;
-        let at = |k: usize, a: usize, b: usize| weights[(k * all + a) * all + b];
+        let part =
+            |k: usize, a: usize, from: usize, length: usize| &weights[(k * all + a) * all + from..][..length];
+        // All tables are made of rows of the weights.
         let mut heads = Vec::with_capacity(n * n * n);
+        let mut head_tag = Vec::with_capacity(n * n * q);
         for k in 0..n {
             for a in 0..n {
-                heads.extend_from_slice(&weights[(k * all + a) * all..][..n]);
+                heads.extend_from_slice(part(k, a, 0, n));
+                head_tag.extend_from_slice(part(k, a, first, q));
             }
         }
-        let table = |width: usize, of: &dyn Fn(usize, usize, usize) -> G| -> Vec<G> {
-            let mut table = Vec::with_capacity(q * n * width);
-            for t in 0..q {
-                for k in 0..n {
-                    table.extend((0..width).map(|b| of(first + t, k, b)));
-                }
+        let (mut tag_head, mut tag_tag) = (Vec::with_capacity(q * n * n), Vec::with_capacity(q * n * q));
+        for t in first..first + q {
+            for k in 0..n {
+                tag_head.extend_from_slice(part(k, t, 0, n));
+                tag_tag.extend_from_slice(part(k, t, first, q));
             }
-            table
-        };
-        let tag_head = [table(n, &|t, k, b| at(k, t, b)), table(n, &|t, k, b| at(k, b, t))];
-        let tag_tag = table(q, &|t, k, u| at(k, t, first + u));
+        }
+        let square = n * n;
+        let by_pair = (0..square * n).map(|at| heads[at % n * square + at / n]).collect();
         Dense {
             symbols,
             tags,
             longest,
             shifts,
             heads,
+            by_pair,
             tag_head,
+            head_tag,
             tag_tag,
             weights,
             word_head: [Vec::new(), Vec::new()],
             word_tag: Vec::new(),
             parallel,
+        }
+    }
+
+    /// The table of tags on the left (0) or right (1) with heads on the other side, as Q×(N·N).
+    fn tag_table(&self, side: usize) -> Matrix<'_, G> {
+        let (n, (_, q)) = (self.symbols.heads, self.tags);
+        match side {
+            0 => Matrix::row_major(&self.tag_head, q, n * n),
+            _ => Matrix::row_major(&self.head_tag, n * n, q).transposed(),
         }
     }
 
@@ -168,8 +179,7 @@ impl<G: Number> Core<G> for Dense<G> {
         let words = Matrix::row_major(&chart.words, count, q);
         for side in 0..2 {
             let mut product = vec![G::ZERO; count * n * n];
-            let table = Matrix::row_major(&self.tag_head[side], q, n * n);
-            G::multiply(words, table, &mut product, false, self.parallel);
+            G::multiply(words, self.tag_table(side), &mut product, false, self.parallel);
             self.word_head[side] = product;
         }
         let mut product = vec![G::ZERO; count * n * q];
@@ -188,10 +198,7 @@ impl<G: Number> Core<G> for Dense<G> {
                     Part::Word(_) => &self.word_tag,
                     Part::Span(_) => &self.word_head[side],
                 };
-                let table = table[word * n * width..(word + 1) * n * width].chunks_exact(width);
-                for (x, of_head) in row.iter_mut().zip(table) {
-                    *x = x.plus(weight.times(G::dot(of_head, own)));
-                }
+                G::add_dots(row, weight, &table[word * n * width..(word + 1) * n * width], own);
             }
         });
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
@@ -200,13 +207,7 @@ impl<G: Number> Core<G> for Dense<G> {
         {
             let pairs = self.pairs(chart, list);
             let pairs = Matrix::row_major(&pairs, list.len(), n * n);
-            G::multiply(
-                pairs,
-                Matrix::row_major(&self.heads, n, n * n).transposed(),
-                rows,
-                true,
-                self.parallel,
-            );
+            G::multiply(pairs, Matrix::row_major(&self.by_pair, n * n, n), rows, true, self.parallel);
         }
     }
 
@@ -256,11 +257,7 @@ impl<G: Number> Core<G> for Dense<G> {
                 };
                 let range = word * n * width..(word + 1) * n * width;
                 let (table, derivative) = (&table[range.clone()], &mut derivative[range]);
-                for (k, &x) in sums.iter().enumerate() {
-                    let (x, row) = (x.times(weight), k * width..(k + 1) * width);
-                    G::add_scaled(to, x, &table[row.clone()]);
-                    G::add_scaled(&mut derivative[row], x, own);
-                }
+                G::spread_dots((to, derivative), weight, sums, table, own);
             }
         }
         let divided = list.first().is_some_and(|span| span.last - span.first >= 3);
@@ -273,9 +270,8 @@ impl<G: Number> Core<G> for Dense<G> {
         let (count, (_, q), n) = (chart.cells.word_count(), self.tags, self.symbols.heads);
         rows.copy_from_slice(&back.words);
         for side in 0..2 {
-            let table = Matrix::row_major(&self.tag_head[side], q, n * n).transposed();
             let derivative = Matrix::row_major(&back.word_head[side], count, n * n);
-            G::multiply(derivative, table, rows, true, self.parallel);
+            G::multiply(derivative, self.tag_table(side).transposed(), rows, true, self.parallel);
         }
         let table = Matrix::row_major(&self.tag_tag, q, n * q).transposed();
         G::multiply(Matrix::row_major(&back.word_tag, count, n * q), table, rows, true, self.parallel);
@@ -327,33 +323,34 @@ impl<G: Number> Dense<G> {
         let Symbols { all, heads: n, .. } = self.symbols;
         let (count, (first, q)) = (chart.cells.word_count(), self.tags);
         let mut gradient = vec![G::ZERO; self.weights.len()];
-        let mut add = |k: usize, a: usize, b: usize, x: G| {
-            let at = (k * all + a) * all + b;
-            gradient[at] = gradient[at].plus(x.times(self.weights[at]));
+        let mut add = |k: usize, a: usize, from: usize, row: &[G]| {
+            let at = (k * all + a) * all + from;
+            let (to, weights) = (&mut gradient[at..at + row.len()], &self.weights[at..at + row.len()]);
+            G::add_products(to, G::ONE, row, weights);
         };
-        for (at, &x) in back.heads.iter().enumerate() {
-            add(at / (n * n), at / n % n, at % n, x);
-        }
         let words = Matrix::row_major(&chart.words, count, q).transposed();
-        let product = |derivative: &[G], width: usize| {
+        let product = |derivative: &[G], width: usize, transposed: bool| {
             let mut product = vec![G::ZERO; q * width];
-            G::multiply(
-                words,
-                Matrix::row_major(derivative, count, width),
-                &mut product,
-                false,
-                self.parallel,
-            );
+            let derivative = Matrix::row_major(derivative, count, width);
+            let (left, right) =
+                if transposed { (derivative.transposed(), words.transposed()) } else { (words, derivative) };
+            G::multiply(left, right, &mut product, false, self.parallel);
             product
         };
-        for (at, x) in product(&back.word_head[0], n * n).into_iter().enumerate() {
-            add(at / n % n, first + at / (n * n), at % n, x);
-        }
-        for (at, x) in product(&back.word_head[1], n * n).into_iter().enumerate() {
-            add(at / n % n, at % n, first + at / (n * n), x);
-        }
-        for (at, x) in product(&back.word_tag, n * q).into_iter().enumerate() {
-            add(at / q % n, first + at / (n * q), first + at % q, x);
+        let tag_head = product(&back.word_head[0], n * n, false);
+        let head_tag = product(&back.word_head[1], n * n, true);
+        let tag_tag = product(&back.word_tag, n * q, false);
+        for k in 0..n {
+            for a in 0..n {
+                let at = k * n + a;
+                add(k, a, 0, &back.heads[at * n..(at + 1) * n]);
+                add(k, a, first, &head_tag[at * q..(at + 1) * q]);
+            }
+            for t in 0..q {
+                let at = t * n + k;
+                add(k, first + t, 0, &tag_head[at * n..(at + 1) * n]);
+                add(k, first + t, first, &tag_tag[at * q..(at + 1) * q]);
+            }
         }
         gradient
     }

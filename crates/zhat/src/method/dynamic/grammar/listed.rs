@@ -42,9 +42,7 @@ pub struct Back<G> {
 impl<G: Number> Listed<G> {
     pub fn new(source: &Source<'_>, rules: &Arc<[Rule]>, longest: usize) -> Self {
         let symbols = source.scores.symbols();
-        let b = source.sentences[0];
-        let (logs, slopes) =
-            source.with_slopes(rules.len(), |scores, out| out.copy_from_slice(&scores.rules(b)));
+        let (logs, slopes) = source.with_slopes(rules.len(), |scores, out| scores.rules(out));
         let mut tops = vec![f64::NEG_INFINITY; symbols.heads];
         for (rule, &log) in rules.iter().zip(&logs) {
             tops[rule.head] = tops[rule.head].max(log);

@@ -28,6 +28,7 @@
 
 mod cells;
 mod chart;
+mod choices;
 mod counts;
 mod dense;
 mod derive;
@@ -37,6 +38,7 @@ mod forecast;
 mod listed;
 mod number;
 mod pass;
+mod randomized;
 mod rank;
 mod ranked;
 mod search;
@@ -46,6 +48,7 @@ mod states;
 mod tape;
 
 pub use self::number::Number;
+pub use self::randomized::{RandomizedInside, SpanProposal};
 
 use serde::{Deserialize, Serialize};
 
@@ -149,9 +152,16 @@ fn some_partition<F: Real>(solutions: &Solutions<F>, model: &Hypertree<F>) -> Re
 
 impl<F: Real + Number> LogPartition<Hypertree<F>> for InsideOutside {
     fn log_partition(&self, model: &Hypertree<F>, run: &Run) -> Result<Answer<Vec<f64>>> {
-        answer(self, model, Query::LogPartition, run, |clock| {
-            some_partition(&solve(model, &[], Purpose::Sums, None, clock)?, model)
-        })
+        let found = answer(self, model, Query::LogPartition, run, |clock| {
+            let solutions = solve(model, &[], Purpose::Sums, None, clock)?;
+            Ok((some_partition(&solutions, model)?, solutions.no_parse(model)))
+        })?;
+        let warning = found.value.1.clone();
+        let mut found = found.map(|(values, _)| values);
+        if let Some(warning) = warning {
+            found.diagnostics = found.diagnostics.note("warning", warning);
+        }
+        Ok(found)
     }
 }
 

@@ -4,7 +4,7 @@
 //! range, [`Dual`] adds the derivative in one direction, and [`Max`] finds the score of the best tree.
 
 use crate::numeric::simd::{self, Kernel};
-use crate::numeric::{Elementwise, Matrix, Real, multiply, multiply_here};
+use crate::numeric::{Matrix, Real, multiply, multiply_here};
 
 /// A number of a commutative semiring.
 pub trait Number: Copy + Send + Sync + 'static {
@@ -75,6 +75,32 @@ pub trait Number: Copy + Send + Sync + 'static {
         }
     }
 
+    /// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ, for a table with one row per number of `out`.
+    fn add_dots(out: &mut [Self], factor: Self, table: &[Self], x: &[Self]) {
+        for (out, row) in out.iter_mut().zip(table.chunks_exact(x.len().max(1))) {
+            *out = out.plus(factor.times(Self::dot(row, x)));
+        }
+    }
+
+    /// The derivatives of [`Number::add_dots`]: toᵢ ← toᵢ + factor·Σₖ gₖ·tableₖᵢ, and derivativeₖᵢ ←
+    /// derivativeₖᵢ + factor·gₖ·xᵢ.
+    fn spread_dots(
+        (to, derivative): (&mut [Self], &mut [Self]),
+        factor: Self,
+        g: &[Self],
+        table: &[Self],
+        x: &[Self],
+    ) {
+        let size = x.len().max(1);
+        for ((&g, row), derivative) in
+            g.iter().zip(table.chunks_exact(size)).zip(derivative.chunks_exact_mut(size))
+        {
+            let g = g.times(factor);
+            Self::add_scaled(to, g, row);
+            Self::add_scaled(derivative, g, x);
+        }
+    }
+
     /// Σᵢ aᵢ·bᵢ.
     fn dot(a: &[Self], b: &[Self]) -> Self {
         a.iter().zip(b).fold(Self::ZERO, |sum, (&a, &b)| sum.plus(a.times(b)))
@@ -127,6 +153,77 @@ impl<F: Real> Kernel for AddScaled<'_, F> {
         let AddScaled(out, factor, a) = self;
         for (out, &a) in out.iter_mut().zip(a) {
             *out += factor * a;
+        }
+    }
+}
+
+/// Σᵢ aᵢ·bᵢ.
+struct Dot<'a, F>(&'a [F], &'a [F]);
+
+impl<F: Real> Kernel for Dot<'_, F> {
+    type Output = F;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> F {
+        dot(self.0, self.1)
+    }
+}
+
+#[inline(always)]
+fn dot<F: Real>(a: &[F], b: &[F]) -> F {
+    const LANES: usize = 16;
+    let mut sums = [F::ZERO; LANES];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..LANES {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    for ((sum, &a), &b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
+        *sum += a * b;
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            sums[i] = sums[i] + sums[i + width];
+        }
+        width /= 2;
+    }
+    sums[0]
+}
+
+/// outₖ ← outₖ + factor·Σᵢ tableₖᵢ·xᵢ.
+struct AddDots<'a, F>(&'a mut [F], F, &'a [F], &'a [F]);
+
+impl<F: Real> Kernel for AddDots<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddDots(out, factor, table, x) = self;
+        for (out, row) in out.iter_mut().zip(table.chunks_exact(x.len().max(1))) {
+            *out += factor * dot(row, x);
+        }
+    }
+}
+
+/// The derivatives of [`AddDots`].
+struct SpreadDots<'a, F>(&'a mut [F], &'a mut [F], F, &'a [F], &'a [F], &'a [F]);
+
+impl<F: Real> Kernel for SpreadDots<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let SpreadDots(to, derivative, factor, g, table, x) = self;
+        let size = x.len().max(1);
+        let rows = table.chunks_exact(size).zip(derivative.chunks_exact_mut(size));
+        for (&g, (row, derivative)) in g.iter().zip(rows) {
+            let g = g * factor;
+            for (((to, &own), derivative), &x) in to.iter_mut().zip(row).zip(derivative).zip(x) {
+                *to += g * own;
+                *derivative += g * x;
+            }
         }
     }
 }
@@ -186,8 +283,20 @@ macro_rules! float {
             fn add_scaled(out: &mut [Self], factor: Self, a: &[Self]) {
                 simd::run(AddScaled(out, factor, a));
             }
+            fn add_dots(out: &mut [Self], factor: Self, table: &[Self], x: &[Self]) {
+                simd::run(AddDots(out, factor, table, x));
+            }
+            fn spread_dots(
+                (to, derivative): (&mut [Self], &mut [Self]),
+                factor: Self,
+                g: &[Self],
+                table: &[Self],
+                x: &[Self],
+            ) {
+                simd::run(SpreadDots(to, derivative, factor, g, table, x));
+            }
             fn dot(a: &[Self], b: &[Self]) -> Self {
-                <$float as Elementwise>::dot(a, b) as $float
+                simd::run(Dot(a, b))
             }
         }
     };

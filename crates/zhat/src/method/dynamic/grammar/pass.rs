@@ -1,8 +1,11 @@
 //! A chart of a group of sentences whose numbers and form of rules no longer matter.
 
+use std::sync::Arc;
+
 use super::cells::Cells;
 use super::chart::{Chart, Core, Unary, accurate, inside, outside};
-use super::counts::{Collector, Counts, Nodes, Nothing};
+use super::choices::{Choices, GroupChoices};
+use super::counts::{Collector, Counts, Importance, Nodes, Nothing};
 use super::dense::{self, Dense};
 use super::derive::{Divides, Pick, derive};
 use super::listed::{self, Listed};
@@ -45,6 +48,16 @@ pub trait Pass<F: Real>: Send + Sync {
     ) -> Result<(Counts<F>, Vec<bool>)>;
     /// The expected numbers of nodes of sentences with factor 1.
     fn nodes(&self, task: &Task<'_, F>, factors: &[f64], values: &mut [F], clock: &Clock<'_>) -> Result<()>;
+    /// For every word and span, the logarithms of inside times outside of all symbols that could have been
+    /// chosen, to `found(sentence, i, j, logs)`.
+    fn importance(
+        &self,
+        task: &Task<'_, F>,
+        found: &mut dyn FnMut(usize, usize, usize, Vec<f64>),
+        clock: &Clock<'_>,
+    ) -> Result<()>;
+    /// The longest part of a sentence that some symbol covers, by its first and last word.
+    fn longest(&self, sentence: usize) -> Option<(usize, usize)>;
     /// The derivative of log Z of each sentence in the direction.
     fn means(&self) -> Vec<f64>;
     /// The logarithms of the inside values of words i … j, one per symbol, before or after unary rules.
@@ -58,6 +71,8 @@ pub struct Task<'a, F: Real> {
     pub model: &'a Hypertree<F>,
     pub direction: &'a [(f64, &'a Hypertree<F>)],
     pub sentences: &'a [usize],
+    /// Randomly chosen symbols, and whether the values of all symbols are needed.
+    pub choices: Option<(&'a Arc<Choices>, bool)>,
 }
 
 impl<F: Real> Task<'_, F> {
@@ -152,6 +167,29 @@ impl<G: Number, C: Rewards<G, F>, F: Real> Pass<F> for Inside<G, C> {
         Ok(())
     }
 
+    fn importance(
+        &self,
+        task: &Task<'_, F>,
+        found: &mut dyn FnMut(usize, usize, usize, Vec<f64>),
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        let (source, ones) = (task.source(), vec![1.0; task.sentences.len()]);
+        let offset = task.model.symbols().first_tag() - self.chart.first_tag;
+        let mut report = Importance { found, offset, tags: task.model.symbols().tags };
+        outside(&source, &self.core, &self.chart, &ones, &mut report, clock)?;
+        Ok(())
+    }
+
+    fn longest(&self, sentence: usize) -> Option<(usize, usize)> {
+        let (cells, n) = (&self.chart.cells, self.chart.cells.length(sentence));
+        let places = (0..n).rev().flat_map(|width| (0..n - width).map(move |i| (i, i + width)));
+        let covered = |&(i, j): &(usize, usize)| {
+            let (row, _, scale) = self.chart.row(cells.part(sentence, i, j));
+            scale > f64::NEG_INFINITY && row.iter().any(|x| !x.is_zero())
+        };
+        places.into_iter().find(covered)
+    }
+
     fn means(&self) -> Vec<f64> {
         self.chart.means()
     }
@@ -209,28 +247,37 @@ pub fn pass<G: Number, F: Real>(
         Unary::new(closure, &closure_slopes(unary, &task.unary_slopes()))
     };
     let (unary, has_unary) = (model.unary().map(closure), model.unary().is_some());
+    let choices = task.choices.map(|(choices, full)| GroupChoices {
+        choices: choices.clone(),
+        sentences: task.sentences.to_vec(),
+        full,
+    });
     fn run<G: Number, F: Real, C: Rewards<G, F> + 'static>(
         source: &Source<'_>,
         mut core: C,
         cells: Cells,
         unary: Option<Unary<G>>,
+        choices: Option<GroupChoices>,
         clock: &Clock<'_>,
     ) -> Result<Box<dyn Pass<F>>> {
-        let chart = inside(source, &mut core, cells, unary, clock)?;
+        let chart = inside(source, &mut core, cells, unary, choices, clock)?;
         Ok(Box::new(Inside { chart, core }))
     }
     match model.rules() {
         Rules::Dense(_) => {
-            run(&source, Dense::new(&source, longest, has_unary, parallel), cells, unary, clock)
+            run(&source, Dense::new(&source, longest, has_unary, parallel), cells, unary, choices, clock)
         }
         Rules::Sparse { rules, .. } => {
-            run(&source, Listed::new(&source, rules, longest), cells, unary, clock)
+            run(&source, Listed::new(&source, rules, longest), cells, unary, choices, clock)
         }
         rules => {
-            let collapse = purpose == Purpose::Sums && !has_unary && !model.spans().by_symbol();
+            let collapse = purpose == Purpose::Sums
+                && !has_unary
+                && !model.spans().by_symbol()
+                && task.choices.is_none();
             let implicit = rules.is_empty();
             let core = Rank::new(&source, rules.rank().unwrap_or(1), has_unary, collapse, implicit, parallel);
-            run(&source, core, cells, unary, clock)
+            run(&source, core, cells, unary, choices, clock)
         }
     }
 }

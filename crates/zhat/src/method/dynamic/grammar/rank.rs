@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 use super::cells::{Part, Span};
 use super::chart::{Chart, Core, exp_all, for_rows};
+use super::choices::GroupChoices;
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
@@ -201,6 +202,14 @@ impl<G: Number> Core<G> for Rank<G> {
     }
 
     fn words_known(&mut self, chart: &Chart<G>) {
+        if chart.few().is_some() {
+            let places = word_spans(chart);
+            for which in 0..2 {
+                self.word_sides[which] = self.sides_of(chart, which, &places);
+                self.span_sides[which] = Vec::new();
+            }
+            return;
+        }
         let (count, spans) = (chart.cells.word_count(), chart.cells.span_count());
         let words = Matrix::row_major(&chart.words, count, chart.tags);
         for which in 0..2 {
@@ -221,9 +230,16 @@ impl<G: Number> Core<G> for Rank<G> {
                 G::add_products(row, weight, self.side(0, left), self.side(1, right));
             }
         });
-        match self.collapsed {
-            Some(_) => rows.copy_from_slice(&sums),
-            None => {
+        match (&self.collapsed, chart.few()) {
+            (Some(_), _) => rows.copy_from_slice(&sums),
+            (None, Some(choices)) => {
+                for_rows(rows, self.symbols.heads, &mut vec![(); list.len()], |at, row, ()| {
+                    for &k in &choices.of(list[at]).states {
+                        row[k as usize] = G::dot(self.row(&self.heads, k as usize), self.row(&sums, at));
+                    }
+                });
+            }
+            (None, None) => {
                 let own = Matrix::row_major(&sums, list.len(), self.rank);
                 G::multiply(own, self.all_heads().transposed(), rows, false, self.parallel);
             }
@@ -232,6 +248,13 @@ impl<G: Number> Core<G> for Rank<G> {
     }
 
     fn spans_known(&mut self, chart: &Chart<G>, width: usize) {
+        if chart.few().is_some() {
+            for which in 0..2 {
+                let sides = self.sides_of(chart, which, &chart.cells.list(width));
+                self.span_sides[which].extend(sides);
+            }
+            return;
+        }
         let range = chart.cells.of_width(width);
         let count = range.len();
         let rows = &chart.spans[range.start * chart.size..range.end * chart.size];
@@ -300,6 +323,19 @@ impl<G: Number> Core<G> for Rank<G> {
             back.sums[range].copy_from_slice(sums);
             return;
         }
+        if let Some(choices) = chart.few() {
+            let heads = self.symbols.heads;
+            for (at, &span) in list.iter().enumerate() {
+                let to = (start + at) * self.rank..(start + at + 1) * self.rank;
+                for &k in &choices.of(span).states {
+                    let (k, x) = (k as usize, sums[at * heads + k as usize]);
+                    G::add_scaled(&mut back.sums[to.clone()], x, self.row(&self.heads, k));
+                    let own = &self.sums[to.clone()];
+                    G::add_scaled(&mut back.heads[k * self.rank..(k + 1) * self.rank], x, own);
+                }
+            }
+            return;
+        }
         let derivatives = Matrix::row_major(sums, list.len(), self.symbols.heads);
         G::multiply(derivatives, self.all_heads(), &mut back.sums[range.clone()], false, self.parallel);
         let own = Matrix::row_major(&self.sums[range], list.len(), self.rank);
@@ -314,8 +350,15 @@ impl<G: Number> Core<G> for Rank<G> {
             for_rows(&mut sides, self.rank, &mut vec![(); places.len()], |at, out, ()| {
                 self.side_derivative(back, chart, which, places[at], out);
             });
-            let own = Matrix::row_major(&sides, places.len(), self.rank);
-            G::multiply(own, self.of_words(which).transposed(), rows, which == 1, self.parallel);
+            match chart.few() {
+                Some(choices) => {
+                    self.to_chosen(choices, which, &places, &sides, self.symbols.first_tag(), rows)
+                }
+                None => {
+                    let own = Matrix::row_major(&sides, places.len(), self.rank);
+                    G::multiply(own, self.of_words(which).transposed(), rows, which == 1, self.parallel);
+                }
+            }
             back.word_sides[which] = sides;
         }
     }
@@ -338,6 +381,54 @@ impl<G: Number> Core<G> for Rank<G> {
             }
         }
         total
+    }
+}
+
+/// All words as parts of sentences.
+fn word_spans<G>(chart: &Chart<G>) -> Vec<Span> {
+    chart.cells.all_words().map(|(sentence, i)| Span { sentence, first: i, last: i }).collect()
+}
+
+/// Sums over chosen symbols.
+impl<G: Number> Rank<G> {
+    fn factors(&self, which: usize, k: usize) -> &[G] {
+        self.row(if which == 0 { &self.left } else { &self.right }, k)
+    }
+
+    /// L or R of parts whose rows have few numbers that are not 0.
+    fn sides_of(&self, chart: &Chart<G>, which: usize, list: &[Span]) -> Vec<G> {
+        let mut sides = vec![G::ZERO; list.len() * self.rank];
+        for_rows(&mut sides, self.rank, &mut vec![(); list.len()], |at, out, ()| {
+            let Span { sentence, first, last } = list[at];
+            let (row, offset, _) = chart.row(chart.cells.part(sentence, first, last));
+            for (k, &x) in row.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
+                G::add_scaled(out, x, self.factors(which, offset + k));
+            }
+        });
+        sides
+    }
+
+    /// Adds the derivatives with respect to the chosen symbols of rows; the symbols of words begin at `first`.
+    fn to_chosen(
+        &self,
+        choices: &GroupChoices,
+        which: usize,
+        list: &[Span],
+        sides: &[G],
+        first: usize,
+        rows: &mut [G],
+    ) {
+        let size = rows.len() / list.len().max(1);
+        // With unary rules, the rows of words have all symbols.
+        let offset =
+            if list.first().is_some_and(|span| span.first == span.last) { first - self.tags.0 } else { 0 };
+        for_rows(rows, size, &mut vec![(); list.len()], |at, row, ()| {
+            for &k in &choices.of(list[at]).states {
+                let x = G::dot(self.factors(which, first + k as usize), self.row(sides, at));
+                let to = &mut row[offset + k as usize];
+                *to = to.plus(x);
+            }
+        });
     }
 }
 
@@ -368,6 +459,22 @@ impl<G: Number> Rank<G> {
         }
     }
 
+    /// The derivatives with respect to L or R by parts whose rows have few numbers that are not 0.
+    fn add_few(&self, back: &Back<G>, chart: &Chart<G>, which: usize, out: &mut [G]) {
+        let rank = self.rank;
+        let words =
+            (0..chart.cells.word_count()).map(|at| (Part::Word(at), self.row(&back.word_sides[which], at)));
+        let spans =
+            (0..chart.cells.span_count()).map(|at| (Part::Span(at), self.row(&back.span_sides[which], at)));
+        for (part, derivative) in words.chain(spans) {
+            let (row, first, _) = chart.row(part);
+            for (k, &x) in row.iter().enumerate().filter(|(_, x)| !x.is_zero()) {
+                let at = first + k;
+                G::add_scaled(&mut out[at * rank..(at + 1) * rank], x, derivative);
+            }
+        }
+    }
+
     /// The derivatives with respect to the scores of heads, left and right, N×R, S×R and S×R: for each the
     /// derivative with respect to the weight times the weight.
     pub fn gradient(&self, mut back: Back<G>, chart: &Chart<G>) -> [Vec<G>; 3] {
@@ -376,6 +483,10 @@ impl<G: Number> Rank<G> {
         let mut sides = [vec![G::ZERO; self.left.len()], vec![G::ZERO; self.right.len()]];
         let (first, tags) = self.tags;
         for (which, out) in sides.iter_mut().enumerate() {
+            if chart.few().is_some() {
+                self.add_few(&back, chart, which, out);
+                continue;
+            }
             let rows = Matrix::row_major(&chart.words, words, tags).transposed();
             let derivative = Matrix::row_major(&back.word_sides[which], words, rank);
             let part = &mut out[first * rank..(first + tags) * rank];

@@ -26,8 +26,6 @@ pub struct Found {
     pub best: Option<Vec<Constituent>>,
     /// An upper bound on the score of every tree.
     pub bound: f64,
-    /// The choices that were refined.
-    pub steps: usize,
 }
 
 /// A set of ways to divide a span, by what is chosen already.
@@ -300,7 +298,7 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
             break;
         }
         let Some(score) = search.best_of(0, last, symbol, clock)? else {
-            return Ok(Found { best: None, bound, steps: search.steps });
+            return Ok(Found { best: None, bound });
         };
         let score = score + model.root(b)[symbol].to_f64();
         if score > best.map_or(f64::NEG_INFINITY, |best| best.1) {
@@ -311,5 +309,5 @@ pub fn search<F: Real>(model: &Hypertree<F>, b: usize, most: usize, clock: &Cloc
         Some((symbol, score)) => (search.nodes(symbol), score),
         None => (Vec::new(), f64::NEG_INFINITY),
     };
-    Ok(Found { best: Some(tree), bound: bound.min(score.max(f64::NEG_INFINITY)), steps: search.steps })
+    Ok(Found { best: Some(tree), bound: bound.min(score) })
 }

@@ -1,9 +1,11 @@
 //! Charts of all sentences of a batch, with numbers that are wide enough for each.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use super::choices::Choices;
 use super::counts::{Counts, add, zero_gradient};
 use super::number::{Dual, Max, Number, Wide};
 use super::pass::{Pass, Purpose, Task, pass};
@@ -38,6 +40,18 @@ pub fn solve<F: Real + Number>(
     factors: Option<&[f64]>,
     clock: &Clock<'_>,
 ) -> Result<Solutions<F>> {
+    solve_chosen(model, direction, purpose, factors, None, clock)
+}
+
+/// The same with randomly chosen symbols; the flag says whether the values of all symbols are needed.
+pub fn solve_chosen<F: Real + Number>(
+    model: &Hypertree<F>,
+    direction: &Direction<'_, F>,
+    purpose: Purpose,
+    factors: Option<&[f64]>,
+    choices: Option<(&Arc<Choices>, bool)>,
+    clock: &Clock<'_>,
+) -> Result<Solutions<F>> {
     // Sentences of similar length share a chart, if they share the rules.
     let mut order: Vec<usize> = (0..model.batch()).collect();
     order.sort_by_key(|&b| model.lengths()[b]);
@@ -46,7 +60,7 @@ pub fn solve<F: Real + Number>(
     let done = AtomicUsize::new(0);
     let work = |group: &&[usize]| -> Result<Vec<Solution<F>>> {
         clock.step("sentences", done.fetch_add(group.len(), Ordering::Relaxed), model.batch())?;
-        solve_group(model, direction, purpose, factors, group, groups.len() == 1, clock)
+        solve_group(model, direction, purpose, factors, choices, group, groups.len() == 1, clock)
     };
     let found: Vec<Vec<Solution<F>>> = match groups.len() {
         1 => groups.iter().map(work).collect::<Result<_>>()?,
@@ -58,11 +72,13 @@ pub fn solve<F: Real + Number>(
 /// The numbers to try, one after the other.
 type Stage<F> = fn(&Task<'_, F>, Purpose, bool, &Clock<'_>) -> Result<Box<dyn Pass<F>>>;
 
+#[allow(clippy::too_many_arguments)]
 fn solve_group<F: Real + Number>(
     model: &Hypertree<F>,
     direction: &Direction<'_, F>,
     purpose: Purpose,
     factors: Option<&[f64]>,
+    choices: Option<(&Arc<Choices>, bool)>,
     group: &[usize],
     parallel: bool,
     clock: &Clock<'_>,
@@ -80,7 +96,7 @@ fn solve_group<F: Real + Number>(
         if sentences.is_empty() {
             break;
         }
-        let task = Task { model, direction, sentences: &sentences };
+        let task = Task { model, direction, sentences: &sentences, choices };
         let found = make(&task, purpose, parallel, clock)?;
         let last = stage + 1 == stages.len();
         let (mut active, mut counts) = (found.large().to_vec(), None);
@@ -111,7 +127,7 @@ fn solve_group<F: Real + Number>(
 
 impl<F: Real> Solution<F> {
     fn task<'a>(&'a self, model: &'a Hypertree<F>, direction: &'a Direction<'a, F>) -> Task<'a, F> {
-        Task { model, direction, sentences: &self.sentences }
+        Task { model, direction, sentences: &self.sentences, choices: None }
     }
 
     /// The factors of its sentences; 0 for those that it is not accurate for.
@@ -144,6 +160,31 @@ impl<F: Real> Solutions<F> {
     /// The derivative of log Z of every sentence in the direction.
     pub fn means(&self, batch: usize) -> Vec<f64> {
         self.each(batch, |solution| solution.pass.means().to_vec())
+    }
+
+    /// What is known about the sentences without a tree, for people; `None` if all have one.
+    pub fn no_parse(&self, model: &Hypertree<F>) -> Option<String> {
+        let log_z = self.log_partition(model.batch());
+        let none = (0..model.batch()).filter(|&b| log_z[b] == f64::NEG_INFINITY);
+        let of = |b: usize| {
+            let longest = self.find(b).and_then(|(solution, at)| solution.pass.longest(at));
+            let end = match longest {
+                None => "no symbol covers any of its words".to_owned(),
+                Some((i, j)) => {
+                    let words = model
+                        .names()
+                        .map_or(String::new(), |names| format!(": {}", names.words[b][i..=j].join(" ")));
+                    format!("the longest part that a symbol covers is words {i} to {j}{words}")
+                }
+            };
+            format!("sentence {b} has no parse; {end}")
+        };
+        let all: Vec<String> = none.map(of).collect();
+        match all.len() {
+            0 => None,
+            1..=4 => Some(all.join(". ")),
+            more => Some(format!("{}. {} more sentences have no parse", all[..3].join(". "), more - 3)),
+        }
     }
 
     /// The solution of a sentence and its place in it.
@@ -199,12 +240,43 @@ impl<F: Real> Solutions<F> {
     pub fn nodes(&self, model: &Hypertree<F>, clock: &Clock<'_>) -> Result<Vec<F>> {
         let cells = model.batch() * model.positions() * model.positions();
         let mut values = vec![F::ZERO; cells * model.symbols().all];
-        let ones = vec![1.0; model.batch()];
+        self.add_nodes(model, &vec![1.0; model.batch()], &mut values, clock)?;
+        Ok(values)
+    }
+
+    /// Adds factor_b times the expected numbers of nodes of each sentence.
+    pub fn add_nodes(
+        &self,
+        model: &Hypertree<F>,
+        factors: &[f64],
+        values: &mut [F],
+        clock: &Clock<'_>,
+    ) -> Result<()> {
         for solution in &self.0 {
             let task = solution.task(model, &[]);
-            solution.pass.nodes(&task, &solution.factors(&ones), &mut values, clock)?;
+            solution.pass.nodes(&task, &solution.factors(factors), values, clock)?;
         }
-        Ok(values)
+        Ok(())
+    }
+
+    /// Inside times outside of all symbols, for charts with chosen symbols that keep all; see
+    /// [`Pass::importance`]. The first argument is the sentence of the batch.
+    pub fn importance(
+        &self,
+        model: &Hypertree<F>,
+        found: &mut dyn FnMut(usize, usize, usize, Vec<f64>),
+        clock: &Clock<'_>,
+    ) -> Result<()> {
+        for solution in &self.0 {
+            let task = solution.task(model, &[]);
+            let mut own = |at: usize, i: usize, j: usize, logs: Vec<f64>| {
+                if solution.active[at] {
+                    found(solution.sentences[at], i, j, logs);
+                }
+            };
+            solution.pass.importance(&task, &mut own, clock)?;
+        }
+        Ok(())
     }
 
     /// A tree of a sentence.

@@ -20,8 +20,10 @@ pub trait Scores: Sync {
     fn spans(&self, list: &[(usize, usize, usize)]) -> SpanScores;
     /// The scores of unary rules.
     fn unary(&self) -> Vec<f64>;
-    /// The scores of all dense or sparse rules of a sentence.
-    fn rules(&self, b: usize) -> Vec<f64>;
+    /// The scores of the listed rules.
+    fn rules(&self, out: &mut [f64]);
+    /// The scores of the dense rules of a head, S×S.
+    fn rules_of(&self, b: usize, head: usize, out: &mut [f64]);
     /// A row of factors of low-rank rules: of `which` (heads, left or right) symbol `k`.
     fn factor(&self, b: usize, which: usize, k: usize, out: &mut [f64]);
 }
@@ -85,12 +87,16 @@ impl<F: Real> Scores for Hypertree<F> {
         Hypertree::unary(self).map_or(Vec::new(), |unary| unary.scores().iter().map(|x| x.to_f64()).collect())
     }
 
-    fn rules(&self, b: usize) -> Vec<f64> {
+    fn rules(&self, out: &mut [f64]) {
+        if let Rules::Sparse { scores, .. } = Hypertree::rules(self) {
+            copy(scores, out);
+        }
+    }
+
+    fn rules_of(&self, b: usize, head: usize, out: &mut [f64]) {
         let Symbols { all, heads, .. } = Hypertree::symbols(self);
-        match Hypertree::rules(self) {
-            Rules::Dense(values) => part(values, heads * all * all, b).iter().map(|x| x.to_f64()).collect(),
-            Rules::Sparse { scores, .. } => scores.iter().map(|x| x.to_f64()).collect(),
-            _ => Vec::new(),
+        if let Rules::Dense(values) = Hypertree::rules(self) {
+            copy(&part(values, heads * all * all, b)[head * all * all..], out);
         }
     }
 
