@@ -259,6 +259,29 @@ def test_samples_follow_the_distribution() -> None:
         assert counts[tree] / 20_000 == pytest.approx(p, abs=5 * math.sqrt(p / 20_000))
 
 
+def test_randomized_samples_are_weighted() -> None:
+    shape: dict[str, Any] = {"heads": 6, "tags": 6, "rules": "dense", "strength": 0.5}
+    model = zhat.generate.hypertree(4, 2, ragged=True, seed=2, **shape)
+    how: dict[str, Any] = {"method": "randomized-inside", "states": 3, "replicates": 8, "seed": 1}
+    drawn = model.sample(40, **how).value
+    assert str(drawn) == "2 sentences with trees, weighted"
+    assert [own.shape for own in drawn.log_weights] == [(40,), (len(drawn.nodes[1]),)]
+    # One weight per replicate: log Ẑ of the sentence is the logarithm of their mean.
+    first = drawn.log_weights[0][:8]
+    estimate = model.log_partition(**how)
+    assert estimate.value[0] == pytest.approx(float(np.logaddexp.reduce(first) - np.log(8)))
+    assert estimate.guarantee.each is not None
+    assert "log_weight" in drawn._columns()
+    one = zhat.Hypertree(model.words[0], model.rules, roots=model.roots)
+    single = one.sample(5, **how).value
+    assert (str(single), single.log_weights.shape) == ("5 trees, weighted", (5,))
+    assert len(single._columns()["log_weight"]) == 5 * 7
+    assert one.sample(5).value.log_weights is None
+    value, tape = zhat.ops.log_partition(one, **how)
+    assert np.isfinite(value)
+    assert tape.vjp(1.0).words.sum() == pytest.approx(4.0)
+
+
 def test_spans_without_words_have_them_on_the_diagonal() -> None:
     spans = np.random.default_rng(6).normal(size=(2, 4, 4, 3))
     model = zhat.Hypertree(spans=spans, lengths=[4, 3])
@@ -337,10 +360,10 @@ def test_files_copies_names_and_pictures(tmp_path: Path) -> None:
         assert read.log_partition().value.tolist() == model.log_partition().value.tolist()
         assert model != zhat.generate.hypertree(5, 2, ragged=True, rules=rules, spans=spans, dtype=np.float32)
     words, rules_ = np.zeros((3, 2)), np.zeros((2, 4, 4))
-    names, said = ["S", "X", "<a>", "b"], ["the", "(big)", "dog"]
+    names, said = ["S", "X", "<a>", "b"], ["the", "(very big)", "dog"]
     model = zhat.Hypertree(words, rules_, roots=[1, 0], symbol_names=names, word_names=said)
     tree = model.condition({0: "<a>", 1: "b", 2: "b"}).map().value
-    assert tree.bracketed() == "(S (<a> the) (S (b -LRB-big-RRB-) (b dog)))"
+    assert tree.bracketed() == "(S (<a> the) (S (b -LRB-very_big-RRB-) (b dog)))"
     assert str(tree).startswith("score 1")
     model.save(tmp_path / "named.zhat")
     read = zhat.Hypertree.read(tmp_path / "named.zhat")
@@ -352,7 +375,7 @@ def test_files_copies_names_and_pictures(tmp_path: Path) -> None:
     assert "&lt;a&gt;" in picture
     assert "<svg" in tree._repr_html_()
     plain = zhat.Hypertree(words).map().value
-    assert plain.bracketed() == "(0 (0 0) (0 (0 1) (0 2)))"
+    assert plain.bracketed() == "(0 (0 w0) (0 (0 w1) (0 w2)))"
     assert plain.spans() == [(0, 2), (1, 2)]
     for answer in (
         model.map(),

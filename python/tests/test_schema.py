@@ -80,6 +80,7 @@ CASES = {
     # Weighted samples, named states, evidence, chosen variables.
     "sample big -n 2 --method importance": 0,
     "sample chains -n 2 --method randomized --set states=2": 0,
+    "sample parses -n 2 --method randomized-inside --set states=2": 0,
     "sample clinic.bif -n 3": 0,
     "map clinic.bif": 0,
     "map clinic.bif -k 3": 0,

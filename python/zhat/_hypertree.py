@@ -151,11 +151,11 @@ class Builder:
     def names(
         self, symbols: list[str] | None, words: Iterable[Any] | None, lengths: list[int]
     ) -> tuple[list[str], list[list[str]]] | None:
-        """The names of symbols and words; numbers for those that have none."""
+        """The names of symbols and words; for those without one its number, or `wi` for word i."""
         if symbols is None and words is None:
             return None
         if words is None:
-            each = [[str(i) for i in range(length)] for length in lengths]
+            each = [[f"w{i}" for i in range(length)] for length in lengths]
         elif self.single:
             each = [texts("word_names", words)]
         else:

@@ -30,10 +30,13 @@ class ParseSamples(Tabular):
     """Trees drawn from a `Hypertree`: one array of nodes per sample; for a batch one list per sentence.
 
     The rows of an array are the nodes of a tree, as in `ParseTree`. `trees` are the same with their scores.
+    If samples are weighted (`method="randomized-inside"`), sample s has weight exp(`log_weights[s]`); for a
+    batch `log_weights` is a list with one array per sentence. Exact samples have no weights.
     """
 
     nodes: Any
     model: Hypertree = field(repr=False)
+    log_weights: Any = None
 
     @property
     def trees(self) -> Any:
@@ -48,7 +51,9 @@ class ParseSamples(Tabular):
         return lambda nodes: ParseTree(nodes, self.model.score(nodes, b), names)
 
     def _columns(self) -> Columns:
-        tables = [_samples_columns(own) for own in self._sentences()]
+        drawn = self._sentences()
+        weights = [self.log_weights] if self.model._single else self.log_weights or [None] * len(drawn)
+        tables = [_samples_columns(own, each) for own, each in zip(drawn, weights, strict=True)]
         return tables[0] if self.model._single else stacked(tables, "sentence")
 
     def _repr_html_(self) -> str:
@@ -66,7 +71,7 @@ class ParseSamples(Tabular):
     def __str__(self) -> str:
         """A short summary."""
         what = "trees" if self.model._single else "sentences with trees"
-        return f"{len(self.nodes)} {what}, exact"
+        return f"{len(self.nodes)} {what}, {'exact' if self.log_weights is None else 'weighted'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,7 +401,10 @@ class Hypertree(Batched, kind="hypertree"):
         return self._unbatched([[self._tree(b, nodes, score) for nodes, score in own] for b, own in each])
 
     def _samples(self, raw: Any) -> ParseSamples:
-        return ParseSamples(self._unbatched([list(nodes) for nodes, *_ in raw]), self)
+        nodes = self._unbatched([list(nodes) for nodes, *_ in raw])
+        weighted = any(log_weights is not None for _, _, log_weights, _ in raw)
+        weights = self._unbatched([log_weights for _, _, log_weights, _ in raw]) if weighted else None
+        return ParseSamples(nodes, self, weights)
 
     def _layout(self, query: str) -> Layout:
         if query != "marginals":
@@ -442,9 +450,11 @@ def _restore(data: bytes, single: bool, orders: Any, sets: frozenset[str], diago
     return model
 
 
-def _samples_columns(drawn: Sequence[NDArray[np.int64]]) -> Columns:
+def _samples_columns(drawn: Sequence[NDArray[np.int64]], log_weights: Any) -> Columns:
     """The trees of one sentence, one row per node."""
     counts = [len(nodes) for nodes in drawn]
     nodes = np.concatenate(drawn) if drawn else np.empty((0, 3), np.int64)
     columns: Columns = {"sample": np.repeat(np.arange(len(drawn)), counts)}
+    if log_weights is not None:
+        columns["log_weight"] = np.repeat(log_weights, counts)
     return columns | {name: nodes[:, i] for i, name in enumerate(("first", "last", "symbol"))}

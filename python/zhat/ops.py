@@ -354,8 +354,9 @@ def _forward(
         raise InputError("models: expected two single sequences or two batches")
     how_to = (text("method", method), settings(options))
     values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
-    if method == "randomized" and np.isneginf(values).any():
-        message = "every replicate missed all paths of positive weight, so an estimate of Z is 0; "
+    if method.startswith("randomized") and np.isneginf(values).any():
+        what = "paths" if method == "randomized" else "trees"
+        message = f"every replicate missed all {what} of positive weight, so an estimate of Z is 0; "
         warnings.warn(message + "more states may find some", RuntimeWarning, stacklevel=3)
     return models[0]._numbers(values), Tape(tape, models)
 

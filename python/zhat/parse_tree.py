@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 
@@ -40,7 +41,7 @@ class ParseTree(Tabular):
     >>> tree.spans()
     [(0, 2), (1, 2)]
     >>> tree.bracketed()
-    '(X (X 0) (X (X 1) (X 2)))'
+    '(X (X w0) (X (X w1) (X w2)))'
     """
 
     nodes: NDArray[np.int64]
@@ -53,9 +54,10 @@ class ParseTree(Tabular):
         return list(dict.fromkeys(pairs))
 
     def bracketed(self) -> str:
-        """The tree in brackets, as in treebanks: symbols and words by name, or by number if they have none.
+        """The tree in brackets, as in treebanks: `(S (NP (D the) (N dog)) (VP barks))`.
 
-        Parentheses in names become `-LRB-` and `-RRB-`.
+        Without names, symbols have their number and word i is `wi`. Parentheses in names become `-LRB-` and
+        `-RRB-`, and white space becomes `_`.
         """
         hidden = self.names.hidden if self.names is not None else frozenset[int]()
         parts: list[str] = []
@@ -76,7 +78,7 @@ class ParseTree(Tabular):
         return str(symbol) if self.names is None else self.names.symbols[symbol]
 
     def _word(self, word: int) -> str:
-        return str(word) if self.names is None else self.names.words[word]
+        return f"w{word}" if self.names is None else self.names.words[word]
 
     def _is_word(self) -> list[bool]:
         """Whether each node is the lowest one of a single word."""
@@ -154,4 +156,4 @@ class ParseTree(Tabular):
 
 
 def _plain(name: str) -> str:
-    return name.replace("(", "-LRB-").replace(")", "-RRB-")
+    return re.sub(r"\s", "_", name.replace("(", "-LRB-").replace(")", "-RRB-"))
