@@ -1,10 +1,11 @@
 //! Random models.
 
 use pyo3::prelude::*;
-use zhat::model::TreeShape;
 use zhat::model::generate::{
-    self, ChainShape, GraphShape, Grid, PairwiseShape, SentenceShape, Sharpness, TransitionForm,
+    self, ChainShape, GraphShape, Grid, HypertreeShape, PairwiseShape, RuleForm, SentenceShape, Sharpness,
+    SpanForm, TransitionForm,
 };
+use zhat::model::{Symbols, TreeShape};
 
 use crate::error::{self, Failure};
 use crate::model::Model;
@@ -126,6 +127,50 @@ pub fn random_dependency(
         build(py, || generate::dependency::<f64>(&shape, seed))
     } else {
         build(py, || generate::dependency::<f32>(&shape, seed))
+    }
+}
+
+/// See `zhat.generate.hypertree`. `symbols` are the numbers of all symbols, of heads and of tags.
+#[pyfunction]
+pub fn random_hypertree(
+    py: Python<'_>,
+    sizes: (usize, usize, bool),
+    symbols: (usize, usize, usize),
+    rules: (&str, usize, bool),
+    spans: (&str, usize),
+    scores: (f64, f64, bool),
+    seed: u64,
+) -> PyResult<Model> {
+    let (words, batch, ragged) = sizes;
+    let (strength, zeros, double) = scores;
+    let symbols = Symbols { all: symbols.0, heads: symbols.1, tags: symbols.2 };
+    let (form, count, per_sentence) = rules;
+    let rules = match form {
+        "any" => RuleForm::Any,
+        "dense" => RuleForm::Dense,
+        "sparse" => RuleForm::Sparse(count),
+        "low-rank" => RuleForm::LowRank(count),
+        other => {
+            let message = format!("there is no form `{other}`; there are any, dense, sparse and low-rank");
+            return Err(error::argument("rules", message));
+        }
+    };
+    let spans = match spans {
+        ("none", _) => SpanForm::None,
+        ("per-span", _) => SpanForm::PerSpan,
+        ("per-symbol", _) => SpanForm::PerSymbol,
+        ("factored", size) => SpanForm::Factored(size),
+        (other, _) => {
+            let message =
+                format!("there is no form `{other}`; there are none, per-span, per-symbol and factored");
+            return Err(error::argument("spans", message));
+        }
+    };
+    let shape = HypertreeShape { words, batch, ragged, symbols, rules, per_sentence, spans, strength, zeros };
+    if double {
+        build(py, || generate::hypertree::<f64>(&shape, seed))
+    } else {
+        build(py, || generate::hypertree::<f32>(&shape, seed))
     }
 }
 

@@ -8,6 +8,7 @@ mod array;
 mod dependency;
 mod error;
 mod generate;
+mod hypertree;
 mod language;
 mod learn;
 mod mixed;
@@ -132,8 +133,11 @@ mod _zhat {
     use super::dependency::{dependency, tree_score};
     #[pymodule_export]
     use super::generate::{
-        bayes, ising, potts, random, random_chain, random_dependency, random_pairwise, rdp_chain, tree,
+        bayes, ising, potts, random, random_chain, random_dependency, random_hypertree, random_pairwise,
+        rdp_chain, tree,
     };
+    #[pymodule_export]
+    use super::hypertree::{hypertree, hypertree_names, parse_score};
     #[pymodule_export]
     use super::language::{LanguageModel, train_language_model, train_stochastic};
     #[pymodule_export]

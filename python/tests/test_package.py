@@ -64,6 +64,7 @@ def test_the_catalogue() -> None:
         "chain": zhat.generate.chain(states=3, steps=4),
         "semi-markov": zhat.generate.semi_markov(states=3, steps=4),
         "dependency-tree": zhat.generate.dependency(words=4),
+        "hypertree": zhat.generate.hypertree(words=4, heads=2, tags=3),
         "mixed-model": zhat.MixedModel.family("gamma", 2.0, 1.0),
         "sequence-mrf": zhat.generate.sequence_mrf(length=5, states=2),
         "space": zhat.SpaceModel.hypercube([0.5, -0.25, 0.125]),

@@ -48,6 +48,8 @@ MODELS = {
     "cycles": "cycle --size 4",
     "partitions": "partition --size 4",
 }
+# Models that Python code writes.
+WRITTEN = ["parses", "brackets", "rewritten"]
 QUERIES = ["logz", "marginals", "marginals --factors", "entropy", "map", "map -k 2", "sample -n 2"]
 # Queries that no method answers for a kind of model.
 UNSUPPORTED = {
@@ -78,6 +80,7 @@ CASES = {
     # Weighted samples, named states, evidence, chosen variables.
     "sample big -n 2 --method importance": 0,
     "sample chains -n 2 --method randomized --set states=2": 0,
+    "sample parses -n 2 --method randomized-inside --set states=2": 0,
     "sample clinic.bif -n 3": 0,
     "map clinic.bif": 0,
     "map clinic.bif -k 3": 0,
@@ -135,7 +138,7 @@ def plain(folder: Path, line: str) -> None:
 
 
 def file_of(word: str) -> str:
-    return f"{word}.zhat" if word in MODELS or word in ("big", "half") else word
+    return f"{word}.zhat" if word in MODELS or word in ("big", "half", *WRITTEN) else word
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +160,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     zero = np.zeros((2, 3, 2))
     zero[1] = -np.inf
     zhat.Chain(zero, np.zeros((2, 2))).save(folder / "half.zhat")
+    parses: dict[str, Any] = {"heads": 2, "tags": 3, "ragged": True, "dtype": np.float32}
+    zhat.generate.hypertree(4, 2, rules="low-rank", rank=2, **parses).save(folder / "parses.zhat")
+    zhat.Hypertree(spans=np.zeros((3, 3, 2))).save(folder / "brackets.zhat")
+    grammar: dict[str, Any] = {"rules": [0.0, 0.0], "rule_symbols": [(0, 1, 0), (0, 1, 1)], "heads": 1}
+    unary: dict[str, Any] = {"unary_symbols": [(0, 2)], "unary": [-1.0]}
+    zhat.Hypertree(np.zeros((3, 2)), **grammar, **unary).save(folder / "rewritten.zhat")
     lines = [f"generate {what} -o {name}.zhat" for name, what in MODELS.items()]
     lines += [
         "generate ising --rows 12 --columns 12 --coupling 1 -o big.zhat",
@@ -181,7 +190,7 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *WRITTEN])
 def test_every_query_of_every_kind_of_model(folder: Path, model: str) -> None:
     for query in [*QUERIES, "info"]:
         status, lines = program(folder, f"{query} {model}.zhat")
@@ -281,9 +290,12 @@ def mutations(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "marginals clinic.bif",
         "marginals chains",
         "map chains",
+        "map parses",
+        "marginals parses",
         "map -k 2 semis",
         "sample -n 1 grid",
         "sample -n 1 chains",
+        "sample -n 1 parses",
         "methods wmb",
         "info chain",
         "score patients.zhat patients.csv",

@@ -48,6 +48,36 @@ def test_values_of_dependency_trees(operation: Any) -> None:
     assert torch.autograd.gradcheck(value, own)
 
 
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+@pytest.mark.parametrize("rules", ["any", "dense", "sparse", "low-rank"])
+@pytest.mark.parametrize("spans", ["per-span", "per-symbol", "factored"])
+def test_values_of_trees_over_words(operation: Any, rules: str, spans: str) -> None:
+    shape: dict[str, Any] = {"rules": rules, "spans": spans, "count": 8, "rank": 2, "embedding": 2}
+    trees = zhat.generate.hypertree(4, 2, heads=2, tags=2, overlap=1, strength=0.5, seed=2, **shape)
+    names = ["words", "roots", "rules", "rule_heads", "rule_left", "rule_right"]
+    names += ["spans", "span_embeddings", "symbol_embeddings"]
+    arrays = {name: getattr(trees, name) for name in names}
+    own = {name: np.array(array) for name, array in arrays.items() if array is not None}
+    unary = torch.tensor(np.array([-1.5, -2.0]), requires_grad=True)
+    fixed: dict[str, Any] = {"unary_symbols": torch.tensor([[0, 1], [1, 0]]), "symbols": 3}
+    if trees.rule_symbols is not None:
+        # In another order than that of the model.
+        fixed["rule_symbols"] = trees.rule_symbols[::-1].copy()
+        own["rules"] = own["rules"][::-1].copy()
+
+    def value(*tensors: Any) -> Any:
+        given = dict(zip([*own, "unary"], tensors, strict=True))
+        return operation(zt.Model(zhat.Hypertree, **given, **fixed))
+
+    tensors = [torch.tensor(array, requires_grad=True) for array in own.values()]
+    assert torch.autograd.gradcheck(value, (*tensors, unary))
+
+
+def test_spans_with_words_on_the_diagonal() -> None:
+    spans = torch.tensor(np.random.default_rng(1).normal(size=(2, 4, 4, 3)), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda own: zt.log_partition(zt.Model(zhat.Hypertree, spans=own)), spans)
+
+
 @pytest.mark.parametrize("operation", [zt.cross_entropy, zt.kl])
 def test_divergences(operation: Any) -> None:
     assert torch.autograd.gradcheck(lambda *t: operation(zt.Chain(*t[:3]), zt.Chain(*t[3:])), (*P, *Q))

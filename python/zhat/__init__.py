@@ -31,11 +31,13 @@ from .errors import (
     UnknownOptionError,
     ZeroPartitionError,
 )
+from .hypertree import Hypertree, HypertreeGradient, ParseSamples
 from .language import LanguageModel, TextScore
 from .learning import Fitted, LogLikelihood, fit, impute, score
 from .mixed import Counts, MixedModel
 from .model import FactorGraph, read
 from .pairwise import PairwiseGradient, PairwiseGraph
+from .parse_tree import ParseTree
 from .queries import entropy, factor_marginals, k_best, log_partition, map, marginals, sample
 from .runtime import config, get_num_threads, set_num_threads, show_config
 from .sequence import Chain, SemiMarkov
@@ -58,6 +60,8 @@ __all__ = [
     "FileError",
     "Fitted",
     "Guarantee",
+    "Hypertree",
+    "HypertreeGradient",
     "ImpossibleEvidenceError",
     "InputError",
     "LanguageModel",
@@ -68,6 +72,8 @@ __all__ = [
     "OverBudgetError",
     "PairwiseGradient",
     "PairwiseGraph",
+    "ParseSamples",
+    "ParseTree",
     "Path",
     "PathSamples",
     "Samples",

@@ -75,6 +75,15 @@ def ragged_columns(values: NDArray[Any], axes: Sequence[str], lengths: Sequence[
     return {name: column[kept] for name, column in columns.items()}
 
 
+def span_columns(values: NDArray[Any], axes: Sequence[str], lengths: Sequence[int]) -> Columns:
+    """One row per span and symbol of each sentence: the expected number of nodes."""
+    columns = array_columns(values, axes)
+    ends = np.asarray(lengths)[columns["sentence"]] if "sentence" in columns else lengths[0]
+    kept = (columns["first"] <= columns["last"]) & (columns["last"] < ends)
+    columns["expected"] = columns.pop("probability")
+    return {name: column[kept] for name, column in columns.items()}
+
+
 def stacked(tables: Sequence[Columns], name: str, keys: Iterable[Any] | None = None) -> Columns:
     """Tables on top of each other, with a column that says from which one each row is."""
     places = list(range(len(tables)) if keys is None else keys)

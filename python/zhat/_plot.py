@@ -229,6 +229,12 @@ def _array(values: NDArray[Any], layout: Layout, ax: Axes | None, sequence: int 
         ax.set_ylabel("probability")
         ax.set_title(title)
         return ax
+    if layout.spans:
+        chosen = 0 if values.ndim == 3 else _chosen(sequence, len(values))
+        own = values if values.ndim == 3 else values[chosen]
+        length = layout.lengths[chosen] if layout.lengths is not None else len(own)
+        title = title if values.ndim == 3 else f"sentence {chosen}"
+        return _heat(own[:length, :length].sum(axis=-1), ("first", "last"), title, ax)
     if values.ndim == 3:
         chosen = _chosen(sequence, len(values))
         length = layout.lengths[chosen] if layout.lengths is not None else values.shape[1]

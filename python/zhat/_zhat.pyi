@@ -29,6 +29,8 @@ __all__ = [
     "gaussian_mixture",
     "graph_score",
     "hmm",
+    "hypertree",
+    "hypertree_names",
     "impute_rows",
     "ising",
     "log_partition_and_gradient",
@@ -39,12 +41,14 @@ __all__ = [
     "mixed_score",
     "pairwise",
     "pairwise_relaxed_sample",
+    "parse_score",
     "path_score",
     "potts",
     "processors",
     "random",
     "random_chain",
     "random_dependency",
+    "random_hypertree",
     "random_mixture",
     "random_pairwise",
     "random_sequence_mrf",
@@ -213,6 +217,22 @@ def dependency(
     labelled: bool,
     projective: bool,
     single_root: bool,
+) -> Model: ...
+def hypertree(
+    arrays: dict[str, NDArray[Any]],
+    lengths: list[int],
+    symbols: tuple[int, int, int],
+    names: tuple[list[str], list[list[str]]] | None,
+) -> Model: ...
+def hypertree_names(model: Model) -> tuple[list[str], list[int], list[list[str]]] | None: ...
+def parse_score(model: Model, sentence: int, nodes: list[tuple[int, int, int]]) -> float: ...
+def random_hypertree(
+    sizes: tuple[int, int, bool],
+    symbols: tuple[int, int, int],
+    rules: tuple[str, int, bool],
+    spans: tuple[str, int],
+    scores: tuple[float, float, bool],
+    seed: int,
 ) -> Model: ...
 def tree_score(model: Model, sentence: int, heads: list[int], labels: list[int]) -> float: ...
 def random_pairwise(

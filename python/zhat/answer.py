@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _html, _zhat
-from ._frames import Columns, Tabular, array_columns, ragged_columns, unused
+from ._frames import Columns, Tabular, array_columns, ragged_columns, span_columns, unused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,6 +110,8 @@ class Layout:
     """The event whose probabilities are in the array."""
     lengths: tuple[int, ...] | None = None
     """The number of positions of each sequence of a batch."""
+    spans: bool = False
+    """Whether the last axes are the first word, the last word and the symbol of a span."""
 
 
 class Step(NamedTuple):
@@ -510,6 +512,8 @@ class Answer(Tabular, Generic[T]):
             return _html.columns(["sequence", self.query, "guarantee"], rows, more)
         if values.ndim != len(axes):
             return _html.line(self._words())
+        if self.layout.spans:
+            return self._spans_body(values, title)
         if values.ndim == 1:
             chances = ([str(i), _html.probability(p)] for i, p in enumerate(values[:_MOST_LINES]))
             more = _html.and_more(len(values), _MOST_LINES, f"{axes[0]}s")
@@ -524,12 +528,26 @@ class Answer(Tabular, Generic[T]):
             return _html.block(*title, *parts)
         return _html.block(*title, _html.summary(values, axes))
 
+    def _spans_body(self, values: NDArray[Any], title: list[_html.Markup]) -> _html.Markup:
+        """Heat maps by first and last word, summed over the symbols."""
+        single, lengths = values.ndim == 3, self.layout.lengths or ()
+        tables = values.sum(axis=-1)[np.newaxis] if single else values.sum(axis=-1)
+        if not _html.fits(tables):
+            axes = ("first word", "last word", "symbol")
+            return _html.block(*title, _html.summary(values, axes if single else ("sentence", *axes)))
+        parts: list[str] = []
+        for b, length in enumerate(lengths):
+            parts += [] if single else [_html.line(f"sentence {b}")]
+            parts.append(_html.heat_map(tables[b, :length, :length], "first", "last"))
+        return _html.block(*title, *parts)
+
     def to_pandas(self) -> Any:
         """The value as a `pandas.DataFrame`.
 
         - a number: `value`, `low`, `high` and `kind` (of guarantee); for a batch one row per `sequence`
         - marginals: `variable`, `state` and `probability`; for chains `position` instead of `variable`, and
-          `sequence` for a batch; for a `SpaceModel` one or two columns such as `item` and `position`
+          `sequence` for a batch; for a `SpaceModel` one or two columns such as `item` and `position`; for a
+          `Hypertree` `first`, `last`, `symbol` and the `expected` number of nodes
         - `map` and `k_best`: `score` and one column per variable, by name; for chains `score`, `position` and
           `state`, with `rank` for `k_best`, or for semi-Markov chains one row per segment
         - samples: one column per variable, and `log_weight` if they are weighted; for chains `sample`,
@@ -571,6 +589,8 @@ class Answer(Tabular, Generic[T]):
             return {"sequence": np.arange(len(values))} | _number_columns(values, self.guarantee.each)
         if values.ndim != len(axes):
             raise TypeError(f"an answer to {self.query} is an array {values.shape}, not a table")
+        if self.layout.spans:
+            return span_columns(values, axes, self.layout.lengths or ())
         if self.layout.lengths is not None:
             return ragged_columns(values, axes, self.layout.lengths)
         return array_columns(values, axes)

@@ -8,6 +8,8 @@ from numpy.typing import DTypeLike
 from . import _zhat
 from ._arguments import integer, precision, real, text
 from .dependency import DependencyTree
+from .errors import InputError
+from .hypertree import Hypertree
 from .mixed import MixedModel
 from .model import FactorGraph
 from .pairwise import random_graph as pairwise
@@ -20,6 +22,7 @@ __all__ = [
     "chain",
     "dependency",
     "gaussian_mixture",
+    "hypertree",
     "ising",
     "pairwise",
     "potts",
@@ -215,6 +218,54 @@ def dependency(
     sizes = (integer("words", words), size, ragged, count)
     native = _zhat.random_dependency(sizes, (projective, single_root), scores, _seed(seed))
     return DependencyTree._wrap(native, batch is None)
+
+
+def hypertree(
+    words: int = 10,
+    batch: int | None = None,
+    *,
+    ragged: bool = False,
+    heads: int = 5,
+    tags: int = 10,
+    overlap: int = 0,
+    rules: str = "dense",
+    count: int = 50,
+    rank: int = 8,
+    spans: str = "none",
+    embedding: int = 8,
+    per_sentence: bool = False,
+    strength: float = 1.0,
+    zeros: float = 0.0,
+    dtype: DTypeLike = np.float64,
+    seed: int = 0,
+) -> Hypertree:
+    """Binary trees over a sentence, or over a `batch` of sentences, with normal scores.
+
+    With `ragged`, sentences have different lengths. The last `overlap` of the `heads`, which can be divided,
+    are the first of the `tags`, which cover single words. `rules` are `any`, `dense`, `sparse` with `count`
+    rules or `low-rank` with `rank`; with `per_sentence` every sentence has its own roots and rules, but for
+    sparse ones. `spans` are `none`, `per-span`, `per-symbol` or `factored` into embeddings of length
+    `embedding`. A fraction `zeros` of the scores is −inf, possibly those of all trees.
+
+    >>> hypertree(words=7, rules="low-rank", rank=4)
+    Hypertree(7 words, 15 symbols, 5 heads, 10 tags, rules of rank 4, float64)
+    """
+    size = 1 if batch is None else integer("batch", batch)
+    first, last = integer("heads", heads), integer("tags", tags)
+    both = integer("overlap", overlap)
+    if both > min(first, last):
+        raise InputError(f"overlap: expected at most {min(first, last)}, the smaller of heads and tags")
+    form = text("rules", rules)
+    number = integer("count", count) if form == "sparse" else integer("rank", rank)
+    native = _zhat.random_hypertree(
+        (integer("words", words), size, bool(ragged)),
+        (first + last - both, first, last),
+        (form, number, bool(per_sentence)),
+        (text("spans", spans), integer("embedding", embedding)),
+        (real("strength", strength), real("zeros", zeros), precision(dtype)),
+        _seed(seed),
+    )
+    return Hypertree._wrap(native, batch is None)
 
 
 def gaussian_mixture(

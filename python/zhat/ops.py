@@ -1,7 +1,7 @@
 """Differentiable operations: a value, and a tape for its gradient.
 
-They work for every kind of model with a method that differentiates it: chains, semi-Markov chains and
-dependency trees. Other kinds raise `InputError`.
+They work for every kind of model with a method that differentiates it: chains, semi-Markov chains,
+dependency trees and trees over words. Other kinds raise `InputError`.
 
 Each operation returns `(value, tape)`, and `tape.vjp(cotangent)` is the gradient of cotangent · value, summed
 over a batch, with respect to every parameter. In neural networks, `tape.vjp` is the backward pass of a layer;
@@ -354,8 +354,9 @@ def _forward(
         raise InputError("models: expected two single sequences or two batches")
     how_to = (text("method", method), settings(options))
     values, tape = _zhat.forward(operation, natives, how_to, _given(models[0], scores), how)
-    if method == "randomized" and np.isneginf(values).any():
-        message = "every replicate missed all paths of positive weight, so an estimate of Z is 0; "
+    if method.startswith("randomized") and np.isneginf(values).any():
+        what = "paths" if method == "randomized" else "trees"
+        message = f"every replicate missed all {what} of positive weight, so an estimate of Z is 0; "
         warnings.warn(message + "more states may find some", RuntimeWarning, stacklevel=3)
     return models[0]._numbers(values), Tape(tape, models)
 

@@ -195,13 +195,22 @@ def paths_html(paths: Sequence[Any], ranked: bool = False) -> _html.Markup:
         keys = [[str(i + ranked)] for i in range(len(paths))]
         flat = list(paths)
     header = ["sequence", "rank"] if nested else ["rank"] if ranked else ["sequence"]
-    segments = any(isinstance(path, Segmentation) for path in flat)
     rows = [
-        [*key, _html.number(path.score), _first(path.segments if segments else path.states)]
+        [*key, _html.number(path.score), _shown(path)]
         for key, path in zip(keys[:_MOST_SHOWN], flat, strict=False)
     ]
-    header += ["score", "segments" if segments else "states"]
+    what = {"Segmentation": "segments", "Tree": "heads", "ParseTree": "tree"}
+    header += ["score", what.get(type(flat[0]).__name__, "states") if flat else "states"]
     return _html.columns(header, rows, _html.and_more(len(flat), _MOST_SHOWN, "paths"))
+
+
+def _shown(path: Any) -> str:
+    """A path, segmentation or tree in one line."""
+    if hasattr(path, "bracketed"):
+        return str(path.bracketed())
+    return _first(
+        next(getattr(path, name) for name in ("segments", "heads", "states") if hasattr(path, name))
+    )
 
 
 def _one_html(path: Path | Segmentation, what: str, states: NDArray[np.int64]) -> _html.Markup:

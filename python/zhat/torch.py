@@ -24,15 +24,16 @@ from . import ops, sequence
 class Model:
     """A model whose parameters are tensors: `zhat.torch.Model(zhat.Chain, emissions=…, transitions=…)`.
 
-    `kind` builds the model from keyword arguments. Arguments that are tensors have gradients; all others are
-    passed on unchanged. The first tensor sets the precision of the values.
+    `kind` builds the model from keyword arguments. Arguments that are tensors of real numbers have gradients;
+    all others are passed on, tensors of integers as arrays. The first tensor sets the precision of values.
     """
 
     def __init__(self, kind: Callable[..., Any], **parameters: Any) -> None:
         """Keeps the parameters; the model is built when an operation needs it."""
         self.kind = kind
-        self.tensors = {k: v for k, v in parameters.items() if isinstance(v, torch.Tensor)}
-        self.fixed = {k: v for k, v in parameters.items() if not isinstance(v, torch.Tensor)}
+        self.tensors = {k: v for k, v in parameters.items() if _is_real(v)}
+        fixed = {k: v for k, v in parameters.items() if not _is_real(v)}
+        self.fixed = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in fixed.items()}
 
 
 class Chain(Model):
@@ -56,6 +57,10 @@ class Chain(Model):
             parameters["segments"] = segments
         counts = None if lengths is None else [int(n) for n in lengths]
         super().__init__(kind, emissions=emissions, **parameters, lengths=counts)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def log_partition(model: Model, **options: Any) -> torch.Tensor:

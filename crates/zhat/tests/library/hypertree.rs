@@ -473,7 +473,7 @@ fn bad_models_are_refused() {
         left: vec![0.0; 2].into(),
         right: vec![0.0; 2].into(),
     };
-    assert!(new(Symbols::same(2), words(), vec![2], infinite).contains("rule heads: number 1 is inf"));
+    assert!(new(Symbols::same(2), words(), vec![2], infinite).contains("rule_heads: number 1 is inf"));
     let model = Hypertree::new(Symbols::same(2), words(), vec![2], Rules::Any).unwrap();
     assert!(model.clone().with_roots(vec![0.0; 3].into()).unwrap_err().to_string().contains("roots"));
     let spans = Spans::PerSpan(vec![0.0; 3].into());

@@ -240,14 +240,14 @@ impl<F: Real> Hypertree<F> {
                 let size = symbols.len() / heads;
                 if size == 0 || !symbols.len().is_multiple_of(heads) {
                     return fail(format!(
-                        "symbol embeddings: {} numbers are not N × D for {heads} symbols",
+                        "symbol_embeddings: {} numbers are not N × D for {heads} symbols",
                         symbols.len()
                     ));
                 }
-                expect("span embeddings", spans.len(), cells.saturating_mul(size), "B × T × T × D")?;
-                let of_spans = self.check_used("span embeddings", spans, size)?;
-                let of_symbols = check_scores("symbol embeddings", symbols, 0..symbols.len())?;
-                for (name, values) in [("span embeddings", spans), ("symbol embeddings", symbols)] {
+                expect("span_embeddings", spans.len(), cells.saturating_mul(size), "B × T × T × D")?;
+                let of_spans = self.check_used("span_embeddings", spans, size)?;
+                let of_symbols = check_scores("symbol_embeddings", symbols, 0..symbols.len())?;
+                for (name, values) in [("span_embeddings", spans), ("symbol_embeddings", symbols)] {
                     if let Some(at) = values.iter().position(|x| *x == F::NEG_INFINITY) {
                         return fail(format!("{name}: number {at} is not finite"));
                     }

@@ -154,11 +154,11 @@ impl<F: Real> Rules<F> {
                 if *rank == 0 {
                     return fail("rules: the rank is at least 1".into());
                 }
-                expect("rule heads", heads.len(), count.saturating_mul(*rank), "N × R")?;
-                expect("rule left", left.len(), all.saturating_mul(*rank), "S × R")?;
-                expect("rule right", right.len(), all.saturating_mul(*rank), "S × R")?;
+                expect("rule_heads", heads.len(), count.saturating_mul(*rank), "N × R")?;
+                expect("rule_left", left.len(), all.saturating_mul(*rank), "S × R")?;
+                expect("rule_right", right.len(), all.saturating_mul(*rank), "S × R")?;
                 let mut total = (*rank as f64).ln();
-                for (name, values) in [("rule heads", heads), ("rule left", left), ("rule right", right)] {
+                for (name, values) in [("rule_heads", heads), ("rule_left", left), ("rule_right", right)] {
                     total += check_scores(name, values, 0..values.len())?;
                 }
                 Ok(total)
