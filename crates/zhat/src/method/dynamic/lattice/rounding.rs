@@ -40,6 +40,9 @@ fn all_possible<F: Real>(transitions: &Transitions<F>) -> bool {
     match transitions {
         Transitions::Factored { .. } => true,
         Transitions::Shared(values) | Transitions::PerStep(values) => F::least(values) > F::NEG_INFINITY,
+        Transitions::LowRank { left, right } => {
+            F::least(left) > F::NEG_INFINITY && F::least(right) > F::NEG_INFINITY
+        }
     }
 }
 
@@ -61,7 +64,14 @@ pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> 
     let (rank, mirrored) = match transitions {
         // Tied embeddings use a tile for its mirror image too, which sums over columns.
         Transitions::Factored { left, .. } => (left.len() as f64 / states as f64, true),
+        // Shifts of both factors, each as large as the scores.
+        Transitions::LowRank { .. } => (8.0, false),
         _ => (0.0, false),
+    };
+    // Sums over the intermediate states follow those over states.
+    let others = match transitions {
+        Transitions::LowRank { left, .. } => others + left.len() as f64 / states as f64 + 8.0,
+        _ => others,
     };
     let range = 2.0 * magnitude * positions / steps.max(1.0) + (states as f64).ln();
     let sums = roundings::<F>(terms, backward || mirrored) + others;
@@ -85,6 +95,9 @@ mod tests {
             Transitions::PerStep(values) => Transitions::PerStep(wide(values)),
             Transitions::Factored { left, right } => {
                 Transitions::Factored { left: wide(left), right: right.as_ref().map(|right| wide(right)) }
+            }
+            Transitions::LowRank { left, right } => {
+                Transitions::LowRank { left: wide(left), right: wide(right) }
             }
         };
         Chain::new(wide(chain.start()), wide(chain.emissions()), chain.lengths().to_vec(), transitions)
@@ -110,6 +123,7 @@ mod tests {
             TransitionForm::PerStep,
             TransitionForm::Factored { rank: 5, tied: false },
             TransitionForm::Factored { rank: 5, tied: true },
+            TransitionForm::LowRank { rank: 5 },
         ];
         let mut seed = 0;
         for transitions in forms {
