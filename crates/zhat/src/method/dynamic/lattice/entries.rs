@@ -7,6 +7,10 @@ use super::messages::normalise;
 use crate::model::Transitions;
 use crate::numeric::{Matrix, Real, log_sum_exp, multiply};
 
+/// Maximum number of rows and columns of low-rank log-transitions computed at a time.
+pub(super) const ROWS_FILLED: usize = 128;
+pub(super) const COLUMNS_FILLED: usize = 512;
+
 /// A selection of rows or columns of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Index<'a> {
@@ -120,7 +124,18 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
         } else if let Transitions::LowRank { left, right } = self.transitions {
             let rank = left.len() / self.states;
             let (l, r) = (rows.rows_of(left, rank), columns.rows_of(right, rank));
-            log_products(&l, &r, rank, &mut out[..rows.len() * columns.len()]);
+            let width = columns.len();
+            let mut tile = Vec::new();
+            for (i, l) in l.chunks(ROWS_FILLED * rank).enumerate() {
+                for (j, r) in r.chunks(COLUMNS_FILLED * rank).enumerate() {
+                    tile.resize(l.len() / rank * (r.len() / rank), F::ZERO);
+                    log_products(l, r, rank, &mut tile);
+                    let out = &mut out[i * ROWS_FILLED * width + j * COLUMNS_FILLED..];
+                    for (out, row) in out.chunks_mut(width).zip(tile.chunks_exact(r.len() / rank)) {
+                        out[..row.len()].copy_from_slice(row);
+                    }
+                }
+            }
         }
     }
 }

@@ -26,6 +26,15 @@ pub(super) fn gathered(states: usize) -> usize {
     (numbers / states.max(1)).max(FEWEST_ROWS)
 }
 
+/// The same for the gradient of the transitions. With factors of low rank, few rows suffice: each chunk reads
+/// and writes N·R numbers.
+pub(super) fn gathered_edges(states: usize, low_rank: bool) -> usize {
+    if low_rank && states > FEW_STATES {
+        return (2 * GATHERED_NUMBERS / states).max(16);
+    }
+    gathered(states)
+}
+
 impl<F: Real> Lattice<'_, F> {
     /// P(xₜ = i) of sequence b; zeros if Z = 0.
     pub fn node_marginals(&self, messages: &Messages<F>, b: usize, t: usize, out: &mut [F]) {
@@ -47,7 +56,8 @@ impl<F: Real> Lattice<'_, F> {
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
         let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
-        let most = gathered(self.layout.largest());
+        let low_rank = matches!(gradient, TransitionGradient::LowRank { .. });
+        let most = gathered_edges(self.layout.largest(), low_rank);
         let (mut left, mut right) = (Aligned::default(), Aligned::default());
         let mut scales = Vec::new();
         for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {

@@ -24,6 +24,7 @@ mod tiles;
 /// Sizes of scratch memory, for forecasts.
 pub(super) mod scratch {
     pub(in crate::method::dynamic::lattice) use super::gradient::group_of;
+    pub(in crate::method::dynamic::lattice) use super::low_rank::BLOCK;
     pub(in crate::method::dynamic::lattice) use super::sweep::wave_length;
     pub(in crate::method::dynamic::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
 }

@@ -31,6 +31,7 @@ use crate::error::Result;
 use crate::numeric::Real;
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
+pub(in crate::method::dynamic::lattice) use side::BLOCK;
 pub(crate) use side::Side;
 
 /// One matrix: U and V with their shifts.

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::numeric::{Aligned, Real, padded};
 
 /// Rows per task. The split depends only on the number of rows.
-pub(super) const BLOCK: usize = 4096;
+pub(in crate::method::dynamic::lattice) const BLOCK: usize = 4096;
 
 /// Minimum count of numbers for parallel execution.
 const LARGE: usize = 1 << 18;
