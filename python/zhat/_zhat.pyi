@@ -228,6 +228,7 @@ def chain(
     transitions: NDArray[Any] | None,
     left: NDArray[Any] | None,
     right: NDArray[Any] | None,
+    factors: tuple[NDArray[Any] | None, NDArray[Any] | None] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(

@@ -68,7 +68,6 @@ impl<F: Real> Side<'_, F> {
             let mut products = Aligned::default();
             for tile in pieces(rows.clone(), ROWS) {
                 let matrix = &self.factors()[tile.start * stride..];
-                let next = &matrix[tile.len() * stride..];
                 if out_count > 0 {
                     let products = products.room(out_count * tile.len());
                     products.fill(F::ZERO);
@@ -83,7 +82,7 @@ impl<F: Real> Side<'_, F> {
                         strips: strip::<F>(),
                         output: products,
                         output_stride: tile.len(),
-                        next,
+                        next: &[],
                     });
                     for (out, products) in outputs.iter_mut().zip(products.chunks_exact(tile.len())) {
                         out[tile.start - rows.start..][..tile.len()].copy_from_slice(products);
@@ -109,7 +108,7 @@ impl<F: Real> Side<'_, F> {
                         output_stride: stride,
                         weights: None,
                         accumulate: true,
-                        next: if out_count == 0 && first == 0 { next } else { &[] },
+                        next: &[],
                     });
                     first += block;
                 }
