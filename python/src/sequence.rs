@@ -14,8 +14,8 @@ use crate::model::Model;
 type Segment = (usize, usize);
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
-/// `transitions` (N, N) or (T − 1, N, N), or `left` and optionally `right` (N, D), or `factors`: the log factors
-/// of low-rank transitions (N, R) each.
+/// `transitions` (N, N) or (T − 1, N, N), or `embeddings`: left and optionally right (N, D), or `factors`: the
+/// log factors of low-rank transitions, (N, R) each.
 #[pyfunction]
 pub fn chain(
     py: Python<'_>,
@@ -23,10 +23,11 @@ pub fn chain(
     emissions: &Bound<'_, PyAny>,
     lengths: Vec<usize>,
     transitions: Option<&Bound<'_, PyAny>>,
-    left: Option<&Bound<'_, PyAny>>,
-    right: Option<&Bound<'_, PyAny>>,
+    embeddings: Option<Embeddings<'_>>,
     factors: Option<Pair<'_>>,
 ) -> PyResult<Model> {
+    let (left, right) =
+        embeddings.as_ref().map_or((None, None), |(left, right)| (Some(left), right.as_ref()));
     let given = Given { array: transitions, left, right, factors: factors.as_ref() };
     if emissions.cast::<PyArrayDyn<f32>>().is_ok() {
         Ok(Model::of(build::<f32>(py, start, emissions, lengths, &given)?))
@@ -70,6 +71,9 @@ fn given<F: Precision>(
     }
     array::in_place(name, &array)
 }
+
+/// The left embeddings and possibly the right ones.
+type Embeddings<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
 
 /// Two arrays: the log factors of low-rank transitions.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);

@@ -199,17 +199,22 @@ class Chain(_Sequences, kind="chain"):
         batched = array[np.newaxis] if self._single else array
         size, steps, states = batched.shape
 
-        def like(name: str, values: ArrayLike | None) -> NDArray[Any] | None:
-            return None if values is None else scores(name, values, array.dtype)
+        def like(name: str, values: ArrayLike) -> NDArray[Any]:
+            return scores(name, values, array.dtype)
 
+        embeddings = None
+        if left is not None:
+            embeddings = like("left", left), None if right is None else like("right", right)
+        factors = None
+        if log_left is not None and log_right is not None:
+            factors = like("log_left", log_left), like("log_right", log_right)
         self._native = _zhat.chain(
             np.zeros(states, array.dtype) if start is None else scores("start", start, array.dtype),
             batched,
             [steps] * size if lengths is None else integers("lengths", lengths),
-            like("transitions", transitions),
-            like("left", left),
-            like("right", right),
-            None if log_left is None else (like("log_left", log_left), like("log_right", log_right)),
+            None if transitions is None else like("transitions", transitions),
+            embeddings,
+            factors,
         )
 
     @classmethod

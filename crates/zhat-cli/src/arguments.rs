@@ -672,7 +672,7 @@ pub enum Form {
     PerStep,
     /// Products of embeddings
     Factored,
-    /// Sums of products of exponentials: exp(transition) has low rank; only for chains
+    /// Log factors of a matrix of low rank; for chains only
     LowRank,
 }
 

@@ -1,6 +1,6 @@
 //! Bounds on the rounding error of the log Z of a lattice.
 
-use super::steps::scratch::{PANELS, ROWS, tile_columns};
+use super::steps::scratch::{BLOCK, PANELS, ROWS, tile_columns};
 use crate::model::Transitions;
 use crate::numeric::Real;
 
@@ -33,6 +33,13 @@ fn roundings<F>(terms: f64, backward: bool) -> f64 {
     let columns = tile_columns::<F>() as f64;
     let across = columns + (terms / columns).ceil() + PANELS as f64;
     terms.min(if backward { down.max(across) } else { down })
+}
+
+/// The same for a product through factors of rank R: a tile, the tiles of a block and the blocks, and then R
+/// terms.
+fn roundings_through_factors(terms: f64, rank: f64) -> f64 {
+    let sums = ROWS as f64 + (BLOCK as f64 / ROWS as f64).ceil() + (terms / BLOCK as f64).ceil();
+    terms.min(sums) + rank + 8.0
 }
 
 /// True if every transition has positive weight.
@@ -68,13 +75,14 @@ pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> 
         Transitions::LowRank { .. } => (8.0, false),
         _ => (0.0, false),
     };
-    // Sums over the intermediate states follow those over states.
-    let others = match transitions {
-        Transitions::LowRank { left, .. } => others + left.len() as f64 / states as f64 + 8.0,
-        _ => others,
-    };
     let range = 2.0 * magnitude * positions / steps.max(1.0) + (states as f64).ln();
-    let sums = roundings::<F>(terms, backward || mirrored) + others;
+    let sums = match transitions {
+        Transitions::LowRank { left, .. } => {
+            roundings_through_factors(terms, left.len() as f64 / states as f64)
+        }
+        _ => roundings::<F>(terms, backward || mirrored),
+    };
+    let sums = sums + others;
     F::EPSILON.to_f64() * (steps * (sums + range + 32.0) + (rank + 8.0) * magnitude)
 }
 

@@ -142,6 +142,8 @@ impl Rows {
 /// The existing transitions of one boundary at a time, or of all if they share a table.
 struct Tables<'a, F: Real> {
     edges: &'a Edges<'a, F>,
+    /// Whether some transition has weight zero.
+    zeros: bool,
     at: Option<usize>,
     words: usize,
     /// One row per state; empty for low-rank transitions.
@@ -154,13 +156,14 @@ struct Tables<'a, F: Real> {
 
 impl<'a, F: Real> Tables<'a, F> {
     fn new(edges: &'a Edges<'a, F>) -> Self {
-        Tables { edges, at: None, words: 0, bits: Vec::new(), targets: Vec::new(), row: Vec::new() }
+        let (bits, targets, row) = (Vec::new(), Vec::new(), Vec::new());
+        Tables { edges, zeros: edges.has_zeros(), at: None, words: 0, bits, targets, row }
     }
 
     /// The log factors, if the transitions have low rank and some are zero.
     fn factors(&self) -> Option<(&'a [F], &'a [F])> {
         match self.edges.transitions {
-            Transitions::LowRank { left, right } if self.edges.has_zeros() => Some((left, right)),
+            Transitions::LowRank { left, right } if self.zeros => Some((left, right)),
             _ => None,
         }
     }
@@ -186,7 +189,7 @@ impl<'a, F: Real> Tables<'a, F> {
             return;
         }
         for i in 0..before {
-            if self.edges.has_zeros() {
+            if self.zeros {
                 self.edges.fill(t, Index::Range(i..i + 1), Index::Range(0..after), &mut row);
             }
             self.bits.extend(bits(&row));
