@@ -59,9 +59,9 @@ impl<'a, F: Real> Factors<'a, F> {
         left.shift_rows(&best, 0.0);
         let middle = left.largest_by_column();
         right.shift_rows(&middle, (rank as f64).ln());
-        let finite = middle.iter().map(|&x| if x == F::NEG_INFINITY { F::ZERO } else { x });
-        right.subtract(finite.clone().map(|x| -x).collect());
-        left.subtract(finite.collect());
+        // No state leads to r if middle(r) is −∞. Subtracting ∞ then sets V(j, r) to 0.
+        right.subtract(middle.iter().map(|&x| -x).collect());
+        left.subtract(middle.iter().map(|&x| if x == F::NEG_INFINITY { F::ZERO } else { x }).collect());
         let least = left.exponentiate(stop) + right.exponentiate(stop);
         Factors { left, right, least }
     }
