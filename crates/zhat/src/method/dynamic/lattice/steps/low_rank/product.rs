@@ -129,10 +129,8 @@ fn padded_count(count: usize) -> usize {
 
 /// Stores `block` messages with their numbers for one row side by side. Missing messages are zeros.
 fn interleave<'a, F: Real>(out: &mut [F], block: usize, message: impl Fn(usize) -> Option<&'a [F]>) {
-    if block == 1 {
-        if let Some(message) = message(0) {
-            return out.copy_from_slice(message);
-        }
+    if let (1, Some(message)) = (block, message(0)) {
+        return out.copy_from_slice(message);
     }
     for k in 0..block {
         let column = out.iter_mut().skip(k).step_by(block);
