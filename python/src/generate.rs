@@ -103,8 +103,10 @@ fn form(argument: &str, given: (&str, usize, bool)) -> PyResult<TransitionForm> 
         ("shared", ..) => Ok(TransitionForm::Shared),
         ("per-step", ..) => Ok(TransitionForm::PerStep),
         ("factored", rank, tied) => Ok(TransitionForm::Factored { rank, tied }),
+        ("low-rank", rank, _) => Ok(TransitionForm::LowRank { rank }),
         (other, ..) => {
-            let message = format!("there is no form `{other}`; there are shared, per-step and factored");
+            let message =
+                format!("there is no form `{other}`; there are shared, per-step, factored and low-rank");
             Err(error::argument(argument, message))
         }
     }

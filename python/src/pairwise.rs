@@ -11,7 +11,7 @@ use crate::error::{self, Failure};
 use crate::model::Model;
 use crate::ops::configured;
 use crate::run::Run;
-use crate::sequence::{shape_error, transitions_of, typed};
+use crate::sequence::{Given, shape_error, transitions_of, typed};
 
 /// A graph from arrays of one precision that are used in place: `nodes` (V, N), `edges`, and `interactions`
 /// (N, N) or (E, N, N), or `left` and optionally `right` (N, D).
@@ -44,7 +44,8 @@ fn build<F: Precision>(
         return Err(shape_error("nodes", nodes.shape(), "(V, N)"));
     };
     let tables = (edges.len(), "(E, N, N)");
-    let interactions = transitions_of("interactions", n, tables, interactions, left, right)?;
+    let given = Given { array: interactions, left, right, factors: None };
+    let interactions = transitions_of("interactions", n, tables, &given)?;
     let nodes = array::in_place("nodes", &nodes)?;
     Ok(py.detach(|| PairwiseGraph::new(n, nodes, edges, interactions)).map_err(Failure)?)
 }

@@ -14,7 +14,8 @@ use crate::model::Model;
 type Segment = (usize, usize);
 
 /// A chain from arrays of one precision that are used in place: `start` (N), `emissions` (B, T, N), and
-/// `transitions` (N, N) or (T − 1, N, N), or `left` and optionally `right` (N, D).
+/// `transitions` (N, N) or (T − 1, N, N), or `embeddings`: left and optionally right (N, D), or `factors`: the
+/// log factors of low-rank transitions, (N, R) each.
 #[pyfunction]
 pub fn chain(
     py: Python<'_>,
@@ -22,13 +23,16 @@ pub fn chain(
     emissions: &Bound<'_, PyAny>,
     lengths: Vec<usize>,
     transitions: Option<&Bound<'_, PyAny>>,
-    left: Option<&Bound<'_, PyAny>>,
-    right: Option<&Bound<'_, PyAny>>,
+    embeddings: Option<Embeddings<'_>>,
+    factors: Option<Pair<'_>>,
 ) -> PyResult<Model> {
+    let (left, right) =
+        embeddings.as_ref().map_or((None, None), |(left, right)| (Some(left), right.as_ref()));
+    let given = Given { array: transitions, left, right, factors: factors.as_ref() };
     if emissions.cast::<PyArrayDyn<f32>>().is_ok() {
-        Ok(Model::of(build::<f32>(py, start, emissions, lengths, transitions, left, right)?))
+        Ok(Model::of(build::<f32>(py, start, emissions, lengths, &given)?))
     } else {
-        Ok(Model::of(build::<f64>(py, start, emissions, lengths, transitions, left, right)?))
+        Ok(Model::of(build::<f64>(py, start, emissions, lengths, &given)?))
     }
 }
 
@@ -37,9 +41,7 @@ fn build<F: Precision>(
     start: &Bound<'_, PyAny>,
     emissions: &Bound<'_, PyAny>,
     lengths: Vec<usize>,
-    transitions: Option<&Bound<'_, PyAny>>,
-    left: Option<&Bound<'_, PyAny>>,
-    right: Option<&Bound<'_, PyAny>>,
+    transitions: &Given<'_, '_>,
 ) -> PyResult<Chain<F>> {
     let emissions = typed::<F>("emissions", emissions)?;
     let &[batch, steps, n] = emissions.shape() else {
@@ -51,7 +53,7 @@ fn build<F: Precision>(
     }
     let start = given("start", start, &[n], "(N,)")?;
     let tables = (steps.saturating_sub(1), "(T − 1, N, N)");
-    let transitions = transitions_of("transitions", n, tables, transitions, left, right)?;
+    let transitions = transitions_of("transitions", n, tables, transitions)?;
     let emissions = array::in_place("emissions", &emissions)?;
     Ok(py.detach(|| Chain::new(start, emissions, lengths, transitions)).map_err(Failure)?)
 }
@@ -70,29 +72,51 @@ fn given<F: Precision>(
     array::in_place(name, &array)
 }
 
+/// The left embeddings and possibly the right ones.
+type Embeddings<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
+
+/// Two arrays: the log factors of low-rank transitions.
+type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The arrays of one form of transitions; the others are `None`.
+pub struct Given<'a, 'py> {
+    pub array: Option<&'a Bound<'py, PyAny>>,
+    pub left: Option<&'a Bound<'py, PyAny>>,
+    pub right: Option<&'a Bound<'py, PyAny>>,
+    pub factors: Option<&'a Pair<'py>>,
+}
+
 /// Transitions of a chain or interactions of a graph with n states: one table, as many tables as `tables`
-/// says (with the name of that shape), or embeddings.
+/// says (with the name of that shape), embeddings, or log factors.
 pub fn transitions_of<F: Precision>(
     name: &str,
     n: usize,
     (tables, meaning): (usize, &str),
-    array: Option<&Bound<'_, PyAny>>,
-    left: Option<&Bound<'_, PyAny>>,
-    right: Option<&Bound<'_, PyAny>>,
+    given_as: &Given<'_, '_>,
 ) -> PyResult<Transitions<F>> {
+    // An N×R or N×D array, and its shape.
+    let rows = |name: &str, array: &Bound<'_, PyAny>, letter: &str| {
+        let array = typed::<F>(name, array)?;
+        match array.shape() {
+            &[rows, rank] if rows == n => Ok((array::in_place(name, &array)?, [n, rank])),
+            other => Err(shape_error(name, other, &format!("(N, {letter}) with N = {n}"))),
+        }
+    };
+    let &Given { array, left, right, factors } = given_as;
+    if let Some((left, right)) = factors {
+        let (left, shape) = rows("log_left", left, "R")?;
+        let right = given("log_right", right, &shape, "(N, R) as log_left")?;
+        return Ok(Transitions::LowRank { left, right });
+    }
     match (array, left) {
         (Some(array), None) if typed::<F>(name, array)?.ndim() == 3 => {
             Ok(Transitions::PerStep(given(name, array, &[tables, n, n], meaning)?))
         }
         (Some(array), None) => Ok(Transitions::Shared(given(name, array, &[n, n], "(N, N)")?)),
         (None, Some(left)) => {
-            let left = typed::<F>("left", left)?;
-            let shape = match left.shape() {
-                &[rows, rank] if rows == n => [n, rank],
-                other => return Err(shape_error("left", other, &format!("(N, D) with N = {n}"))),
-            };
+            let (left, shape) = rows("left", left, "D")?;
             let right = right.map(|right| given("right", right, &shape, "(N, D) as left")).transpose()?;
-            Ok(Transitions::Factored { left: array::in_place("left", &left)?, right })
+            Ok(Transitions::Factored { left, right })
         }
         _ => Err(error::argument(name, "either these or left is needed")),
     }

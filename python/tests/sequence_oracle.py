@@ -16,11 +16,18 @@ FloatArray = NDArray[np.float64]
 Segments = tuple[tuple[int, int], ...]
 
 
+def terms(log_left: NDArray[Any], log_right: NDArray[Any]) -> FloatArray:
+    """The terms (N, N, R) whose log-sum-exp are low-rank transitions."""
+    return np.asarray(log_left.astype(float)[:, np.newaxis] + log_right.astype(float))
+
+
 def table(model: zhat.Chain | zhat.SemiMarkov, t: int) -> FloatArray:
     """The log transitions from position t."""
     if model.left is not None:
         right = model.left if model.right is None else model.right
         return np.asarray(model.left.astype(float) @ right.astype(float).T)
+    if model.log_left is not None and model.log_right is not None:
+        return np.asarray(np.logaddexp.reduce(terms(model.log_left, model.log_right), axis=2))
     assert model.transitions is not None
     transitions = model.transitions if model.transitions.ndim == 2 else model.transitions[t]
     return np.asarray(transitions, float)
@@ -110,6 +117,12 @@ class SequenceOracle:
                     right = model.left if model.right is None else model.right
                     gradient["left"][before] += p * right[j]
                     gradient["right" if model.right is not None else "left"][j] += p * model.left[before]
+                elif model.log_left is not None and model.log_right is not None:
+                    if p > 0:
+                        part = terms(model.log_left, model.log_right)[before, j]
+                        part = p * np.exp(part - np.logaddexp.reduce(part))
+                        gradient["log_left"][before] += part
+                        gradient["log_right"][j] += part
                 elif gradient["transitions"].ndim == 2:
                     gradient["transitions"][before, j] += p
                 else:
@@ -147,8 +160,11 @@ def _random_chain(random: np.random.Generator, i: int) -> dict[str, Any]:
         arguments["lengths"] = [steps, *random.integers(1, steps + 1, size=batch - 1)]
     else:
         arguments["emissions"] = values(steps, states)
-    form = i // 3 % 4
-    if form < 2:
+    form = i // 3 % 5
+    if form == 4:
+        rank = int(random.integers(1, 4))
+        arguments |= {"log_left": values(states, rank), "log_right": values(states, rank)}
+    elif form < 2:
         shape = (states, states) if form == 0 else (steps - 1, states, states)
         arguments["transitions"] = values(*shape)
     else:
@@ -161,7 +177,7 @@ def _random_chain(random: np.random.Generator, i: int) -> dict[str, Any]:
 def small_chains() -> dict[str, zhat.Chain]:
     """Chains by name; sequences may have Z = 0."""
     random = np.random.default_rng(2027)
-    chains = {f"random {i}": zhat.Chain(**_random_chain(random, i)) for i in range(48)}
+    chains = {f"random {i}": zhat.Chain(**_random_chain(random, i)) for i in range(60)}
     chains["one state"] = zhat.Chain([[-1e4], [3.0]], [[1e4]])
     chains["one step"] = zhat.Chain([[0.0, 1.0, -np.inf]], np.zeros((3, 3)))
     chains["huge"] = zhat.Chain([[1e4, -1e4], [-1e4, 1e4], [1e4, 1e4]], [[-1e4, 1e4], [0.0, 1e4]])

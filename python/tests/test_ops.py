@@ -19,6 +19,7 @@ FORMS: list[dict[str, Any]] = [
     {"transitions": "per-step"},
     {"transitions": "factored", "rank": 2, "tied": True},
     {"transitions": "factored", "rank": 2, "tied": False},
+    {"transitions": "low-rank", "rank": 2},
 ]
 CHAINS = [zhat.generate.chain(3, 4, 3, ragged=True, seed=5, **form) for form in FORMS]
 SEMI = [zhat.generate.semi_markov(2, 4, 3, longest=2, ragged=True, seed=5, **form) for form in FORMS]

@@ -33,6 +33,7 @@ MODELS = {
     "chains": "chain --states 4 --steps 5 --batch 3 --ragged --precision f32",
     "p": "chain --states 3 --steps 4 --batch 2",
     "q": "chain --states 3 --steps 4 --batch 2 --seed 1",
+    "low-rank": "chain --states 6 --steps 4 --transitions low-rank --rank 2",
     "factored": "chain --states 6 --steps 4 --transitions factored --rank 2",
     "trees": "dependency --words 4 --batch 2 --ragged --labels 2",
     "arcs": "dependency --words 3 --any-tree --single-root",

@@ -23,6 +23,7 @@ def chains() -> list[zhat.Chain | zhat.SemiMarkov]:
         {"states": 3, "steps": 4, "batch": 3, "ragged": True, "transitions": "per-step"},
         {"states": 3, "steps": 4, "transitions": "factored", "rank": 2},
         {"states": 3, "steps": 4, "transitions": "factored", "rank": 2, "tied": True, "dtype": np.float32},
+        {"states": 3, "steps": 4, "transitions": "low-rank", "rank": 2},
     ]
     models: list[zhat.Chain | zhat.SemiMarkov] = [zhat.generate.chain(**shape) for shape in shapes]
     models += [zhat.generate.semi_markov(**shape, longest=2) for shape in shapes]
@@ -43,6 +44,9 @@ def test_arrays_are_used_in_place() -> None:
         assert model.left is not None
         assert np.shares_memory(model.left, transitions)
         assert np.shares_memory(zhat.Chain(emissions[0], transitions).emissions, emissions)
+        low_rank = zhat.Chain(emissions, log_left=transitions, log_right=transitions)
+        assert low_rank.log_right is not None
+        assert np.shares_memory(low_rank.log_right, transitions)
         assert not chain.emissions.flags.writeable
 
 
@@ -91,6 +95,18 @@ def test_errors_name_the_invalid_argument() -> None:
     assert "right: found shape (2, 3), expected (N, D) as left" in message(
         ZERO, left=ZERO, right=np.zeros((2, 3))
     )
+    assert "log_right: low-rank transitions need both" in message(ZERO, log_left=ZERO)
+    assert "transitions: expected either these, or left" in message(ZERO, log_right=ZERO)
+    assert "transitions: expected either these, or left" in message(ZERO, left=ZERO, log_left=ZERO, log_right=ZERO)
+    assert "log_left: found shape (3, 2), expected (N, R) with N = 2" in message(
+        ZERO, log_left=np.zeros((3, 2)), log_right=ZERO
+    )
+    assert "log_right: found shape (2, 3), expected (N, R) as log_left" in message(
+        ZERO, log_left=ZERO, log_right=np.zeros((2, 3))
+    )
+    assert "a rank R of at least 1" in message(ZERO, log_left=np.zeros((2, 0)), log_right=np.zeros((2, 0)))
+    assert "log_left: number 1 is NaN" in message(ZERO, log_left=[[0], [np.nan]], log_right=[[0], [0]])
+    assert "log_right: number 0 is inf" in message(ZERO, log_left=[[0], [0]], log_right=[[np.inf], [0]])
     assert "start: found shape (3,), expected (N,) = (2,)" in message(ZERO, ZERO, start=np.zeros(3))
     assert "lengths: are for a batch" in message(ZERO, ZERO, lengths=[2])
     batch = np.zeros((2, 3, 2))

@@ -28,6 +28,18 @@ def test_values_of_a_chain(operation: Any) -> None:
 
 
 @pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
+def test_values_of_a_low_rank_chain(operation: Any) -> None:
+    model = zhat.generate.chain(3, 4, 2, transitions="low-rank", rank=2, seed=2)
+    names = ("emissions", "start", "log_left", "log_right")
+    own = [torch.tensor(np.array(getattr(model, name)), requires_grad=True) for name in names]
+
+    def value(*own: Any) -> Any:
+        return operation(zt.Chain(own[0], start=own[1], log_left=own[2], log_right=own[3]))
+
+    assert torch.autograd.gradcheck(value, own)
+
+
+@pytest.mark.parametrize("operation", [zt.log_partition, zt.entropy])
 def test_values_of_a_semi_markov_chain(operation: Any) -> None:
     def value(*own: Any) -> Any:
         return operation(zt.Chain(own[0], own[1], own[2], segments=own[3]))

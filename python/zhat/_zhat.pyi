@@ -246,8 +246,8 @@ def chain(
     emissions: NDArray[Any],
     lengths: list[int],
     transitions: NDArray[Any] | None,
-    left: NDArray[Any] | None,
-    right: NDArray[Any] | None,
+    embeddings: tuple[NDArray[Any], NDArray[Any] | None] | None,
+    factors: tuple[NDArray[Any], NDArray[Any]] | None,
 ) -> Model: ...
 def semi_markov(chain: Model, segments: NDArray[Any]) -> Model: ...
 def hmm(

@@ -48,7 +48,7 @@ class _Sequences(Batched):
 
     @property
     def transitions(self) -> NDArray[Any] | None:
-        """The transition scores, (N, N) or (T − 1, N, N); `None` if they are factored."""
+        """The transition scores, (N, N) or (T − 1, N, N); `None` if they are factored or of low rank."""
         return self._parameters.get("transitions")
 
     @property
@@ -60,6 +60,16 @@ class _Sequences(Batched):
     def right(self) -> NDArray[Any] | None:
         """The right embeddings (N, D) of factored transitions, if they differ from `left`."""
         return self._parameters.get("right")
+
+    @property
+    def log_left(self) -> NDArray[Any] | None:
+        """The log factors (N, R) of source states of low-rank transitions."""
+        return self._parameters.get("log_left")
+
+    @property
+    def log_right(self) -> NDArray[Any] | None:
+        """The log factors (N, R) of target states of low-rank transitions."""
+        return self._parameters.get("log_right")
 
     def condition(self: Self, evidence: Mapping[Any, int]) -> Self:
         """The model conditioned on `{position: state}`, or for a batch on `{(sequence, position): state}`.
@@ -112,6 +122,8 @@ class _Sequences(Batched):
         positions = f"{longest} positions" if shortest == longest else f"{shortest} to {longest} positions"
         if self.left is not None:
             transitions = f"factored transitions of rank {self.left.shape[1]}"
+        elif self.log_left is not None:
+            transitions = f"low-rank transitions of rank {self.log_left.shape[1]}"
         else:
             per_step = self.transitions is not None and self.transitions.ndim == 3
             transitions = f"{'per-step' if per_step else 'shared'} transitions"
@@ -130,7 +142,9 @@ class Chain(_Sequences, kind="chain"):
     sequences that share all other parameters; only the first `lengths[b]` positions of sequence b are used.
     `transitions` is (N, N), with row i for transitions from state i, or (T − 1, N, N) for one table per step.
     Alternatively, embeddings `left` and `right` (N, D) define transition(i, j) = left[i] · right[j]; `right`
-    defaults to `left`. The table is then never computed. `start` (N,) is zero by default.
+    defaults to `left`. Log factors `log_left` and `log_right` (N, R) define exp(transition(i, j)) =
+    Σᵣ exp(log_left[i, r] + log_right[j, r]), a matrix of rank R. In both cases the table is never computed.
+    `start` (N,) is zero by default.
 
     All values are logarithms, and −inf forbids a state or transition. The precision is that of `emissions`,
     float32 or float64. C-contiguous arrays of that precision are used in place, without a copy: do not change
@@ -163,32 +177,44 @@ class Chain(_Sequences, kind="chain"):
         start: ArrayLike | None = None,
         left: ArrayLike | None = None,
         right: ArrayLike | None = None,
+        log_left: ArrayLike | None = None,
+        log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
     ) -> None:
         """Builds and checks the model."""
         array = scores("emissions", emissions)
         if array.ndim not in (2, 3):
             raise InputError(f"emissions: found shape {array.shape}, expected (T, N) or (B, T, N)")
-        if (transitions is None) == (left is None):
-            raise InputError("transitions: expected either these, or left for factored ones")
+        if sum(values is not None for values in (transitions, left, log_left)) != 1:
+            raise InputError(
+                "transitions: expected either these, or left for factored ones, or log_left for low-rank ones"
+            )
         if right is not None and left is None:
             raise InputError("right: embeddings on the right need some on the left")
+        if (log_left is None) != (log_right is None):
+            raise InputError("log_right: low-rank transitions need both log_left and log_right")
         self._single = array.ndim == 2
         if self._single and lengths is not None:
             raise InputError("lengths: are for a batch; one sequence is as long as its emissions")
         batched = array[np.newaxis] if self._single else array
         size, steps, states = batched.shape
 
-        def like(name: str, values: ArrayLike | None) -> NDArray[Any] | None:
-            return None if values is None else scores(name, values, array.dtype)
+        def like(name: str, values: ArrayLike) -> NDArray[Any]:
+            return scores(name, values, array.dtype)
 
+        embeddings = None
+        if left is not None:
+            embeddings = like("left", left), None if right is None else like("right", right)
+        factors = None
+        if log_left is not None and log_right is not None:
+            factors = like("log_left", log_left), like("log_right", log_right)
         self._native = _zhat.chain(
             np.zeros(states, array.dtype) if start is None else scores("start", start, array.dtype),
             batched,
             [steps] * size if lengths is None else integers("lengths", lengths),
-            like("transitions", transitions),
-            like("left", left),
-            like("right", right),
+            None if transitions is None else like("transitions", transitions),
+            embeddings,
+            factors,
         )
 
     @classmethod
@@ -199,10 +225,20 @@ class Chain(_Sequences, kind="chain"):
         *,
         left: ArrayLike | None = None,
         right: ArrayLike | None = None,
+        log_left: ArrayLike | None = None,
+        log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
     ) -> Chain:
         """A linear-chain conditional random field: a chain without start scores."""
-        return cls(emissions, transitions, left=left, right=right, lengths=lengths)
+        return cls(
+            emissions,
+            transitions,
+            left=left,
+            right=right,
+            log_left=log_left,
+            log_right=log_right,
+            lengths=lengths,
+        )
 
     @classmethod
     def hmm(
@@ -281,10 +317,21 @@ class SemiMarkov(_Sequences, kind="semi-markov"):
         start: ArrayLike | None = None,
         left: ArrayLike | None = None,
         right: ArrayLike | None = None,
+        log_left: ArrayLike | None = None,
+        log_right: ArrayLike | None = None,
         lengths: Iterable[int] | None = None,
     ) -> None:
         """Builds and checks the model."""
-        chain = Chain(emissions, transitions, start=start, left=left, right=right, lengths=lengths)
+        chain = Chain(
+            emissions,
+            transitions,
+            start=start,
+            left=left,
+            right=right,
+            log_left=log_left,
+            log_right=log_right,
+            lengths=lengths,
+        )
         array = scores("segments", segments, chain.dtype)
         self._single = chain._single
         if self._single and array.ndim == 3:

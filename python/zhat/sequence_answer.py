@@ -132,8 +132,8 @@ class ChainGradient:
 
     For the sum of log Z over the batch these are expected counts: `emissions` are the probabilities of the
     states at each position, `transitions` those of pairs of states, summed over the steps and sequences that
-    share them. A chain has either `transitions` or `left` (and `right`, if given separately); `segments` is
-    for semi-Markov chains. Parameters that a model does not have are `None`.
+    share them. A chain has either `transitions`, or `left` (and `right`, if given separately), or `log_left` and
+    `log_right`; `segments` is for semi-Markov chains. Parameters that a model does not have are `None`.
     """
 
     start: NDArray[Any]
@@ -141,6 +141,8 @@ class ChainGradient:
     transitions: NDArray[Any] | None = None
     left: NDArray[Any] | None = None
     right: NDArray[Any] | None = None
+    log_left: NDArray[Any] | None = None
+    log_right: NDArray[Any] | None = None
     segments: NDArray[Any] | None = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:

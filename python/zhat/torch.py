@@ -48,9 +48,18 @@ class Chain(Model):
         right: torch.Tensor | None = None,
         segments: torch.Tensor | None = None,
         lengths: Iterable[int] | None = None,
+        log_left: torch.Tensor | None = None,
+        log_right: torch.Tensor | None = None,
     ) -> None:
         """The arguments are those of `zhat.Chain` and `zhat.SemiMarkov`."""
-        parameters = {"transitions": transitions, "start": start, "left": left, "right": right}
+        parameters = {
+            "transitions": transitions,
+            "start": start,
+            "left": left,
+            "right": right,
+            "log_left": log_left,
+            "log_right": log_right,
+        }
         kind: Callable[..., Any] = sequence.Chain
         if segments is not None:
             kind = sequence.SemiMarkov

@@ -672,7 +672,7 @@ pub struct ChainArguments {
     /// Form of the transitions
     #[arg(long, value_enum, default_value_t = Form::Shared)]
     pub transitions: Form,
-    /// Dimension of the embeddings of factored transitions
+    /// Dimension of the embeddings of factored transitions, or rank of low-rank ones
     #[arg(long, default_value_t = 8)]
     pub rank: usize,
     /// Use the same embeddings on the left and on the right
@@ -697,6 +697,8 @@ pub enum Form {
     PerStep,
     /// Products of embeddings
     Factored,
+    /// Log factors of a matrix of low rank; for chains only
+    LowRank,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

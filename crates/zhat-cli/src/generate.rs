@@ -105,6 +105,7 @@ fn model(what: &Generate, seed: u64) -> Result<Model> {
                 Form::Shared => TransitionForm::Shared,
                 Form::PerStep => TransitionForm::PerStep,
                 Form::Factored => TransitionForm::Factored { rank, tied: false },
+                Form::LowRank => TransitionForm::LowRank { rank },
             };
             let shape = PairwiseShape { rows, columns, tree, states, interactions, strength, coupling };
             match precision {
@@ -166,6 +167,7 @@ fn chain_shape(arguments: &ChainArguments) -> ChainShape {
             Form::Shared => TransitionForm::Shared,
             Form::PerStep => TransitionForm::PerStep,
             Form::Factored => TransitionForm::Factored { rank: arguments.rank, tied: arguments.tied },
+            Form::LowRank => TransitionForm::LowRank { rank: arguments.rank },
         },
         strength: arguments.strength,
         zeros: arguments.zeros,

@@ -54,7 +54,13 @@ fn large(kind: Kind) -> Vec<Model> {
         "chain" => {
             let chain: Chain<f32> = generate::rdp_chain(1500, 400, 4, Sharpness::Dense, 1).unwrap();
             let narrow = ChainShape { states: 3, steps: 100_000, ..ChainShape::default() };
-            vec![chain.into(), generate::chain::<f64>(&narrow, 1).unwrap().into()]
+            let transitions = generate::TransitionForm::LowRank { rank: 40 };
+            let low_rank = ChainShape { states: 20_000, steps: 200, transitions, ..ChainShape::default() };
+            vec![
+                chain.into(),
+                generate::chain::<f64>(&narrow, 1).unwrap().into(),
+                generate::chain::<f32>(&low_rank, 1).unwrap().into(),
+            ]
         }
         "semi-markov" => {
             let shape = ChainShape { states: 200, steps: 500, batch: 2, ..ChainShape::default() };

@@ -29,6 +29,7 @@ struct Case {
 
 const TIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: true };
 const UNTIED: TransitionForm = TransitionForm::Factored { rank: 16, tied: false };
+const LOW_RANK: TransitionForm = TransitionForm::LowRank { rank: 40 };
 
 fn shape(states: usize, steps: usize, batch: usize, transitions: TransitionForm) -> ChainShape {
     ChainShape { states, steps, batch, transitions, ..Default::default() }
@@ -80,6 +81,12 @@ fn cases() -> Vec<Case> {
         exact("factored, tied", LogPartition, || single(16_000, 2, 2, TIED)),
         exact("factored, tied", FactorMarginals, || single(16_000, 2, 2, TIED)),
         exact("factored", FactorMarginals, || single(12_000, 2, 2, UNTIED)),
+        exact("low rank", LogPartition, || single(60_000, 4, 2, LOW_RANK)),
+        exact("low rank", Marginals, || single(60_000, 8, 2, LOW_RANK)),
+        exact("low rank", FactorMarginals, || single(60_000, 8, 2, LOW_RANK)),
+        exact("low rank, double", FactorMarginals, || double(20_000, 8, 9, LOW_RANK)),
+        exact("low rank", Entropy, || single(3000, 8, 16, LOW_RANK)),
+        exact("low rank", Sample(500), || single(20_000, 8, 2, LOW_RANK)),
         exact("per step", FactorMarginals, per_step),
         exact("dense", Entropy, || single(2200, 16, 4, TransitionForm::Shared)),
         exact("per step", Entropy, per_step),
@@ -90,6 +97,7 @@ fn cases() -> Vec<Case> {
         randomized("many states", LogPartition, many),
         randomized("many states", FactorMarginals, many),
         randomized("a table", FactorMarginals, some),
+        randomized("low rank", FactorMarginals, || single(60_000, 4, 2, LOW_RANK)),
     ];
     let two = |case: &Case| matches!(case.query, FactorMarginals | LogPartition);
     let threads: Vec<Case> =
@@ -161,6 +169,7 @@ fn small_models_never_take_more_than_is_forecast() {
         TransitionForm::PerStep,
         TransitionForm::Factored { rank: 5, tied: true },
         TransitionForm::Factored { rank: 3, tied: false },
+        TransitionForm::LowRank { rank: 3 },
     ];
     let sizes = [(1, 1, 1), (2, 30, 5), (40, 1, 3), (33, 7, 2), (130, 3, 1), (5, 60, 6)];
     for threads in [1, 2] {

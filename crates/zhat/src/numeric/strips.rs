@@ -78,7 +78,7 @@ unsafe fn forward_strip<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
     }
 }
 
-/// All strips of a tile, W vectors at a time and then two or one.
+/// All strips of a tile, W vectors at a time and then four, two or one.
 ///
 /// # Safety
 /// The task must have been checked, R must divide its block, and the instructions of V must be available.
@@ -95,6 +95,14 @@ unsafe fn forward_tile<F: Copy, V: Lanes<F>, const R: usize, const W: usize>(
             while column + W * V::COUNT <= task.columns {
                 forward_strip::<F, V, R, W>(task, zero, message, column);
                 column += W * V::COUNT;
+            }
+            while W > 4 && column + 4 * V::COUNT <= task.columns {
+                forward_strip::<F, V, R, 4>(task, zero, message, column);
+                column += 4 * V::COUNT;
+            }
+            while W > 2 && column + 2 * V::COUNT <= task.columns {
+                forward_strip::<F, V, R, 2>(task, zero, message, column);
+                column += 2 * V::COUNT;
             }
             while column < task.columns {
                 forward_strip::<F, V, R, 1>(task, zero, message, column);

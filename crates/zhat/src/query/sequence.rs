@@ -45,6 +45,13 @@ pub enum TransitionGradient<F> {
         /// With respect to the right embeddings.
         right: Option<Vec<F>>,
     },
+    /// With respect to the log factors of low-rank transitions, N×R each.
+    LowRank {
+        /// With respect to the log factors of source states.
+        left: Vec<F>,
+        /// With respect to the log factors of target states.
+        right: Vec<F>,
+    },
 }
 
 /// The gradient with respect to every parameter of a semi-Markov chain.

@@ -160,9 +160,12 @@ fn a_damaged_model_file_is_read_or_refused() {
     let graphs = crate::support::small_models(7);
     let mut files: Vec<Vec<u8>> =
         graphs.iter().map(|(_, graph)| model_file::to_bytes(&graph.clone().into())).collect();
-    for transitions in
-        [TransitionForm::Shared, TransitionForm::PerStep, TransitionForm::Factored { rank: 2, tied: false }]
-    {
+    for transitions in [
+        TransitionForm::Shared,
+        TransitionForm::PerStep,
+        TransitionForm::Factored { rank: 2, tied: false },
+        TransitionForm::LowRank { rank: 2 },
+    ] {
         let shape =
             ChainShape { states: 3, steps: 4, batch: 2, ragged: true, transitions, ..Default::default() };
         files.push(model_file::to_bytes(&generate::chain::<f32>(&shape, 1).unwrap().into()));

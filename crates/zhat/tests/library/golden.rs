@@ -66,6 +66,15 @@ fn factored() -> Chain<f32> {
     Chain::crf(5, numbers(10).into(), vec![2], transitions).unwrap()
 }
 
+/// Double precision, log factors of low rank.
+fn low_rank() -> Chain<f64> {
+    let numbers = |count: u8| (0..count).map(|i| f64::from(i) / 8.0 - 1.0).collect::<Vec<f64>>();
+    let mut left = numbers(9);
+    left[4] = ZERO;
+    let transitions = Transitions::LowRank { left: left.into(), right: numbers(9).into() };
+    Chain::crf(3, numbers(12).into(), vec![2, 1], transitions).unwrap()
+}
+
 /// Single precision, a table for each step, and scores for each position of a segment.
 fn semi_markov() -> SemiMarkov<f32> {
     let numbers = |count: u8| (0..count).map(|i| f32::from(i) / 8.0 - 1.0).collect::<Vec<f32>>();
@@ -158,13 +167,14 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The files of version 1 and their models. The files are written first if `ZHAT_BLESS=1`.
-fn version_1() -> [(PathBuf, Model); 12] {
+fn version_1() -> [(PathBuf, Model); 13] {
     static BLESS: Once = Once::new();
-    let files: [(&str, Model); 12] = [
+    let files: [(&str, Model); 13] = [
         ("v1-markov.zhat", markov().into()),
         ("v1-bayes.zhat", bayes().into()),
         ("v1-chain.zhat", chain().into()),
         ("v1-chain-factored.zhat", factored().into()),
+        ("v1-chain-low-rank.zhat", low_rank().into()),
         ("v1-semi-markov.zhat", semi_markov().into()),
         ("v1-dependency.zhat", dependency().into()),
         ("v1-hypertree.zhat", hypertree().into()),

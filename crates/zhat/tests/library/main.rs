@@ -27,6 +27,7 @@ mod language;
 mod language_baselines;
 mod learn;
 mod lifted;
+mod low_rank;
 mod mean_field;
 mod messages;
 mod minibucket;

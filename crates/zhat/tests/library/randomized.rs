@@ -93,7 +93,9 @@ fn estimates_are_unbiased_for_every_proposal() {
     for (k, scores) in ["plain", "zeros"].into_iter().enumerate() {
         for (form, &proposal) in PROPOSALS.iter().enumerate() {
             for selection in [Selection::Threshold, Selection::Draws] {
-                let form = FORMS[(form + k) % 4];
+                // Low-rank factors with many zeros leave no path.
+                let forms = if scores == "zeros" { 4 } else { FORMS.len() };
+                let form = FORMS[(form + k) % forms];
                 let mut random = Streams::new(8, "unbiased").block(k as u64);
                 let chain: Chain<f64> = sized_chain(&mut random, form, scores, [1, 4, 8]);
                 let want = chain.log_partition(0);

@@ -111,7 +111,9 @@ fn estimates_are_unbiased_for_every_proposal() {
     for (k, scores) in ["ties", "zeros"].into_iter().enumerate() {
         for (form, &proposal) in PROPOSALS.iter().enumerate() {
             let selection = [Selection::Threshold, Selection::Draws][form % 2];
-            let form = FORMS[(form + k) % 4];
+            // Low-rank factors with many zeros leave no path.
+            let forms = if scores == "zeros" { 4 } else { FORMS.len() };
+            let form = FORMS[(form + k) % forms];
             let models = (0..100).map(|block| {
                 let mut random = Streams::new(17, "segments").block(block);
                 larger(&mut random, form, scores, k == 0, [1, 4, 6])

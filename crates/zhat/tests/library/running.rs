@@ -9,7 +9,7 @@ use zhat::catalogue::{self, Choice, Row, Settings, answer};
 use zhat::exact::{Elimination, Enumeration};
 use zhat::model::generate::{
     self, ChainShape, GraphShape, Grid, HypertreeShape, PairwiseShape, RuleForm, SentenceShape,
-    SequenceMrfShape, Sharpness, SpanForm,
+    SequenceMrfShape, Sharpness, SpanForm, TransitionForm,
 };
 use zhat::model::{Domain, Kind, MixedModel, Statistic, Term, TreeShape};
 use zhat::query::AnyAnswer;
@@ -84,7 +84,12 @@ fn medium(kind: Kind) -> Vec<Model> {
         ],
         "chain" => {
             let wide: Chain<f32> = generate::rdp_chain(300, 6, 8, Sharpness::Dense, 1).unwrap();
-            vec![wide.into(), generate::chain::<f64>(&shape, 1).unwrap().into()]
+            let low_rank = ChainShape { transitions: TransitionForm::LowRank { rank: 5 }, ..shape };
+            vec![
+                wide.into(),
+                generate::chain::<f64>(&shape, 1).unwrap().into(),
+                generate::chain::<f64>(&low_rank, 1).unwrap().into(),
+            ]
         }
         "semi-markov" => vec![
             generate::semi_markov::<f64>(&shape, 6, 1).unwrap().into(),

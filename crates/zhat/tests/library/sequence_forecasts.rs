@@ -12,6 +12,7 @@ enum Form {
     Shared,
     PerStep,
     Factored(usize),
+    LowRank(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -40,6 +41,9 @@ fn model(size: Size) -> Model {
         Form::Shared => Transitions::Shared(zeros(states * states)),
         Form::PerStep => Transitions::PerStep(zeros((steps - 1) * states * states)),
         Form::Factored(rank) => Transitions::Factored { left: zeros(states * rank), right: None },
+        Form::LowRank(rank) => {
+            Transitions::LowRank { left: zeros(states * rank), right: zeros(states * rank) }
+        }
     };
     let chain = Chain::crf(states, zeros(batch * steps * states), vec![steps; batch], transitions).unwrap();
     if longest == 0 {
@@ -68,7 +72,7 @@ const DENSE: Size = Size { states: 64, steps: 16, batch: 4, longest: 0, form: Fo
 #[test]
 fn time_grows_with_every_size() {
     let answers = |query| !matches!(query, Query::Map);
-    for form in [Form::Shared, Form::PerStep, Form::Factored(8)] {
+    for form in [Form::Shared, Form::PerStep, Form::Factored(8), Form::LowRank(8)] {
         for longest in [0, 4] {
             let size = Size { form, longest, ..DENSE };
             let larger = [
@@ -123,6 +127,22 @@ fn exact_time_grows_as_the_square_of_the_states_and_with_the_steps() {
     let ranked = |rank| Size { form: Form::Factored(rank), ..factored(4000) };
     let growth = exponent(exact(ranked(1024), Query::LogPartition), exact(ranked(512), Query::LogPartition));
     is_about(growth, 1.0, "rank");
+}
+
+/// Sums over paths take N·R operations per step; what needs single transitions takes N²·R.
+#[test]
+fn low_rank_time_grows_with_the_states_and_the_rank_where_no_transition_is_needed() {
+    let size = |states, rank| Size { states, steps: 8, batch: 1, form: Form::LowRank(rank), ..DENSE };
+    for query in [Query::LogPartition, Query::Marginals, Query::FactorMarginals, Query::Sample(100)] {
+        let of = |states, rank| exact(size(states, rank), query);
+        is_about(exponent(of(400_000, 64), of(200_000, 64)), 1.0, &format!("states {query:?}"));
+        let growth = exponent(of(100_000, 512), of(100_000, 256));
+        assert!((0.5..1.25).contains(&growth), "rank {query:?}: {growth}");
+    }
+    for query in [Query::Entropy, Query::Map] {
+        let growth = exponent(exact(size(40_000, 64), query), exact(size(20_000, 64), query));
+        is_about(growth, 2.0, &format!("{query:?}"));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use zhat::random::{Stream, Streams};
 const ZERO: f64 = f64::NEG_INFINITY;
 
 /// The forms of transitions.
-pub const FORMS: [&str; 4] = ["shared", "per-step", "factored", "two factors"];
+pub const FORMS: [&str; 5] = ["shared", "per-step", "factored", "two factors", "low-rank"];
 /// The kinds of scores.
 pub const SCORES: [&str; 4] = ["plain", "zeros", "extreme", "ties"];
 
@@ -99,6 +99,7 @@ impl<F: Real> Listed for Chain<F> {
             Transitions::Factored { left, right } => {
                 std::iter::once(left).chain(right).map(|values| &**values).collect()
             }
+            Transitions::LowRank { left, right } => vec![left, right],
         };
         let parts = [self.start(), self.emissions()].into_iter().chain(transitions);
         parts.flatten().map(|x| x.to_f64()).collect()
@@ -119,6 +120,9 @@ impl<F: Real> Listed for Chain<F> {
                 left: take(left.len()).into(),
                 right: right.as_ref().map(|right| take(right.len()).into()),
             },
+            Transitions::LowRank { left, right } => {
+                Transitions::LowRank { left: take(left.len()).into(), right: take(right.len()).into() }
+            }
         };
         Chain::new(start.into(), emissions.into(), self.lengths().to_vec(), transitions).unwrap()
     }
@@ -175,6 +179,7 @@ pub fn flat<F: Real>(gradient: &ChainGradient<F>) -> Vec<f64> {
         TransitionGradient::Factored { left, right } => {
             std::iter::once(left).chain(right).map(Vec::as_slice).collect()
         }
+        TransitionGradient::LowRank { left, right } => vec![left, right],
     };
     let parts = [&gradient.start[..], &gradient.emissions[..]].into_iter().chain(transitions);
     parts.flatten().map(|x| x.to_f64()).collect()
@@ -220,6 +225,10 @@ pub fn sized_chain<F: Real>(
     let transitions = match form {
         "shared" => Transitions::Shared(numbers(random, scores, states * states).into()),
         "per-step" => Transitions::PerStep(numbers(random, scores, (steps - 1) * states * states).into()),
+        "low-rank" => {
+            let mut factor = || numbers(random, scores, states * rank).into();
+            Transitions::LowRank { left: factor(), right: factor() }
+        }
         "factored" => Transitions::Factored { left: embeddings(random), right: None },
         _ => Transitions::Factored { left: embeddings(random), right: Some(embeddings(random)) },
     };

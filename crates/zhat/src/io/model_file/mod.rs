@@ -23,6 +23,7 @@
 //! | `emissions` | F \[B, T, N\] | emission scores; scores after the end of a sequence are ignored |
 //! | `transitions` | F \[N, N\] or \[T − 1, N, N\] | transition scores, shared or per step; or instead |
 //! | `left`, `right` | F \[N, D\] | the embeddings of factored transitions; `right` defaults to `left` |
+//! | `log_left`, `log_right` | F \[N, R\] | the log factors of low-rank transitions |
 //!
 //! Additional tensor of a semi-Markov chain:
 //!

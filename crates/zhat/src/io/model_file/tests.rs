@@ -25,6 +25,7 @@ fn models() -> Vec<Model> {
         TransitionForm::PerStep,
         TransitionForm::Factored { rank: 2, tied: true },
         TransitionForm::Factored { rank: 3, tied: false },
+        TransitionForm::LowRank { rank: 3 },
     ] {
         let shape = ChainShape { transitions, ..shape };
         models.push(generate::chain::<f32>(&shape, 1).unwrap().into());
@@ -115,7 +116,7 @@ fn tensors_of_sequences_that_do_not_fit_are_named_with_what_was_expected() {
         ("\"emissions\"", "\"omissions\"", "`emissions` is missing"),
         ("\"start\"", "\"stall\"", "`start` is missing"),
         ("\"lengths\"", "\"strengs\"", "`lengths` is missing"),
-        ("\"transitions\"", "\"transmitted\"", "`transitions`, or `left`, is missing"),
+        ("\"transitions\"", "\"transmitted\"", "`transitions`, `left` or `log_left` is missing"),
         ("[2,3,2]", "[3,2,2]", "`lengths` has shape [2], expected [B] = [3]"),
         ("[2,3,2]", "[2,2,3]", "`start` has shape [2], expected [N] = [3]"),
         ("[2,3,2]", "[1,12 ]", "`emissions` has shape [1, 12], expected [B, T, N]"),
@@ -130,7 +131,10 @@ fn tensors_of_sequences_that_do_not_fit_are_named_with_what_was_expected() {
     assert!(refusal(per_step, "[2,2,2]", "[4,2,1]").contains("expected [T − 1, N, N] = [2, 2, 2]"));
     let factored = &models[13];
     assert!(refusal(factored, "[2,3]", "[3,2]").contains("`left` has shape [3, 2], expected [N, D]"));
-    assert!(refusal(factored, "\"left\"", "\"lift\"").contains("`left`, is missing"));
+    assert!(refusal(factored, "\"left\"", "\"lift\"").contains("`left` or `log_left` is missing"));
+    let low_rank = &models[16];
+    assert!(refusal(low_rank, "[2,3]", "[3,2]").contains("`log_left` has shape [3, 2], expected [N, R]"));
+    assert!(refusal(low_rank, "\"log_right\"", "\"log_light\"").contains("`log_right` is missing"));
     let semi_markov = &models[6];
     assert!(refusal(semi_markov, "\"segments\"", "\"sagments\"").contains("`segments` is missing"));
     // The data contain a length that no sequence can have.

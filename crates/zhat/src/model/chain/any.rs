@@ -126,9 +126,13 @@ pub(in crate::model) fn sequence_summary<F: Precision>(
     };
     let mut summary = summary.line("sequences", sequences).line("states", states.to_string());
     summary = match rank {
-        Some(rank) => summary
-            .figure("rank", rank)
-            .line("transitions", format!("{form}, embeddings of dimension {rank}")),
+        Some(rank) => {
+            let what = match chain.transitions() {
+                Transitions::LowRank { .. } => "rank",
+                _ => "embeddings of dimension",
+            };
+            summary.figure("rank", rank).line("transitions", format!("{form}, {what} {rank}"))
+        }
         None => summary.line("transitions", form),
     };
     summary.line("numbers", format!("{values}, {zeros} of them zero, {}", units::bytes(bytes as f64)))
@@ -191,17 +195,20 @@ pub(in crate::model) fn chain<F: Precision>(tensors: &mut TensorMap) -> Result<C
 }
 
 impl<F: Real> Transitions<F> {
-    /// The rank D, if the transitions are factored.
+    /// The dimension D of factored transitions, or the rank R of low-rank ones.
     pub fn rank(&self, states: usize) -> Option<usize> {
         match self {
-            Transitions::Factored { left, .. } => Some(left.len() / states),
+            Transitions::Factored { left, .. } | Transitions::LowRank { left, .. } => {
+                Some(left.len() / states)
+            }
             _ => None,
         }
     }
 }
 
 impl<F: Precision> Transitions<F> {
-    /// The tables as the tensor `name`, or the embeddings as `left` and `right`.
+    /// The tables as the tensor `name`, the embeddings as `left` and `right`, or the log factors as `log_left`
+    /// and `log_right`.
     pub(in crate::model) fn tensors(&self, name: &'static str, states: usize) -> Vec<Tensor<'_>> {
         match self {
             Transitions::Shared(values) => vec![Tensor::new(name, &[states, states], &values[..])],
@@ -215,6 +222,12 @@ impl<F: Precision> Transitions<F> {
                 tensors.extend(right.iter().map(|right| Tensor::new("right", &shape, &right[..])));
                 tensors
             }
+            Transitions::LowRank { left, right } => {
+                let shape = [states, left.len() / states];
+                [("log_left", left), ("log_right", right)]
+                    .map(|(name, values)| Tensor::new(name, &shape, &values[..]))
+                    .into()
+            }
         }
     }
 
@@ -226,11 +239,13 @@ impl<F: Precision> Transitions<F> {
         states: usize,
         (tables, meaning): (usize, &str),
     ) -> Result<Self> {
+        let forms: [&[&str]; 3] = [&[name], &["left", "right"], &["log_left", "log_right"]];
+        let found = forms.map(|names| names.iter().find(|name| tensors.has(name)));
+        if let [first, second, ..] = found.into_iter().flatten().collect::<Vec<_>>()[..] {
+            let message = format!("there are both `{first}` and `{second}`; a model has one form of them");
+            return Err(tensors.error(message));
+        }
         if tensors.has(name) {
-            if let Some(other) = ["left", "right"].into_iter().find(|name| tensors.has(name)) {
-                let message = format!("there are both `{name}` and `{other}`; a model has one form of them");
-                return Err(tensors.error(message));
-            }
             let found = tensors.shape(name)?;
             return match found.len() {
                 2 => Ok(Transitions::Shared(
@@ -246,19 +261,24 @@ impl<F: Precision> Transitions<F> {
                 ))),
             };
         }
+        let rank = |tensors: &TensorMap, name: &str, meaning: &str| match tensors.shape(name)?.as_slice() {
+            &[rows, rank] if rows == states => Ok(rank),
+            found => Err(tensors.error(format!(
+                "the tensor `{name}` has shape {found:?}, expected {meaning} with N = {states}"
+            ))),
+        };
+        if tensors.has("log_left") {
+            let shape = [states, rank(tensors, "log_left", "[N, R]")?];
+            let left = tensors.take_shaped::<F>("log_left", &shape, "[N, R]")?.into();
+            let right = tensors.take_shaped::<F>("log_right", &shape, "[N, R]")?.into();
+            return Ok(Transitions::LowRank { left, right });
+        }
         if !tensors.has("left") {
-            let message = format!("there are no {name}: the tensor `{name}`, or `left`, is missing");
+            let message =
+                format!("there are no {name}: the tensor `{name}`, `left` or `log_left` is missing");
             return Err(tensors.error(message));
         }
-        let found = tensors.shape("left")?;
-        let rank = match found.as_slice() {
-            &[rows, rank] if rows == states => rank,
-            _ => {
-                let message =
-                    format!("the tensor `left` has shape {found:?}, expected [N, D] with N = {states}");
-                return Err(tensors.error(message));
-            }
-        };
+        let rank = rank(tensors, "left", "[N, D]")?;
         let left: Vec<F> = tensors.take("left")?;
         let right = match tensors.has("right") {
             false => None,
@@ -282,6 +302,12 @@ impl<F: Precision> TransitionGradient<F> {
                 let mut tensors = vec![Tensor::new("left", &shape, left)];
                 tensors.extend(right.map(|right| Tensor::new("right", &shape, right)));
                 tensors
+            }
+            TransitionGradient::LowRank { left, right } => {
+                let shape = [states, left.len() / states.max(1)];
+                [("log_left", left), ("log_right", right)]
+                    .map(|(name, values)| Tensor::new(name, &shape, values))
+                    .into()
             }
         }
     }

@@ -61,6 +61,7 @@ mod tests {
             TransitionForm::PerStep,
             TransitionForm::Factored { rank: 2, tied: false },
             TransitionForm::Factored { rank: 2, tied: true },
+            TransitionForm::LowRank { rank: 2 },
         ] {
             let shape = ChainShape { states: 3, steps: 4, transitions, ..Default::default() };
             let chain = generate::chain::<f32>(&shape, 1).unwrap();

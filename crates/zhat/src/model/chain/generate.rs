@@ -1,5 +1,7 @@
 //! Random chains and semi-Markov chains.
 
+use std::f64::consts::SQRT_2;
+
 use crate::error::{Error, Result};
 use crate::model::generate::affordable;
 use crate::model::{Chain, Segments, SemiMarkov, Transitions, Values};
@@ -21,8 +23,8 @@ pub struct ChainShape {
     pub transitions: TransitionForm,
     /// The standard deviation of the scores.
     pub strength: f64,
-    /// The fraction of emissions, and of transitions given as tables, that is −∞; every sequence keeps at
-    /// least one path of finite score.
+    /// The fraction of emissions, and of transitions given as tables or log factors, that is −∞; every
+    /// sequence keeps at least one path of finite score.
     pub zeros: f64,
 }
 
@@ -39,6 +41,11 @@ pub enum TransitionForm {
         rank: usize,
         /// Whether left and right embeddings are the same.
         tied: bool,
+    },
+    /// Log factors of a matrix of low rank.
+    LowRank {
+        /// The rank R.
+        rank: usize,
     },
 }
 
@@ -57,10 +64,10 @@ impl Default for ChainShape {
 }
 
 /// Chains with N(0, strength²) scores; factored transitions have normal embeddings whose products have this
-/// variance.
+/// variance, low-rank transitions have normal log factors whose sums have this variance.
 ///
 /// # Errors
-/// If `states`, `steps` or `batch` is 0, `zeros` is not between 0 and 1, `strength` is not finite, or the
+/// If `states`, `steps`, `batch` or the rank of low-rank transitions is 0, `zeros` is not between 0 and 1, `strength` is not finite, or the
 /// scores do not fit in memory.
 ///
 /// ```
@@ -83,8 +90,11 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
     let parameters = match transitions {
         TransitionForm::Shared => n * n,
         TransitionForm::PerStep => n * n * t,
-        TransitionForm::Factored { rank, .. } => 2.0 * n * rank as f64,
+        TransitionForm::Factored { rank, .. } | TransitionForm::LowRank { rank } => 2.0 * n * rank as f64,
     };
+    if let TransitionForm::LowRank { rank: 0 } = transitions {
+        return Err(Error::argument("rank", "must be at least 1"));
+    }
     // `affordable` assumes 32 bytes per number; arrays need less.
     affordable((n + batch as f64 * t * n + parameters) * size_of::<F>() as f64 / 16.0)?;
     let streams = Streams::new(seed, "generate chain");
@@ -116,6 +126,16 @@ pub fn chain<F: Real>(shape: &ChainShape, seed: u64) -> Result<Chain<F>> {
             let left = normals(&mut random, states * rank, scale).into();
             let right = (!tied).then(|| normals(&mut random, states * rank, scale).into());
             Transitions::Factored { left, right }
+        }
+        TransitionForm::LowRank { rank } => {
+            // One term of each transition from a state to the next one stays finite.
+            let mut factor = |before: usize| -> Values<F> {
+                let mut values = normals(&mut random, states * rank, strength / SQRT_2);
+                let source = |state: usize| (state + states - before) % states;
+                forbid(&mut random, &mut values, zeros, |entry| entry % rank == source(entry / rank) % rank);
+                values.into()
+            };
+            Transitions::LowRank { left: factor(0), right: factor(1) }
         }
     };
     Chain::new(start.into(), emissions.into(), lengths, transitions)
@@ -162,6 +182,7 @@ mod tests {
             TransitionForm::Shared,
             TransitionForm::PerStep,
             TransitionForm::Factored { rank: 2, tied: false },
+            TransitionForm::LowRank { rank: 3 },
         ] {
             let shape = ChainShape {
                 states: 3,

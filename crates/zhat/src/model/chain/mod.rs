@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use super::Values;
 use crate::error::{Error, Result};
-use crate::numeric::Real;
+use crate::numeric::{Real, log_sum_exp};
 
 /// Maximum sum of scores; it ensures that no sum overflows a double.
 pub(super) const LARGEST_TOTAL: f64 = 1e305;
@@ -59,6 +59,14 @@ pub enum Transitions<F: Real = f64> {
         /// The embeddings of target states, N×D.
         right: Option<Values<F>>,
     },
+    /// ln Σᵣ exp(left_ir + right_jr): the exponentials form a matrix of rank at most R. The N×N table is never
+    /// formed, and sums over paths take N·R operations per step.
+    LowRank {
+        /// The log factors of source states, N×R; −∞ is allowed.
+        left: Values<F>,
+        /// The log factors of target states, N×R; −∞ is allowed.
+        right: Values<F>,
+    },
 }
 
 impl<F: Real> Transitions<F> {
@@ -76,6 +84,7 @@ impl<F: Real> Transitions<F> {
             Transitions::Shared(_) => "shared",
             Transitions::PerStep(_) => "per-step",
             Transitions::Factored { .. } => "factored",
+            Transitions::LowRank { .. } => "low-rank",
         }
     }
 
@@ -86,6 +95,7 @@ impl<F: Real> Transitions<F> {
             Transitions::Factored { left, right } => {
                 left.len() + right.as_ref().map_or(0, |right| right.len())
             }
+            Transitions::LowRank { left, right } => left.len() + right.len(),
         }
     }
 
@@ -104,6 +114,12 @@ impl<F: Real> Transitions<F> {
                 let right = self.right().unwrap_or(left);
                 let (l, r) = (&left[i * rank..(i + 1) * rank], &right[j * rank..(j + 1) * rank]);
                 l.iter().zip(r).map(|(&l, &r)| l.to_f64() * r.to_f64()).sum()
+            }
+            Transitions::LowRank { left, right } => {
+                let rank = left.len() / states;
+                let (l, r) = (&left[i * rank..(i + 1) * rank], &right[j * rank..(j + 1) * rank]);
+                let terms = l.iter().zip(r).map(|(&l, &r)| l.to_f64() + r.to_f64());
+                log_sum_exp(&terms.collect::<Vec<f64>>())
             }
         }
     }
@@ -143,6 +159,21 @@ impl<F: Real> Transitions<F> {
                     squares.fold(0.0, f64::max).sqrt()
                 };
                 Ok(norm(left) * norm(right.as_ref().unwrap_or(left)))
+            }
+            Transitions::LowRank { left, right } => {
+                if left.is_empty() || !left.len().is_multiple_of(states) {
+                    let message = format!(
+                        "log_left: {} numbers are not N × R for {states} states and a rank R of at least 1",
+                        left.len()
+                    );
+                    return Err(Error::Model(message));
+                }
+                expect_len("log_right", right.len(), left.len(), "N × R as log_left")?;
+                let (of_left, of_right) = (
+                    check_scores("log_left", left, 0..left.len())?,
+                    check_scores("log_right", right, 0..right.len())?,
+                );
+                Ok(of_left + of_right + ((left.len() / states) as f64).ln())
             }
         }
     }

@@ -49,7 +49,8 @@ impl<F: Real> PairwiseGraph<F> {
     ///
     /// # Errors
     /// If an array has the wrong length, an edge does not join two different variables, a score is NaN or +∞,
-    /// an embedding is not finite, or a sum of scores could overflow.
+    /// an embedding is not finite, a sum of scores could overflow, or the interactions are
+    /// [`Transitions::LowRank`].
     pub fn new(
         states: usize,
         nodes: Values<F>,
@@ -59,6 +60,10 @@ impl<F: Real> PairwiseGraph<F> {
         if states == 0 || nodes.is_empty() || !nodes.len().is_multiple_of(states) {
             let message = format!("nodes: {} numbers are not V × N for {states} states", nodes.len());
             return Err(Error::Model(message));
+        }
+        if matches!(interactions, Transitions::LowRank { .. }) {
+            let message = "interactions: the low-rank form is for chains; expected tables or embeddings";
+            return Err(Error::Model(message.into()));
         }
         let variables = nodes.len() / states;
         for (e, &(i, j)) in edges.iter().enumerate() {

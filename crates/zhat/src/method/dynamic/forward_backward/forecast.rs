@@ -2,7 +2,8 @@
 //!
 //! A sweep multiplies B·T rows of N numbers by an N×N matrix and passes over that matrix once per boundary. A
 //! stored matrix is read. A matrix computed from tables or embeddings costs D multiplications and one
-//! exponential for each of its N² entries. Everything else is proportional to B·T·N.
+//! exponential for each of its N² entries. With low-rank transitions, a sweep reads factors of N·R numbers, and
+//! only entropies and best paths need the N² entries. Everything else is proportional to B·T·N.
 
 use super::ForwardBackward;
 use super::recorded::Recorded;
@@ -124,7 +125,11 @@ impl Cost {
     fn work(&self, query: Query) -> Work {
         let work =
             |products, passes, whole, looks, segments| Work { products, passes, whole, looks, segments };
-        let gathered = self.matrices.gathered(self.pairs() as usize).max(1) as f64;
+        let gathered = match query {
+            Query::FactorMarginals => self.matrices.gathered_edges(self.pairs() as usize),
+            _ => self.matrices.gathered(self.pairs() as usize),
+        };
+        let gathered = gathered.max(1) as f64;
         let chunks = (self.pairs() / gathered).ceil();
         let windows =
             (self.steps / expectation_window(self.batch as usize, self.steps as usize, 1) as f64).ceil();
@@ -156,6 +161,19 @@ impl Cost {
         let (double, rank) = (self.size / 4.0, self.matrices.rank as f64);
         let (made, boundaries) = (PER_MADE * double, self.boundaries());
         let best = work.products == 0.0;
+        if self.matrices.low_rank {
+            let factors = 2.0 * self.states * rank;
+            let read = |bytes: f64| PER_CACHED_BYTE * bytes.min(CACHE) + PER_BYTE * (bytes - CACHE).max(0.0);
+            // A forward and a backward step together read one factor twice and the other once.
+            let passes = boundaries * work.passes * 1.5 * read(factors * self.size) + factors * made;
+            let entry = rank * PER_PRODUCT * double + made;
+            return match query {
+                Query::Map | Query::KBest(_) => boundaries * entries * entry,
+                // Each direction needs a tile of M and one of ln M.
+                Query::Entropy => passes + 2.0 * work.whole * entries * entry,
+                _ => passes + work.whole * 4.0 * read(factors * self.size),
+            };
+        }
         if rank > 0.0 {
             let half = if self.matrices.symmetric { 0.5 } else { 1.0 };
             let multiplied = rank * PER_PRODUCT * double;
@@ -183,7 +201,8 @@ impl Cost {
             Query::Map => self.pairs() * self.states.powi(2) * PER_COMPARISON * self.size / 4.0,
             Query::KBest(k) => {
                 let asked = (k as f64 * self.rows).min(self.nodes());
-                let ways = asked * (self.states + self.longest) * PER_WAY;
+                let made = 1.0 + 0.1 * self.matrices.rank as f64;
+                let ways = asked * (self.states * made + self.longest) * PER_WAY;
                 self.single_seconds(Query::Map) + ways + k as f64 * self.rows * PER_RANKED
             }
             Query::Sample(count) => {
@@ -191,10 +210,25 @@ impl Cost {
                 // Samples in the same block and the same state share one distribution.
                 let laws = self.rows * blocks * (count.min(BLOCK) as f64).min(self.states);
                 let weight = PER_WEIGHT + if self.matrices.rank > 0 { PER_MADE_WEIGHT } else { 0.0 };
+                if self.matrices.low_rank {
+                    // One distribution over states for each intermediate state.
+                    let rank = self.matrices.rank as f64;
+                    let laws = laws.min(self.rows * blocks * rank);
+                    let sums = self.rows * blocks * self.states * rank * PER_PRODUCT * self.size / 4.0;
+                    return laws * self.states * weight + sums + self.rows * count as f64 * PER_DRAW;
+                }
                 laws * self.states * weight + self.rows * count as f64 * PER_DRAW
             }
             _ => 0.0,
         }
+    }
+
+    /// Multiply-adds for one message.
+    fn terms(&self, query: Query) -> f64 {
+        if self.matrices.low_rank && query != Query::Entropy {
+            return 2.0 * self.states * self.matrices.rank as f64;
+        }
+        self.states.powi(2)
     }
 
     pub fn forecast(&self, query: Query) -> Forecast {
@@ -209,7 +243,7 @@ impl Cost {
         Forecast {
             bytes,
             seconds: PER_CALL
-                + work.products * self.pairs() * self.states.powi(2) * PER_PRODUCT * double
+                + work.products * self.pairs() * self.terms(query) * PER_PRODUCT * double
                 + self.matrix_seconds(&work, query)
                 + work.looks * self.nodes() * PER_NUMBER * double
                 + work.segments * self.nodes() * self.longest * PER_SEGMENT

@@ -49,7 +49,19 @@ impl Cost {
             (true, true) => self.batch * self.window(),
             (true, false) => self.pairs(),
         };
-        self.matrices.gradient(self.matrices.gathered(pairs as usize), self.threads as usize)
+        self.matrices.gradient(self.matrices.gathered_edges(pairs as usize), self.threads as usize)
+    }
+
+    /// The same for a gradient with a direction.
+    fn directed_gradient(&self) -> Scratch {
+        let pairs = if self.shared { self.pairs() } else { self.batch };
+        let count = self.matrices.gathered(pairs as usize);
+        self.matrices.directed_gradient(count, self.threads as usize).then(self.entries())
+    }
+
+    /// Scratch for log-transitions that are computed on demand.
+    fn entries(&self) -> Scratch {
+        Scratch { rows: self.threads * self.matrices.entries(), tiles: 0.0 }
     }
 
     /// Scratch for products of the rows of `layers` layers with M∘D: copied, multiplied, copied back.
@@ -57,7 +69,10 @@ impl Cost {
         let pairs = if self.shared { layers * self.batch } else { self.batch };
         let count = self.matrices.gathered(pairs as usize);
         let copies = Scratch { rows: 2.0 * count as f64 * self.states, tiles: 0.0 };
-        copies.then(self.matrices.product(count, 0, true)).then(self.matrices.product(0, count, true))
+        copies
+            .then(self.matrices.product(count, 0, true))
+            .then(self.matrices.product(0, count, true))
+            .then(self.entries())
     }
 
     /// Additional bytes for segments: terms for each thread, and marginals of all sequences in double
@@ -87,7 +102,9 @@ impl Cost {
         let sweep = Scratch { rows: 6.0 * self.layer(), tiles: 0.0 }.then(self.product(2.0, 2.0));
         let mut scratch = sweep.then(self.gradient());
         if rows > 2.0 {
-            scratch = scratch.then(self.gradient()).then(self.directed(self.steps));
+            scratch = scratch.then(self.directed_gradient()).then(self.directed(self.steps));
+            // Rows with and without the gains of a direction are gathered.
+            scratch = scratch.then(Scratch { rows: self.matrices.extra_pairs(self.pairs()), tiles: 0.0 });
         }
         let numbers = segments * self.kept(rows) + outputs + more;
         self.total(numbers, scratch, self.segment_bytes(true))
@@ -141,7 +158,7 @@ impl Cost {
                 };
                 let paths = 16.0 * self.rows;
                 let tiles = Scratch { rows: self.threads * MAXIMUM_TILE, tiles: 0.0 };
-                self.total(rows, tiles, ways + paths + self.segment_bytes(false))
+                self.total(rows, tiles.then(self.entries()), ways + paths + self.segment_bytes(false))
             }
             Query::Sample(count) => {
                 let (rows, product) = if segments {

@@ -24,8 +24,9 @@ const COLUMNS: usize = 512;
 const TILE: usize = 32;
 
 impl<F: Real> Edges<'_, F> {
-    /// output(j) = maxᵢ(input(i) + log-transition(i, j)) for `count` rows.
-    pub fn max_product(&self, t: usize, count: usize, input: &[F], output: &mut [F]) {
+    /// output(j) = maxᵢ(input(i) + log-transition(i, j)) for `count` rows. If the clock signals a stop, the
+    /// result is invalid.
+    pub fn max_product(&self, t: usize, count: usize, input: &[F], output: &mut [F], clock: &Clock<'_>) {
         let (before, after) = self.shape(t);
         let blocks = after.div_ceil(COLUMNS);
         let block = |k: usize| {
@@ -33,6 +34,9 @@ impl<F: Real> Edges<'_, F> {
             let mut best = vec![F::NEG_INFINITY; count * columns.len()];
             let mut tile = Vec::new();
             for first in (0..before).step_by(TILE) {
+                if clock.must_stop() {
+                    break;
+                }
                 let rows = first..(first + TILE).min(before);
                 let table = self.table(t);
                 if table.is_none() {
@@ -130,7 +134,8 @@ impl<F: Real> Lattice<'_, F> {
             let mut output = vec![F::ZERO; count * next];
             let (input, scales) = best.left.layer_mut(t, count);
             let mut scales = scales.to_vec();
-            self.edges.max_product(t, count, &input[..count * size], &mut output);
+            self.edges.max_product(t, count, &input[..count * size], &mut output, clock);
+            clock.check()?;
             each_row(&mut output, &mut scales, next, |place, row, scale| {
                 if self.segments.is_none() {
                     self.nodes.add_scores(layout.sequence(place), t + 1, row);

@@ -3,13 +3,19 @@
 //! The constants are a least-squares fit of log ratios over a few hundred runs on one core of a server with
 //! AVX-512. Other machines differ by a common factor, which matters little for the choice between methods.
 
+use super::entries::{COLUMNS_FILLED, ROWS_FILLED};
 use super::gradient;
 use super::steps::scratch;
 pub(crate) use crate::method::cost::lattice::{
     BYTES_PER_CALL, BYTES_PER_ROW, PER_CALL, PER_FRESH_BYTE, PER_PRODUCT,
 };
 use crate::model::Transitions;
-use crate::numeric::{Real, strip};
+use crate::numeric::{Real, padded, strip};
+
+/// Rows and columns of the log factors exponentiated at a time, and the numbers of a tile of their products
+/// with its list of doubtful entries; see `entries`.
+const FILLED: usize = ROWS_FILLED + COLUMNS_FILLED;
+const ENTRIES: f64 = (4 * ROWS_FILLED * COLUMNS_FILLED) as f64;
 
 /// Scratch memory, counted in numbers. The rows of several phases add up, because released blocks stay in the
 /// pool. Tiles all have the same size and are reused.
@@ -39,8 +45,10 @@ pub(crate) struct Matrices {
     /// Numbers of states before and after a boundary.
     pub before: usize,
     pub after: usize,
-    /// D of factored transitions; 0 for tables.
+    /// D of factored transitions, or R of low-rank ones rounded up to whole strips; 0 for tables.
     pub rank: usize,
+    /// True if products go through factors of low rank.
+    pub low_rank: bool,
     /// True if tiles are computed on demand.
     pub made: bool,
     /// True if both embeddings are the same, so that half of the tiles suffice.
@@ -55,12 +63,14 @@ impl Matrices {
     pub fn of<F: Real>(transitions: &Transitions<F>, states: usize) -> Self {
         let (rank, symmetric) = match transitions {
             Transitions::Factored { left, right } => (left.len() / states.max(1), right.is_none()),
+            Transitions::LowRank { left, .. } => (padded::<F>(left.len() / states.max(1)), false),
             _ => (0, false),
         };
         Matrices {
             before: states,
             after: states,
             rank,
+            low_rank: matches!(transitions, Transitions::LowRank { .. }),
             made: !matches!(transitions, Transitions::Shared(_)),
             symmetric,
             width: scratch::tile_columns::<F>(),
@@ -96,8 +106,11 @@ impl Matrices {
         ((made + spare + more) * scratch::ROWS * self.tile() + embeddings) as f64
     }
 
-    /// Size of the matrix if it is stored.
+    /// Size of the matrix if it is stored, or of its factors.
     pub fn stored(&self) -> f64 {
+        if self.low_rank {
+            return ((self.before + self.after) * self.rank) as f64;
+        }
         // One extra row per tile keeps strips apart in memory.
         let rows = self.before + self.before.div_ceil(scratch::ROWS);
         if self.made { 0.0 } else { rows as f64 * self.columns() }
@@ -106,6 +119,9 @@ impl Matrices {
     /// Scratch for a product of `down` messages with M and of `across` messages with Mᵀ; with `directed`, of
     /// products with M∘D.
     pub fn product(&self, down: usize, across: usize, directed: bool) -> Scratch {
+        if self.low_rank && !directed {
+            return self.passes(down + across);
+        }
         let both = self.symmetric && !directed;
         let (down, across) = if both { (down + across, down + across) } else { (down, across) };
         let (before, panels) = (self.before as f64, self.panels());
@@ -123,6 +139,39 @@ impl Matrices {
     /// threads, including the pairs themselves.
     pub fn gradient(&self, count: usize, threads: usize) -> Scratch {
         let pairs = count as f64 * (self.before as f64 + self.columns());
+        if self.low_rank {
+            let passes = self.passes(2 * count);
+            let packed = threads * scratch::ROWS * (count + self.rank);
+            return Scratch { rows: pairs + passes.rows, tiles: passes.tiles + packed as f64 };
+        }
+        self.tiled_gradient(pairs, count, threads)
+    }
+
+    /// The same if the derivative has a direction.
+    pub fn directed_gradient(&self, count: usize, threads: usize) -> Scratch {
+        if !self.low_rank {
+            return self.gradient(count, threads);
+        }
+        let pairs = count as f64 * (self.before as f64 + self.columns());
+        // Sums for each factor, before they are weighted.
+        self.tiled_gradient(pairs + self.stored(), count, threads)
+    }
+
+    /// Scratch for passes over the factors with `count` messages: sums of each block of rows, tiles of
+    /// messages and products.
+    fn passes(&self, count: usize) -> Scratch {
+        let whole = count.next_multiple_of(8);
+        let blocks = self.before.max(self.after).div_ceil(scratch::BLOCK) + 3;
+        let tiles = scratch::PANELS * scratch::ROWS * (8 + count);
+        Scratch { rows: (whole * self.rank * blocks) as f64, tiles: tiles as f64 }
+    }
+
+    /// Scratch of one thread for computing some log-transitions.
+    pub fn entries(&self) -> f64 {
+        if self.low_rank { ENTRIES + (2 * FILLED * self.rank) as f64 } else { 0.0 }
+    }
+
+    fn tiled_gradient(&self, pairs: f64, count: usize, threads: usize) -> Scratch {
         if self.rank == 0 {
             let group = scratch::group_of(self.before).min(self.before);
             let each = (count * (group + self.tile())) as f64 + self.tiles(1);
@@ -138,8 +187,21 @@ impl Matrices {
         }
     }
 
-    /// How many of `pairs` pairs are gathered at a time.
+    /// How many of `pairs` pairs are gathered at a time for products.
     pub fn gathered(&self, pairs: usize) -> usize {
         pairs.min(gradient::gathered(self.before.max(self.after)))
+    }
+
+    /// Numbers of the second pair of rows that covariances gather, beyond those of the gradient itself.
+    pub fn extra_pairs(&self, pairs: f64) -> f64 {
+        if !self.low_rank {
+            return 0.0;
+        }
+        self.gathered(pairs as usize) as f64 * (self.before as f64 + self.columns())
+    }
+
+    /// How many of `pairs` pairs are gathered at a time for the gradient.
+    pub fn gathered_edges(&self, pairs: usize) -> usize {
+        pairs.min(gradient::gathered_edges(self.before.max(self.after), self.low_rank))
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! x₀ ~ exp w₀, xₜ₊₁ ~ Mₜ(xₜ, ·) exp wₜ₊₁. A segment then draws its length from the weights of its possible
 //! ends. Samples in the same state share the distribution of their next state. Time at most O(N) per sample
-//! and position. Each block of samples has its own random stream.
+//! and position. If M has low rank, an intermediate state r ~ U(xₜ, ·) Σⱼ V(j, ·) exp wₜ₊₁(j) is drawn first, and
+//! xₜ₊₁ ~ V(·, r) exp wₜ₊₁ then depends only on r. Each block of samples has its own random stream.
 
 use super::best::SegmentPath;
 use super::layout::PositionRows;
 use super::messages::{Lattice, normalise};
 use super::nodes::add;
+use super::steps::Factors;
 use crate::error::Result;
 use crate::numeric::Real;
 use crate::random::Stream;
@@ -81,16 +83,29 @@ impl<F: Real> Lattice<'_, F> {
             let before: Vec<Option<usize>> =
                 here.iter().map(|&k| drawn[k].last().map(|segment| segment.0)).collect();
             let mut states = vec![0; here.len()];
-            each_group(&before, |before, group| {
-                logs.resize(weights.len(), F::ZERO);
-                match before {
-                    None => logs.fill(F::ZERO),
-                    Some(i) => self.steps.log_row(s - 1, i, &mut logs),
+            logs.resize(weights.len(), F::ZERO);
+            match s.checked_sub(1).and_then(|t| self.steps.low_rank(t)) {
+                Some(factors) => {
+                    let before: Vec<usize> = before.into_iter().flatten().collect();
+                    let of_middle: Vec<f64> = here.iter().map(|_| random.uniform()).collect();
+                    let middle = draw_middle(factors, &before, &weights, &of_middle);
+                    each_group(&middle, |r, group| {
+                        factors.right.log_column(r, &mut logs);
+                        add(&mut logs, &weights);
+                        let law = Cumulative::new(&mut logs);
+                        group.iter().for_each(|&x| states[x] = law.at(of_state[x]));
+                    });
                 }
-                add(&mut logs, &weights);
-                let law = Cumulative::new(&mut logs);
-                group.iter().for_each(|&x| states[x] = law.at(of_state[x]));
-            });
+                None => each_group(&before, |before, group| {
+                    match before {
+                        None => logs.fill(F::ZERO),
+                        Some(i) => self.steps.log_row(s - 1, i, &mut logs),
+                    }
+                    add(&mut logs, &weights);
+                    let law = Cumulative::new(&mut logs);
+                    group.iter().for_each(|&x| states[x] = law.at(of_state[x]));
+                }),
+            }
             if self.segments.is_none() {
                 for (&k, &state) in here.iter().zip(&states) {
                     drawn[k].push((state, 1));
@@ -126,6 +141,23 @@ impl<F: Real> Lattice<'_, F> {
         });
         ends
     }
+}
+
+/// An intermediate state for each sample, given its state before the boundary and the log weights after it.
+fn draw_middle<F: Real>(
+    factors: &Factors<'_, F>,
+    before: &[usize],
+    weights: &[F],
+    quantiles: &[f64],
+) -> Vec<usize> {
+    let after = factors.right.log_middle(weights);
+    let (mut middle, mut terms) = (vec![0; before.len()], vec![0.0; factors.rank()]);
+    each_group(before, |i, group| {
+        factors.left.add_logs(i, &after, &mut terms);
+        let law = Cumulative::new(&mut terms);
+        group.iter().for_each(|&x| middle[x] = law.at(quantiles[x]));
+    });
+    middle
 }
 
 /// The segments between two positions, by end state.

@@ -3,8 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::messages::normalise;
 use crate::model::Transitions;
-use crate::numeric::{Matrix, Real, multiply};
+use crate::numeric::{Matrix, Real, log_sum_exp, multiply};
+
+/// Maximum number of rows and columns of low-rank log-transitions computed at a time.
+pub(super) const ROWS_FILLED: usize = 128;
+pub(super) const COLUMNS_FILLED: usize = 512;
 
 /// A selection of rows or columns of a table.
 #[derive(Clone, Debug)]
@@ -81,7 +86,7 @@ impl<'a, F: Real> ChainEntries<'a, F> {
         match self.transitions {
             Transitions::Shared(table) => Some(table),
             Transitions::PerStep(tables) => Some(&tables[t * size..(t + 1) * size]),
-            Transitions::Factored { .. } => None,
+            Transitions::Factored { .. } | Transitions::LowRank { .. } => None,
         }
     }
 }
@@ -116,7 +121,52 @@ impl<F: Real> Entries<F> for ChainEntries<'_, F> {
             let (l, r) =
                 (Matrix::row_major(&l, rows.len(), rank), Matrix::row_major(&r, columns.len(), rank));
             multiply(l, r.transposed(), &mut out[..rows.len() * columns.len()], false);
+        } else if let Transitions::LowRank { left, right } = self.transitions {
+            let rank = left.len() / self.states;
+            let (l, r) = (rows.rows_of(left, rank), columns.rows_of(right, rank));
+            let width = columns.len();
+            let mut tile = Vec::new();
+            for (i, l) in l.chunks(ROWS_FILLED * rank).enumerate() {
+                for (j, r) in r.chunks(COLUMNS_FILLED * rank).enumerate() {
+                    tile.resize(l.len() / rank * (r.len() / rank), F::ZERO);
+                    log_products(l, r, rank, &mut tile);
+                    let out = &mut out[i * ROWS_FILLED * width + j * COLUMNS_FILLED..];
+                    for (out, row) in out.chunks_mut(width).zip(tile.chunks_exact(r.len() / rank)) {
+                        out[..row.len()].copy_from_slice(row);
+                    }
+                }
+            }
         }
+    }
+}
+
+/// out(i, j) ← ln Σᵣ exp(left(i, r) + right(j, r)), by a product of the exponentials of both. Entries that may
+/// have lost too much to underflow are recomputed from the logarithms.
+fn log_products<F: Real>(left: &[F], right: &[F], rank: usize, out: &mut [F]) {
+    let scaled = |logs: &[F]| {
+        let (mut values, mut shifts) = (logs.to_vec(), Vec::with_capacity(logs.len() / rank));
+        for row in values.chunks_exact_mut(rank) {
+            shifts.push(normalise(row));
+        }
+        F::exp_in_place(&mut values);
+        (values, shifts)
+    };
+    let ((l, of_left), (r, of_right)) = (scaled(left), scaled(right));
+    let (rows, columns) = (of_left.len(), of_right.len());
+    let r = Matrix::row_major(&r, columns, rank);
+    multiply(Matrix::row_major(&l, rows, rank), r.transposed(), out, false);
+    let threshold = F::from_f64(16.0 * rank as f64 * F::TINY.to_f64() / F::EPSILON.to_f64());
+    let doubtful: Vec<usize> =
+        out.iter().enumerate().filter(|(_, x)| **x < threshold).map(|(at, _)| at).collect();
+    F::ln_in_place(out);
+    for (row, shift) in out.chunks_exact_mut(columns).zip(&of_left) {
+        row.iter_mut().zip(&of_right).for_each(|(x, other)| *x += F::from_f64(shift + other));
+    }
+    let mut terms = vec![0.0; rank];
+    for at in doubtful {
+        let (l, r) = (&left[at / columns * rank..], &right[at % columns * rank..]);
+        terms.iter_mut().zip(l.iter().zip(r)).for_each(|(x, (l, r))| *x = l.to_f64() + r.to_f64());
+        out[at] = F::from_f64(log_sum_exp(&terms));
     }
 }
 
@@ -141,6 +191,10 @@ mod tests {
             Transitions::Factored {
                 left: numbers(states * rank).into(),
                 right: Some(numbers(states * rank).into()),
+            },
+            Transitions::LowRank {
+                left: numbers(states * rank).into(),
+                right: numbers(states * rank).into(),
             },
         ];
         let lists: [&[u32]; 4] = [&[3, 4, 5, 6], &[7, 2, 2, 9, 0], &[1], &[]];

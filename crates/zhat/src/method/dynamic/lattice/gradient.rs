@@ -26,6 +26,15 @@ pub(super) fn gathered(states: usize) -> usize {
     (numbers / states.max(1)).max(FEWEST_ROWS)
 }
 
+/// The same for the gradient of the transitions. With factors of low rank, few rows suffice: each chunk reads
+/// and writes N·R numbers.
+pub(super) fn gathered_edges(states: usize, low_rank: bool) -> usize {
+    if low_rank && states > FEW_STATES {
+        return (2 * GATHERED_NUMBERS / states).max(16);
+    }
+    gathered(states)
+}
+
 impl<F: Real> Lattice<'_, F> {
     /// P(xₜ = i) of sequence b; zeros if Z = 0.
     pub fn node_marginals(&self, messages: &Messages<F>, b: usize, t: usize, out: &mut [F]) {
@@ -47,7 +56,8 @@ impl<F: Real> Lattice<'_, F> {
         gradient: &mut TransitionGradient<F>,
     ) -> Result<()> {
         let pairs = self.pairs(messages, |b| cotangent[b] != 0.0);
-        let most = gathered(self.layout.largest());
+        let low_rank = matches!(gradient, TransitionGradient::LowRank { .. });
+        let most = gathered_edges(self.layout.largest(), low_rank);
         let (mut left, mut right) = (Aligned::default(), Aligned::default());
         let mut scales = Vec::new();
         for chunk in pairs.chunk_by(|a, b| self.steps.shared() || a.0 == b.0) {
@@ -62,7 +72,7 @@ impl<F: Real> Lattice<'_, F> {
                 let mut extreme = Vec::new();
                 for (k, &(t, place)) in chunk.iter().enumerate() {
                     let row = &mut right[k * after..(k + 1) * after];
-                    if scales[k] > self.largest_log_weight(after) {
+                    if scales[k] > self.largest_log_weight(t, after) {
                         row.fill(F::ZERO);
                         extreme.push((t, place));
                     } else {
@@ -74,7 +84,11 @@ impl<F: Real> Lattice<'_, F> {
                 }
                 self.steps.add_gradient(t, chunk.len(), left, right, None, gradient);
                 for (t, place) in extreme {
-                    let factor = F::from_f64(cotangent[self.layout.sequence(place)]);
+                    let factor = cotangent[self.layout.sequence(place)];
+                    if self.add_extreme_low_rank(messages, (t, place), factor, gradient) {
+                        continue;
+                    }
+                    let factor = F::from_f64(factor);
                     self.extreme_edges(messages, t, place, |i, row, _| {
                         row.iter_mut().for_each(|x| *x *= factor);
                         self.edges.add_row(t, i, row, gradient);
@@ -83,6 +97,22 @@ impl<F: Real> Lattice<'_, F> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the gradient of one pair in the log domain, if the transitions have low rank.
+    fn add_extreme_low_rank(
+        &self,
+        messages: &Messages<F>,
+        (t, place): (usize, usize),
+        factor: f64,
+        gradient: &mut TransitionGradient<F>,
+    ) -> bool {
+        let Some(factors) = self.steps.low_rank(t) else { return false };
+        let TransitionGradient::LowRank { left, right } = gradient else { return false };
+        let mut weights = vec![F::ZERO; self.steps.shape(t).1];
+        let shift = self.log_weights(messages, place, t, &mut weights);
+        factors.add_log_gradient((messages.forward.row(place, t), &weights), shift, factor, left, right);
+        true
     }
 
     /// The pairs (boundary of the window, place of a sequence that crosses it), for the wanted sequences with
@@ -136,9 +166,10 @@ impl<F: Real> Lattice<'_, F> {
     }
 
     /// Up to this value of the largest ln w, the loss N·Σw·TINY is below rounding.
-    pub(super) fn largest_log_weight(&self, size: usize) -> f64 {
+    pub(super) fn largest_log_weight(&self, t: usize, size: usize) -> f64 {
         let room = F::EPSILON.to_f64().ln() - F::TINY.to_f64().ln();
-        room - 2.0 * (size as f64).ln() - 2.0
+        let products = self.steps.low_rank(t).map_or(1, |factors| 4 * factors.rank());
+        room - 2.0 * (size as f64).ln() - (products as f64).ln() - 2.0
     }
 
     /// Calls `add` with i, ξₜ(i, ·) and ln ξₜ(i, ·) for each row of positive weight, computed in the log

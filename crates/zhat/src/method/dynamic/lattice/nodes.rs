@@ -2,7 +2,7 @@
 
 use super::entries::{ChainEntries, Entries, Index};
 use crate::model::{Chain, Transitions};
-use crate::numeric::Real;
+use crate::numeric::{Real, exp_in_place, log_sum_exp};
 use crate::query::sequence::TransitionGradient;
 
 /// The node scores of a lattice: emissions, start scores and weights of a selection. They exclude the shifts
@@ -110,6 +110,24 @@ impl<F: Real> Edges<'_, F> {
                     to_right[j * rank + k] += weight * left[i * rank + k];
                 }
             }
+            TransitionGradient::LowRank { left: to_left, right: to_right } => {
+                let Transitions::LowRank { left, right } = self.transitions else { return };
+                let rank = left.len() / n;
+                let (to_left, to_right) = (&mut to_left[i * rank..], &mut to_right[j * rank..]);
+                let terms = left[i * rank..][..rank].iter().zip(&right[j * rank..]);
+                let mut terms: Vec<f64> = terms.map(|(l, r)| l.to_f64() + r.to_f64()).collect();
+                let total = log_sum_exp(&terms);
+                if total == f64::NEG_INFINITY {
+                    return;
+                }
+                terms.iter_mut().for_each(|x| *x -= total);
+                exp_in_place(&mut terms);
+                for (k, part) in terms.iter().enumerate() {
+                    let part = F::from_f64(weight.to_f64() * part);
+                    to_left[k] += part;
+                    to_right[k] += part;
+                }
+            }
         }
     }
 }
@@ -143,5 +161,8 @@ pub(crate) fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> Transition
             left: zeros(left.len()),
             right: right.as_ref().map(|right| zeros(right.len())),
         },
+        Transitions::LowRank { left, right } => {
+            TransitionGradient::LowRank { left: zeros(left.len()), right: zeros(right.len()) }
+        }
     }
 }

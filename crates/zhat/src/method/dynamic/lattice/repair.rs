@@ -3,6 +3,7 @@
 
 use super::messages::Lattice;
 use super::nodes::add;
+use super::steps::Factors;
 use crate::numeric::Real;
 use crate::run::Clock;
 
@@ -15,6 +16,9 @@ impl<F: Real> Lattice<'_, F> {
     pub(super) fn log_sums(&self, t: usize, place: usize, before: &[F], row: &mut [F], clock: &Clock<'_>) {
         let doubtful = self.doubtful(t, before, row);
         F::ln_in_place(row);
+        if let Some(factors) = self.steps.low_rank(t) {
+            return self.repair_low_rank(factors, true, (place, t + 1), before, &doubtful, row);
+        }
         self.repair(t, place, t + 1, &doubtful, row, clock, |j, logs| {
             self.steps.log_column(t, j, logs);
             add(logs, before);
@@ -30,29 +34,33 @@ impl<F: Real> Lattice<'_, F> {
         clock: &Clock<'_>,
         after: impl FnOnce() -> Vec<F>,
     ) {
-        let threshold = self.threshold(t + 1);
-        if F::least(row) >= threshold {
+        if F::least(row) >= self.threshold(t, self.steps.shape(t).1) {
             return F::ln_in_place(row);
         }
         let after = after();
         let doubtful = self.doubtful(t, &after, row);
         F::ln_in_place(row);
+        if let Some(factors) = self.steps.low_rank(t) {
+            return self.repair_low_rank(factors, false, (place, t), &after, &doubtful, row);
+        }
         self.repair(t, place, t, &doubtful, row, clock, |i, logs| {
             self.steps.log_row(t, i, logs);
             add(logs, &after);
         });
     }
 
-    /// Below this threshold, a sum of N products may have lost more to underflow than to rounding.
-    fn threshold(&self, layer: usize) -> F {
-        F::from_f64(4.0 * self.steps.shape(layer - 1).1 as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
+    /// Below this threshold, a product of `states` numbers with table t may have lost more to underflow than
+    /// to rounding.
+    fn threshold(&self, t: usize, states: usize) -> F {
+        // Through factors, each term is a product of three numbers and summed R times.
+        let products = self.steps.low_rank(t).map_or(1, |factors| 4 * factors.rank());
+        F::from_f64(4.0 * (products * states) as f64 * F::TINY.to_f64() / F::EPSILON.to_f64())
     }
 
     /// The entries of a product with table t that may have lost too much. `input` holds the logarithms of the
     /// factors.
     pub(super) fn doubtful(&self, t: usize, input: &[F], output: &[F]) -> Vec<u32> {
-        let lost = 4.0 * input.len() as f64 * F::TINY.to_f64() / F::EPSILON.to_f64();
-        let threshold = F::from_f64(lost);
+        let threshold = self.threshold(t, input.len());
         let mut doubtful = Vec::new();
         if F::least(output) < threshold {
             let entries = output.iter().enumerate().filter(|(_, x)| **x < threshold);
@@ -103,8 +111,30 @@ impl<F: Real> Lattice<'_, F> {
         }
     }
 
-    /// The smallest finite ln Mₜ(i, j).
+    /// The same through factors, all entries at once.
+    fn repair_low_rank(
+        &self,
+        factors: &Factors<'_, F>,
+        forward: bool,
+        (place, layer): (usize, usize),
+        logs: &[F],
+        doubtful: &[u32],
+        row: &mut [F],
+    ) {
+        if doubtful.is_empty() {
+            return;
+        }
+        let mut node = vec![F::ZERO; row.len()];
+        self.add_node(place, layer, &mut node);
+        let entries = doubtful.iter().map(|&j| j as usize).filter(|&j| node[j] > F::NEG_INFINITY);
+        factors.log_sums(forward, logs, entries, row);
+    }
+
+    /// The smallest finite ln Mₜ(i, j), or a lower bound on it.
     pub(super) fn least(&self, t: usize) -> f64 {
+        if let Some(factors) = self.steps.low_rank(t) {
+            return factors.least;
+        }
         *self.least[if self.steps.shared() { 0 } else { t }].get_or_init(|| {
             let (before, after) = self.steps.shape(t);
             let mut row = vec![F::ZERO; after];

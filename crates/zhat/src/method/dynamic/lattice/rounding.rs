@@ -1,6 +1,6 @@
 //! Bounds on the rounding error of the log Z of a lattice.
 
-use super::steps::scratch::{PANELS, ROWS, tile_columns};
+use super::steps::scratch::{BLOCK, PANELS, ROWS, tile_columns};
 use crate::model::Transitions;
 use crate::numeric::Real;
 
@@ -35,11 +35,21 @@ fn roundings<F>(terms: f64, backward: bool) -> f64 {
     terms.min(if backward { down.max(across) } else { down })
 }
 
+/// The same for a product through factors of rank R: a tile, the tiles of a block and the blocks, and then R
+/// terms.
+fn roundings_through_factors(terms: f64, rank: f64) -> f64 {
+    let sums = ROWS as f64 + (BLOCK as f64 / ROWS as f64).ceil() + (terms / BLOCK as f64).ceil();
+    terms.min(sums) + rank + 8.0
+}
+
 /// True if every transition has positive weight.
 fn all_possible<F: Real>(transitions: &Transitions<F>) -> bool {
     match transitions {
         Transitions::Factored { .. } => true,
         Transitions::Shared(values) | Transitions::PerStep(values) => F::least(values) > F::NEG_INFINITY,
+        Transitions::LowRank { left, right } => {
+            F::least(left) > F::NEG_INFINITY && F::least(right) > F::NEG_INFINITY
+        }
     }
 }
 
@@ -61,10 +71,18 @@ pub(crate) fn rounding<F: Real>(transitions: &Transitions<F>, sizes: &Sizes) -> 
     let (rank, mirrored) = match transitions {
         // Tied embeddings use a tile for its mirror image too, which sums over columns.
         Transitions::Factored { left, .. } => (left.len() as f64 / states as f64, true),
+        // Shifts of both factors, each as large as the scores.
+        Transitions::LowRank { .. } => (8.0, false),
         _ => (0.0, false),
     };
     let range = 2.0 * magnitude * positions / steps.max(1.0) + (states as f64).ln();
-    let sums = roundings::<F>(terms, backward || mirrored) + others;
+    let sums = match transitions {
+        Transitions::LowRank { left, .. } => {
+            roundings_through_factors(terms, left.len() as f64 / states as f64)
+        }
+        _ => roundings::<F>(terms, backward || mirrored),
+    };
+    let sums = sums + others;
     F::EPSILON.to_f64() * (steps * (sums + range + 32.0) + (rank + 8.0) * magnitude)
 }
 
@@ -85,6 +103,9 @@ mod tests {
             Transitions::PerStep(values) => Transitions::PerStep(wide(values)),
             Transitions::Factored { left, right } => {
                 Transitions::Factored { left: wide(left), right: right.as_ref().map(|right| wide(right)) }
+            }
+            Transitions::LowRank { left, right } => {
+                Transitions::LowRank { left: wide(left), right: wide(right) }
             }
         };
         Chain::new(wide(chain.start()), wide(chain.emissions()), chain.lengths().to_vec(), transitions)
@@ -110,6 +131,7 @@ mod tests {
             TransitionForm::PerStep,
             TransitionForm::Factored { rank: 5, tied: false },
             TransitionForm::Factored { rank: 5, tied: true },
+            TransitionForm::LowRank { rank: 5 },
         ];
         let mut seed = 0;
         for transitions in forms {

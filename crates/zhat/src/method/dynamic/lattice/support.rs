@@ -6,7 +6,9 @@
 //! reached from it. p has a forbidden path exactly if a segment (in a chain: a state at a position) or a
 //! transition between two such states is −∞ in q.
 //!
-//! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits.
+//! Time O(B·T·N²/64 + B·T·L·N), memory N² bits for each table and 4·B·T·N bits. For low-rank transitions, only
+//! the existing factors are stored, N·R bits, and each row of a table is the union of at most R sets of states:
+//! time O(B·T·N²·R/64).
 
 use super::entries::{Entries, Index};
 use super::messages::Lattice;
@@ -45,20 +47,24 @@ pub(super) fn forbidden<F: Real>(
             starting(p, place, t, |end, some| join(left.row_mut(place, end), from, some));
         }
         let active = layout.active(t + 1);
-        let table = if active > 0 { of_p.table(t) } else { &[] };
+        if active > 0 {
+            of_p.enter(t);
+        }
         for place in 0..active {
             clock.check()?;
             let to = entered.row_mut(place, t + 1);
             for i in members(left.row(place, t)) {
-                let row = &table[i * words..][..words];
+                let row = of_p.row(i);
                 to.iter_mut().zip(row).for_each(|(x, y)| *x |= y);
             }
         }
     }
     for t in (0..steps).rev() {
         let goes_on = layout.active(t + 1);
-        let (table, other): (&[u64], &[u64]) =
-            if goes_on > 0 { (of_p.table(t), of_q.table(t)) } else { (&[], &[]) };
+        if goes_on > 0 {
+            of_p.enter(t);
+            of_q.enter(t);
+        }
         for place in 0..layout.active(t) {
             clock.check()?;
             let b = layout.sequence(place);
@@ -67,9 +73,10 @@ pub(super) fn forbidden<F: Real>(
             } else {
                 let next = entering.row(place, t + 1);
                 for i in members(left.row(place, t)) {
-                    let (row, other) = (&table[i * words..][..words], &other[i * words..][..words]);
+                    let row = of_p.row(i);
                     if meet(row, next) {
                         leaving.row_mut(place, t)[i / 64] |= 1 << (i % 64);
+                        let other = of_q.row(i);
                         found[b] |= row.iter().zip(other).zip(next).any(|((p, q), next)| p & !q & next != 0);
                     }
                 }
@@ -135,30 +142,72 @@ impl Rows {
 /// The existing transitions of one boundary at a time, or of all if they share a table.
 struct Tables<'a, F: Real> {
     edges: &'a Edges<'a, F>,
+    /// Whether some transition has weight zero.
+    zeros: bool,
     at: Option<usize>,
+    words: usize,
+    /// One row per state; empty for low-rank transitions.
     bits: Vec<u64>,
+    /// For low-rank transitions: the targets of each intermediate state.
+    targets: Vec<u64>,
+    /// The row of a low-rank table.
+    row: Vec<u64>,
 }
 
 impl<'a, F: Real> Tables<'a, F> {
     fn new(edges: &'a Edges<'a, F>) -> Self {
-        Tables { edges, at: None, bits: Vec::new() }
+        let (bits, targets, row) = (Vec::new(), Vec::new(), Vec::new());
+        Tables { edges, zeros: edges.has_zeros(), at: None, words: 0, bits, targets, row }
     }
 
-    fn table(&mut self, t: usize) -> &[u64] {
+    /// The log factors, if the transitions have low rank and some are zero.
+    fn factors(&self) -> Option<(&'a [F], &'a [F])> {
+        match self.edges.transitions {
+            Transitions::LowRank { left, right } if self.zeros => Some((left, right)),
+            _ => None,
+        }
+    }
+
+    /// Prepares the rows of boundary t.
+    fn enter(&mut self, t: usize) {
         let t = if self.edges.shared() { 0 } else { t };
-        if self.at != Some(t) {
-            self.at = Some(t);
-            self.bits.clear();
-            let (before, after) = self.edges.shape(t);
-            let mut row = vec![F::ZERO; after];
-            for i in 0..before {
-                if self.edges.has_zeros() {
-                    self.edges.fill(t, Index::Range(i..i + 1), Index::Range(0..after), &mut row);
-                }
-                self.bits.extend(bits(&row));
+        if self.at == Some(t) {
+            return;
+        }
+        self.at = Some(t);
+        self.bits.clear();
+        let (before, after) = self.edges.shape(t);
+        self.words = after.div_ceil(64);
+        let mut row = vec![F::ZERO; after];
+        if let Some((left, right)) = self.factors() {
+            let rank = left.len() / before;
+            self.targets.clear();
+            for r in 0..rank {
+                row.iter_mut().zip(right.iter().skip(r).step_by(rank)).for_each(|(x, &log)| *x = log);
+                self.targets.extend(bits(&row));
+            }
+            return;
+        }
+        for i in 0..before {
+            if self.zeros {
+                self.edges.fill(t, Index::Range(i..i + 1), Index::Range(0..after), &mut row);
+            }
+            self.bits.extend(bits(&row));
+        }
+    }
+
+    /// The states that state i leads to.
+    fn row(&mut self, i: usize) -> &[u64] {
+        let Some((left, _)) = self.factors() else { return &self.bits[i * self.words..][..self.words] };
+        let rank = self.targets.len() / self.words;
+        self.row.clear();
+        self.row.resize(self.words, 0);
+        for (r, targets) in self.targets.chunks_exact(self.words).enumerate() {
+            if left[i * rank + r] > F::NEG_INFINITY {
+                self.row.iter_mut().zip(targets).for_each(|(x, y)| *x |= y);
             }
         }
-        &self.bits
+        &self.row
     }
 }
 
@@ -168,6 +217,9 @@ impl<F: Real> Edges<'_, F> {
         match self.transitions {
             Transitions::Shared(values) | Transitions::PerStep(values) => values.contains(&F::NEG_INFINITY),
             Transitions::Factored { .. } => false,
+            Transitions::LowRank { left, right } => {
+                left.contains(&F::NEG_INFINITY) || right.contains(&F::NEG_INFINITY)
+            }
         }
     }
 }

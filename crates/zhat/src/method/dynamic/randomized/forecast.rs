@@ -98,7 +98,7 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
             seconds += self.positions * self.all * PER_SORTED_STATE;
             seconds += pairs * self.kept * self.all * (entry + gathered);
         }
-        let tables = !matches!(transitions, Transitions::Factored { .. });
+        let tables = matches!(transitions, Transitions::Shared(_) | Transitions::PerStep(_));
         if tables && matches!(self.method.proposal, StateProposal::Global | StateProposal::LocalGlobal) {
             seconds += 2.0 * transitions.len() as f64 * entry;
         }
@@ -169,11 +169,24 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
             scratch.rows += (self.left * self.kept).min((8 << 20) as f64);
         }
         // Embeddings of both sides, and rows read for their maxima.
-        let chosen = (self.matrices.rank + 18) as f64 * (self.left + self.kept) + (1 << 16) as f64;
+        let mut chosen = (self.matrices.rank + 18) as f64 * (self.left + self.kept) + (1 << 16) as f64;
+        if self.matrices.low_rank {
+            // Factors of the chosen states at every boundary.
+            chosen += self.steps * (self.matrices.rank + 4) as f64 * (self.left + self.kept);
+            if query == Query::FactorMarginals || query == Query::Entropy {
+                let extra = matrices.directed_gradient(1, self.threads as usize);
+                scratch = scratch.then(extra).then(matrices.product(2, 2, true));
+            }
+        }
         let numbers = rows * self.steps * self.left + scratch.numbers() + chosen;
         // Indices of the end states in the sets of start states.
         let origins = if self.longest > 1.0 { 32.0 * self.steps * self.longest * self.left } else { 0.0 };
         self.size * numbers + origins
+    }
+
+    /// Log factors of the chosen states, copied for a tile.
+    fn gathered_rows(&self) -> f64 {
+        if self.matrices.low_rank { self.matrices.rank as f64 * self.left.max(self.kept) } else { 0.0 }
     }
 
     fn bytes(&self, query: Query) -> f64 {
@@ -187,7 +200,10 @@ impl<'a, M: SequenceModel> Cost<'a, M> {
         let segments = if self.longest > 1.0 { 8.0 * self.all * (self.longest + 2.0) } else { 0.0 };
         let messages = 2.0 * self.size * self.all + 16.0 * self.all;
         let choosing = workers
-            * (messages + 32.0 * self.all + segments + self.size * (TILE + 64.0 * self.left))
+            * (messages
+                + 32.0 * self.all
+                + segments
+                + self.size * (TILE + 64.0 * self.left + self.matrices.entries() + self.gathered_rows()))
             + waiting * (messages + segments);
         let supports = if query == Query::LogPartition {
             (workers + waiting) * self.steps

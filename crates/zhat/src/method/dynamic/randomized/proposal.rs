@@ -193,6 +193,21 @@ pub(crate) fn global_scores<F: Real>(entries: &ChainEntries<'_, F>, tables: usiz
             let of = |i| norm(left, i) + right.as_ref().map_or(0.0, |right| norm(right, i));
             (0..states).map(|i| of(i).ln()).collect()
         }
+        Transitions::LowRank { left, right } => {
+            // Sums of rows and columns, through the intermediate states.
+            let rank = left.len() / states;
+            let sums = |values: &[F]| -> Vec<f64> {
+                let column = |r| values.iter().skip(r).step_by(rank).map(|x| x.to_f64()).collect::<Vec<_>>();
+                (0..rank).map(|r| numeric::log_sum_exp(&column(r))).collect()
+            };
+            let (of_left, of_right) = (sums(left), sums(right));
+            let terms = |i: usize, values: &[F], others: &[f64]| {
+                let row = values[i * rank..].iter().zip(others);
+                row.map(|(x, other)| x.to_f64() + other).collect::<Vec<f64>>()
+            };
+            let of = |i| [terms(i, left, &of_right), terms(i, right, &of_left)].concat();
+            (0..states).map(|i| numeric::log_sum_exp(&of(i))).collect()
+        }
         Transitions::Shared(_) | Transitions::PerStep(_) => {
             let all: Vec<u32> = (0..states as u32).collect();
             let (zeros, mut sums) = (vec![F::ZERO; states], vec![F::ZERO; states]);

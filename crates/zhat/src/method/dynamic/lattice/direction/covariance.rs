@@ -68,7 +68,7 @@ impl<F: Real> Direction<'_, F> {
                     let (g, h) = (&mut gains[k * size..][..size], &mut losses[k * next..][..next]);
                     let w = &mut weights[k * next..][..next];
                     let b = lattice.layout.sequence(place);
-                    if scales[k] > lattice.largest_log_weight(next) {
+                    if scales[k] > lattice.largest_log_weight(t, next) {
                         w.fill(F::ZERO);
                         extreme.push((t, place));
                         continue;
@@ -165,7 +165,7 @@ impl<F: Real> Direction<'_, F> {
                 for (k, &(t, place)) in chunk.iter().enumerate() {
                     let row = &mut right[k * next..][..next];
                     let factor = cotangent[self.p.layout.sequence(place)];
-                    if !safe || scales[k] > self.p.largest_log_weight(next) {
+                    if !safe || scales[k] > self.p.largest_log_weight(t, next) {
                         row.fill(F::ZERO);
                         extreme.push((t, place, factor));
                     } else {

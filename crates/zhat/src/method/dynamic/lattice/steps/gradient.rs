@@ -8,7 +8,6 @@
 
 use std::ops::Range;
 
-use super::View;
 use super::sweep::{Directed, map_all, split_at_diagonal, wave_length};
 use super::tiles::{ROWS, Scratch, Tile, Tiles, panels, pieces, tile_columns};
 use crate::method::dynamic::lattice::entries::Entries;
@@ -26,7 +25,11 @@ pub(in crate::method::dynamic::lattice) fn group_of(rows: usize) -> usize {
 /// The marginals of the edges of table t, as factors: left_k(i)·M(i, j)·right_k(j), times D(i, j) if there is
 /// a direction.
 pub(super) struct Edges<'a, F: Real> {
-    pub view: View<'a, F>,
+    pub t: usize,
+    /// The states kept before and after the boundary; `None` if all are kept.
+    pub sets: Option<(&'a [u32], &'a [u32])>,
+    /// N of the model.
+    pub states: usize,
     pub count: usize,
     /// count × states before the boundary.
     pub left: &'a [F],
@@ -36,7 +39,7 @@ pub(super) struct Edges<'a, F: Real> {
 }
 
 /// Splits `length` into blocks of 8 and then 4, 2, 1. Yields the start and size of each block.
-fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut first = 0;
     std::iter::from_fn(move || {
         let size = [8, 4, 2, 1].into_iter().find(|size| first + size <= length)?;
@@ -211,23 +214,25 @@ fn add_pairs<F: Real>(
 impl<F: Real> Edges<'_, F> {
     /// Adds the marginals to a gradient in the form of the transitions.
     pub fn add(&self, tiles: &dyn Tiles<F>, gradient: &mut TransitionGradient<F>) {
-        let size = self.view.entries.states.pow(2);
+        let size = self.states.pow(2);
         match gradient {
             TransitionGradient::Shared(table) => self.add_to_table(tiles, table),
             TransitionGradient::PerStep(tables) => {
-                self.add_to_table(tiles, &mut tables[self.view.t * size..(self.view.t + 1) * size]);
+                self.add_to_table(tiles, &mut tables[self.t * size..(self.t + 1) * size]);
             }
             TransitionGradient::Factored { left, right } => {
                 self.add_to_embeddings(tiles, left, right.as_deref_mut());
             }
+            // Steps of low rank have their own gradient.
+            TransitionGradient::LowRank { .. } => {}
         }
     }
 
     fn add_to_table(&self, tiles: &dyn Tiles<F>, table: &mut [F]) {
-        let states = self.view.entries.states;
+        let states = self.states;
         let (before, after) = tiles.shape();
         let work = |rows: usize| rows * after * (self.count + tiles.cost());
-        let Some((rows_set, columns_set)) = self.view.sets else {
+        let Some((rows_set, columns_set)) = self.sets else {
             let group = group_of(before);
             let groups = table.chunks_mut(group * states).enumerate();
             map_all(groups, work(before), |(g, out)| self.add_rows(tiles, g * group, out));
@@ -268,14 +273,15 @@ impl<F: Real> Edges<'_, F> {
             pairs.enter(rights, columns.clone());
             for some in pieces(rows.clone(), ROWS) {
                 let tile = tiles.tile(some.clone(), columns.clone(), &mut scratch);
-                let tile = directed.tile(tile, self.direction, self.view.t, some.clone(), columns.clone());
+                let tile = directed.tile(tile, self.direction, self.t, some.clone(), columns.clone());
                 let out = &mut out[(some.start - first) * after + columns.start..];
                 pairs.add_to(&left, some, 0..columns.len(), tile, out, after);
             }
         }
     }
 
-    fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], right_out: Option<&mut [F]>) {
+    /// Adds the derivatives with respect to both embeddings.
+    pub fn add_to_embeddings(&self, tiles: &dyn Tiles<F>, left_out: &mut [F], right_out: Option<&mut [F]>) {
         let Some((_, rank)) = tiles.left() else { return };
         let (before, after) = tiles.shape();
         let triangle = tiles.symmetric() && self.direction.is_none();
@@ -293,7 +299,7 @@ impl<F: Real> Edges<'_, F> {
         };
         let mut shares: Vec<Share<F>> = panels::<F>(after).map(share).collect();
         let length = wave_length(shares.len(), rank);
-        let (rows_set, columns_set) = self.view.sets.unzip();
+        let (rows_set, columns_set) = self.sets.unzip();
         let state = |set: Option<&[u32]>, k: usize| set.map_or(k, |set| set[k] as usize);
         for wave in pieces(0..before, length) {
             let work = wave.len() * after * (self.count + 2 * rank + tiles.cost());
@@ -342,8 +348,7 @@ impl<F: Real> Edges<'_, F> {
             for rows in pieces(wave.clone(), ROWS) {
                 for (columns, mirrored) in split_at_diagonal(&some, &rows, triangle) {
                     let tile = tiles.tile(rows.clone(), columns.clone(), scratch);
-                    let tile =
-                        directed.tile(tile, self.direction, self.view.t, rows.clone(), columns.clone());
+                    let tile = directed.tile(tile, self.direction, self.t, rows.clone(), columns.clone());
                     let within = columns.start - some.start..columns.end - some.start;
                     let edges = pairs.multiply(factors, rows.clone(), within, tile);
                     let width = padded::<F>(columns.len());

@@ -6,11 +6,13 @@
 //!
 //! M of a shared table is stored in memory; it is the only N×N array besides the model's. Other matrices are
 //! computed tile by tile on demand: per-step tables and chosen states by reading and exponentiating, factored
-//! ones by a small product first (`tiles`). `shifts` computes rowₜ and columnₜ, `sweep` the products and
+//! ones by a small product first (`tiles`). Matrices of low rank are never computed; messages are multiplied
+//! by their factors (`low_rank`). `shifts` computes rowₜ and columnₜ, `sweep` the products and
 //! `gradient` the derivatives. Each splits its work into pieces that depend only on the shape and adds them
 //! up in order, so results have the same bits for any number of threads.
 
 mod gradient;
+mod low_rank;
 #[cfg(test)]
 mod naive;
 mod shifts;
@@ -22,6 +24,7 @@ mod tiles;
 /// Sizes of scratch memory, for forecasts.
 pub(super) mod scratch {
     pub(in crate::method::dynamic::lattice) use super::gradient::group_of;
+    pub(in crate::method::dynamic::lattice) use super::low_rank::BLOCK;
     pub(in crate::method::dynamic::lattice) use super::sweep::wave_length;
     pub(in crate::method::dynamic::lattice) use super::tiles::{PANELS, ROWS, tile_columns};
 }
@@ -32,6 +35,8 @@ use crate::model::Transitions;
 use crate::numeric::Real;
 use crate::query::sequence::TransitionGradient;
 use crate::run::Clock;
+pub(crate) use low_rank::Factors;
+use low_rank::LowRank;
 use shifts::Shifts;
 use tiles::{Factored, Filled, Stored, Tiles};
 
@@ -50,6 +55,11 @@ pub(crate) trait Steps<F: Real>: Sync {
 
     /// True if all boundaries have the same matrix, so products of different boundaries may share a call.
     fn shared(&self) -> bool;
+
+    /// Table t as a product of factors, if it has low rank.
+    fn low_rank(&self, _t: usize) -> Option<&Factors<'_, F>> {
+        None
+    }
 
     /// The part of log-transition(i, j) that depends only on i.
     fn row_shifts(&self, t: usize) -> &[F];
@@ -95,6 +105,9 @@ pub(crate) fn steps_of<'a, F: Real>(
     boundaries: usize,
     clock: &Clock<'_>,
 ) -> Result<Box<dyn Steps<F> + 'a>> {
+    if let Transitions::LowRank { left, right } = transitions {
+        return Ok(Box::new(LowRank::shared((left, right), states, boundaries, clock)?));
+    }
     let entries = ChainEntries { transitions, states };
     let tables = if entries.shared() { boundaries.min(1) } else { boundaries };
     let shifts = shifts::of_all(tables, &|| clock.must_stop(), |t| View { entries: &entries, t, sets: None });
@@ -114,6 +127,9 @@ pub(crate) fn restricted_steps_of<'a, F: Real>(
     states: usize,
     sets: Vec<(&'a [u32], &'a [u32])>,
 ) -> Box<dyn Steps<F> + 'a> {
+    if let Transitions::LowRank { left, right } = transitions {
+        return Box::new(LowRank::restricted((left, right), states, sets));
+    }
     let entries = ChainEntries { transitions, states };
     let view = |t: usize| View { entries: &entries, t, sets: Some(sets[t]) };
     let shifts = shifts::of_all(sets.len(), &|| false, view);
@@ -240,7 +256,8 @@ impl<F: Real> Steps<F> for Scaled<'_, F> {
         direction: Option<&dyn Entries<F>>,
         gradient: &mut TransitionGradient<F>,
     ) {
-        let edges = gradient::Edges { view: self.view(t), count, left, right, direction };
+        let View { entries, sets, .. } = self.view(t);
+        let edges = gradient::Edges { t, sets, states: entries.states, count, left, right, direction };
         self.with_tiles(t, |tiles| edges.add(tiles, gradient));
     }
 }

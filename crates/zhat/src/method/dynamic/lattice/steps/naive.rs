@@ -92,6 +92,17 @@ pub fn add_gradient<F: Real>(
                         dr[j * rank + k] += size(edge * l[i * rank + k].to_f64());
                     }
                 }
+                TransitionGradient::LowRank { left: dl, right: dr } => {
+                    let Transitions::LowRank { left: l, right: r } = transitions else { panic!("low rank") };
+                    let rank = l.len() / states;
+                    let total = transitions.score(states, t, i, j);
+                    for k in 0..rank {
+                        let log = l[i * rank + k].to_f64() + r[j * rank + k].to_f64();
+                        let part = if log > f64::NEG_INFINITY { (log - total).exp() } else { 0.0 };
+                        dl[i * rank + k] += size(edge * part);
+                        dr[j * rank + k] += size(edge * part);
+                    }
+                }
             }
         }
     }

@@ -31,7 +31,8 @@ fn table<F: Real>(random: &mut Stream, states: usize, kind: Kind) -> Vec<F> {
     (0..states * states).map(|at| F::from_f64(score(at))).collect()
 }
 
-/// Transitions of form 0 (shared), 1 (per step), 2 (factored with one embedding) or 3 (factored with two).
+/// Transitions of form 0 (shared), 1 (per step), 2 (factored with one embedding), 3 (factored with two) or 4
+/// (low rank).
 fn transitions<F: Real>(
     random: &mut Stream,
     form: usize,
@@ -44,6 +45,15 @@ fn transitions<F: Real>(
         1 => {
             let tables: Vec<F> = (0..boundaries).flat_map(|_| table::<F>(random, states, kind)).collect();
             Transitions::PerStep(tables.into())
+        }
+        4 => {
+            let rank = 1 + random.below(40);
+            let mut factor = || -> Vec<F> {
+                let size = states.max(rank);
+                let square = table::<F>(random, size, kind);
+                square.chunks(size).take(states).flat_map(|row| &row[..rank]).copied().collect()
+            };
+            Transitions::LowRank { left: factor().into(), right: factor().into() }
         }
         _ => {
             let rank = random.below(12);
@@ -64,6 +74,9 @@ fn zero_gradient<F: Real>(transitions: &Transitions<F>) -> TransitionGradient<F>
             left: vec![F::ZERO; left.len()],
             right: right.as_ref().map(|right| vec![F::ZERO; right.len()]),
         },
+        Transitions::LowRank { left, right } => {
+            TransitionGradient::LowRank { left: vec![F::ZERO; left.len()], right: vec![F::ZERO; right.len()] }
+        }
     }
 }
 
@@ -73,6 +86,7 @@ fn numbers<F: Clone>(gradient: &TransitionGradient<F>) -> Vec<F> {
         TransitionGradient::Factored { left, right } => {
             left.iter().chain(right.iter().flatten()).cloned().collect()
         }
+        TransitionGradient::LowRank { left, right } => left.iter().chain(right).cloned().collect(),
     }
 }
 
@@ -98,6 +112,7 @@ fn rounding<F: Real>(transitions: &Transitions<F>, states: usize, steps: &dyn St
             let rank = (left.len() / states) as f64;
             rank * (rank + 1.0) * extent(left) * extent(transitions.right().unwrap())
         }
+        Transitions::LowRank { left, right } => 4.0 * (extent(left) + extent(right)) + left.len() as f64,
     };
     let (before, after) = steps.shape(t);
     let shifts = extent(steps.row_shifts(t)) + extent(steps.column_shifts(t));
@@ -243,6 +258,9 @@ impl<'a, F: Real> Case<'a, F> {
                 left: doubles(&left),
                 right: right.map(|right| doubles(&right)),
             },
+            TransitionGradient::LowRank { left, right } => {
+                TransitionGradient::LowRank { left: doubles(&left), right: doubles(&right) }
+            }
         };
         let mut want = [zero.clone(), zero];
         let sets = self.sets.as_ref().map(|sets| sets[t]);
@@ -279,10 +297,10 @@ fn with_threads(threads: usize, work: impl FnOnce() + Send) {
 }
 
 fn agree_with_the_definition<F: Real>(seed: u64) {
-    for case in 0..96 {
+    for case in 0..120 {
         let random = &mut Streams::new(seed, "steps tests").block(case);
         let kind = KINDS[case as usize % 4];
-        let form = (case / 4) as usize % 4;
+        let form = (case / 4) as usize % 5;
         let states = [1 + random.below(70), 1 + random.below(5)][usize::from(random.below(4) == 0)];
         let boundaries = 1 + random.below(2);
         let model = transitions::<F>(random, form, states, boundaries, kind);
@@ -317,7 +335,7 @@ fn products_and_gradients_agree_with_the_definition_in_double_precision() {
 
 /// Larger than a tile and a panel, to test their boundaries and parallel execution.
 fn large_matrices_have_the_same_bits<F: Real>() {
-    for (form, states) in [(0, 1200), (1, 1100), (2, 1300), (3, 700), (2, 513)] {
+    for (form, states) in [(0, 1200), (1, 1100), (2, 1300), (3, 700), (2, 513), (4, 4200)] {
         let random = &mut Streams::new(9, "steps tests").block(form as u64);
         let model = transitions::<F>(random, form, states, 1, Kind::Mild);
         let some: Vec<u32> = (0..600).map(|_| random.below(states) as u32).collect();

@@ -271,6 +271,49 @@ impl<'a, F: Real> Factored<'a, F> {
     }
 }
 
+impl<'a, F: Real> Factored<'a, F> {
+    /// The matrix left·rightᵀ of two matrices with `rank` columns.
+    pub fn of_factors(left: &'a [F], right: &'a [F], rank: usize) -> Self {
+        let shape = (left.len() / rank, right.len() / rank);
+        let (left, right) = (Cow::Borrowed(left), Cow::Borrowed(right));
+        Factored { left, right, rank, shape, symmetric: false, shifts: None }
+    }
+}
+
+/// A matrix of products whose nonzero entries are replaced by 1.
+pub(super) struct Unweighted<'a, F: Real>(pub Factored<'a, F>);
+
+impl<F: Real> Tiles<F> for Unweighted<'_, F> {
+    fn shape(&self) -> (usize, usize) {
+        self.0.shape()
+    }
+
+    fn left(&self) -> Option<(&[F], usize)> {
+        self.0.left()
+    }
+
+    fn cost(&self) -> usize {
+        self.0.cost()
+    }
+
+    fn enter(&self, columns: Range<usize>, scratch: &mut Scratch<F>) {
+        self.0.enter(columns, scratch);
+    }
+
+    fn tile<'s>(
+        &'s self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        scratch: &'s mut Scratch<F>,
+    ) -> Tile<'s, F> {
+        let (len, stride) = (rows.len() * padded::<F>(columns.len()), padded::<F>(columns.len()));
+        self.0.tile(rows, columns, scratch);
+        let tile = &mut scratch.tile[..len];
+        tile.iter_mut().for_each(|x| *x = if *x > F::ZERO { F::ONE } else { F::ZERO });
+        Tile::of_rows(tile, stride)
+    }
+}
+
 /// Transposes rows of `width` numbers into rows of `stride` numbers, padded with zeros.
 pub(super) fn transpose<F: Real>(rows: &[F], width: usize, stride: usize, out: &mut [F]) {
     let count = rows.len().checked_div(width).unwrap_or(0);
