@@ -86,7 +86,12 @@ const LARGE: usize = 4 << 20;
 /// A buffer of zeros. On Linux, a large one requests huge pages before it is touched, because page faults on
 /// many small pages cost more than the arithmetic.
 fn zeros<T: Scalar>(len: usize) -> Vec<T> {
-    let mut buffer = vec![T::ZERO; len];
+    filled(T::ZERO, len)
+}
+
+/// The same for numbers of any kind; zeros of `f32` and `f64` are not written before they are used.
+pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
+    let mut buffer = vec![value; len];
     if size_of_val(buffer.as_slice()) >= LARGE {
         advise_huge_pages(&mut buffer);
     }

@@ -19,8 +19,8 @@ mod tile;
 mod vector;
 
 pub(crate) use aligned::{Aligned, POOL_BYTES};
-pub(crate) use buffer::Pool;
 pub use buffer::map_large_blocks;
+pub(crate) use buffer::{Pool, filled};
 pub(crate) use double::Double;
 /// ```
 /// let mut x = [0.0, 1.0, f64::NEG_INFINITY];

@@ -17,6 +17,7 @@ use super::number::Number;
 use super::source::{Source, SpanScores};
 use crate::error::Result;
 use crate::model::Closure;
+use crate::numeric::filled;
 use crate::run::Clock;
 
 /// A relative error of 2⁻³⁰ by underflow is none in single precision, and of 2⁻⁶⁰ none in double precision.
@@ -361,7 +362,7 @@ pub fn inside<G: Number, C: Core<G>>(
         size,
         tags,
         first_tag,
-        words: vec![G::ZERO; words * tags],
+        words: filled(G::ZERO, words * tags),
         word_scales: vec![0.0; words],
         spans: Vec::with_capacity(spans * size),
         span_scales: Vec::with_capacity(spans),
@@ -561,7 +562,7 @@ pub fn outside<G: Number, C: Core<G>>(
         list.iter().zip(of_row).for_each(|(span, sum)| sums[span.sentence] += sum);
         core.spread(&mut back, chart, &list, &rows);
     }
-    let mut rows = vec![G::ZERO; cells.word_count() * chart.tags];
+    let mut rows = filled(G::ZERO, cells.word_count() * chart.tags);
     core.gather_words(&mut back, chart, &mut rows);
     for (sentence, derivative) in from_roots.iter().enumerate() {
         if let (Part::Word(at), false) = (cells.whole(sentence), derivative.is_empty()) {

@@ -138,8 +138,10 @@ impl<F: Real> Kernel for AddProducts<'_, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let AddProducts(out, factor, a, b) = self;
-        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-            *out += factor * a * b;
+        let n = out.len().min(a.len()).min(b.len());
+        let (out, a, b) = (&mut out[..n], &a[..n], &b[..n]);
+        for i in 0..n {
+            out[i] += factor * a[i] * b[i];
         }
     }
 }
@@ -153,8 +155,10 @@ impl<F: Real> Kernel for AddScaled<'_, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let AddScaled(out, factor, a) = self;
-        for (out, &a) in out.iter_mut().zip(a) {
-            *out += factor * a;
+        let n = out.len().min(a.len());
+        let (out, a) = (&mut out[..n], &a[..n]);
+        for i in 0..n {
+            out[i] += factor * a[i];
         }
     }
 }
@@ -176,13 +180,14 @@ fn dot<F: Real>(a: &[F], b: &[F]) -> F {
     const LANES: usize = 16;
     let mut sums = [F::ZERO; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (a, b) in a.iter().zip(b) {
+    for at in 0..a.len().min(b.len()) {
         for i in 0..LANES {
-            sums[i] += a[i] * b[i];
+            sums[i] += a[at][i] * b[at][i];
         }
     }
-    for ((sum, &a), &b) in sums.iter_mut().zip(a_rest).zip(b_rest) {
-        *sum += a * b;
+    let rest = a_rest.len().min(b_rest.len());
+    for i in 0..rest {
+        sums[i] += a_rest[i] * b_rest[i];
     }
     let mut width = LANES / 2;
     while width > 0 {
@@ -203,8 +208,9 @@ impl<F: Real> Kernel for AddDots<'_, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let AddDots(out, factor, table, x) = self;
-        for (out, row) in out.iter_mut().zip(table.chunks_exact(x.len().max(1))) {
-            *out += factor * dot(row, x);
+        let size = x.len();
+        for k in 0..out.len() {
+            out[k] += factor * dot(&table[k * size..(k + 1) * size], x);
         }
     }
 }
@@ -218,13 +224,14 @@ impl<F: Real> Kernel for SpreadDots<'_, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let SpreadDots(to, derivative, factor, g, table, x) = self;
-        let size = x.len().max(1);
-        let rows = table.chunks_exact(size).zip(derivative.chunks_exact_mut(size));
-        for (&g, (row, derivative)) in g.iter().zip(rows) {
-            let g = g * factor;
-            for (((to, &own), derivative), &x) in to.iter_mut().zip(row).zip(derivative).zip(x) {
-                *to += g * own;
-                *derivative += g * x;
+        let size = x.len();
+        let to = &mut to[..size];
+        for (k, &g) in g.iter().enumerate() {
+            let (g, row) = (g * factor, &table[k * size..(k + 1) * size]);
+            let derivative = &mut derivative[k * size..(k + 1) * size];
+            for i in 0..size {
+                to[i] += g * row[i];
+                derivative[i] += g * x[i];
             }
         }
     }

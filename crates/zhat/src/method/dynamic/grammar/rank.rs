@@ -18,7 +18,7 @@ use super::choices::GroupChoices;
 use super::number::Number;
 use super::source::Source;
 use crate::model::Symbols;
-use crate::numeric::Matrix;
+use crate::numeric::{Matrix, filled};
 
 /// The three factors, each divided by the largest number of its column; the columns' scales are in the heads.
 pub struct Rank<G> {
@@ -73,7 +73,7 @@ fn factor<G: Number>(source: &Source<'_>, which: usize, rows: usize, rank: usize
     for own in &tops {
         top.iter_mut().zip(own).for_each(|(top, &x)| *top = top.max(x));
     }
-    let mut values = vec![G::ZERO; rows * rank];
+    let mut values = filled(G::ZERO, rows * rank);
     values.par_chunks_mut(rank * BLOCK).enumerate().for_each(|(block, out)| {
         let mut logs = vec![0.0; rank];
         for (i, out) in out.chunks_exact_mut(rank).enumerate() {
@@ -277,7 +277,7 @@ impl<G: Number> Core<G> for Rank<G> {
 
     fn back(&self, chart: &Chart<G>) -> Back<G> {
         let (words, spans) = (chart.cells.word_count() * self.rank, chart.cells.span_count() * self.rank);
-        let zeros = |length: usize| vec![G::ZERO; length];
+        let zeros = |length: usize| filled(G::ZERO, length);
         Back {
             word_sides: [zeros(words), zeros(words)],
             span_sides: [zeros(spans), zeros(spans)],
@@ -482,7 +482,7 @@ impl<G: Number> Rank<G> {
     pub fn gradient(&self, mut back: Back<G>, chart: &Chart<G>) -> [Vec<G>; 3] {
         let (count, rank) = (self.symbols.heads, self.rank);
         let (words, spans) = (chart.cells.word_count(), chart.cells.span_count());
-        let mut sides = [vec![G::ZERO; self.left.len()], vec![G::ZERO; self.right.len()]];
+        let mut sides = [filled(G::ZERO, self.left.len()), filled(G::ZERO, self.right.len())];
         let (first, tags) = self.tags;
         for (which, out) in sides.iter_mut().enumerate() {
             if chart.few().is_some() {
