@@ -352,13 +352,14 @@ def test_arrays_are_used_in_place_and_returned_as_given() -> None:
 
 def test_files_copies_names_and_pictures(tmp_path: Path) -> None:
     for rules, spans in itertools.product(RULES, SPANS):
-        model = zhat.generate.hypertree(5, 2, ragged=True, rules=rules, spans=spans, dtype=np.float32, seed=4)
+        shape: dict[str, Any] = {"ragged": True, "overlap": 2, "rules": rules, "spans": spans}
+        model = zhat.generate.hypertree(5, 2, dtype=np.float32, seed=4, **shape)
         model.save(tmp_path / "trees.zhat")
         read = zhat.read(tmp_path / "trees.zhat")
         assert isinstance(read, zhat.Hypertree)
         assert read == model == pickle.loads(pickle.dumps(model)) == copy.deepcopy(model)
         assert read.log_partition().value.tolist() == model.log_partition().value.tolist()
-        assert model != zhat.generate.hypertree(5, 2, ragged=True, rules=rules, spans=spans, dtype=np.float32)
+        assert model != zhat.generate.hypertree(5, 2, dtype=np.float32, seed=5, **shape)
     words, rules_ = np.zeros((3, 2)), np.zeros((2, 4, 4))
     names, said = ["S", "X", "<a>", "b"], ["the", "(very big)", "dog"]
     model = zhat.Hypertree(words, rules_, roots=[1, 0], symbol_names=names, word_names=said)
@@ -386,7 +387,7 @@ def test_files_copies_names_and_pictures(tmp_path: Path) -> None:
     ):
         assert answer._repr_html_()
         assert repr(answer)
-    batch = zhat.generate.hypertree(3, 2, ragged=True, seed=1)
+    batch = zhat.generate.hypertree(3, 2, ragged=True, overlap=2, seed=1)
     for answer in (batch.map(), batch.k_best(3), batch.marginals(), batch.sample(3)):
         assert answer._repr_html_()
 
@@ -529,6 +530,9 @@ def test_bad_queries_are_named() -> None:
     assert model.score([(0, 2, 0)]) == -np.inf
     with pytest.raises(zhat.ZeroPartitionError):
         zhat.Hypertree(z(1, 2), z(1, 3, 3)).log_partition()
+    with pytest.warns(RuntimeWarning, match="sentence 1 has no parse"):
+        values = zhat.Hypertree(z(2, 2, 2), z(1, 3, 3), lengths=[2, 1]).log_partition().value
+    assert values.tolist() == pytest.approx([math.log(4), -np.inf])
     with pytest.raises(zhat.InputError, match="overlap: expected at most 2"):
         zhat.generate.hypertree(heads=2, tags=3, overlap=3)
     with pytest.raises(zhat.InputError, match="rules"):
