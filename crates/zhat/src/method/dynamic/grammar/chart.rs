@@ -49,7 +49,7 @@ pub trait Core<G: Number>: Send + Sync + Sized {
     /// Starts an outside pass.
     fn back(&self, chart: &Chart<G>) -> Self::Back;
     /// Adds the derivative with respect to the heads of a whole sentence.
-    fn from_root(&self, back: &mut Self::Back, row: &[G], derivative: &[G], to: &mut [G]);
+    fn add_root(&self, back: &mut Self::Back, row: &[G], derivative: &[G], to: &mut [G]);
     /// The derivatives with respect to the rows of spans of one width, by all wider spans.
     fn gather(&self, back: &mut Self::Back, chart: &Chart<G>, list: &[Span], rows: &mut [G]);
     /// Takes the derivatives with respect to the sums of spans of one width.
@@ -518,7 +518,7 @@ pub fn outside<G: Number, C: Core<G>>(
         for (at, (span, row)) in list.iter().zip(rows.chunks_exact_mut(size)).enumerate() {
             let whole = span.first == 0 && span.last + 1 == cells.length(span.sentence);
             if whole && !from_roots[span.sentence].is_empty() {
-                core.from_root(&mut back, chart.span(first + at), &from_roots[span.sentence], row);
+                core.add_root(&mut back, chart.span(first + at), &from_roots[span.sentence], row);
             }
             // Sentences that are left out must not be multiplied by infinite factors.
             if from_roots[span.sentence].is_empty() || chart.span_scales[first + at] == f64::NEG_INFINITY {

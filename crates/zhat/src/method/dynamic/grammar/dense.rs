@@ -49,6 +49,9 @@ pub struct Back<G> {
     word_tag: Vec<G>,
 }
 
+/// Rows of left parts, rows of right parts, and the numbers of both with the factor of the division.
+type Inner<G> = (Vec<G>, Vec<G>, Vec<(usize, usize, G)>);
+
 impl<G: Number> Dense<G> {
     pub fn new(source: &Source<'_>, longest: usize, unary: bool, parallel: bool) -> Self {
         let symbols = source.scores.symbols();
@@ -120,7 +123,7 @@ impl<G: Number> Dense<G> {
 
     /// The divisions of a span into two spans: their rows, the left ones times the factor of the division, and
     /// the parts.
-    fn inner(&self, chart: &Chart<G>, span: Span) -> (Vec<G>, Vec<G>, Vec<(usize, usize, G)>) {
+    fn inner(&self, chart: &Chart<G>, span: Span) -> Inner<G> {
         let (mut left, mut right, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for (a, b, weight) in chart.divisions(span).0 {
             if let (Part::Span(a), Part::Span(b)) = (a, b) {
@@ -228,7 +231,7 @@ impl<G: Number> Core<G> for Dense<G> {
         }
     }
 
-    fn from_root(&self, _: &mut Back<G>, _: &[G], derivative: &[G], to: &mut [G]) {
+    fn add_root(&self, _: &mut Back<G>, _: &[G], derivative: &[G], to: &mut [G]) {
         to.iter_mut().zip(derivative).for_each(|(to, &x)| *to = to.plus(x));
     }
 

@@ -144,7 +144,7 @@ impl<G: Number> Core<G> for Listed<G> {
         }
     }
 
-    fn from_root(&self, _: &mut Back<G>, _: &[G], derivative: &[G], to: &mut [G]) {
+    fn add_root(&self, _: &mut Back<G>, _: &[G], derivative: &[G], to: &mut [G]) {
         to.iter_mut().zip(derivative).for_each(|(to, &x)| *to = to.plus(x));
     }
 
@@ -180,8 +180,8 @@ impl<G: Number> Core<G> for Listed<G> {
                 let mut to_left = vec![G::ZERO; row.len()];
                 for (a, &x) in row.iter().enumerate() {
                     let (mut sum, x) = (G::ZERO, x.times(weight));
-                    for at in self.starts[first + a]..self.starts[first + a + 1] {
-                        let (b, own) = (self.right[at], of_pairs[at]);
+                    let range = self.starts[first + a]..self.starts[first + a + 1];
+                    for (&b, &own) in self.right[range.clone()].iter().zip(&of_pairs[range]) {
                         sum = sum.plus(own.times(right_values[b]));
                         to_right[b] = to_right[b].plus(own.times(x));
                     }

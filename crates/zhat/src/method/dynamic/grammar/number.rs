@@ -192,7 +192,8 @@ fn dot<F: Real>(a: &[F], b: &[F]) -> F {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
-            sums[i] = sums[i] + sums[i + width];
+            let other = sums[i + width];
+            sums[i] += other;
         }
         width /= 2;
     }
@@ -501,8 +502,8 @@ impl<G: Number> Number for Dual<G> {
             let places = (0..matrix.rows()).flat_map(|i| (0..matrix.columns_count()).map(move |j| (i, j)));
             places.map(|(i, j)| part(matrix.at(i, j))).collect()
         };
-        let (value, slope): (fn(Self) -> G, fn(Self) -> G) = (|x| x.value, |x| x.slope);
-        let planes = [plane(a, value), plane(a, slope), plane(b, value), plane(b, slope)];
+        let planes =
+            [plane(a, |x| x.value), plane(a, |x| x.slope), plane(b, |x| x.value), plane(b, |x| x.slope)];
         let view = |i: usize| match i {
             0 | 1 => Matrix::row_major(&planes[i], rows, inner),
             _ => Matrix::row_major(&planes[i], inner, columns),

@@ -286,7 +286,7 @@ impl<G: Number> Core<G> for Rank<G> {
         }
     }
 
-    fn from_root(&self, back: &mut Back<G>, row: &[G], derivative: &[G], to: &mut [G]) {
+    fn add_root(&self, back: &mut Back<G>, row: &[G], derivative: &[G], to: &mut [G]) {
         if self.collapsed.is_none() {
             to.iter_mut().zip(derivative).for_each(|(to, &x)| *to = to.plus(x));
             return;
