@@ -97,7 +97,9 @@ def test_errors_name_the_invalid_argument() -> None:
     )
     assert "log_right: low-rank transitions need both" in message(ZERO, log_left=ZERO)
     assert "transitions: expected either these, or left" in message(ZERO, log_right=ZERO)
-    assert "transitions: expected either these, or left" in message(ZERO, left=ZERO, log_left=ZERO, log_right=ZERO)
+    assert "transitions: expected either these, or left" in message(
+        ZERO, left=ZERO, log_left=ZERO, log_right=ZERO
+    )
     assert "log_left: found shape (3, 2), expected (N, R) with N = 2" in message(
         ZERO, log_left=np.zeros((3, 2)), log_right=ZERO
     )
