@@ -223,6 +223,35 @@ pub fn zero_gradient<F: Real>(model: &Hypertree<F>) -> HypertreeGradient<F> {
     }
 }
 
+/// a + factor·b for gradients of the same form.
+pub fn add_scaled<F: Real>(a: &mut HypertreeGradient<F>, factor: f64, b: &HypertreeGradient<F>) {
+    let factor = F::from_f64(factor);
+    let each = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(to, &x)| *to += factor * x);
+    each(&mut a.words, &b.words);
+    each(&mut a.roots, &b.roots);
+    each(&mut a.unary, &b.unary);
+    match (&mut a.spans, &b.spans) {
+        (SpanGradient::Scores(to), SpanGradient::Scores(from)) => each(to, from),
+        (SpanGradient::Factored { spans, symbols }, SpanGradient::Factored { spans: s, symbols: k }) => {
+            each(spans, s);
+            each(symbols, k);
+        }
+        _ => {}
+    }
+    match (&mut a.rules, &b.rules) {
+        (RuleGradient::Scores(to), RuleGradient::Scores(from)) => each(to, from),
+        (
+            RuleGradient::LowRank { heads, left, right },
+            RuleGradient::LowRank { heads: u, left: v, right: w },
+        ) => {
+            each(heads, u);
+            each(left, v);
+            each(right, w);
+        }
+        _ => {}
+    }
+}
+
 /// Adds the expected numbers of sentences to a gradient.
 pub fn add<F: Real>(
     model: &Hypertree<F>,

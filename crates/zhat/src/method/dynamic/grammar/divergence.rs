@@ -183,34 +183,6 @@ fn arrays<F>(gradient: &HypertreeGradient<F>) -> Vec<&[F]> {
     arrays
 }
 
-/// a − b for gradients of the same form.
-pub fn subtract<F: Real>(a: &mut HypertreeGradient<F>, b: &HypertreeGradient<F>) {
-    let each = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(to, &x)| *to = *to - x);
-    each(&mut a.words, &b.words);
-    each(&mut a.roots, &b.roots);
-    each(&mut a.unary, &b.unary);
-    match (&mut a.spans, &b.spans) {
-        (SpanGradient::Scores(to), SpanGradient::Scores(from)) => each(to, from),
-        (SpanGradient::Factored { spans, symbols }, SpanGradient::Factored { spans: s, symbols: k }) => {
-            each(spans, s);
-            each(symbols, k);
-        }
-        _ => {}
-    }
-    match (&mut a.rules, &b.rules) {
-        (RuleGradient::Scores(to), RuleGradient::Scores(from)) => each(to, from),
-        (
-            RuleGradient::LowRank { heads, left, right },
-            RuleGradient::LowRank { heads: u, left: v, right: w },
-        ) => {
-            each(heads, u);
-            each(left, v);
-            each(right, w);
-        }
-        _ => {}
-    }
-}
-
 /// The gradient with respect to a model from that with respect to the model that [`additive`] or
 /// [`of_one_form`] made of it: dense rules become factors again.
 pub fn to_form<F: Real>(model: &Hypertree<F>, gradient: HypertreeGradient<F>) -> HypertreeGradient<F> {

@@ -26,6 +26,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::choices::Choices;
+use super::counts::add_scaled;
 use super::derive::AtRandom;
 use super::divergence::additive;
 use super::number::Number;
@@ -41,7 +42,7 @@ use crate::model::Hypertree;
 use crate::numeric::{self, Real};
 use crate::options::{COUNT, INSIDE_UNIT, Options, Range, options};
 use crate::query::sequence::PathSamples;
-use crate::query::tree::{HypertreeGradient, ParseTree, RuleGradient, SpanGradient, SpanMarginals};
+use crate::query::tree::{HypertreeGradient, ParseTree, SpanMarginals};
 use crate::query::{
     Differentiable, Entropy, FactorMarginals, Forecast, Forecasts, LogPartition, Marginals, Operation, Query,
     Sample, Tape, not_differentiable,
@@ -333,40 +334,12 @@ fn gradient<F: Real + Number>(
         total = Some(match total {
             None => one,
             Some(mut sum) => {
-                add(&mut sum, &one);
+                add_scaled(&mut sum, 1.0, &one);
                 sum
             }
         });
     }
     total.ok_or_else(|| Error::NoAnswer("there are no replicates".into()))
-}
-
-/// a + b for gradients of the same form.
-fn add<F: Real>(a: &mut HypertreeGradient<F>, b: &HypertreeGradient<F>) {
-    let each = |to: &mut [F], from: &[F]| to.iter_mut().zip(from).for_each(|(to, &x)| *to += x);
-    each(&mut a.words, &b.words);
-    each(&mut a.roots, &b.roots);
-    each(&mut a.unary, &b.unary);
-    match (&mut a.spans, &b.spans) {
-        (SpanGradient::Scores(to), SpanGradient::Scores(from)) => each(to, from),
-        (SpanGradient::Factored { spans, symbols }, SpanGradient::Factored { spans: s, symbols: k }) => {
-            each(spans, s);
-            each(symbols, k);
-        }
-        _ => {}
-    }
-    match (&mut a.rules, &b.rules) {
-        (RuleGradient::Scores(to), RuleGradient::Scores(from)) => each(to, from),
-        (
-            RuleGradient::LowRank { heads, left, right },
-            RuleGradient::LowRank { heads: u, left: v, right: w },
-        ) => {
-            each(heads, u);
-            each(left, v);
-            each(right, w);
-        }
-        _ => {}
-    }
 }
 
 impl<F: Real + Number> FactorMarginals<Hypertree<F>> for RandomizedInside {

@@ -1,6 +1,7 @@
 //! Gradients of log Z, entropy and divergences.
 
-use super::divergence::{additive, check_shapes, divergences, entropies, of_one_form, subtract, to_form};
+use super::counts::add_scaled;
+use super::divergence::{additive, check_shapes, divergences, entropies, of_one_form, to_form};
 use super::number::Number;
 use super::pass::Purpose;
 use super::solve::solve;
@@ -87,7 +88,7 @@ fn record_divergence<F: Real + Number>(
                 solutions.gradient(model, &own_q, &factors, &clock)
             };
             let mut to_q = counts_of(&own_q)?;
-            subtract(&mut to_q, &counts_of(&own_p)?);
+            add_scaled(&mut to_q, -1.0, &counts_of(&own_p)?);
             Ok(vec![to_form(&p, to_p), to_form(&q, to_q)])
         })
     };
